@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "../sim/atalla.h"
+#include "export.h"
+
+namespace atalla::runtime {
+
+// The function table of the device library. The first call loads the library: the file that ATALLA_DEVICE_LIBRARY
+// names, else libatalla_sim.so in the directory of this library. Thread-safe. Throws Error (and tries again at the next
+// call) if there is no such file, or if it speaks another ABI version.
+ATALLA_RUNTIME_API const atalla_api& api();
+
+// Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
+ATALLA_RUNTIME_API int device_count() noexcept;
+
+// The id of a kernel, for this process only. Callers keep it in a static. Throws Error (ATALLA_ERR_UNKNOWN_KERNEL).
+ATALLA_RUNTIME_API atalla_kernel kernel(const char* name);
+
+}  // namespace atalla::runtime
