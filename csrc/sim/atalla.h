@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The C ABI of an Atalla device. Everything above the chip reaches it through this header and nothing else, so a
+// simulator, an RTL model or a board can stand behind it.
+//
+//   const atalla_api* api;
+//   atalla_get_api(ATALLA_ABI_MAJOR, &api);
+//   atalla_device_params params = {.struct_size = sizeof params};   // every zero field means "the default"
+//   atalla_device dev;
+//   if (api->device_open(&params, &dev) != ATALLA_OK) puts(api->last_error());
+//
+// Conventions
+// - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's
+//   error text (`last_error`), which names what was given and what was expected.
+// - Structs that a caller fills start with struct_size and are zero-initialised; the callee reads
+//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version.
+// - A call on a stream may return before the work is done. Faults of such work surface at the next synchronisation.
+// - The ABI is versioned: a major version breaks, a minor version only appends.
+#ifndef ATALLA_H_
+#define ATALLA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATALLA_ABI_MAJOR 1u
+#define ATALLA_ABI_MINOR 0u
+
+#if defined(__GNUC__)
+#define ATALLA_EXPORT __attribute__((visibility("default")))
+#else
+#define ATALLA_EXPORT
+#endif
+
+// ---------------------------------------------------------------------------------------------------------- status
+// Decades: 1x the system, 2x the caller's arguments, 3x resources, 4x faults of the device.
+typedef int32_t atalla_status;
+enum {
+  ATALLA_OK = 0,
+  ATALLA_NOT_READY = 1,            // a query: the work is still running; not an error
+  ATALLA_ERR_SYSTEM = 10,          // the operating system refused; the text carries its reason
+  ATALLA_ERR_VERSION = 11,         // ABI or file version that this implementation does not speak
+  ATALLA_ERR_CONFIG = 12,          // the chip configuration is malformed or inconsistent
+  ATALLA_ERR_INTERNAL = 13,        // a defect of the implementation
+  ATALLA_ERR_ARGUMENT = 20,        // a malformed argument
+  ATALLA_ERR_HANDLE = 21,          // a handle that is null, closed, or of another device
+  ATALLA_ERR_UNKNOWN_KERNEL = 22,  // no kernel of that name or id
+  ATALLA_ERR_UNSUPPORTED = 23,     // a kernel that exists, with dtypes or parameters that it does not take
+  ATALLA_ERR_FORMAT = 24,          // malformed bytes from outside (a loadable)
+  ATALLA_ERR_OUT_OF_MEMORY = 30,   // DRAM is exhausted
+  ATALLA_ERR_SCRATCHPAD = 31,      // no scratchpad page of that size is free
+  ATALLA_ERR_LIMIT = 32,           // a fixed capacity (streams, events, operands) is exhausted
+  ATALLA_ERR_FAULT_ADDRESS = 40,   // an access outside DRAM
+  ATALLA_ERR_FAULT_INDEX = 41,     // an index operand out of its range; the text carries index and range
+  ATALLA_ERR_FAULT_KERNEL = 42,    // a kernel stopped: bad opcode, misalignment, trap
+};
+
+// ---------------------------------------------------------------------------------------------------------- handles
+typedef struct atalla_device_s* atalla_device;
+typedef struct atalla_stream_s* atalla_stream;
+typedef struct atalla_event_s* atalla_event;
+typedef uint64_t atalla_addr;     // an address of the device view of DRAM; 0 is never valid
+typedef uint32_t atalla_kernel;   // an index in this implementation's kernel table; resolve names at run time
+
+// ---------------------------------------------------------------------------------------------------------- dtypes
+// Codes are stable and stored in files. (They coincide with c10::ScalarType, so that the PyTorch floor casts.)
+typedef uint8_t atalla_dtype;
+enum {
+  ATALLA_U8 = 0,
+  ATALLA_I8 = 1,
+  ATALLA_I16 = 2,
+  ATALLA_I32 = 3,
+  ATALLA_I64 = 4,
+  ATALLA_F16 = 5,
+  ATALLA_F32 = 6,
+  ATALLA_F64 = 7,
+  ATALLA_C64 = 9,    // complex of two F32
+  ATALLA_C128 = 10,  // complex of two F64
+  ATALLA_BOOL = 11,
+  ATALLA_BF16 = 15,
+};
+
+// ---------------------------------------------------------------------------------------------------------- launches
+// One descriptor for every kernel, so that eager launches, queued launches and loadables share one encoding.
+// docs/kernels.md says for each kernel what its operands and parameters mean. Outputs come first.
+#define ATALLA_MAX_DIMS 12
+#define ATALLA_MAX_OPERANDS 12
+#define ATALLA_MAX_PARAMS 12
+
+typedef struct atalla_operand {
+  atalla_addr addr;   // of element [0, ..., 0]; 0 means that an optional operand is absent
+  atalla_dtype dtype;
+  uint8_t ndim;
+  uint8_t immediate;  // 1: the operand is one value and not memory; addr is 0, ndim 0, and the value's bytes, in dtype,
+                      // stand at the start of sizes (inputs of pointwise, fill and arange kernels only)
+  uint8_t reserved[5];
+  int64_t sizes[ATALLA_MAX_DIMS];    // elements, outermost first
+  int64_t strides[ATALLA_MAX_DIMS];  // elements (not bytes); 0 broadcasts
+} atalla_operand;
+
+typedef struct atalla_launch_desc {
+  atalla_kernel kernel;
+  uint8_t n_outputs;            // operands[0 .. n_outputs) are written, the rest are read
+  uint8_t n_operands;
+  atalla_dtype compute_dtype;   // the type in which the kernel computes (what type promotion gave)
+  uint8_t reserved[1];
+  uint64_t tag;                 // opaque to the device; comes back in the launch record (correlation id)
+  int64_t iparams[ATALLA_MAX_PARAMS];
+  double fparams[ATALLA_MAX_PARAMS];
+  atalla_operand operands[ATALLA_MAX_OPERANDS];  // only the first n_operands are read
+} atalla_launch_desc;
+
+// Bytes of a descriptor that carry information: what a queue copies.
+static inline size_t atalla_launch_desc_bytes(uint32_t n_operands) {
+  return offsetof(atalla_launch_desc, operands) + n_operands * sizeof(atalla_operand);
+}
+
+typedef struct atalla_kernel_info {
+  uint32_t struct_size;
+  uint32_t version;       // bumped when the meaning of operands or parameters changes; checked by loadables
+  const char* name;       // "pointwise.add"; lives as long as the library
+  uint64_t dtypes;        // bit d set: compute dtype d is supported
+} atalla_kernel_info;
+
+// ---------------------------------------------------------------------------------------------------------- telemetry
+// Simulated quantities only: the same program gives the same numbers on any machine.
+typedef struct atalla_counters {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t launches;
+  uint64_t copies;                // host <-> device and device <-> device
+  uint64_t cycles;                // busy cycles of launches and device-side copies
+  uint64_t sdma_cycles;           // cycles in which each unit had work; the three overlap
+  uint64_t vector_cycles;
+  uint64_t array_cycles;
+  uint64_t dram_bytes_read;
+  uint64_t dram_bytes_written;
+  uint64_t host_bytes_to_device;
+  uint64_t host_bytes_from_device;
+  uint64_t macs;
+} atalla_counters;
+
+typedef struct atalla_launch_record {
+  uint64_t sequence;              // 0 for the first launch of the device
+  uint64_t tag;                   // of the descriptor
+  uint64_t start_cycle;           // on the device's simulated clock
+  uint64_t cycles;
+  uint64_t sdma_cycles;
+  uint64_t vector_cycles;
+  uint64_t array_cycles;
+  uint64_t dram_bytes_read;
+  uint64_t dram_bytes_written;
+  uint64_t macs;
+  atalla_kernel kernel;
+  uint32_t stream;                // ordinal of the stream
+  uint8_t n_operands;
+  atalla_dtype dtype;             // compute dtype
+  uint8_t ndim;                   // shape of the first output (or of the first operand)
+  uint8_t reserved[5];
+  int64_t sizes[ATALLA_MAX_DIMS];
+} atalla_launch_record;
+
+// ---------------------------------------------------------------------------------------------------------- devices
+typedef struct atalla_device_params {
+  uint32_t struct_size;
+  int32_t ordinal;                // 0-based; must be below the device count
+  uint64_t dram_bytes;            // capacity, reserved and not committed; 0: the chip configuration's
+  const char* chip_config;        // path of a chip TOML file; NULL: the built-in one
+} atalla_device_params;
+
+typedef struct atalla_device_properties {
+  uint32_t struct_size;
+  int32_t ordinal;
+  char name[64];
+  uint64_t dram_bytes;
+  uint64_t dram_base;             // device view
+  uint32_t dram_alignment;        // of allocations, bytes
+  uint32_t scratchpads;
+  uint64_t scratchpad_bytes;      // each
+  uint32_t vector_lanes;
+  uint32_t array_rows;
+  uint32_t array_columns;
+  uint32_t reserved;
+  double clock_hz;
+  double bus_bytes_per_cycle;
+} atalla_device_properties;
+
+typedef enum atalla_copy_kind {
+  ATALLA_COPY_HOST_TO_DEVICE = 1,
+  ATALLA_COPY_DEVICE_TO_HOST = 2,
+  ATALLA_COPY_DEVICE_TO_DEVICE = 3,  // also between two devices of one process
+} atalla_copy_kind;
+
+// `rows` rows of `row_bytes` bytes. rows == 0 is read as one row. Addresses are host pointers or device addresses,
+// as the kind says.
+typedef struct atalla_copy_params {
+  uint32_t struct_size;
+  atalla_copy_kind kind;
+  uint64_t dst;
+  uint64_t src;
+  uint64_t row_bytes;
+  uint64_t rows;
+  uint64_t dst_pitch;             // bytes between row starts; 0: row_bytes
+  uint64_t src_pitch;
+} atalla_copy_params;
+
+typedef struct atalla_api {
+  uint32_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint32_t reserved;
+
+  const char* (*last_error)(void);                     // of the calling thread; "" when there is none
+  const char* (*status_name)(atalla_status);
+
+  // devices
+  atalla_status (*device_count)(int32_t* count);       // ATALLA_DEVICE_COUNT or the chip configuration's
+  atalla_status (*device_open)(const atalla_device_params*, atalla_device*);
+  atalla_status (*device_close)(atalla_device);        // closes its streams and events too
+  atalla_status (*device_properties)(atalla_device, atalla_device_properties*);
+  atalla_status (*device_memory_fd)(atalla_device, int* fd);  // the DRAM's file descriptor; owned by the device
+  // The engine view of [addr, addr + bytes): host code of the driver's fallback reads and writes DRAM through it.
+  atalla_status (*device_host_view)(atalla_device, atalla_addr addr, uint64_t bytes, void** host);
+
+  // DRAM: first fit over the whole capacity; a driver caches above it. align 0: the device's alignment.
+  atalla_status (*mem_alloc)(atalla_device, uint64_t bytes, uint64_t align, atalla_addr*);
+  atalla_status (*mem_free)(atalla_device, atalla_addr);
+  atalla_status (*mem_info)(atalla_device, uint64_t* free_bytes, uint64_t* total_bytes);
+
+  // streams and events. A null stream is the device's default stream where a device is given.
+  atalla_status (*stream_create)(atalla_device, int32_t priority, atalla_stream*);
+  atalla_status (*stream_destroy)(atalla_stream);
+  atalla_status (*stream_default)(atalla_device, atalla_stream*);
+  atalla_status (*stream_query)(atalla_stream);        // ATALLA_OK, ATALLA_NOT_READY or the fault
+  atalla_status (*stream_synchronize)(atalla_stream);  // returns and clears the stream's fault
+  atalla_status (*stream_wait_event)(atalla_stream, atalla_event);
+  atalla_status (*event_create)(atalla_device, atalla_event*);
+  atalla_status (*event_destroy)(atalla_event);
+  atalla_status (*event_record)(atalla_event, atalla_stream);
+  atalla_status (*event_query)(atalla_event);
+  atalla_status (*event_synchronize)(atalla_event);
+  atalla_status (*event_cycles)(atalla_event, uint64_t* cycles);  // simulated clock when the event was reached
+  atalla_status (*device_synchronize)(atalla_device);
+
+  // work
+  atalla_status (*copy)(atalla_stream, const atalla_copy_params*);
+  atalla_status (*kernel_count)(uint32_t* count);
+  atalla_status (*kernel_lookup)(const char* name, atalla_kernel*);
+  atalla_status (*kernel_info)(atalla_kernel, atalla_kernel_info*);
+  atalla_status (*launch)(atalla_stream, const atalla_launch_desc*, size_t desc_bytes);
+  // The charge of a launch without running it: start_cycle, sequence and stream of the record stay 0.
+  atalla_status (*launch_estimate)(atalla_device, const atalla_launch_desc*, size_t desc_bytes, atalla_launch_record*);
+
+  // telemetry
+  atalla_status (*counters_read)(atalla_device, atalla_counters*);
+  atalla_status (*counters_reset)(atalla_device);
+  // Copies up to *count of the latest launch records with sequence >= from, oldest first; *count becomes the number
+  // copied. The device keeps the latest ones in a ring whose capacity the chip configuration gives.
+  atalla_status (*launch_records)(atalla_device, uint64_t from, atalla_launch_record*, size_t* count);
+
+  // firmware: scratchpad pages, handed out at run time. align: a power of two of at least 64, or 0 for 64.
+  atalla_status (*scpad_alloc)(atalla_device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
+  atalla_status (*scpad_free)(atalla_device, uint32_t sid, uint32_t addr);
+
+  // host side of the simulation: threads of the functional engine's pool (at least 1). Results do not depend on it.
+  atalla_status (*set_threads)(uint32_t threads);
+  atalla_status (*get_threads)(uint32_t* threads);
+  // The chip configuration as TOML text, comments and sources included.
+  atalla_status (*chip_config)(atalla_device, const char** toml);
+} atalla_api;
+
+// The one symbol that a device library exports.
+ATALLA_EXPORT atalla_status atalla_get_api(uint32_t abi_major, const atalla_api** api);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ATALLA_H_

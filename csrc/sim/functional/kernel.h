@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a kernel of the functional engine is: a name, the dtypes it takes, a function that runs it on the engine view of
+// DRAM, and a function that tells the timing model what it costs.
+//
+// The files of this folder are compiled once for each instruction set (ATALLA_ISA = baseline, avx2 or avx512); each
+// exports its table in the namespace of that set, and kernel_table.cpp picks one at start-up. Everything in them lives
+// in that namespace or in an unnamed one, so that no inline function of one set is merged with another's by the linker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "../atalla.h"
+
+#ifndef ATALLA_ISA
+#define ATALLA_ISA baseline
+#endif
+
+namespace atalla::sim {
+
+// One launch as a kernel sees it. Addresses are already checked against DRAM and translated to the engine view.
+struct Launch {
+  const atalla_launch_desc& desc;
+  void* const* data;  // data[i] belongs to desc.operands[i]; null when absent; the value's bytes when immediate
+
+  const atalla_operand& operand(int i) const { return desc.operands[i]; }
+  template <class T>
+  T* ptr(int i) const { return static_cast<T*>(data[i]); }
+};
+
+// What the timing model charges for. Counted from the descriptor alone, so that an estimate needs no run.
+struct Cost {
+  uint64_t bytes_read = 0;      // DRAM traffic, each operand once unless the kernel re-reads it
+  uint64_t bytes_written = 0;
+  uint64_t macs = 0;            // on the systolic array
+  uint64_t array_rows = 0;      // gemm.vv rows pushed through the array (each occupies it for one cycle)
+  uint64_t weight_rows = 0;     // lw.vi weight pushes
+  uint64_t vector_ops = 0;      // 32-lane vector instructions other than exp
+  uint64_t exp_ops = 0;         // 32-lane expi.vi instructions
+  uint64_t tiles = 0;           // SDMA tile transfers; 0: derived from the bytes as contiguous 32 x 32 BF16 tiles
+};
+
+struct Kernel {
+  const char* name;
+  uint32_t version;
+  uint64_t dtypes;  // bit d: compute dtype d is taken
+  // Returns ATALLA_OK, or a status after set_error(). Must not throw and must write nothing before its checks passed.
+  atalla_status (*run)(const Launch&);
+  void (*cost)(const atalla_launch_desc&, Cost&);
+};
+
+using KernelTable = std::span<const Kernel>;
+
+// One function a family, in the namespace of each instruction set.
+#define ATALLA_DECLARE_FAMILIES(isa) \
+  namespace isa {                    \
+  KernelTable pointwise_kernels();   \
+  KernelTable copy_kernels();        \
+  KernelTable reduce_kernels();      \
+  KernelTable gemm_kernels();        \
+  KernelTable attention_kernels();   \
+  KernelTable convolution_kernels(); \
+  KernelTable softmax_kernels();     \
+  KernelTable norm_kernels();        \
+  KernelTable index_kernels();       \
+  KernelTable scan_kernels();        \
+  KernelTable random_kernels();      \
+  }
+ATALLA_DECLARE_FAMILIES(baseline)
+ATALLA_DECLARE_FAMILIES(avx2)
+ATALLA_DECLARE_FAMILIES(avx512)
+
+// Sets the calling thread's error text (printf style) and returns `status`.
+[[gnu::format(printf, 2, 3)]] atalla_status set_error(atalla_status status, const char* format, ...);
+
+// Runs body(context, begin, end) over [0, n) on the shared pool. Every range but the last is a multiple of `grain`
+// long, and its start is one too, whatever the number of threads: a kernel that combines partial results a grain
+// is deterministic. A range of at most one grain, or a nested call, runs on the calling thread.
+void parallel_for(int64_t n, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end), void* context);
+
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& f) {
+  using Fn = std::remove_reference_t<F>;
+  parallel_for(
+      n, grain, [](void* c, int64_t begin, int64_t end) { (*static_cast<Fn*>(c))(begin, end); },
+      const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+}  // namespace atalla::sim

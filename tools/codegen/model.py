@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The op list, parsed and checked.
+
+`load(path)` turns atalla_native_functions.yaml into `Entry` objects bound to upstream's schemas (torchgen's packaged
+native_functions.yaml). A wrong entry raises `EntryError` with the file, the line and the reason, which fails the build.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torchgen
+import yaml
+from torchgen.gen import get_grouped_native_functions, parse_native_yaml
+from torchgen.model import NativeFunction, NativeFunctionsGroup
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "bool": ("bool",),
+    "integer": ("uint8", "int8", "int16", "int32", "int64"),
+    "floating": ("float16", "bfloat16", "float32", "float64"),
+    "complex": ("complex64", "complex128"),
+}
+DTYPES = tuple(d for members in CLASSES.values() for d in members)
+DEFAULT_CLASSES = ("bool", "integer", "floating")
+PROMOTIONS = ("default", "int_to_float", "bool", "none")
+ITERATORS = ("unary", "unary_bool", "unary_float", "binary", "comparison")
+FIELDS = {
+    "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "adaptor", "dtypes",
+}  # fmt: skip
+
+
+class EntryError(Exception):
+    """A wrong entry of the op list: says where and why."""
+
+
+@dataclass(frozen=True)
+class Input:
+    name: str
+    type: str  # "compute": converted to the promoted dtype while it is loaded; else the torch dtype it is loaded as
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    name: str
+    optional: bool
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """One pointwise kernel of the chip, named `pointwise.<name>`."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    scalars: tuple[ScalarArg, ...]
+    formulas: dict[str, str]  # dtype class -> C++ expression
+    result: str  # "same" as the compute dtype, or "bool"
+    dtypes: tuple[str, ...]  # compute dtypes
+    line: int  # of the entry in the YAML
+
+
+@dataclass(frozen=True)
+class Entry:
+    op: str
+    line: int
+    group: NativeFunctionsGroup | None
+    function: NativeFunction  # the overload that `op` names
+    promotion: str
+    iterator: str | None
+    adaptor: str | None
+    kernels: tuple[str, ...]  # names of the chip kernels it launches
+    variants: dict[str, str] | None  # value of the string argument -> kernel name
+    variant_arg: str | None
+    pointwise: tuple[Pointwise, ...]  # kernels that this entry defines
+    compute_dtypes: tuple[str, ...]
+
+    @property
+    def structured(self) -> bool:
+        return self.group is not None and self.group.structured
+
+    @property
+    def family(self) -> str:
+        return self.kernels[0].split(".")[0]
+
+    @property
+    def input_dtypes(self) -> tuple[str, ...]:
+        """Dtypes that a user's tensors may have: integers too, where the op promotes them to a float."""
+        if self.promotion == "int_to_float":
+            wider = (*CLASSES["bool"], *CLASSES["integer"])
+            return (*wider, *(d for d in self.compute_dtypes if d not in wider))
+        return self.compute_dtypes
+
+    def tensors(self) -> list[str]:
+        return [a.name for a in self.function.func.arguments.flat_non_out if a.type.is_tensor_like()]
+
+
+@lru_cache(maxsize=1)
+def upstream() -> tuple[dict[str, NativeFunction], dict[str, NativeFunctionsGroup]]:
+    """Upstream's overloads by name, and the group (functional, in-place, out) of each."""
+    root = Path(torchgen.__file__).parent / "packaged/ATen/native"
+    parsed = parse_native_yaml(str(root / "native_functions.yaml"), str(root / "tags.yaml"))
+    functions = {str(f.func.name): f for f in parsed.native_functions}
+    groups: dict[str, NativeFunctionsGroup] = {}
+    for group in get_grouped_native_functions(parsed.native_functions):
+        if isinstance(group, NativeFunctionsGroup):
+            for f in group.functions():
+                groups[str(f.func.name)] = group
+    return functions, groups
+
+
+def scalars_of(f: NativeFunction) -> tuple[ScalarArg, ...]:
+    found = []
+    for a in f.func.arguments.flat_non_out:
+        text = str(a.type)
+        if text.rstrip("?") in ("Scalar", "int", "float", "bool", "SymInt"):
+            found.append(ScalarArg(a.name, text.endswith("?")))
+    return tuple(found)
+
+
+class Parser:
+    def __init__(self, path: Path):
+        self.path = path
+        self.kernels: dict[str, Pointwise] = {}
+
+    def fail(self, line: int, reason: str) -> EntryError:
+        return EntryError(f"{self.path}:{line}: {reason}")
+
+    def parse(self) -> list[Entry]:
+        root = yaml.compose(self.path.read_text())
+        if not isinstance(root, yaml.SequenceNode):
+            raise self.fail(1, "expected a list of entries")
+        entries: list[Entry] = []
+        seen: dict[str, int] = {}
+        for node in root.value:
+            line = node.start_mark.line + 1
+            if not isinstance(node, yaml.MappingNode):
+                raise self.fail(line, "expected a mapping with the key `op`")
+            raw = yaml.SafeLoader("").construct_document(node)
+            entry = self.entry(raw, line)
+            if entry.op in seen:
+                raise self.fail(line, f"op `{entry.op}` already stands in line {seen[entry.op]}")
+            seen[entry.op] = line
+            entries.append(entry)
+        return entries
+
+    def entry(self, raw: dict, line: int) -> Entry:
+        unknown = sorted(set(raw) - FIELDS)
+        if unknown:
+            raise self.fail(line, f"unknown key `{unknown[0]}`; known: {', '.join(sorted(FIELDS))}")
+        op = raw.get("op")
+        functions, groups = upstream()
+        if op not in functions:
+            raise self.fail(line, f"unknown schema `{op}`: native_functions.yaml has no such overload")
+        promotion = raw.get("promotion", "default")
+        if promotion not in PROMOTIONS:
+            raise self.fail(line, f"unknown promotion `{promotion}`; known: {', '.join(PROMOTIONS)}")
+        iterator = raw.get("iterator")
+        if iterator not in (None, *ITERATORS):
+            raise self.fail(line, f"unknown iterator `{iterator}`; known: {', '.join(ITERATORS)}")
+        function, group = functions[op], groups.get(op)
+        adaptor = raw.get("adaptor")
+        if not adaptor and not iterator and not (group and group.structured and group.out.structured_inherits):
+            raise self.fail(line, f"`{op}` is no structured TensorIterator op: give `iterator` or `adaptor`")
+        pointwise, variants, variant_arg = self.formulas(raw, function, line)
+        for p in pointwise:
+            self.kernels[p.name] = p
+        if pointwise:
+            kernels = tuple(dict.fromkeys(f"pointwise.{p.name}" for p in pointwise))
+            dtypes = tuple(d for d in DTYPES if any(d in p.dtypes for p in pointwise))
+        else:
+            named = raw.get("kernel")
+            if not named:
+                raise self.fail(line, f"`{op}` has neither a formula nor a kernel")
+            kernels = tuple(named) if isinstance(named, list) else (named,)
+            dtypes = self.kernel_dtypes(kernels, line)
+        if "dtypes" in raw:
+            dtypes = self.expand(raw["dtypes"], line)
+        if not dtypes:
+            raise self.fail(line, f"`{op}` needs `dtypes`")
+        return Entry(
+            op, line, group, function, promotion, iterator, adaptor, kernels, variants, variant_arg, pointwise, dtypes
+        )
+
+    def kernel_dtypes(self, kernels: tuple[str, ...], line: int) -> tuple[str, ...]:
+        dtypes: tuple[str, ...] = ()
+        for kernel in kernels:
+            family, _, name = kernel.partition(".")
+            if family == "pointwise":
+                if name not in self.kernels:
+                    raise self.fail(line, f"unknown kernel `{kernel}`: no earlier entry defines it")
+                dtypes = self.kernels[name].dtypes
+            elif kernel not in known_kernels(self.path):
+                raise self.fail(line, f"unknown kernel `{kernel}`: docs/kernels.md does not list it")
+        return dtypes
+
+    def formulas(self, raw: dict, f: NativeFunction, line: int):
+        base = re.sub(r"_$", "", str(f.func.name.name))
+        overload = f.func.name.overload_name
+        name = base if overload in ("", "Tensor", "self", "Scalar") else f"{base}_{overload.lower()}"
+        if overload == "Scalar" and name in self.kernels:
+            name = f"{base}_scalar"
+        if "variants" in raw:
+            mapping = dict(raw["variants"])
+            arg = mapping.pop("arg", None)
+            if arg not in [a.name for a in f.func.arguments.flat_non_out]:
+                raise self.fail(line, f"variants: `{raw['op']}` has no argument `{arg}`")
+            found, table = [], {}
+            for value, text in mapping.items():
+                p = self.pointwise(f"{name}_{value}", text, raw, f, line, exclude=arg)
+                found.append(p)
+                table[str(value)] = f"pointwise.{p.name}"
+            return tuple(found), table, arg
+        if "formula" not in raw:
+            return (), None, None
+        return (self.pointwise(name, raw["formula"], raw, f, line),), None, None
+
+    def pointwise(self, name: str, text, raw: dict, f: NativeFunction, line: int, exclude: str | None = None):
+        if name in self.kernels:
+            raise self.fail(line, f"kernel `pointwise.{name}` is already defined in line {self.kernels[name].line}")
+        if isinstance(text, str):
+            formulas = {c: text for c in self.classes(raw.get("classes", DEFAULT_CLASSES), line)}
+        elif isinstance(text, dict):
+            formulas = {c: str(text[c]) for c in self.classes(text, line)}
+        else:
+            raise self.fail(line, "formula: expected a text or a mapping of dtype classes to texts")
+        types = raw.get("inputs", {})
+        names = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like()]
+        for given, dtype in types.items():
+            if given not in names:
+                raise self.fail(line, f"inputs: `{raw['op']}` has no tensor `{given}`; it has {', '.join(names)}")
+            self.expand([dtype], line)
+        # masked_fill_(self, mask, value): operands come in the schema's order
+        inputs = tuple(Input(n, types.get(n, "compute")) for n in names)
+        scalars = tuple(s for s in scalars_of(f) if s.name != exclude)
+        dtypes = tuple(d for c in formulas for d in CLASSES[c])
+        result = "bool" if raw.get("promotion") == "bool" else "same"
+        return Pointwise(name, inputs, scalars, formulas, result, dtypes, line)
+
+    def classes(self, given, line: int) -> list[str]:
+        for c in given:
+            if c not in CLASSES:
+                raise self.fail(line, f"bad dtype class `{c}`; known: {', '.join(CLASSES)}")
+        return [c for c in CLASSES if c in given]
+
+    def expand(self, given, line: int) -> tuple[str, ...]:
+        found: list[str] = []
+        for d in given:
+            if d in CLASSES:
+                found += CLASSES[d]
+            elif d in DTYPES:
+                found.append(d)
+            else:
+                raise self.fail(line, f"bad dtype `{d}`; known: {', '.join((*CLASSES, *DTYPES))}")
+        return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=1)
+def known_kernels(path: Path) -> frozenset[str]:
+    """Names in the first column of docs/kernels.md: the contract lists every kernel that is not generated."""
+    text = (Path(__file__).parents[2] / "docs/kernels.md").read_text()
+    found: list[str] = []
+    for row in re.findall(r"^\| (`.*?) \|", text, re.M):
+        first = re.findall(r"`([a-z_0-9.<>]+)`", row)
+        for kernel in first:
+            found.append(first[0].split(".")[0] + kernel if kernel.startswith(".") else kernel)
+    return frozenset(found)
+
+
+def load(path: str | Path) -> list[Entry]:
+    return Parser(Path(path)).parse()
+
+
+def pointwise_kernels(entries: list[Entry]) -> list[Pointwise]:
+    return [p for e in entries for p in e.pointwise]
