@@ -198,9 +198,7 @@ class Parser:
     def formulas(self, raw: dict, f: NativeFunction, line: int):
         base = re.sub(r"_$", "", str(f.func.name.name))
         overload = f.func.name.overload_name
-        name = base if overload in ("", "Tensor", "self", "Scalar") else f"{base}_{overload.lower()}"
-        if overload == "Scalar" and name in self.kernels:
-            name = f"{base}_scalar"
+        name = base if overload in ("", "Tensor", "self") else f"{base}_{overload.lower()}"
         if "variants" in raw:
             mapping = dict(raw["variants"])
             arg = mapping.pop("arg", None)
@@ -231,7 +229,6 @@ class Parser:
             if given not in names:
                 raise self.fail(line, f"inputs: `{raw['op']}` has no tensor `{given}`; it has {', '.join(names)}")
             self.expand([dtype], line)
-        # masked_fill_(self, mask, value): operands come in the schema's order
         inputs = tuple(Input(n, types.get(n, "compute")) for n in names)
         scalars = tuple(s for s in scalars_of(f) if s.name != exclude)
         dtypes = tuple(d for c in formulas for d in CLASSES[c])
