@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The one validator of loadables: used when a file is saved and when it is loaded. docs/loadable-format.md states the
+// rules. No byte pattern makes it crash, and its time is linear in the file's length (up to a logarithm).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "problems.h"
+#include "view.h"
+
+namespace atalla::runtime::loadable {
+
+// Header, section table, checksums, padding; then the sections' places go into `view`. Without a problem, `view` may be
+// read within its tables.
+void parse_container(std::span<const std::byte> file, View& view, Problems& problems);
+
+// Every reference, range, dtype and enumerator of every record, and that every tensor lies in its storage.
+void validate_records(const View& view, Problems& problems);
+
+// The memory plan, re-derived from the instructions: places of storages, live ranges, no byte shared by two storages that
+// live at the same time, nothing read before it is written. Needs records without problems.
+void validate_memory(const View& view, Problems& problems);
+
+// All of the above; a stage whose basis is broken is left out.
+void validate(std::span<const std::byte> file, View& view, Problems& problems);
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Typed access to the sections of a loadable. A View is filled by parse_container; its accessors do no checks, so
+// that indices and references must have been validated (validate.h) or be checked by the caller.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "format.h"
+
+namespace atalla::runtime::loadable {
+
+// The records of one section. Reads by copy: bytes given by a caller need no alignment, and a record of another minor
+// version may be longer or shorter than T; what is missing reads as zero.
+template <class T>
+class Table {
+ public:
+  uint32_t size() const noexcept { return count_; }
+  T operator[](uint32_t index) const noexcept {
+    T record{};
+    std::memcpy(static_cast<void*>(&record), data_ + size_t{index} * stride_, std::min<size_t>(stride_, sizeof(T)));
+    return record;
+  }
+  bool contains(Range range) const noexcept { return uint64_t{range.first} + range.count <= count_; }
+  const std::byte* data() const noexcept { return data_; }
+  size_t bytes() const noexcept { return size_t{count_} * stride_; }
+  void reset(const std::byte* data, uint32_t count, uint32_t stride) noexcept {
+    data_ = data;
+    count_ = count;
+    stride_ = stride;
+  }
+
+ private:
+  const std::byte* data_ = nullptr;
+  uint32_t count_ = 0;
+  uint32_t stride_ = sizeof(T);
+};
+
+struct View {
+  Header header{};
+  std::span<const std::byte> strings;
+  std::span<const std::byte> weights;
+  Table<int64_t> integers;
+  Table<double> doubles;
+  Table<Kernel> kernels;
+  Table<Storage> storages;
+  Table<Value> values;
+  Table<Operand> operands;
+  Table<Instruction> instructions;
+  Table<HostCall> host_calls;
+  Table<Port> inputs;
+  Table<Port> outputs;
+  Table<Node> nodes;
+  Table<Segment> segments;
+  Table<Method> methods;
+  Table<Metadata> metadata;
+
+  // NUL-terminated, for as long as the bytes under the view live.
+  const char* string(StringRef ref) const noexcept {
+    return ref.bytes == 0 ? "" : reinterpret_cast<const char*>(strings.data()) + ref.offset;
+  }
+  std::string_view text(StringRef ref) const noexcept { return {string(ref), ref.bytes}; }
+
+  // Calls f(SectionKind, Table&) for every section of records.
+  template <class F>
+  void for_each_table(F&& f) {
+    f(SectionKind::kIntegers, integers);
+    f(SectionKind::kDoubles, doubles);
+    f(SectionKind::kKernels, kernels);
+    f(SectionKind::kStorages, storages);
+    f(SectionKind::kValues, values);
+    f(SectionKind::kOperands, operands);
+    f(SectionKind::kInstructions, instructions);
+    f(SectionKind::kHostCalls, host_calls);
+    f(SectionKind::kInputs, inputs);
+    f(SectionKind::kOutputs, outputs);
+    f(SectionKind::kNodes, nodes);
+    f(SectionKind::kSegments, segments);
+    f(SectionKind::kMethods, methods);
+    f(SectionKind::kMetadata, metadata);
+  }
+};
+
+}  // namespace atalla::runtime::loadable
