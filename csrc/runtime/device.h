@@ -77,6 +77,7 @@ class ATALLA_RUNTIME_API Device {
   ~Device() = delete;
   void* host_view_slow(const void* device_ptr, size_t bytes) const;
   Stream& open_stream(int64_t id, int priority);
+  static void stop_workers_at_exit();
 
   uintptr_t base_ = 0;         // of the device view
   char* host_base_ = nullptr;  // of the engine view; null if the library does not give it as one range

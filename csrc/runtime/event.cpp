@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "event.h"
+
+#include <string>
+#include <utility>
+
+#include "api.h"
+#include "device.h"
+#include "error.h"
+#include "event_pool.h"
+#include "launch_queue.h"
+#include "stream.h"
+
+namespace atalla::runtime {
+
+Event::Event(Device& device) : device_(&device) {}
+
+Event::~Event() {
+  if (record_ != nullptr) EventPool::release(record_);
+}
+
+Event::Event(Event&& other) noexcept : device_(other.device_), record_(std::exchange(other.record_, nullptr)) {}
+
+Event& Event::operator=(Event&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(record_, other.record_);
+  return *this;
+}
+
+void Event::record(Stream& stream) {
+  if (&stream.device() != device_) {
+    throw Error(ATALLA_ERR_ARGUMENT, "an event of device " + std::to_string(device_->ordinal()) +
+                                         " cannot be recorded on a stream of device " +
+                                         std::to_string(stream.device().ordinal()));
+  }
+  EventPool& pool = device_->event_pool();
+  EventRecord* record = pool.acquire();
+  try {
+    if (stream.queue_ != nullptr) {
+      stream.queue_->push_record(record);
+    } else {
+      check(pool.submit(record, stream.handle()));
+    }
+  } catch (...) {
+    EventPool::release(record);
+    throw;
+  }
+  if (record_ != nullptr) EventPool::release(record_);
+  record_ = record;
+}
+
+void Event::block(Stream& stream) {
+  if (record_ == nullptr) return;
+  if (stream.queue_ != nullptr) {
+    stream.queue_->push_wait(record_);
+    return;
+  }
+  record_->pool->wait_submitted(record_);
+  if (record_->state.load(std::memory_order_acquire) == EventRecord::State::kReached)
+    check(api().stream_wait_event(stream.handle(), record_->handle));
+}
+
+bool Event::query() const { return record_ == nullptr || record_->pool->done(record_); }
+
+void Event::synchronize() const {
+  if (record_ != nullptr) record_->pool->synchronize(record_);
+}
+
+uint64_t Event::cycles() const {
+  if (record_ == nullptr) throw Error(ATALLA_ERR_ARGUMENT, "the event has not been recorded");
+  if (!record_->pool->done(record_))
+    throw Error(ATALLA_NOT_READY, "the work before the event is still running; synchronize the event first");
+  if (record_->state.load(std::memory_order_acquire) == EventRecord::State::kFailed)
+    throw Error(ATALLA_ERR_ARGUMENT, "the device refused the event; the fault of its stream says why");
+  uint64_t cycles = 0;
+  check(api().event_cycles(record_->handle, &cycles));
+  return cycles;
+}
+
+double Event::elapsed_ms(const Event& end) const {
+  if (device_ != end.device_) {
+    throw Error(ATALLA_ERR_ARGUMENT, "elapsed time between events of two devices (" +
+                                         std::to_string(device_->ordinal()) + " and " +
+                                         std::to_string(end.device_->ordinal()) + "): each has a clock of its own");
+  }
+  const double cycles = static_cast<double>(static_cast<int64_t>(end.cycles() - this->cycles()));
+  return cycles / device_->properties().clock_hz * 1e3;
+}
+
+}  // namespace atalla::runtime
