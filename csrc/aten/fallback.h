@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ops without a native kernel run on the CPU, over the engine view of DRAM and so without copying the operands. Each
+// such call is counted, can be warned about, and can be forbidden.
+#pragma once
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/CPUFallback.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace atalla::aten {
+
+enum class FallbackMode : int { kSilent = 0, kWarn = 1, kError = 2 };
+
+FallbackMode fallback_mode();
+void set_fallback_mode(FallbackMode mode);
+
+struct FallbackCount {
+  std::string op;      // "aten::lgamma"
+  std::string dtypes;  // of its tensor arguments, in order: "float32, int64"
+  int64_t count = 0;
+};
+std::vector<FallbackCount> fallback_stats();
+void reset_fallback_stats();
+
+// The boxed kernel of every op that has no other, and of native ops when a dtype is not taken. Raises
+// NotImplementedError in mode `error`, and for view ops, whose result would not alias.
+void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace atalla::aten

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// From tensors and TensorIterators to launch descriptors. Descriptors stand on the stack; nothing here allocates.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstring>
+#include <optional>
+
+#include "runtime/runtime.h"
+
+namespace atalla::aten {
+
+// c10::ScalarType values that the chip has; its codes are the same numbers.
+inline constexpr uint32_t kChipDtypes = 0x8aff;
+
+inline bool takes_dtype(uint32_t mask, c10::ScalarType t) {
+  return static_cast<unsigned>(t) < 32 && ((mask >> static_cast<unsigned>(t)) & 1u) != 0;
+}
+inline bool takes_one(uint32_t mask, const at::Tensor& t) {
+  return !t.defined() || (takes_dtype(mask, t.scalar_type()) && t.dim() <= ATALLA_MAX_DIMS);
+}
+inline bool takes_one(uint32_t mask, const std::optional<at::Tensor>& t) { return !t.has_value() || takes_one(mask, *t); }
+inline bool takes_one(uint32_t mask, at::OptionalTensorRef t) { return !t.has_value() || takes_one(mask, *t); }
+template <class List>
+  requires requires(const List& l) { l.begin(); }
+bool takes_one(uint32_t mask, const List& list) {
+  for (const auto& t : list)
+    if (!takes_one(mask, t)) return false;
+  return true;
+}
+// Whether every tensor has a dtype of the mask and a rank that the chip takes.
+template <class... T>
+bool takes(uint32_t mask, const T&... tensors) {
+  return (takes_one(mask, tensors) && ...);
+}
+
+// PyTorch's error for tensors of different devices. A 0-d CPU tensor goes with any device.
+void check_device(const char* op, std::optional<c10::Device>& common, const at::Tensor& t);
+inline void check_device(const char* op, std::optional<c10::Device>& common, const std::optional<at::Tensor>& t) {
+  if (t.has_value()) check_device(op, common, *t);
+}
+template <class... T>
+void check_devices(const char* op, const T&... tensors) {
+  std::optional<c10::Device> common;
+  (check_device(op, common, tensors), ...);
+}
+
+// A kernel of the chip, resolved by name on first use.
+class Kernel {
+ public:
+  explicit constexpr Kernel(const char* name) : name_(name) {}
+  atalla_kernel id() const {
+    if (id_ == kUnresolved) [[unlikely]] id_ = runtime::kernel(name_);
+    return id_;
+  }
+  const char* name() const { return name_; }
+
+ private:
+  static constexpr atalla_kernel kUnresolved = ~0u;
+  const char* name_;
+  mutable atalla_kernel id_ = kUnresolved;  // a race writes the same value twice
+};
+
+struct PointwiseKernel {
+  PointwiseKernel(const char* name, uint32_t dtypes) : kernel(name), dtypes(dtypes) {}
+  Kernel kernel;
+  uint32_t dtypes;  // compute dtypes taken
+};
+
+inline runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }
+
+// Builds one descriptor and launches it:
+//   LaunchBuilder b(kernel, at::kFloat);
+//   b.output(out).input(self).iparam(0, dim).launch(self.device());
+// A tensor's conj and neg bits are not looked at: resolve them first (is_neg and is_conj tensors never reach a
+// PrivateUse1 kernel, PyTorch materialises them before).
+class LaunchBuilder {
+ public:
+  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype) {
+    std::memset(&desc_, 0, offsetof(atalla_launch_desc, operands));
+    desc_.kernel = kernel.id();
+    desc_.compute_dtype = static_cast<atalla_dtype>(compute_dtype);
+  }
+  LaunchBuilder& output(const at::Tensor& t) {
+    desc_.n_outputs++;
+    return tensor(t);
+  }
+  LaunchBuilder& input(const at::Tensor& t) { return tensor(t); }
+  // Undefined: an absent operand.
+  LaunchBuilder& optional_output(const at::Tensor& t) {
+    desc_.n_outputs++;
+    return t.defined() ? tensor(t) : absent();
+  }
+  LaunchBuilder& optional_input(const at::Tensor& t) { return t.defined() ? tensor(t) : absent(); }
+  // An operand with sizes and strides of the caller's choice over t's memory, in elements from t's first element.
+  LaunchBuilder& output(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    desc_.n_outputs++;
+    return view(t, sizes, strides);
+  }
+  LaunchBuilder& input(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    return view(t, sizes, strides);
+  }
+  LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
+  LaunchBuilder& absent();
+  LaunchBuilder& iparam(int i, int64_t value) {
+    desc_.iparams[i] = value;
+    return *this;
+  }
+  LaunchBuilder& fparam(int i, double value) {
+    desc_.fparams[i] = value;
+    return *this;
+  }
+  atalla_operand& operand(int i) { return desc_.operands[i]; }
+  atalla_operand& next_operand() { return desc_.operands[desc_.n_operands++]; }
+  atalla_launch_desc& desc() { return desc_; }
+  void launch(c10::Device device);
+
+ private:
+  LaunchBuilder& tensor(const at::Tensor& t);
+  LaunchBuilder& view(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides);
+  atalla_launch_desc desc_;
+};
+
+// A scalar argument of a formula, as the kernel contract passes it (docs/kernels.md).
+struct ScalarParam {
+  ScalarParam(const at::Scalar& s) : i(to_int(s)), f(s.isComplex() ? s.toComplexDouble().real() : s.toDouble()) {}
+  ScalarParam(const std::optional<at::Scalar>& s) {
+    if ((present = s.has_value())) *this = ScalarParam(*s);
+  }
+  ScalarParam(int64_t v) : i(v), f(static_cast<double>(v)) {}
+  ScalarParam(bool v) : ScalarParam(static_cast<int64_t>(v)) {}
+  ScalarParam(double v) : i(static_cast<int64_t>(v)), f(v) {}
+  ScalarParam(std::optional<double> v) {
+    if ((present = v.has_value())) *this = ScalarParam(*v);
+  }
+  static int64_t to_int(const at::Scalar& s);
+  int64_t i = 0;
+  double f = 0;
+  bool present = true;
+};
+
+// Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank (then
+// nothing was launched).
+bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars, int n);
+
+template <class... Scalars>
+bool launch_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
+  if constexpr (sizeof...(scalars) == 0) {
+    return launch_iterator(iterator, kernel, nullptr, 0);
+  } else {
+    const ScalarParam params[] = {ScalarParam(scalars)...};
+    return launch_iterator(iterator, kernel, params, sizeof...(scalars));
+  }
+}
+
+// Iterators of ops whose upstream kernel is not structured. An undefined output is allocated.
+at::TensorIterator unary_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_bool_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+
+}  // namespace atalla::aten

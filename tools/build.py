@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Generates code, writes build.ninja and runs ninja.
+
+    python tools/build.py [sim] [runtime] [ext] [tests] [--config release|debug|asan|tsan] [-j N]
+
+Four kinds of target, each of which brings what it needs:
+  sim      libatalla_sim.so      the chip: no torch, no Python
+  runtime  libatalla_runtime.so  the driver: no torch, no Python; loads the chip at run time
+  ext      torch_atalla/_C.so    the PyTorch extension
+  tests    executables of test/cpp and examples/c, linked to the two libraries only
+
+A release build puts libraries and headers into the package (torch_atalla/lib, torch_atalla/include); the other
+configurations stay in build/<config>. ATALLA_BUILD names the default configuration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+ISAS = {
+    "baseline": "-march=x86-64-v2 -O2",
+    "avx2": "-mavx2 -mfma -mf16c -mbmi2",
+    "avx512": "-march=skylake-avx512 -mprefer-vector-width=512",
+}
+CONFIGS = {
+    "release": "-O3 -DNDEBUG",
+    "debug": "-O0 -g",
+    "asan": "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined",
+    "tsan": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread",
+}
+COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
+FLOAT = "-ffp-contract=off -fno-math-errno -fno-trapping-math"
+
+
+def write(path: Path, text: str) -> None:
+    """Only if it changed, so that ninja rebuilds nothing in vain."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+class Ninja:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def rule(self, name: str, command: str, deps: bool = False) -> None:
+        self.lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
+        if deps:
+            self.lines += ["  depfile = $out.d", "  deps = gcc"]
+
+    def build(self, out, rule: str, inputs, implicit=(), **variables: str) -> None:
+        text = f"build {out}: {rule} {' '.join(map(str, inputs))}"
+        if implicit:
+            text += f" | {' '.join(map(str, implicit))}"
+        self.lines.append(text)
+        self.lines += [f"  {key} = {value}" for key, value in variables.items()]
+
+
+class Build:
+    def __init__(self, config: str):
+        self.config = config
+        self.dir = ROOT / "build" / config
+        self.generated = self.dir / "generated"
+        package = ROOT / "torch_atalla"
+        self.lib = package / "lib" if config == "release" else self.dir / "lib"
+        self.ext = (package if config == "release" else self.dir) / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+        self.ninja = Ninja()
+        self.flags = f"{COMMON} {CONFIGS[config]}"
+        self.includes = f"-I{self.generated} -I{ROOT}/csrc"
+
+    def object(self, source: Path, suffix: str = "", flags: str = "", rule: str = "cxx", implicit=()) -> Path:
+        base = self.generated if source.is_relative_to(self.generated) else ROOT
+        out = self.dir / "obj" / f"{source.relative_to(base)}{suffix}.o"
+        self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
+        return out
+
+    def sim(self) -> Path:
+        sim = ROOT / "csrc/sim"
+        objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
+        families = sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
+        for source in families:
+            if source.name == "kernel_table.cpp":
+                objects.append(self.object(source))
+                continue
+            for isa, flags in ISAS.items():
+                flags = flags if self.config == "release" else flags.replace("-O2", "")
+                extra = f"{FLOAT} {flags} -DATALLA_ISA={isa} -I{sim}/functional"
+                objects.append(self.object(source, f".{isa}", extra))
+        out = self.lib / "libatalla_sim.so"
+        self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-lmvec -lm")
+        return out
+
+    def runtime(self) -> Path:
+        sources = [f for f in sorted((ROOT / "csrc/runtime").rglob("*.cpp")) if f.parent.name != "tools"]
+        objects = [self.object(f) for f in sources]
+        out = self.lib / "libatalla_runtime.so"
+        self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-ldl")
+        return out
+
+    def extension(self, runtime: Path) -> Path:
+        import torch
+
+        torch_dir = Path(torch.__file__).parent
+        include = f"-isystem {torch_dir}/include -isystem {torch_dir}/include/torch/csrc/api/include"
+        include += f" -isystem {sysconfig.get_path('include')}"
+        # ATen's headers dominate the compile time, not our code: -O2 without -Wextra, and one precompiled header.
+        flags = f"{include} -DTORCH_EXTENSION_NAME=_C -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS"
+        flags += " -Wno-unused-parameter -Wno-missing-field-initializers -Wno-deprecated-declarations"
+        if self.config == "release":
+            flags += " -O2"
+        header = self.dir / "pch/pch.h"
+        write(header, f'#include "{ROOT}/csrc/aten/pch.h"\n')
+        self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
+        sources = sorted((ROOT / "csrc/aten").rglob("*.cpp")) + sorted((self.generated / "aten").glob("*.cpp"))
+        objects = [
+            self.object(f, flags=f"{flags} -include {header}", rule="cxx", implicit=[f"{header}.gch"]) for f in sources
+        ]
+        libs = f"-L{torch_dir}/lib -ltorch -ltorch_cpu -lc10 -ltorch_python -L{self.lib} -latalla_runtime"
+        libs += " -Wl,-rpath,'$$ORIGIN/lib'"
+        self.ninja.build(self.ext, "link", objects, [runtime], flags=f"{self.flags} -shared", libs=libs)
+        return self.ext
+
+    def tests(self, libraries: list[Path]) -> list[Path]:
+        found = []
+        libs = f"-L{self.lib} -latalla_runtime -latalla_sim -lm -ldl -Wl,-rpath,{self.lib}"
+        for source in sorted((ROOT / "test/cpp").glob("test_*.cpp")):
+            obj = self.object(source, flags=f"-I{ROOT}/test/cpp")
+            out = self.dir / "bin" / source.stem
+            self.ninja.build(out, "link", [obj], libraries, flags=self.flags, libs=libs)
+            found.append(out)
+        for source in sorted((ROOT / "test/cpp").glob("fake_*.cpp")):
+            obj = self.object(source)
+            out = self.dir / "bin" / f"lib{source.stem}.so"
+            self.ninja.build(out, "link", [obj], flags=f"{self.flags} -shared", libs="")
+            found.append(out)
+        for source in sorted((ROOT / "examples/c").glob("*.c")):
+            out = self.dir / "bin" / source.stem
+            flags = f"-std=c11 -Wall -Wextra -O1 -I{ROOT}/csrc/runtime -I{ROOT}/csrc/sim"
+            if self.config in ("asan", "tsan"):
+                flags += f" -fsanitize={'address,undefined' if self.config == 'asan' else 'thread'}"
+            self.ninja.build(out, "c_program", [source], libraries, flags=flags, libs=libs)
+            found.append(out)
+        return found
+
+    def generate(self) -> None:
+        from tools.codegen.generate import generate
+
+        generate(self.generated, ROOT)
+
+    def install_headers(self) -> None:
+        if self.config != "release":
+            return
+        target = ROOT / "torch_atalla/include"
+        target.mkdir(exist_ok=True)
+        for header in ("csrc/sim/atalla.h", "csrc/runtime/atalla_runtime.h", "csrc/runtime/atalla_program.h"):
+            if (ROOT / header).exists():
+                shutil.copy(ROOT / header, target)
+
+    def run(self, targets: list[str], jobs: int) -> None:
+        self.generate()
+        self.ninja.rule("cxx", "g++ -MD -MF $out.d $flags -c $in -o $out", deps=True)
+        self.ninja.rule("pch", "g++ -MD -MF $out.d $flags -x c++-header $in -o $out", deps=True)
+        self.ninja.rule("link", "g++ $flags $in -o $out $libs")
+        self.ninja.rule("c_program", "gcc -MD -MF $out.d $flags $in -o $out $libs", deps=True)
+        wanted: list[Path] = []
+        sim, runtime = self.sim(), self.runtime()
+        wanted += [sim] if "sim" in targets else []
+        wanted += [runtime] if "runtime" in targets else []
+        if "tests" in targets:
+            wanted += self.tests([sim, runtime])
+        if "ext" in targets:
+            wanted += [sim, self.extension(runtime)]
+        write(self.dir / "build.ninja", "\n".join(self.ninja.lines) + "\n")
+        ninja = shutil.which("ninja", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+        if ninja is None:
+            sys.exit("tools/build.py: ninja is missing; `pip install ninja`")
+        command = [ninja, "-C", str(self.dir), "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
+        result = subprocess.run(command)
+        if result.returncode:
+            sys.exit(result.returncode)
+        self.install_headers()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", help="sim, runtime, ext, tests (default: sim runtime ext)")
+    parser.add_argument("--config", default=os.environ.get("ATALLA_BUILD", "release"), choices=CONFIGS)
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
+    args = parser.parse_args()
+    unknown = set(args.targets) - {"sim", "runtime", "ext", "tests"}
+    if unknown:
+        parser.error(f"unknown target {', '.join(sorted(unknown))}; known: sim, runtime, ext, tests")
+    from tools.codegen.model import EntryError
+
+    try:
+        Build(args.config).run(args.targets or ["sim", "runtime", "ext"], args.jobs)
+    except EntryError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

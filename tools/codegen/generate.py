@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs every generator of the op list and writes what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import model, pointwise, registrations, support_table
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.iterdir():
+        if stale.name not in files:
+            stale.unlink()
+    for name, text in files.items():
+        write(folder / name, text)
+
+
+def generate(out: Path, root: Path) -> None:
+    entries = model.load(root / "csrc/aten/atalla_native_functions.yaml")
+    write_folder(out / "sim", pointwise.generate(model.pointwise_kernels(entries), entries_path(root)))
+    write_folder(out / "aten", registrations.generate(entries))
+    write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
+    write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
+
+
+def entries_path(root: Path) -> str:
+    return str((root / "csrc/aten/atalla_native_functions.yaml").relative_to(root))

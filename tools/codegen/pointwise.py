@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pointwise kernels: formulas of the op list -> C++ loops and the list of ops.
+
+`emit(kernels, yaml_path, directory)` writes pointwise_ops.inc (names, dtypes, costs) and one pointwise_loops_<class>.inc
+for each dtype class (the loops, templates over the loop type). docs/pointwise.md tells how the engine uses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools.codegen.model import CLASSES, Pointwise
+
+CODES = {
+    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
+    "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15,
+}  # fmt: skip
+STORED = {
+    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+
+# Vector and exp instructions that a function or operator costs for 32 elements, on a chip that has add, subtract,
+# multiply, compare and exp, and neither divide nor select nor logarithm (docs/pointwise.md has the expansions).
+NEWTON = 7  # a seed by exponent arithmetic and three Newton steps of a multiply and a multiply-subtract
+SELECT = 2  # a masked add onto a seeded register
+POLYNOMIAL = 16  # argument reduction and a polynomial of degree six
+COSTS: dict[str, tuple[int, int]] = {
+    "exp": (0, 1), "exp2": (1, 1), "expm1": (2, 1), "exp10": (1, 1),
+    "log": (POLYNOMIAL, 0), "log2": (POLYNOMIAL + 1, 0), "log10": (POLYNOMIAL + 1, 0), "log1p": (POLYNOMIAL + 1, 0),
+    "sqrt": (NEWTON + 1, 0), "rsqrt": (NEWTON, 0), "cbrt": (POLYNOMIAL + 1, 1), "reciprocal": (NEWTON, 0),
+    "sin": (POLYNOMIAL, 0), "cos": (POLYNOMIAL, 0), "tan": (2 * POLYNOMIAL + NEWTON, 0),
+    "asin": (POLYNOMIAL + NEWTON, 0), "acos": (POLYNOMIAL + NEWTON, 0), "atan": (POLYNOMIAL + NEWTON, 0),
+    "atan2": (POLYNOMIAL + NEWTON + 3 * SELECT, 0),
+    "sinh": (NEWTON + 2, 1), "cosh": (NEWTON + 2, 1), "tanh": (NEWTON + 3, 1), "sigmoid": (NEWTON + 2, 1),
+    "asinh": (POLYNOMIAL + NEWTON + 4, 0), "acosh": (POLYNOMIAL + NEWTON + 4, 0), "atanh": (POLYNOMIAL + NEWTON + 3, 0),
+    "erf": (POLYNOMIAL + NEWTON, 1), "erfc": (POLYNOMIAL + NEWTON, 1),
+    "pow": (POLYNOMIAL + 1, 1), "hypot": (NEWTON + 4, 0), "logaddexp": (POLYNOMIAL + 5, 1),
+    "fmod": (NEWTON + 4, 0), "remainder": (NEWTON + 6, 0), "div_floor": (NEWTON + 8, 0), "div_trunc": (NEWTON + 3, 0),
+    "abs": (1 + SELECT, 0), "sign": (2 + 2 * SELECT, 0), "copysign": (2 + 2 * SELECT, 0), "signbit": (1, 0),
+    "floor": (3, 0), "ceil": (3, 0), "trunc": (4, 0), "round": (2, 0),
+    "maximum": (1 + SELECT, 0), "minimum": (1 + SELECT, 0), "fmax": (1 + SELECT, 0), "fmin": (1 + SELECT, 0),
+    "clamp": (2 + 2 * SELECT, 0), "heaviside": (2 + 2 * SELECT, 0), "lerp": (6 + SELECT, 0),
+    "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
+}  # fmt: skip
+OPERATORS: dict[str, tuple[int, int]] = {
+    "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),
+    **{op: (1, 0) for op in ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!", "&", "|", "^", "~",
+                             "<<", ">>")},
+}  # fmt: skip
+
+# Functions whose vector form may differ from the scalar one in the last place.
+INEXACT = frozenset(
+    "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p log2 pow sin sinh "
+    "tan tanh sigmoid logaddexp".split()
+)
+FAULTING = frozenset(("div_trunc", "div_floor", "fmod", "remainder"))  # integer division
+
+TOKEN = re.compile(
+    r"(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<operator><<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>!~&|^?:(),])|(?P<space>\s+)|(?P<other>.)"
+)
+
+
+def tokens(formula: str) -> list[tuple[str, str]]:
+    """(kind, text) of each token but blanks."""
+    found = [(str(m.lastgroup), m.group()) for m in TOKEN.finditer(formula)]
+    return [t for t in found if t[0] != "space"]
+
+
+def calls(formula: str) -> set[str]:
+    found = tokens(formula)
+    return {t for (kind, t), following in zip(found, found[1:], strict=False) if kind == "name" and following[1] == "("}
+
+
+def cost(formula: str) -> tuple[int, int]:
+    """Vector and exp instructions for 32 elements. A sign before an operand costs one subtraction from zero."""
+    vector = exp = 0
+    for kind, text in tokens(formula):
+        v, e = (COSTS if kind == "name" else OPERATORS).get(text, (0, 0))
+        vector, exp = vector + v, exp + e
+    return vector, exp
+
+
+def hoist(formula: str) -> tuple[list[str], str]:
+    """Moves calls of maths functions in front of the expression, so that none stands in an untaken branch, which would
+    keep the loop from being vectorised. Literals with a decimal point get the type T."""
+    statements: list[str] = []
+    items = tokens(formula)
+
+    def expression(position: int, stop_at_comma: bool) -> tuple[str, int]:
+        parts: list[str] = []
+        while position < len(items):
+            kind, text = items[position]
+            if text == ")" or (stop_at_comma and text == ","):
+                break
+            following = items[position + 1][1] if position + 1 < len(items) else ""
+            if kind == "name" and following == "(":
+                arguments: list[str] = []
+                position += 2
+                while True:
+                    argument, position = expression(position, True)
+                    arguments.append(argument)
+                    if position >= len(items) or items[position][1] == ")":
+                        break
+                    position += 1
+                call = f"{text}({', '.join(arguments)})"
+                if text in INEXACT:
+                    statements.append(f"const auto call{len(statements)}_ = {call};")
+                    call = f"call{len(statements) - 1}_"
+                parts.append(call)
+            elif text == "(":
+                inner, position = expression(position + 1, False)
+                parts.append(f"({inner})")
+            elif kind == "number" and not text.isdigit():
+                parts.append(f"T({text})")
+            else:
+                parts.append(text)
+            position += 1
+        return " ".join(parts), position
+
+    text, end = expression(0, False)
+    if end != len(items):
+        return [], formula  # unbalanced: the compiler says so, at the entry's line
+    return statements, text
+
+
+def mask(dtypes: Iterable[str]) -> int:
+    return sum(1 << CODES[d] for d in dtypes)
+
+
+def identifier(p: Pointwise) -> str:
+    return "op_" + re.sub(r"\W", "_", p.name)
+
+
+def ops_inc(kernels: list[Pointwise]) -> str:
+    rows = []
+    for p in kernels:
+        floating, complex_ = (INEXACT.isdisjoint(calls(p.formulas.get(c, ""))) for c in ("floating", "complex"))
+        may_fault = not FAULTING.isdisjoint(calls(p.formulas.get("integer", "")))
+        vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
+        types = ", ".join("kComputeDtype" if i.type == "compute" else str(CODES[i.type]) for i in p.inputs)
+        flags = ", ".join(str(f).lower() for f in (p.result == "bool", may_fault, floating, complex_))
+        rows.append(
+            f'    {{"pointwise.{p.name}", {len(p.inputs)}, {flags}, {max(vector, 1 - exp)}, {exp}, '
+            f"{mask(p.dtypes):#x}, {{{types}}}}},"
+        )
+    body = "\n".join(rows)
+    return (
+        "// Generated by tools/codegen/pointwise.py.\n"
+        f"inline constexpr int kNumOps = {len(kernels)};\n"
+        f"inline constexpr PointwiseOp kOps[] = {{\n{body}\n}};\n"
+    )
+
+
+class Source:
+    def __init__(self, name: str):
+        self.name = name
+        self.lines: list[str] = []
+
+    def add(self, *lines: str) -> None:
+        self.lines += lines
+
+    def located(self, path: Path, line: int, *lines: str) -> None:
+        """Lines that the compiler reports as standing at path:line."""
+        for text in lines:
+            self.add(f'#line {line} "{path}"', text)
+        self.add(f'#line {len(self.lines) + 2} "{self.name}"')
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> None:
+    formula = p.formulas[dtype_class]
+    inexact = dtype_class in ("floating", "complex") and not INEXACT.isdisjoint(calls(formula))
+    source.add(
+        "template <class T>",
+        f"void {identifier(p)}(void* out_, const void* const* in_, int64_t n_, "
+        "[[maybe_unused]] const atalla_launch_desc& desc_) {",
+        f"  using R_ = {'bool' if p.result == 'bool' else 'T'};",
+        "  auto* to_ = static_cast<typename Element<R_>::Stored*>(out_);",
+    )
+    for k, i in enumerate(p.inputs):
+        source.add(f"  const void* const from{k}_ = in_[{k}];  // {i.name}")
+    for k, s in enumerate(p.scalars):
+        source.add(f"  [[maybe_unused]] const T {s.name} = scalar_param<T>(desc_, {k});")
+        if s.optional:
+            source.add(f"  [[maybe_unused]] const bool has_{s.name} = scalar_present(desc_, {k});")
+    if inexact:
+        source.add("  n_ &= -kLoopMultiple;")
+    source.add("#pragma GCC ivdep", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
+    for k, i in enumerate(p.inputs):
+        stored = "T" if i.type == "compute" else STORED[i.type]
+        source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
+    statements, expression = hoist(formula)
+    source.located(
+        path, p.line, *(f"    {s}" for s in statements), f"    to_[i_] = static_cast<R_>({expression});"
+    )
+    source.add("  }", "}", "")
+
+
+def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str) -> str:
+    source = Source(name)
+    source.add("// Generated by tools/codegen/pointwise.py.", "namespace atalla::sim::ATALLA_ISA {", "namespace {", "")
+    for p in kernels:
+        if dtype_class in p.formulas:
+            emit_loop(source, p, dtype_class, path)
+    source.add("template <class T>", "constexpr PointwiseLoop kLoops[] = {")
+    members = CLASSES[dtype_class]
+    for p in kernels:
+        if dtype_class in p.formulas:
+            taken = mask(d for d in p.dtypes if d in members)
+            source.add(
+                f"    []() -> PointwiseLoop {{ if constexpr (loop_enabled<T>({taken:#x})) return {identifier(p)}<T>; "
+                "else return nullptr; }(),"
+            )
+        else:
+            source.add("    nullptr,")
+    source.add("};", "", "}  // namespace", "}  // namespace atalla::sim::ATALLA_ISA")
+    return source.text()
+
+
+def write(path: Path, text: str) -> None:
+    """Only if it changed, so that nothing is compiled again for nothing."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def emit(kernels: list[Pointwise], yaml_path: str | Path, directory: str | Path) -> None:
+    """`yaml_path` is what the compiler's messages shall name."""
+    directory = Path(directory)
+    write(directory / "pointwise_ops.inc", ops_inc(kernels))
+    for dtype_class in CLASSES:
+        name = f"pointwise_loops_{dtype_class}.inc"
+        write(directory / name, loops_inc(kernels, dtype_class, Path(yaml_path), name))

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Entries -> dispatcher registrations (csrc, sharded).
+
+For a structured op every variant is emitted from the entry: upstream's meta computes shapes, type promotion, overlap
+checks and error messages; our launch takes the place of upstream's impl. (Upstream's composite functional variant would
+dispatch twice.) An op whose promoted dtype the chip does not take goes to the fallback, which counts or forbids it.
+"""
+
+from __future__ import annotations
+
+from torchgen.api import structured
+from torchgen.api.translate import translate
+from torchgen.api.types import DispatcherSignature
+from torchgen.context import native_function_manager
+from torchgen.model import NativeFunction, SchemaKind
+
+from .model import DTYPES, Entry
+
+# c10::ScalarType values, which are the chip's dtype codes too.
+CODES = {
+    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
+    "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15,
+}  # fmt: skip
+assert set(CODES) == set(DTYPES)
+
+# Tensor arguments whose dtype is not the op's: indices and masks.
+UNCHECKED = {"index", "indices", "mask", "condition", "attn_bias", "offsets", "p"}
+
+HEADER = """// Generated from atalla_native_functions.yaml by tools/codegen. Do not edit.
+#include "aten/fallback.h"
+#include "aten/launch.h"
+#include "aten/structured.h"
+"""
+
+
+def mask(dtypes) -> str:
+    return f"{sum(1 << CODES[d] for d in dtypes):#x}u"
+
+
+def identifier(entry: Entry) -> str:
+    return entry.op.replace(".", "_") + "_ns"
+
+
+def signature(f: NativeFunction) -> DispatcherSignature:
+    return DispatcherSignature.from_schema(f.func, symint=False)
+
+
+def declaration(f: NativeFunction, name: str) -> str:
+    sig = signature(f)
+    return f"{sig.returns_type().cpp_type()} {name}({', '.join(a.decl() for a in sig.arguments())})"
+
+
+def fallback_call(f: NativeFunction) -> str:
+    base, overload = str(f.func.name.name), f.func.name.overload_name
+    op = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
+    names = ", ".join(a.name for a in signature(f).arguments())
+    return f"at::native::call_fallback_fn<&fallback_boxed, {op}>::call({names})"
+
+
+def kernel_definitions(entry: Entry) -> list[str]:
+    if entry.adaptor or entry.family != "pointwise":
+        return [f"constexpr uint32_t kDtypes = {mask(entry.compute_dtypes)};"]
+    by_name = {f"pointwise.{p.name}": p for p in entry.pointwise}
+    lines = []
+    for i, kernel in enumerate(entry.kernels):
+        dtypes = by_name[kernel].dtypes if kernel in by_name else entry.compute_dtypes
+        lines.append(f'const PointwiseKernel kernel{i}{{"{kernel}", {mask(dtypes)}}};')
+    return lines
+
+
+def launch_expression(entry: Entry, f: NativeFunction, iterator: str) -> str:
+    """A bool expression: whether the launch was taken."""
+    kernel = "kernel0"
+    if entry.variants:
+        kernel = f"kernel{len(entry.kernels) - 1}"
+        arg = next(a for a in signature(f).arguments() if a.name == entry.variant_arg)
+        optional = "optional" in arg.type
+        for value, name in reversed(list(entry.variants.items())[:-1]):
+            test = f'{arg.name} == "{value}"'
+            if value == "none" and optional:
+                test = f"!{arg.name}.has_value()"
+            kernel = f"{test} ? kernel{entry.kernels.index(name)} : {kernel}"
+        kernel = f"({kernel})"
+    scalars = entry.pointwise[0].scalars if entry.pointwise else ()
+    return f"launch_pointwise({', '.join([iterator, kernel, *(s.name for s in scalars)])})"
+
+
+def device_check(f: NativeFunction) -> list[str]:
+    tensors = [a.name for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
+    return [f'  check_devices("{f.func.name}", {", ".join(tensors)});'] if tensors else []
+
+
+def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
+    group = entry.group
+    assert group is not None
+    kind = f.func.kind()
+    name = {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out"}[kind]
+    outs = [a.name for a in f.func.arguments.out]
+    n = len(group.out.func.arguments.out)
+    holder = {
+        SchemaKind.functional: f"Functional<Meta, {n}> op;",
+        SchemaKind.inplace: f"Inplace<Meta, {n}> op(self);",
+        SchemaKind.out: f"Out<Meta, {n}> op({', '.join(outs)});",
+    }[kind]
+    sig = signature(f)
+    meta_args = ", ".join(e.expr for e in translate(sig.arguments(), structured.meta_arguments(group), method=False))
+    lines = [f"{declaration(f, name)} {{"]
+    is_iterator = group.out.structured_inherits is not None
+    if not is_iterator:
+        lines += device_check(f)
+    lines += [f"  {holder}", f"  op.meta({meta_args});"]
+    outputs = ", ".join(f"op.output({i})" for i in range(n))
+    if entry.adaptor:
+        iterator = ["op"] if is_iterator else []
+        args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
+        checked = ", ".join(["op.output(0)"] + [t for t in entry.tensors() if t not in UNCHECKED])
+        lines.append(f"  if (!takes(kDtypes, {checked})) return {fallback_call(f)};")
+        lines.append(f"  {entry.adaptor}({args});")
+    else:
+        lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
+    lines.append("  op.finish();")
+    if kind == SchemaKind.functional:
+        result = ", ".join(f"op.take({i})" for i in range(n))
+        lines.append(f"  return {result};" if n == 1 else f"  return {{{result}}};")
+    elif kind == SchemaKind.inplace:
+        lines.append("  return self;")
+    else:
+        lines.append(f"  return {outs[0]};" if n == 1 else f"  return {{{', '.join(outs)}}};")
+    return [*lines, "}"]
+
+
+def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
+    kind = f.func.kind()
+    name = {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out"}[kind]
+    tensors = ", ".join(a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like())
+    result = {SchemaKind.functional: "result", SchemaKind.inplace: "self", SchemaKind.out: "out"}[kind]
+    lines = [f"{declaration(f, name)} {{"]
+    if kind == SchemaKind.functional:
+        lines.append("  at::Tensor result;")
+    lines.append(f"  auto iterator = {entry.iterator}_iterator({result}, {tensors});")
+    lines.append(f"  if (!{launch_expression(entry, f, 'iterator')}) return {fallback_call(f)};")
+    lines.append(f"  return {'iterator.output()' if kind == SchemaKind.functional else result};")
+    return [*lines, "}"]
+
+
+def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
+    sig = signature(f)
+    names = ", ".join(a.name for a in sig.arguments())
+    lines = [f"{declaration(f, 'direct')} {{", *device_check(f)]
+    checked = [t for t in entry.tensors() if t not in UNCHECKED]
+    if checked:
+        lines.append(f"  if (!takes(kDtypes, {', '.join(checked)})) return {fallback_call(f)};")
+    return [*lines, f"  return {entry.adaptor}({names});", "}"]
+
+
+def variants(entry: Entry) -> list[tuple[NativeFunction, str, list[str]]]:
+    """(function, name of the C++ wrapper, its lines) for every overload that the entry registers."""
+    if entry.structured or entry.iterator:
+        assert entry.group is not None
+        emit = structured_variant if entry.structured else iterator_variant
+        found = []
+        for f in entry.group.functions():
+            if f.func.kind() in (SchemaKind.functional, SchemaKind.inplace, SchemaKind.out):
+                name = {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace"}.get(f.func.kind(), "out")
+                with native_function_manager(f):
+                    found.append((f, name, emit(entry, f)))
+        return found
+    with native_function_manager(entry.function):
+        return [(entry.function, "direct", adaptor_variant(entry, entry.function))]
+
+
+def overloads(entry: Entry) -> list[str]:
+    return [str(f.func.name) for f, _, _ in variants(entry)]
+
+
+def adaptor_declaration(entry: Entry) -> str:
+    if not entry.structured:
+        with native_function_manager(entry.function):
+            return declaration(entry.function, str(entry.adaptor)) + ";"
+    group = entry.group
+    assert group is not None
+    args = ["at::TensorIteratorBase& iterator"] if group.out.structured_inherits else []
+    with native_function_manager(group):
+        args += [a.decl() for a in structured.meta_arguments(group)]
+    args += [f"const at::Tensor& {a.name}" for a in group.out.func.arguments.out]
+    return f"void {entry.adaptor}({', '.join(args)});"
+
+
+def shard(entries: list[Entry]) -> str:
+    includes, declarations, body, registrations = set(), [], [], []
+    for entry in entries:
+        space = identifier(entry)
+        body += [f"namespace {space} {{  // line {entry.line}"]
+        if entry.structured:
+            assert entry.group is not None
+            includes.add(f"ATen/ops/{entry.group.functional.root_name}_meta.h")
+            body.append(f"using Meta = at::meta::structured_{str(entry.group.functional.func.name).replace('.', '_')};")
+        if entry.adaptor and adaptor_declaration(entry) not in declarations:
+            declarations.append(adaptor_declaration(entry))
+        body += kernel_definitions(entry)
+        for f, name, lines in variants(entry):
+            body += lines
+            includes.add(f"ATen/ops/{f.root_name}_ops.h")
+            registrations.append(f'  m.impl("{f.func.name}", TORCH_FN({space}::{name}));')
+        body.append(f"}}  // namespace {space}\n")
+    return "\n".join(
+        [
+            HEADER,
+            *(f"#include <{i}>" for i in sorted(includes)),
+            "\nnamespace atalla::aten {",
+            *declarations,
+            "namespace {",
+            *body,
+            "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {",
+            *registrations,
+            "}",
+            "}  // namespace",
+            "}  // namespace atalla::aten",
+            "",
+        ]
+    )
+
+
+def generate(entries: list[Entry], per_shard: int = 24) -> dict[str, str]:
+    shards = [entries[i : i + per_shard] for i in range(0, len(entries), per_shard)]
+    return {f"register_{i:02d}.cpp": shard(part) for i, part in enumerate(shards)}
