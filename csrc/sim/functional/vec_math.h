@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The functions that formulas of pointwise ops may call, overloaded for float, double and the integers.
+//
+// Transcendental functions of float and double vectorise through glibc's libmvec: at most 4 ulp from the exact result
+// (glibc's documented bound), with the special values of C's Annex F. sqrt, the roundings, and all arithmetic are exact
+// as IEEE 754 defines them. fmod, remainder and div_floor are scalar.
+//
+// libmvec is reached by declaring the scalar functions as SIMD functions, which must happen before <cmath>.
+#pragma once
+
+#define ATALLA_SIMD_UNARY(name)                                                          \
+  __attribute__((__simd__("notinbranch"))) double name(double) noexcept; \
+  __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept;
+#define ATALLA_SIMD_BINARY(name)                                                                 \
+  __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept; \
+  __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept;
+#define ATALLA_FORALL_SIMD_UNARY(X)                                                                                 \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) \
+  X(log) X(log10) X(log1p) X(log2) X(sin) X(sinh) X(tan) X(tanh)
+#define ATALLA_FORALL_SIMD_BINARY(X) X(atan2) X(hypot) X(pow)
+
+extern "C" {
+ATALLA_FORALL_SIMD_UNARY(ATALLA_SIMD_UNARY)
+ATALLA_FORALL_SIMD_BINARY(ATALLA_SIMD_BINARY)
+}
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "pointwise.h"
+
+#define ATALLA_INLINE [[gnu::always_inline]] inline
+
+namespace atalla::sim::ATALLA_ISA {
+
+template <class T>
+concept Floating = std::is_floating_point_v<T>;
+template <class T>
+concept Integer = std::is_integral_v<T>;  // bool included
+template <class T>
+concept Real = std::is_arithmetic_v<T>;
+
+// -------------------------------------------------------------------------------------- functions of the C library
+#define ATALLA_DEFINE_UNARY(name)                       \
+  ATALLA_INLINE float name(float x) { return ::name##f(x); } \
+  ATALLA_INLINE double name(double x) { return ::name(x); }
+#define ATALLA_DEFINE_BINARY(name)                                        \
+  ATALLA_INLINE float name(float x, float y) { return ::name##f(x, y); } \
+  ATALLA_INLINE double name(double x, double y) { return ::name(x, y); }
+ATALLA_FORALL_SIMD_UNARY(ATALLA_DEFINE_UNARY)
+ATALLA_FORALL_SIMD_BINARY(ATALLA_DEFINE_BINARY)
+ATALLA_DEFINE_UNARY(ceil)
+ATALLA_DEFINE_UNARY(floor)
+ATALLA_DEFINE_UNARY(trunc)
+ATALLA_DEFINE_UNARY(sqrt)
+ATALLA_DEFINE_BINARY(copysign)
+ATALLA_DEFINE_BINARY(fmod)
+
+// Half to even, as upstream's round.
+ATALLA_INLINE float round(float x) { return ::rintf(x); }
+ATALLA_INLINE double round(double x) { return ::rint(x); }
+
+// ------------------------------------------------------------------------------------------------- classification
+template <Real T>
+ATALLA_INLINE bool isnan(T x) {
+  return x != x;
+}
+template <Real T>
+ATALLA_INLINE bool isinf(T x) {
+  if constexpr (Floating<T>) return (x == std::numeric_limits<T>::infinity()) | (x == -std::numeric_limits<T>::infinity());
+  return false;
+}
+ATALLA_INLINE bool signbit(float x) { return std::bit_cast<int32_t>(x) < 0; }
+ATALLA_INLINE bool signbit(double x) { return std::bit_cast<int64_t>(x) < 0; }
+
+// ------------------------------------------------------------------------------------------------------ arithmetic
+template <Real T>
+ATALLA_INLINE T abs(T x) {
+  if constexpr (std::is_same_v<T, float>) return __builtin_fabsf(x);
+  else if constexpr (std::is_same_v<T, double>) return __builtin_fabs(x);
+  else if constexpr (std::is_unsigned_v<T>) return x;
+  else {
+    using U = std::make_unsigned_t<T>;  // the most negative value stays itself
+    return static_cast<T>(x < 0 ? static_cast<U>(U(0) - static_cast<U>(x)) : static_cast<U>(x));
+  }
+}
+// -1, 0 or 1; 0 for NaN.
+template <Real T>
+ATALLA_INLINE T sign(T x) {
+  return static_cast<T>(static_cast<int>(T(0) < x) - static_cast<int>(x < T(0)));
+}
+// NaN if either is.
+template <Real T>
+ATALLA_INLINE T maximum(T a, T b) {
+  return (a > b) | (a != a) ? a : b;
+}
+template <Real T>
+ATALLA_INLINE T minimum(T a, T b) {
+  return (a < b) | (a != a) ? a : b;
+}
+// The other one if one is NaN.
+template <Real T>
+ATALLA_INLINE T fmax(T a, T b) {
+  return (a >= b) | (b != b) ? a : b;
+}
+template <Real T>
+ATALLA_INLINE T fmin(T a, T b) {
+  return (a <= b) | (b != b) ? a : b;
+}
+template <Real T>
+ATALLA_INLINE T clamp(T x, bool has_min, T min, bool has_max, T max) {
+  const T low = maximum(x, min);
+  const T bounded = has_min ? low : x;
+  const T high = minimum(bounded, max);
+  return has_max ? high : bounded;
+}
+template <Real T>
+ATALLA_INLINE T heaviside(T x, T at_zero) {
+  const T step = static_cast<T>(x > T(0));
+  return x == T(0) ? at_zero : step;
+}
+template <Floating T>
+ATALLA_INLINE T reciprocal(T x) {
+  return T(1) / x;
+}
+template <Floating T>
+ATALLA_INLINE T rsqrt(T x) {
+  return T(1) / sqrt(x);
+}
+template <Floating T>
+ATALLA_INLINE T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+// Exact at both ends: from the nearer one.
+template <Floating T>
+ATALLA_INLINE T lerp(T start, T end, T weight) {
+  const T difference = end - start;
+  const T from_start = start + weight * difference;
+  const T from_end = end - difference * (T(1) - weight);
+  return abs(weight) < T(0.5) ? from_start : from_end;
+}
+// log(exp(a) + exp(b)).
+template <Floating T>
+ATALLA_INLINE T logaddexp(T a, T b) {
+  const T larger = maximum(a, b);
+  const T sum = larger + log1p(exp(-abs(a - b)));
+  return isinf(a) & (a == b) ? a : sum;
+}
+
+// ------------------------------------------------------------------------------------------------------- division
+// Integer division by zero raises the launch's fault and yields 0.
+template <Integer T>
+ATALLA_INLINE bool divisor_is_zero(T b) {
+  if (b != T(0)) [[likely]] return false;
+  integer_division_by_zero = true;
+  return true;
+}
+template <Real T>
+ATALLA_INLINE T div_trunc(T a, T b) {
+  if constexpr (Floating<T>) {
+    return trunc(a / b);
+  } else {
+    if (divisor_is_zero(b)) return 0;
+    if constexpr (std::is_signed_v<T>) {
+      // The most negative number divided by -1 wraps, where the host's instruction would trap.
+      if (b == T(-1)) return static_cast<T>(std::make_unsigned_t<T>(0) - static_cast<std::make_unsigned_t<T>>(a));
+    }
+    return static_cast<T>(a / b);
+  }
+}
+template <Integer T>
+ATALLA_INLINE T fmod(T a, T b) {
+  if (divisor_is_zero(b)) return 0;
+  if constexpr (std::is_signed_v<T>) {
+    if (b == T(-1)) return 0;
+  }
+  return static_cast<T>(a % b);
+}
+// The remainder that has the sign of the divisor.
+template <Real T>
+ATALLA_INLINE T remainder(T a, T b) {
+  const T m = fmod(a, b);
+  return m != T(0) && (m < T(0)) != (b < T(0)) ? static_cast<T>(m + b) : m;
+}
+// The quotient rounded down, consistent with remainder(); a / 0 is as in IEEE 754.
+template <Real T>
+ATALLA_INLINE T div_floor(T a, T b) {
+  if constexpr (Floating<T>) {
+    const T plain = a / b;
+    const T m = fmod(a, b);
+    T quotient = (a - m) / b;
+    quotient = m != T(0) && (m < T(0)) != (b < T(0)) ? quotient - T(1) : quotient;
+    // `quotient` is an integer up to its rounding error.
+    T down = floor(quotient);
+    down = quotient - down > T(0.5) ? down + T(1) : down;
+    const T rounded = quotient != T(0) ? down : copysign(T(0), plain);
+    return b == T(0) ? plain : rounded;
+  } else {
+    if (divisor_is_zero(b)) return 0;
+    const T quotient = div_trunc(a, b);
+    if constexpr (std::is_signed_v<T>) {
+      const bool down = (a < 0) != (b < 0) && fmod(a, b) != 0;
+      return static_cast<T>(quotient - static_cast<T>(down));
+    }
+    return quotient;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ integers and bits
+// A negative exponent gives the integer part of the reciprocal power: 0, but for bases of 1 and -1.
+template <Integer T>
+ATALLA_INLINE T pow(T base, T exponent) {
+  using U = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
+  if constexpr (std::is_signed_v<T>) {
+    if (exponent < 0) {
+      if (base == 1) return 1;
+      if (base == -1) return exponent % 2 == 0 ? 1 : -1;
+      return 0;
+    }
+  }
+  U result = 1;
+  U factor = static_cast<U>(base);
+  for (U e = static_cast<U>(exponent); e != 0; e = static_cast<U>(e >> 1)) {
+    if (e & 1) result = static_cast<U>(result * factor);
+    factor = static_cast<U>(factor * factor);
+  }
+  return static_cast<T>(result);
+}
+// Shifts by less than 0, or by the width or more, move every bit out.
+template <Integer T>
+ATALLA_INLINE T shift_left(T x, T count) {
+  using U = std::make_unsigned_t<T>;
+  using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, U>;
+  const bool out = (count < T(0)) | (count >= T(8 * sizeof(T)));
+  const Wide shifted = static_cast<Wide>(static_cast<U>(x)) << (out ? T(0) : count);
+  return out ? T(0) : static_cast<T>(shifted);
+}
+template <Integer T>
+ATALLA_INLINE T shift_right(T x, T count) {
+  const bool out = (count < T(0)) | (count >= T(8 * sizeof(T)));
+  const T most = static_cast<T>(8 * sizeof(T) - 1);
+  const T shifted = static_cast<T>(x >> (out ? most : count));
+  return std::is_unsigned_v<T> && out ? T(0) : shifted;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA
