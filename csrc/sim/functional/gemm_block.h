@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Blocked matrix product of one thread: cache blocking around the micro-kernel.
+//
+// Loop order, outermost first: columns by kBlockColumns, k by kBlockDepth, rows by kBlockRows, then B panels, then A
+// panels. A packed B panel (kBlockDepth x kPanel) is read by every A panel of the row block and stays in L1, the row
+// block of A (kBlockRows x kBlockDepth) stays in L2. docs/gemm.md has the measurements behind the sizes.
+#pragma once
+
+#include "gemm_epilogue.h"
+#include "gemm_micro.h"
+#include "gemm_scratch.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+template <class T>
+inline constexpr int64_t kBlockDepth = 1280 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kBlockRows = 32 * kMaxRows;
+inline constexpr int64_t kBlockColumns = 1024;
+// With at most this many rows, B is read once or twice only and packing it would cost more than it gains.
+inline constexpr int64_t kDirectRows = 2 * kMaxRows;
+
+template <class T>
+struct MatrixProduct {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  MatrixView a;
+  MatrixView b;
+  Epilogue<T> epilogue;
+};
+
+// A in place: k contiguous, in the arithmetic type, and rows that do not fall into the same cache sets.
+template <class T>
+inline bool reads_a_in_place(const MatrixView& a, int64_t k, int64_t columns) {
+  if (a.dtype != kNativeDtype<T> || (a.col_stride != 1 && k > 1)) return false;
+  const int64_t row_bytes = a.row_stride * static_cast<int64_t>(sizeof(T));
+  if (columns <= kPanel<T>) return true;
+  return row_bytes % 1024 != 0 && row_bytes < 8192;
+}
+
+// Computes out[i0 .. i1, j0 .. j1). False when there is no memory for the packing buffers.
+template <class T>
+bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+  constexpr int panel = kPanel<T>;
+  const int64_t chunks = max_of(1, ceil_div(g.k, kBlockDepth<T>));
+  const int64_t depth = g.k <= kBlockDepth<T> ? g.k : round_up(ceil_div(g.k, chunks), 4);
+  const int64_t width = min_of(j1 - j0, kBlockColumns);
+  const bool out_keeps_partials = g.epilogue.keeps_partials_in_out();
+  const int64_t outer = chunks == 1 || out_keeps_partials ? i1 - i0 : 2 * kBlockRows;
+  const bool direct_a = reads_a_in_place<T>(g.a, g.k, j1 - j0);
+  const bool direct_b = g.b.dtype == kNativeDtype<T> && (g.b.col_stride == 1) && i1 - i0 <= kDirectRows;
+  const int64_t lda_packed = depth + 2 * kLanes<T>;
+
+  T* const packed_b = scratch<T>(ScratchSlot::PackedB, round_up(direct_b ? panel : width, panel) * depth);
+  T* const packed_a = direct_a ? nullptr
+                               : scratch<T>(ScratchSlot::PackedA,
+                                            (min_of(i1 - i0, kBlockRows) + kMaxRows) * lda_packed + panel);
+  T* const workspace = chunks == 1 || out_keeps_partials
+                           ? nullptr
+                           : scratch<T>(ScratchSlot::Partial, min_of(i1 - i0, outer) * round_up(width, panel));
+  if (packed_b == nullptr || (!direct_a && packed_a == nullptr)) return false;
+  if (chunks > 1 && !out_keeps_partials && workspace == nullptr) return false;
+
+  alignas(64) T tile[kMaxRows * panel];
+  for (int64_t io = i0; io < i1; io += outer) {
+    const int64_t ie = min_of(io + outer, i1);
+    for (int64_t jc = j0; jc < j1; jc += kBlockColumns) {
+      const int64_t je = min_of(jc + kBlockColumns, j1);
+      for (int64_t pc = 0, chunk = 0; chunk < chunks; ++chunk, pc += depth) {
+        const int64_t kc = min_of(depth, g.k - pc);
+        const Chunk position{chunk == 0, chunk + 1 == chunks};
+        for (int64_t j = jc; j < je; j += panel) {
+          const int64_t cols = min_of(panel, je - j);
+          if (direct_b && cols == panel) continue;
+          const MatrixView view{g.b.at(pc, j), g.b.dtype, g.b.row_stride, g.b.col_stride, g.b.item};
+          pack_matrix<T>(view, kc, cols, panel, direct_b ? packed_b : packed_b + (j - jc) * kc, panel);
+        }
+        const int64_t row_blocks = ceil_div(ie - io, kBlockRows);
+        const int64_t row_block = ceil_div(ie - io, row_blocks);
+        for (int64_t ic = io; ic < ie; ic += row_block) {
+          const int64_t rows = min_of(row_block, ie - ic);
+          const T* a = packed_a;
+          int64_t lda = lda_packed;
+          if (direct_a) {
+            a = reinterpret_cast<const T*>(g.a.at(ic, pc));
+            lda = g.a.row_stride;
+          } else {
+            const MatrixView view{g.a.at(ic, pc), g.a.dtype, g.a.row_stride, g.a.col_stride, g.a.item};
+            pack_matrix<T>(view, rows, kc, kc, packed_a, lda_packed);
+          }
+          const int64_t panels = ceil_div(rows, kMaxRows);
+          for (int64_t j = jc; j < je; j += panel) {
+            const int64_t cols = min_of(panel, je - j);
+            const bool in_place = direct_b && cols == panel;
+            const T* b = in_place   ? reinterpret_cast<const T*>(g.b.at(pc, j))
+                         : direct_b ? packed_b
+                                    : packed_b + (j - jc) * kc;
+            const int64_t ldb = in_place ? g.b.row_stride : panel;
+            for (int64_t q = 0, r = 0; q < panels; ++q) {
+              const int64_t height = rows / panels + (q < rows % panels);
+              const int64_t i = ic + r;
+              T* partial = chunks == 1          ? tile
+                           : out_keeps_partials ? g.epilogue.out_row(i, j)
+                                                : workspace + (i - io) * round_up(width, panel) + (j - jc);
+              const int64_t partial_stride = chunks == 1          ? 0
+                                             : out_keeps_partials ? g.epilogue.out.row_stride
+                                                                  : round_up(width, panel);
+              select_micro_kernel<T>(height, cols)(kc, a + r * lda, lda, b, ldb, tile);
+              g.epilogue.apply(tile, height, cols, i, j, position, partial, partial_stride);
+              r += height;
+            }
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA
