@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "crc32c.h"
+#include "section_names.h"
 #include "validate.h"
 
 namespace atalla::runtime::loadable {
@@ -21,40 +22,11 @@ T read(const std::byte* p) noexcept {
 
 constexpr uint64_t round_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
-struct KindInfo {
-  const char* name;
-  uint32_t stride;  // of version 1.0: the least that a reader takes
-};
-
-constexpr std::array<KindInfo, kSectionKinds> kKinds = {{
-    {"?", 1},
-    {"STRINGS", 1},
-    {"INTEGERS", 8},
-    {"DOUBLES", 8},
-    {"KERNELS", sizeof(Kernel)},
-    {"STORAGES", sizeof(Storage)},
-    {"VALUES", sizeof(Value)},
-    {"OPERANDS", sizeof(Operand)},
-    {"INSTRUCTIONS", sizeof(Instruction)},
-    {"HOST_CALLS", sizeof(HostCall)},
-    {"INPUTS", sizeof(Port)},
-    {"OUTPUTS", sizeof(Port)},
-    {"NODES", sizeof(Node)},
-    {"SEGMENTS", sizeof(Segment)},
-    {"METHODS", sizeof(Method)},
-    {"METADATA", sizeof(Metadata)},
-    {"WEIGHTS", 1},
-}};
-
-bool known(SectionKind kind) {
-  return static_cast<uint32_t>(kind) >= 1 && static_cast<uint32_t>(kind) < kSectionKinds;
-}
-
 // "section 3 (KERNELS)"
 std::string label(uint32_t index, SectionKind kind) {
   char text[64];
   std::snprintf(text, sizeof text, "section %u (%s %u)", index,
-                known(kind) ? kKinds[static_cast<uint32_t>(kind)].name : "unknown kind", static_cast<uint32_t>(kind));
+                section_name(kind), static_cast<uint32_t>(kind));
   return text;
 }
 
@@ -106,7 +78,7 @@ void check_header(std::span<const std::byte> file, const Header& h, Problems& pr
 void check_section(std::span<const std::byte> file, const Header& header, uint32_t index, const Section& s,
                    Problems& problems) {
   std::string name = label(index, s.kind);
-  if (!known(s.kind) && (s.flags & kMustUnderstand))
+  if (!is_known(s.kind) && (s.flags & kMustUnderstand))
     problems.add("%s must be understood to use the file, and this driver does not", name.c_str());
   if (header.minor <= kMinor && (s.flags & ~kMustUnderstand) != 0)
     problems.add("%s: flags 0x%x, expected 0 or 1", name.c_str(), s.flags);
@@ -122,8 +94,8 @@ void check_section(std::span<const std::byte> file, const Header& header, uint32
   if (crc != s.crc)
     problems.add("%s is damaged: the CRC32C of its %" PRIu64 " bytes is %08x, the file says %08x", name.c_str(), s.bytes,
                  crc, s.crc);
-  if (!known(s.kind)) return;
-  uint32_t least = kKinds[static_cast<uint32_t>(s.kind)].stride;
+  if (!is_known(s.kind)) return;
+  uint32_t least = section_info(s.kind).stride;
   bool bytewise = s.kind == SectionKind::kStrings || s.kind == SectionKind::kWeights;
   bool number = s.kind == SectionKind::kIntegers || s.kind == SectionKind::kDoubles;
   if (bytewise || number ? s.stride != least : s.stride < least || s.stride > 65536)
@@ -162,14 +134,14 @@ void check_layout(std::span<const std::byte> file, const Header& header, const s
 void place(std::span<const std::byte> file, const std::vector<Section>& sections, View& view, Problems& problems) {
   std::array<const Section*, kSectionKinds> by_kind{};
   for (const Section& s : sections) {
-    if (!known(s.kind)) continue;
+    if (!is_known(s.kind)) continue;
     const Section*& slot = by_kind[static_cast<uint32_t>(s.kind)];
-    if (slot != nullptr) problems.add("two sections of kind %s", kKinds[static_cast<uint32_t>(s.kind)].name);
+    if (slot != nullptr) problems.add("two sections of kind %s", section_name(s.kind));
     slot = &s;
   }
   for (SectionKind kind : {SectionKind::kStrings, SectionKind::kMethods})
     if (by_kind[static_cast<uint32_t>(kind)] == nullptr)
-      problems.add("no section of kind %s", kKinds[static_cast<uint32_t>(kind)].name);
+      problems.add("no section of kind %s", section_name(kind));
   if (!problems.empty()) return;
   auto bytes_of = [&](SectionKind kind) -> std::span<const std::byte> {
     const Section* s = by_kind[static_cast<uint32_t>(kind)];
@@ -207,7 +179,8 @@ void parse_container(std::span<const std::byte> file, View& view, Problems& prob
     problems.add("the section table is damaged: its CRC32C is %08x, the file says %08x", crc, header.table_crc);
     return;
   }
-  std::vector<Section> sections(header.section_count);
+  std::vector<Section>& sections = view.sections;
+  sections.resize(header.section_count);
   for (uint32_t i = 0; i < header.section_count; ++i) {
     sections[i] = read<Section>(table + size_t{i} * header.section_stride);
     check_section(file, header, i, sections[i], problems);

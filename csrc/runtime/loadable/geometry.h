@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "atalla.h"
+#include "../../sim/atalla.h"
 #include "view.h"
 
 namespace atalla::runtime::loadable {

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "../export.h"
+
 namespace atalla::runtime::loadable {
 
 // What is wrong with a file, one line a problem. Keeps the first kKept texts and counts the rest.
-class Problems {
+class ATALLA_RUNTIME_API Problems {
  public:
   static constexpr size_t kKept = 64;
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 
+#include "../export.h"
 #include "problems.h"
 #include "view.h"
 
@@ -14,7 +15,7 @@ namespace atalla::runtime::loadable {
 
 // Header, section table, checksums, padding; then the sections' places go into `view`. Without a problem, `view` may be
 // read within its tables.
-void parse_container(std::span<const std::byte> file, View& view, Problems& problems);
+ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& view, Problems& problems);
 
 // Every reference, range, dtype and enumerator of every record, and that every tensor lies in its storage.
 void validate_records(const View& view, Problems& problems);
@@ -24,6 +25,6 @@ void validate_records(const View& view, Problems& problems);
 void validate_memory(const View& view, Problems& problems);
 
 // All of the above; a stage whose basis is broken is left out.
-void validate(std::span<const std::byte> file, View& view, Problems& problems);
+ATALLA_RUNTIME_API void validate(std::span<const std::byte> file, View& view, Problems& problems);
 
 }  // namespace atalla::runtime::loadable

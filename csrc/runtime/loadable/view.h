@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "format.h"
 
@@ -28,6 +29,7 @@ class Table {
   bool contains(Range range) const noexcept { return uint64_t{range.first} + range.count <= count_; }
   const std::byte* data() const noexcept { return data_; }
   size_t bytes() const noexcept { return size_t{count_} * stride_; }
+  void rebase(const std::byte* data) noexcept { data_ = data; }
   void reset(const std::byte* data, uint32_t count, uint32_t stride) noexcept {
     data_ = data;
     count_ = count;
@@ -42,6 +44,7 @@ class Table {
 
 struct View {
   Header header{};
+  std::vector<Section> sections;  // in the order of the file, unknown ones too
   std::span<const std::byte> strings;
   std::span<const std::byte> weights;
   Table<int64_t> integers;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Programs: loadables (docs/loadable-format.md) as files and on a device, for C, C++ and anything that calls C.
+//
+//   atalla_program program;
+//   if (atalla_program_open_file("model.atl", &program) != ATALLA_OK ||   // maps and validates; needs no device
+//       atalla_program_load(program, 0) != ATALLA_OK) {                    // places weights, resolves kernels
+//     puts(atalla_rt_last_error());
+//     return 1;
+//   }
+//   atalla_tensor x, y;
+//   atalla_program_input(program, 0, 0, NULL, &x);    // dtype, sizes and strides as the program wants them
+//   atalla_program_output(program, 0, 0, NULL, &y);
+//   x.addr = (uintptr_t)input;                        // host memory here
+//   y.addr = (uintptr_t)output;
+//   atalla_run_params run = {.struct_size = sizeof run, .inputs = &x, .n_inputs = 1, .outputs = &y, .n_outputs = 1,
+//                            .flags = ATALLA_RUN_HOST};
+//   atalla_program_run(program, &run);
+//   atalla_program_close(program);
+//
+// Conventions are those of atalla_runtime.h: a status, outputs untouched on failure, the text in atalla_rt_last_error, no
+// exception. A text about a malformed file lists every problem found, one a line. Any thread may call; runs of one program
+// exclude each other, since they share its arena.
+#ifndef ATALLA_PROGRAM_H_
+#define ATALLA_PROGRAM_H_
+
+#include "atalla_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct atalla_program_s* atalla_program;
+
+// A tensor of a caller: an address of the device, or of the host where a call says so.
+typedef struct atalla_tensor {
+  uint64_t addr;  // of element [0, ..., 0]
+  atalla_dtype dtype;
+  uint8_t ndim;
+  uint8_t reserved[6];
+  int64_t sizes[ATALLA_MAX_DIMS];
+  int64_t strides[ATALLA_MAX_DIMS];  // elements
+} atalla_tensor;
+
+// CRC32C of what `crc` is the CRC of, followed by `data`. Start with 0.
+ATALLA_EXPORT uint32_t atalla_crc32c(uint32_t crc, const void* data, size_t bytes);
+
+// ------------------------------------------------------------------------------------------------- files, no device
+// Every rule of the format. ATALLA_ERR_FORMAT, or ATALLA_ERR_SYSTEM when the file cannot be read.
+ATALLA_EXPORT atalla_status atalla_program_validate(const void* data, size_t bytes);
+ATALLA_EXPORT atalla_status atalla_program_validate_file(const char* path);
+
+// A validated program. The file is mapped until it is loaded; `data` is copied.
+ATALLA_EXPORT atalla_status atalla_program_open_file(const char* path, atalla_program* program);
+ATALLA_EXPORT atalla_status atalla_program_open_memory(const void* data, size_t bytes, atalla_program* program);
+// Waits for its work and frees its memory. NULL is ignored.
+ATALLA_EXPORT void atalla_program_close(atalla_program program);
+
+typedef struct atalla_program_info {
+  uint32_t struct_size;
+  uint16_t format_major;
+  uint16_t format_minor;
+  uint32_t methods;
+  uint32_t kernels;
+  uint32_t instructions;
+  uint32_t segments;
+  uint32_t host_calls;
+  uint32_t nodes;
+  uint64_t file_bytes;
+  uint64_t arena_bytes;   // the most that a method needs
+  uint64_t weight_bytes;  // of the weights section
+  int32_t device;         // ordinal, or -1 before atalla_program_load
+  uint32_t reserved;
+} atalla_program_info;
+ATALLA_EXPORT atalla_status atalla_program_get_info(atalla_program program, atalla_program_info* info);
+
+typedef struct atalla_method_info {
+  uint32_t struct_size;
+  uint32_t inputs;
+  uint32_t outputs;
+  uint32_t instructions;
+  uint64_t arena_bytes;
+  uint64_t estimate_cycles;  // as saved; 0: not made
+  const char* name;          // lives as long as the program
+} atalla_method_info;
+ATALLA_EXPORT atalla_status atalla_program_get_method(atalla_program program, uint32_t method,
+                                                      atalla_method_info* info);
+
+// Name (may be NULL) and type of an input or output; addr becomes 0. The name lives as long as the program.
+ATALLA_EXPORT atalla_status atalla_program_input(atalla_program program, uint32_t method, uint32_t index,
+                                                 const char** name, atalla_tensor* tensor);
+ATALLA_EXPORT atalla_status atalla_program_output(atalla_program program, uint32_t method, uint32_t index,
+                                                  const char** name, atalla_tensor* tensor);
+// The value of a metadata key; NULL when there is none.
+ATALLA_EXPORT atalla_status atalla_program_metadata(atalla_program program, const char* key, const char** value);
+// Everything but the weights' bytes as one JSON object. The text lives as long as the program.
+ATALLA_EXPORT atalla_status atalla_program_describe_json(atalla_program program, const char** json);
+
+// ------------------------------------------------------------------------------------------------- on a device
+// Resolves kernels by name and version, allocates arena and weights, copies the weights. Errors list all kernels that the
+// device library does not have. A program is loaded once.
+ATALLA_EXPORT atalla_status atalla_program_load(atalla_program program, int32_t device);
+
+// Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The stream is idle. What
+// it returns other than ATALLA_OK ends the run; `atalla_program_set_error` gives the text. It must not run the program.
+typedef atalla_status (*atalla_host_call)(void* context, uint32_t call, const char* program_json,
+                                          const atalla_tensor* inputs, size_t n_inputs, const atalla_tensor* outputs,
+                                          size_t n_outputs);
+ATALLA_EXPORT atalla_status atalla_program_set_host_call(atalla_program program, atalla_host_call function,
+                                                         void* context);
+ATALLA_EXPORT void atalla_program_set_error(const char* text);
+
+enum {
+  ATALLA_RUN_HOST = 1,  // addresses are host memory: inputs are copied in, outputs are copied out, and the call waits
+};
+
+typedef struct atalla_run_params {
+  uint32_t struct_size;
+  uint32_t method;
+  uint32_t flags;
+  uint32_t reserved;
+  int64_t stream;  // id of a stream of the driver; 0: the device's default stream
+  const atalla_tensor* inputs;
+  size_t n_inputs;
+  // A tensor whose addr is 0 is filled in: address and type of memory that the program owns, overwritten by its next run.
+  // Another one must be of the output's type and share no byte with an input or another output.
+  atalla_tensor* outputs;
+  size_t n_outputs;
+} atalla_run_params;
+
+// Queues the method's instructions on the stream. Wrong arguments (count, dtype, shape, strides, device, alignment) are
+// ATALLA_ERR_ARGUMENT, with what was given and what is expected, before anything runs. A program with fallback segments
+// and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops.
+ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);
+
+// Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are free.
+ATALLA_EXPORT atalla_status atalla_program_estimate(atalla_program program, uint32_t method, uint64_t* cycles);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ATALLA_PROGRAM_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "../atalla_program.h"
+#include "../device.h"
+#include "file.h"
+#include "load.h"
+
+namespace atalla::runtime::loadable {
+
+// A validated file and, once loaded, its image on a device. The C interface (atalla_program.h) is this class, function by
+// function, and states the contracts.
+class Program {
+ public:
+  explicit Program(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  const File& file() const noexcept { return *file_; }
+  const View& view() const noexcept { return file_->view(); }
+  int32_t device() const noexcept { return image_ ? image_->device.ordinal() : -1; }
+
+  void load(int32_t ordinal);
+  void set_host_call(atalla_host_call function, void* context);
+  // A steady run (arguments of the right type, no program-owned output made for the first time) allocates nothing.
+  void run(const atalla_run_params& params);
+  uint64_t estimate(uint32_t method);
+  const std::string& describe();  // JSON, made once
+
+ private:
+  MethodImage& method(uint32_t index);
+  void check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const;
+  void bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host);
+  void execute(MethodImage& method, Stream& stream);
+  [[noreturn]] void rethrow(const MethodImage::Step& step) const;
+
+  std::unique_ptr<File> file_;
+  std::unique_ptr<Image> image_;
+  std::mutex mutex_;
+  Stream* last_stream_ = nullptr;  // whose work may still use the arena
+  atalla_host_call host_call_ = nullptr;
+  void* host_context_ = nullptr;
+  std::string json_;
+};
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "view.h"
+
+namespace atalla::runtime::loadable {
+
+// Read-only mapping of a whole file. Throws Error (ATALLA_ERR_SYSTEM) with the path and the system's reason.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const noexcept { return {data_, bytes_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A validated loadable. All sections but the weights are copied, so that a file which is changed or cut after this
+// constructor cannot hurt; the weights are read once, by load.
+class File {
+ public:
+  // Throws Error: ATALLA_ERR_SYSTEM, or ATALLA_ERR_FORMAT with all problems.
+  static std::unique_ptr<File> open(const std::string& path);
+  static std::unique_ptr<File> from_memory(std::span<const std::byte> bytes);
+
+  const View& view() const noexcept { return view_; }
+  const std::string& name() const noexcept { return name_; }
+  uint64_t weight_bytes() const noexcept { return weight_bytes_; }
+  // Unmaps the weights. view().weights is empty from then on.
+  void release_weights() noexcept;
+
+ private:
+  File(std::string name, std::span<const std::byte> bytes);
+
+  std::string name_;
+  std::unique_ptr<MappedFile> mapping_;
+  std::vector<std::byte> weights_;  // when the program came from memory
+  std::vector<std::byte> records_;
+  View view_;
+  uint64_t weight_bytes_ = 0;
+};
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "load.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "../api.h"
+#include "../error.h"
+#include "geometry.h"
+#include "problems.h"
+
+namespace atalla::runtime::loadable {
+namespace {
+
+// Ids of all kernels that the program names; everything that the device library lacks is one error.
+std::vector<atalla_kernel> resolve(const File& file) {
+  const View& view = file.view();
+  const atalla_api& device = api();
+  Problems problems;
+  atalla_status status = ATALLA_ERR_UNSUPPORTED;
+  std::vector<atalla_kernel> ids(view.kernels.size());
+  std::vector<uint64_t> dtypes(view.kernels.size());
+  for (uint32_t k = 0; k < view.kernels.size(); ++k) {
+    Kernel record = view.kernels[k];
+    const char* name = view.string(record.name);
+    atalla_kernel_info info{};
+    info.struct_size = sizeof info;
+    if (device.kernel_lookup(name, &ids[k]) != ATALLA_OK) {
+      problems.add("the device library has no kernel '%.200s'", name);
+      status = ATALLA_ERR_UNKNOWN_KERNEL;
+      continue;
+    }
+    check(device.kernel_info(ids[k], &info));
+    dtypes[k] = info.dtypes;
+    if (info.version == record.version) continue;
+    problems.add("kernel '%.200s' has version %u in the device library, the program was built for version %u", name,
+                 info.version, record.version);
+    if (status != ATALLA_ERR_UNKNOWN_KERNEL) status = ATALLA_ERR_VERSION;
+  }
+  std::set<std::pair<uint32_t, uint8_t>> missing;
+  for (uint32_t i = 0; problems.empty() && i < view.instructions.size(); ++i) {
+    Instruction r = view.instructions[i];
+    if (r.kind == InstructionKind::kLaunch && !(dtypes[r.callee] >> r.compute_dtype & 1))
+      missing.emplace(r.callee, r.compute_dtype);
+  }
+  for (auto [k, dtype] : missing)
+    problems.add("kernel '%.200s' does not compute in %s", view.string(view.kernels[k].name), dtype_name(dtype));
+  if (!problems.empty()) throw Error(status, "cannot load " + file.name() + ": " + problems.text());
+  return ids;
+}
+
+atalla_tensor tensor_of(const View& view, const Value& value) {
+  Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
+  atalla_tensor tensor{};
+  tensor.dtype = value.dtype;
+  tensor.ndim = value.ndim;
+  std::copy(std::begin(shape.sizes), std::end(shape.sizes), tensor.sizes);
+  std::copy(std::begin(shape.strides), std::end(shape.strides), tensor.strides);
+  return tensor;
+}
+
+}  // namespace
+
+MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
+                         uint64_t arena, uint64_t weights, uint64_t placeholder)
+    : arena_(arena), weights_(weights), placeholder_(placeholder), port_of_storage_(view.storages.size(), kNone) {
+  Method method = view.methods[method_index];
+  add_ports(view, method.inputs, false);
+  add_ports(view, method.outputs, true);
+  // The patches point into these, so that they must not move once they are filled.
+  size_t words = 0, calls = 0;
+  for (uint32_t i = 0; i < method.instructions.count; ++i) {
+    Instruction r = view.instructions[method.instructions.first + i];
+    if (r.kind == InstructionKind::kLaunch)
+      words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
+    else
+      ++calls;
+  }
+  descs_.assign(words, 0);
+  steps.reserve(method.instructions.count);
+  host_calls.reserve(calls);
+  auto* at = reinterpret_cast<std::byte*>(descs_.data());
+  for (uint32_t i = 0; i < method.instructions.count; ++i) {
+    uint32_t index = method.instructions.first + i;
+    Instruction r = view.instructions[index];
+    if (r.kind == InstructionKind::kHostCall) {
+      steps.push_back({index, static_cast<uint32_t>(host_calls.size()), nullptr, 0});
+      add_host_call(view, view.host_calls[r.callee]);
+      continue;
+    }
+    add_launch(view, r, at, index, kernels);
+    size_t bytes = atalla_launch_desc_bytes(r.operands.count);
+    steps.push_back({index, kNone, reinterpret_cast<const atalla_launch_desc*>(at), bytes});
+    at += bytes;
+  }
+  for (auto* ports : {&inputs, &outputs})
+    for (BoundPort& port : *ports) port.bound = placeholder;
+}
+
+void MethodImage::add_ports(const View& view, Range range, bool output) {
+  auto& ports = output ? outputs : inputs;
+  (output ? output_patches_ : input_patches_).resize(range.count);
+  for (uint32_t i = 0; i < range.count; ++i) {
+    Port record = (output ? view.outputs : view.inputs)[range.first + i];
+    Value value = view.values[record.value];
+    BoundPort port;
+    port.name = view.string(record.name);
+    port.type = tensor_of(view, value);
+    port.storage_bytes = view.storages[value.storage].bytes;
+    port_of_storage_[value.storage] = 2 * i + output;
+    ports.push_back(std::move(port));
+  }
+}
+
+void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
+  Storage storage = view.storages[index];
+  if (storage.space == Space::kArena || storage.space == Space::kWeights) {
+    *addr = (storage.space == Space::kArena ? arena_ : weights_) + storage.offset + byte_offset;
+    return;
+  }
+  *addr = placeholder_ + byte_offset;
+  uint32_t port = port_of_storage_[index];
+  (port & 1 ? output_patches_ : input_patches_)[port / 2].push_back({addr, byte_offset});
+}
+
+void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* at, uint32_t index,
+                             const std::vector<atalla_kernel>& kernels) {
+  auto* desc = reinterpret_cast<atalla_launch_desc*>(at);
+  desc->kernel = kernels[r.callee];
+  desc->n_outputs = r.n_outputs;
+  desc->n_operands = static_cast<uint8_t>(r.operands.count);
+  desc->compute_dtype = r.compute_dtype;
+  desc->tag = index;
+  for (uint32_t k = 0; k < r.iparams.count; ++k) desc->iparams[k] = view.integers[r.iparams.first + k];
+  for (uint32_t k = 0; k < r.fparams.count; ++k) desc->fparams[k] = view.doubles[r.fparams.first + k];
+  for (uint32_t k = 0; k < r.operands.count; ++k) {
+    Operand record = view.operands[r.operands.first + k];
+    atalla_operand& operand = desc->operands[k];
+    operand.dtype = record.dtype;
+    if (record.kind == OperandKind::kImmediate) {
+      operand.immediate = 1;
+      std::memcpy(operand.sizes, record.immediate.data(), record.immediate.size());
+    } else if (record.kind == OperandKind::kMemory) {
+      Shape shape = read_shape(view, record.ndim, record.sizes, record.strides);
+      operand.ndim = record.ndim;
+      std::copy(std::begin(shape.sizes), std::end(shape.sizes), operand.sizes);
+      std::copy(std::begin(shape.strides), std::end(shape.strides), operand.strides);
+      place(view, record.storage, record.byte_offset, &operand.addr);
+    }
+  }
+}
+
+void MethodImage::add_host_call(const View& view, const HostCall& call) {
+  HostCallArgs& args = host_calls.emplace_back();
+  args.program = view.string(call.program);
+  args.ops = view.string(call.ops);
+  for (bool output : {false, true}) {
+    Range range = output ? call.outputs : call.inputs;
+    auto& tensors = output ? args.outputs : args.inputs;
+    tensors.resize(range.count);
+    for (uint32_t k = 0; k < range.count; ++k) {
+      Value value = view.values[static_cast<uint32_t>(view.integers[range.first + k])];
+      tensors[k] = tensor_of(view, value);
+      place(view, value.storage, value.byte_offset, &tensors[k].addr);
+    }
+  }
+}
+
+std::string MethodImage::host_ops() const {
+  std::set<std::string> ops;
+  for (const HostCallArgs& call : host_calls) {
+    std::string_view text = call.ops;
+    while (!text.empty()) {
+      size_t end = std::min(text.find('\n'), text.size());
+      if (end > 0) ops.emplace(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  std::string all;
+  for (const std::string& op : ops) all += (all.empty() ? "" : ", ") + op;
+  return all;
+}
+
+std::unique_ptr<Image> load(File& file, Device& device) {
+  const View& view = file.view();
+  std::vector<atalla_kernel> kernels = resolve(file);
+  uint64_t arena_bytes = 0;
+  for (uint32_t m = 0; m < view.methods.size(); ++m) arena_bytes = std::max(arena_bytes, view.methods[m].arena_bytes);
+  auto image = std::make_unique<Image>(Image{device, {}, {}, {}});
+  image->weights = DeviceBuffer(device, file.weight_bytes());
+  image->arena = DeviceBuffer(device, arena_bytes);
+  device.default_stream().memcpy_h2d(image->weights.data(), view.weights.data(), view.weights.size());
+  file.release_weights();
+  uint64_t base = device.properties().dram_base;
+  for (uint32_t m = 0; m < view.methods.size(); ++m)
+    image->methods.push_back(std::make_unique<MethodImage>(
+        view, m, kernels, image->arena.data() != nullptr ? image->arena.addr() : base,
+        image->weights.data() != nullptr ? image->weights.addr() : base, base));
+  return image;
+}
+
+}  // namespace atalla::runtime::loadable
