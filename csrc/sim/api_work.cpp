@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The C ABI: copies, kernels and launches.
+#include "api_internal.h"
+#include "kernel_table.h"
+#include "launch.h"
+
+namespace atalla::sim::api {
+
+atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
+  return guarded([&]() -> atalla_status {
+    Stream* s = registry.streams.find(number(stream));
+    if (s == nullptr) return bad_handle("stream", number(stream));
+    atalla_copy_params known;
+    if (const atalla_status status = read_struct(params, "atalla_copy_params", &known)) return status;
+    // The other device of a peer copy must stay open; the stream's lock holds its own.
+    std::shared_lock peers(registry.mutex, std::defer_lock);
+    if (known.kind == ATALLA_COPY_DEVICE_TO_DEVICE) peers.lock();
+    return s->copy(number(stream), known);
+  });
+}
+
+atalla_status kernel_count(uint32_t* count) {
+  if (count == nullptr) return null_argument("count");
+  return guarded([&] {
+    *count = static_cast<uint32_t>(kernel_table().size());
+    return ATALLA_OK;
+  });
+}
+
+atalla_status kernel_lookup(const char* name, atalla_kernel* kernel) {
+  if (name == nullptr || kernel == nullptr) return null_argument("name or kernel");
+  return guarded([&]() -> atalla_status {
+    const int64_t id = find_kernel(name);
+    if (id < 0) return set_error(ATALLA_ERR_UNKNOWN_KERNEL, "there is no kernel \"%s\"", name);
+    *kernel = static_cast<atalla_kernel>(id);
+    return ATALLA_OK;
+  });
+}
+
+atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info) {
+  return guarded([&]() -> atalla_status {
+    const KernelTable kernels = kernel_table();
+    if (kernel >= kernels.size()) {
+      return set_error(ATALLA_ERR_UNKNOWN_KERNEL, "there is no kernel %u; expected an id below %zu", kernel,
+                       kernels.size());
+    }
+    const Kernel& known = kernels[kernel];
+    const atalla_kernel_info value = {
+        .struct_size = 0, .version = known.version, .name = known.name, .dtypes = known.dtypes};
+    return write_struct(value, "atalla_kernel_info", info);
+  });
+}
+
+// The hot path: a lookup, one uncontended lock, and the work. Kernels do not throw, so there is nothing to guard.
+atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
+  Stream* s = registry.streams.find(number(stream));
+  if (s == nullptr) [[unlikely]] return bad_handle("stream", number(stream));
+  return s->launch(number(stream), desc, desc_bytes);
+}
+
+atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
+                              atalla_launch_record* record) {
+  return with_device(device, [&](const Device& d) {
+    if (record == nullptr) return null_argument("record");
+    return estimate_launch(d, desc, desc_bytes, record);
+  });
+}
+
+}  // namespace atalla::sim::api

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "copy.h"
+#include "launch.h"
+
+namespace atalla::sim {
+
+void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
+  const std::lock_guard lock(mutex_);
+  handle_ = handle;
+  device_ = device;
+  ordinal_ = ordinal;
+  clock_ = 0;
+  fault_ = ATALLA_OK;
+}
+
+atalla_status Stream::check_handle(uint64_t handle) const {
+  if (handle_ == handle) [[likely]] return ATALLA_OK;
+  return set_error(ATALLA_ERR_HANDLE, "the stream was destroyed by another thread");
+}
+
+atalla_status Stream::pending_fault() const {
+  if (fault_ == ATALLA_OK) [[likely]] return ATALLA_OK;
+  return set_error(fault_, "%s", fault_text_);
+}
+
+atalla_status Stream::finish(atalla_status status) {
+  if (is_fault(status) && fault_ == ATALLA_OK) {
+    fault_ = status;
+    strncpy(fault_text_, last_error(), sizeof fault_text_ - 1);
+  }
+  return status;
+}
+
+atalla_status Stream::launch(uint64_t handle, const atalla_launch_desc* desc, size_t desc_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const atalla_status status = check_handle(handle)) return status;
+  if (const atalla_status status = pending_fault()) return status;
+  const atalla_status status = run_launch(*device_, ordinal_, desc, desc_bytes, &clock_);
+  if (status == ATALLA_OK) [[likely]] return status;
+  return finish(status);
+}
+
+atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {
+  const std::lock_guard lock(mutex_);
+  if (const atalla_status status = check_handle(handle)) return status;
+  if (const atalla_status status = pending_fault()) return status;
+  return finish(run_copy(*device_, params, &clock_));
+}
+
+atalla_status Stream::record(uint64_t handle, std::atomic<uint64_t>* clock) {
+  const std::lock_guard lock(mutex_);
+  if (const atalla_status status = check_handle(handle)) return status;
+  if (const atalla_status status = pending_fault()) return status;
+  clock->store(clock_, std::memory_order_release);
+  return ATALLA_OK;
+}
+
+atalla_status Stream::wait(uint64_t handle, uint64_t clock) {
+  const std::lock_guard lock(mutex_);
+  if (const atalla_status status = check_handle(handle)) return status;
+  if (const atalla_status status = pending_fault()) return status;
+  clock_ = std::max(clock_, clock);
+  return ATALLA_OK;
+}
+
+atalla_status Stream::query(uint64_t handle) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return ATALLA_NOT_READY;  // another thread's work is running
+  if (const atalla_status status = check_handle(handle)) return status;
+  return pending_fault();
+}
+
+atalla_status Stream::synchronize(uint64_t handle) {
+  const std::lock_guard lock(mutex_);  // work runs under the lock: whoever has it waits for no more
+  if (const atalla_status status = check_handle(handle)) return status;
+  const atalla_status status = pending_fault();
+  fault_ = ATALLA_OK;
+  return status;
+}
+
+}  // namespace atalla::sim

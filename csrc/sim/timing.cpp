@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "timing.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace atalla::sim {
+namespace {
+
+constexpr uint64_t kMilli = 1000;
+
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+// A kernel that counts absurd sizes (an estimate of shapes that no DRAM holds) must not wrap the clock.
+constexpr uint64_t kMaxUnits = uint64_t{1} << 48;
+constexpr uint64_t clip(uint64_t units) { return std::min(units, kMaxUnits); }
+
+}  // namespace
+
+Timing::Timing(const ChipConfig& config)
+    : beat_millicycles_(static_cast<uint64_t>(config.sdma_beat_cycles * kMilli + 0.5)),
+      setup_cycles_(config.sdma_setup_cycles),
+      vector_occupancy_(config.vector_occupancy_cycles),
+      vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
+                      config.vector_store_latency_cycles),
+      exp_latency_(config.vector_exp_latency_cycles),
+      row_cycles_(config.array_row_cycles),
+      weight_cycles_(config.array_weight_cycles),
+      array_latency_(config.array_latency_cycles),
+      overhead_(config.launch_overhead_cycles) {
+  const uint64_t tile_bytes = config.sdma_tile_rows * config.sdma_tile_columns * config.sdma_element_bytes;
+  tile_bytes_mask_ = tile_bytes - 1;
+  tile_bytes_shift_ = static_cast<unsigned>(std::countr_zero(tile_bytes));
+  bus_bytes_mask_ = config.bus_width_bytes - 1;
+  bus_bytes_shift_ = static_cast<unsigned>(std::countr_zero(config.bus_width_bytes));
+}
+
+uint64_t Timing::bus_cycles(uint64_t beats) const {
+  const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * beat_millicycles_;
+  if (millicycles >> 63 == 0) [[likely]] return (static_cast<uint64_t>(millicycles) + kMilli - 1) / kMilli;
+  return static_cast<uint64_t>((millicycles + kMilli - 1) / kMilli);
+}
+
+Charge Timing::launch(const Cost& cost) const {
+  const uint64_t read = clip(cost.bytes_read);
+  const uint64_t written = clip(cost.bytes_written);
+  const uint64_t read_tiles = (read + tile_bytes_mask_) >> tile_bytes_shift_;
+  const uint64_t written_tiles = (written + tile_bytes_mask_) >> tile_bytes_shift_;
+  const uint64_t tiles = cost.tiles != 0 ? clip(cost.tiles) : read_tiles + written_tiles;
+  const uint64_t beats =
+      ((read + bus_bytes_mask_) >> bus_bytes_shift_) + ((written + bus_bytes_mask_) >> bus_bytes_shift_);
+
+  Charge charge;
+  charge.sdma_cycles = tiles * setup_cycles_ + bus_cycles(beats);
+  // The exp unit stands beside the others: the longer queue of the two counts.
+  charge.vector_cycles = std::max(clip(cost.vector_ops), clip(cost.exp_ops)) * vector_occupancy_;
+  charge.array_cycles = clip(cost.array_rows) * row_cycles_ + clip(cost.weight_rows) * weight_cycles_;
+
+  uint64_t latency = 0;
+  if (charge.vector_cycles != 0) latency += vector_latency_ + (cost.exp_ops != 0 ? exp_latency_ : 0);
+  if (charge.array_cycles != 0) latency += array_latency_;
+
+  // Double-buffered tiles: a step loads its tile while the one before is computed on and the one before that is
+  // stored. So the busiest unit sets the pace, and of every other unit one step stands outside its shadow.
+  uint64_t steps = std::max(read_tiles, written_tiles);
+  if (cost.tiles != 0 && read_tiles + written_tiles != 0) {
+    const unsigned __int128 share = static_cast<unsigned __int128>(tiles) * steps;
+    steps = static_cast<uint64_t>(share / (read_tiles + written_tiles));
+  }
+  const uint64_t longest = std::max({charge.sdma_cycles, charge.vector_cycles, charge.array_cycles});
+  const uint64_t others = charge.sdma_cycles + charge.vector_cycles + charge.array_cycles - longest;
+  uint64_t fill = others;
+  if (steps > 1) {
+    // Rounded up a unit; the longest unit is taken out again.
+    fill = ceil_div(charge.sdma_cycles, steps) + ceil_div(charge.vector_cycles, steps) +
+           ceil_div(charge.array_cycles, steps) - ceil_div(longest, steps);
+  }
+  charge.cycles = overhead_ + longest + fill + latency;
+  return charge;
+}
+
+Charge Timing::copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const {
+  Charge charge;
+  if (row_bytes == 0 || rows == 0) return charge;
+  const uint64_t directions = (reads ? 1u : 0u) + (writes ? 1u : 0u);
+  const uint64_t bytes = clip(row_bytes);
+  const uint64_t beats = ((bytes + bus_bytes_mask_) >> bus_bytes_shift_) * std::min(rows, kMaxUnits / bytes + 1);
+  const uint64_t total = bytes * std::min(rows, kMaxUnits / bytes + 1);
+  const uint64_t tiles = (total + tile_bytes_mask_) >> tile_bytes_shift_;
+  charge.sdma_cycles = directions * (tiles * setup_cycles_ + bus_cycles(beats));
+  charge.cycles = overhead_ + charge.sdma_cycles;
+  return charge;
+}
+
+}  // namespace atalla::sim

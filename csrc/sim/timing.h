@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The timing model: turns what a kernel does (Cost) into cycles of the chip's units. docs/timing.md derives it.
+// Integer arithmetic throughout, so that every machine gets the same cycles.
+#pragma once
+
+#include <cstdint>
+
+#include "config.h"
+#include "functional/kernel.h"
+
+namespace atalla::sim {
+
+struct Charge {
+  uint64_t cycles = 0;  // from the launch's first to its last cycle
+  uint64_t sdma_cycles = 0;
+  uint64_t vector_cycles = 0;
+  uint64_t array_cycles = 0;
+};
+
+class Timing {
+ public:
+  explicit Timing(const ChipConfig& config);
+
+  Charge launch(const Cost& cost) const;
+
+  // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
+  Charge copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const;
+
+ private:
+  uint64_t bus_cycles(uint64_t beats) const;
+
+  uint64_t beat_millicycles_;
+  uint64_t setup_cycles_;
+  uint64_t tile_bytes_mask_;
+  uint64_t bus_bytes_mask_;
+  unsigned tile_bytes_shift_;  // of a contiguous SDMA tile of the largest size
+  unsigned bus_bytes_shift_;
+  uint64_t vector_occupancy_;
+  uint64_t vector_latency_;  // scratchpad load, operation, scratchpad store
+  uint64_t exp_latency_;
+  uint64_t row_cycles_;
+  uint64_t weight_cycles_;
+  uint64_t array_latency_;
+  uint64_t overhead_;
+};
+
+}  // namespace atalla::sim
