@@ -30,19 +30,15 @@ std::string version_text(uint32_t major, uint32_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-// The driver calls every function of its own header's table, so a table with fewer is of no use to it.
+// The driver calls every function of its own header's table, so a library of an older minor version, whose table is
+// shorter, is of no use to it.
 void check_version(const std::string& path, const atalla_api& table) {
-  const bool older = static_cast<int64_t>(table.abi_minor) < static_cast<int64_t>(ATALLA_ABI_MINOR);
-  if (table.abi_major != ATALLA_ABI_MAJOR || older) {
-    throw Error(ATALLA_ERR_VERSION, "device library '" + path + "' speaks ABI version " +
-                                        version_text(table.abi_major, table.abi_minor) + ", the driver needs " +
-                                        version_text(ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR));
-  }
-  if (table.struct_size < sizeof(atalla_api)) {
-    throw Error(ATALLA_ERR_VERSION, "device library '" + path + "' has a function table of " +
-                                        std::to_string(table.struct_size) + " bytes, the driver needs " +
-                                        std::to_string(sizeof(atalla_api)));
-  }
+  if (table.abi_major == ATALLA_ABI_MAJOR && table.struct_size >= sizeof(atalla_api)) return;
+  throw Error(ATALLA_ERR_VERSION, "device library '" + path + "' speaks ABI version " +
+                                      version_text(table.abi_major, table.abi_minor) + " (a table of " +
+                                      std::to_string(table.struct_size) + " bytes), the driver needs " +
+                                      version_text(ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR) + " (" +
+                                      std::to_string(sizeof(atalla_api)) + " bytes)");
 }
 
 const atalla_api& load() {

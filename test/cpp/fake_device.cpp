@@ -159,8 +159,10 @@ atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
   const uint64_t dst_pitch = params->dst_pitch != 0 ? params->dst_pitch : params->row_bytes;
   const uint64_t src_pitch = params->src_pitch != 0 ? params->src_pitch : params->row_bytes;
   const bool to_device = params->kind != ATALLA_COPY_DEVICE_TO_HOST;
-  if (to_device && !inside(*stream->device, params->dst, (rows - 1) * dst_pitch + params->row_bytes))
-    return fail(ATALLA_ERR_FAULT_ADDRESS, "a copy to outside of DRAM");
+  const bool dst_inside = std::any_of(std::begin(devices), std::end(devices), [&](const atalla_device_s& device) {
+    return inside(device, params->dst, (rows - 1) * dst_pitch + params->row_bytes);
+  });
+  if (to_device && !dst_inside) return fail(ATALLA_ERR_FAULT_ADDRESS, "a copy to outside of DRAM");
   for (uint64_t row = 0; row < rows; ++row) {
     std::memmove(reinterpret_cast<char*>(params->dst) + row * dst_pitch,
                  reinterpret_cast<const char*>(params->src) + row * src_pitch, params->row_bytes);
