@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A reference interpreter of linear programs: docs/kernels.md in a few lines of torch on the CPU, over one byte arena.
+
+Independent of the chip: it checks lowering and memory plan, and is what the engine's results are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_atalla.export.host_call import run_segment
+from torch_atalla.export.ir import BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand
+from torch_atalla.export.plan import MemoryPlan
+
+
+def run_program(program: LinearProgram, plan: MemoryPlan, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    arena = torch.full((max(plan.arena_bytes, 1),), 0xA5, dtype=torch.uint8)  # stale bytes must never show
+    slots = plan.slot_of()
+    memory: dict[int, torch.Tensor] = {}
+    for buffer in program.buffers:
+        if buffer.kind is BufferKind.CONSTANT:
+            assert buffer.tensor is not None
+            memory[buffer.index] = _bytes(buffer.tensor)
+        elif buffer.index in slots:
+            slot = slots[buffer.index]
+            memory[buffer.index] = arena[slot.offset : slot.offset + buffer.nbytes]
+        else:
+            memory[buffer.index] = torch.full((buffer.nbytes,), 0xA5, dtype=torch.uint8)
+    for port, tensor in zip(program.inputs, inputs, strict=True):
+        _view(memory, port.operand).copy_(tensor)
+    for inst in program.instructions:
+        if isinstance(inst, HostCall):
+            results = run_segment(inst.program, [_view(memory, operand).clone() for operand in inst.inputs])
+            for operand, result in zip(inst.outputs, results, strict=True):
+                _view(memory, operand).copy_(result)
+        else:
+            run_launch(inst, memory)
+    return [_view(memory, port.operand).clone() for port in program.outputs]
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    return flat.view(torch.uint8).clone() if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+def _view(memory: dict[int, torch.Tensor], operand: Operand) -> torch.Tensor:
+    data = memory[operand.buffer]
+    if 0 in operand.sizes:
+        return torch.empty(operand.sizes, dtype=operand.dtype)
+    begin, end = operand.extent()
+    assert 0 <= begin and end <= data.numel(), f"{operand} leaves its buffer"
+    return data[begin:end].view(operand.dtype).as_strided(operand.sizes, operand.strides)
+
+
+def run_launch(launch: Launch, memory: dict[int, torch.Tensor]) -> None:
+    def load(operand: Any) -> Any:
+        if isinstance(operand, Operand):
+            return _view(memory, operand)
+        return torch.tensor(operand.value, dtype=operand.dtype) if isinstance(operand, Immediate) else None
+
+    outs = [None if out is None else _view(memory, out) for out in launch.outputs]
+    ins = [load(operand) for operand in launch.inputs]
+    family, _, name = launch.kernel.partition(".")
+    iparams = [*launch.iparams, *[0] * (12 - len(launch.iparams))]
+    fparams = [*launch.fparams, *[0.0] * (12 - len(launch.fparams))]
+    results = FAMILIES[family](name, ins, outs, iparams, fparams, launch.compute_dtype)
+    for out, result in zip(outs, results, strict=True):
+        if out is not None:
+            out.copy_(result.reshape(out.shape) if result.numel() == out.numel() else result.expand(out.shape))
+
+
+def _scalars(compute: torch.dtype, iparams: list[int], fparams: list[float]) -> list[Any]:
+    return fparams if compute.is_floating_point else iparams
+
+
+POINTWISE: dict[str, Callable[..., torch.Tensor]] = {
+    "add": lambda s, a, b: a + s[0] * b if a.dtype != torch.bool else a | b,
+    "sub": lambda s, a, b: a - s[0] * b,
+    "mul": lambda s, a, b: a * b,
+    "div": lambda s, a, b: a / b,
+    "pow_tensor_scalar": lambda s, a: a ** s[0],
+    "relu": lambda s, a: torch.relu(a),
+    "gelu_none": lambda s, a: torch.nn.functional.gelu(a),
+    "gelu_tanh": lambda s, a: torch.nn.functional.gelu(a, approximate="tanh"),
+    "silu": lambda s, a: torch.nn.functional.silu(a),
+    "bitwise_and": lambda s, a, b: a & b,
+    "bitwise_not": lambda s, a: ~a,
+    "logical_not": lambda s, a: ~a.bool(),
+    "where": lambda s, c, a, b: torch.where(c.bool(), a, b),
+    "masked_fill": lambda s, a, m, v: torch.where(m.bool(), v, a),
+    **{name: (lambda f: lambda s, a, b: f(a, b))(getattr(torch, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: (lambda f: lambda s, *a: f(*a))(getattr(torch, name)) for name in ("maximum", "minimum")},
+    **{
+        name: (lambda f: lambda s, a: f(a))(getattr(torch, name))
+        for name in ("abs", "neg", "sin", "cos", "tanh", "exp", "log", "sqrt", "rsqrt", "sigmoid", "erf", "reciprocal")
+    },
+}
+
+
+def _pointwise(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    kept = {"where": (0,), "masked_fill": (1,)}.get(name, ())
+    ins = [value if k in kept else value.to(compute) for k, value in enumerate(ins)]
+    scalars = _scalars(compute, iparams, fparams)
+    if name == "clamp":
+        low, high = (scalars[k] if iparams[11] >> k & 1 else None for k in (0, 1))
+        return [ins[0].clamp(low, high)]
+    return [POINTWISE[name](scalars, *ins)]
+
+
+def _copy(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [ins[0].to(outs[0].dtype)]
+
+
+def _arange(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [ins[0] + torch.arange(outs[0].numel()) * ins[1]]
+
+
+def _reduce(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x = ins[0]
+    dims = [d for d in range(x.ndim) if iparams[0] >> d & 1]
+    if name in ("max_dim", "min_dim"):
+        return list(getattr(x, name[:3])(dims[0], True))
+    if name in ("argmax", "argmin"):
+        return [getattr(x, name)(dims[0] if len(dims) == 1 else None, len(dims) == 1)]
+    if name in ("var", "std"):
+        return [getattr(x, name)(dims, correction=fparams[0], keepdim=True)]
+    if name == "var_mean":
+        return list(torch.var_mean(x, dims, correction=fparams[0], keepdim=True))
+    if name == "prod":
+        result = x.to(compute)
+        for d in dims:
+            result = result.prod(d, keepdim=True)
+        return [result]
+    if name in ("sum", "mean", "logsumexp"):
+        return [getattr(x.to(compute), name)(dims, keepdim=True)]
+    return [getattr(x, name)(dims, keepdim=True)]
+
+
+def _gemm(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    a, b, c = ins
+    alpha, beta = _scalars(compute, iparams, fparams)[:2]
+    result = alpha * torch.bmm(a, b)
+    if c is not None and beta != 0:
+        result = result + beta * c
+    activations = [lambda x: x, torch.relu, POINTWISE["gelu_none"], POINTWISE["gelu_tanh"], POINTWISE["silu"]]
+    code = iparams[2]
+    return [activations[code](result) if code < 2 else activations[code](None, result)]
+
+
+def _softmax(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [torch.softmax(ins[0].to(compute), iparams[0])]
+
+
+def _log_softmax(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [torch.log_softmax(ins[0].to(compute), iparams[0])]
+
+
+def _layer_norm(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x, weight, bias = ins
+    return list(torch.native_layer_norm(x, x.shape[-1:], weight, bias, fparams[0]))
+
+
+def _attention(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    q, k, v, mask = ins
+    repeat = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
+    scores = fparams[0] * (q @ k.transpose(-1, -2))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    if iparams[0]:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)
+    return [weights @ v, torch.logsumexp(scores, -1)]
+
+
+def _index_select(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [ins[0].index_select(iparams[0], ins[1])]
+
+
+def _gather(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [ins[0].gather(iparams[0], ins[1].long())]
+
+
+def _index(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    count, first = iparams[:2]
+    assert count == len(ins) - 1
+    return [ins[0][(slice(None),) * first + tuple(index.long() for index in ins[1:])]]
+
+
+def _cumsum(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [ins[0].to(compute).cumsum(iparams[0])]
+
+
+def _triangle(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return [(torch.triu if iparams[1] else torch.tril)(ins[0], iparams[0])]
+
+
+def _convolution(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x, weight, bias = ins
+    n = x.ndim - 2
+    stride, padding, dilation = iparams[1 : 1 + n], iparams[4 : 4 + n], iparams[7 : 7 + n]
+    return [torch.convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, iparams[0])]
+
+
+FAMILIES: dict[str, Callable[..., list]] = {
+    "pointwise": _pointwise,
+    "copy": _copy,
+    "fill": _copy,
+    "arange": _arange,
+    "reduce": _reduce,
+    "gemm": _gemm,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "layer_norm": _layer_norm,
+    "attention": _attention,
+    "index_select": _index_select,
+    "gather": _gather,
+    "index": _index,
+    "cumsum": _cumsum,
+    "triangle": _triangle,
+    "convolution": _convolution,
+}

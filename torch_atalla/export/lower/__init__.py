@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""ATen nodes to kernel launches. One file a family of ops; docs/kernels.md is the contract they write to."""
+
+from . import attention, convolution, copies, factories, gemm, indexing, norm, reduce, scan  # noqa: F401 (rules)
+from .context import LoweringContext, Value
+from .node import lower_node
+
+__all__ = ["LoweringContext", "Value", "lower_node"]

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What lowering rules work with: values over buffers, new values, launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
+
+from ..dtypes import CODES, name as dtype_name
+from ..errors import NotNativeError
+from ..ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
+from ..support import SupportTable
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the program: a buffer, and a meta tensor whose sizes, strides and storage offset say which part of it.
+
+    Upstream's own view ops run on the meta tensor, so that no view rule is written twice.
+    """
+
+    buffer: int
+    meta: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.meta.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.meta.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.meta.ndim
+
+    def operand(self) -> Operand:
+        meta = self.meta
+        offset = meta.storage_offset() * meta.dtype.itemsize
+        return Operand(self.buffer, offset, tuple(meta.shape), tuple(meta.stride()), meta.dtype)
+
+    def view(self, meta: torch.Tensor) -> Value:
+        return Value(self.buffer, meta)
+
+    def expand(self, sizes: tuple[int, ...]) -> Value:
+        return self.view(self.meta.expand(sizes))
+
+    def unsqueeze(self, dim: int) -> Value:
+        return self.view(self.meta.unsqueeze(dim))
+
+
+def dense_meta(value: torch.Tensor) -> torch.Tensor:
+    """A meta tensor of the same sizes at storage offset 0, in the same order of dimensions when that leaves no gaps."""
+    strides = value.stride() if is_non_overlapping_and_dense(value) else None
+    if strides is None:
+        return torch.empty(value.shape, dtype=value.dtype, device="meta")
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device="meta")
+
+
+class LoweringContext:
+    """Collects buffers and launches of the node under way."""
+
+    def __init__(self, support: SupportTable, program: LinearProgram):
+        self.support = support
+        self.program = program
+        self.node = ""
+
+    def new_buffer(self, kind: BufferKind, name: str, nbytes: int, tensor: torch.Tensor | None = None) -> Buffer:
+        buffer = Buffer(len(self.program.buffers), kind, name, nbytes, tensor)
+        self.program.buffers.append(buffer)
+        return buffer
+
+    def new_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
+        """A value over a buffer of its own; `meta` is dense, at storage offset 0."""
+        nbytes = meta.numel() * meta.dtype.itemsize
+        return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
+
+    def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:
+        return self.new_value(torch.empty(tuple(sizes), dtype=dtype, device="meta"))
+
+    def result_of(self, node: torch.fx.Node) -> Value:
+        """A new value of the sizes, strides and dtype that upstream's meta function gives the node."""
+        return self.new_value(dense_meta(node.meta["val"]))
+
+    def launch(
+        self,
+        kernel: str,
+        outputs: list[Value | None],
+        inputs: list[Value | Immediate | None],
+        compute_dtype: torch.dtype,
+        iparams: tuple[int, ...] = (),
+        fparams: tuple[float, ...] = (),
+    ) -> None:
+        for value in (*outputs, *inputs):
+            if value is not None and value.dtype not in CODES:
+                raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
+            if isinstance(value, Value) and value.ndim > 12:
+                raise NotNativeError(f"{value.ndim} dimensions; the chip takes at most 12")
+        self.program.instructions.append(
+            Launch(
+                kernel,
+                tuple(None if value is None else value.operand() for value in outputs),
+                tuple(_as_operand(value) for value in inputs),
+                compute_dtype,
+                tuple(int(param) for param in iparams),
+                tuple(float(param) for param in fparams),
+                self.node,
+            )
+        )
+
+    def copy(self, out: Value, source: Value) -> None:
+        """Writes `source`, expanded and converted, into `out`."""
+        self.launch("copy", [out], [source.expand(out.shape)], out.dtype)
+
+    def fill(self, out: Value, value: bool | int | float) -> None:
+        self.launch("fill", [out], [immediate(value, out.dtype)], out.dtype)
+
+    def contiguous(self, value: Value) -> Value:
+        if value.meta.is_contiguous():
+            return value
+        out = self.empty(value.shape, value.dtype)
+        self.copy(out, value)
+        return out
+
+    def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
+        """A view where strides allow one, else a copy."""
+        try:
+            return value.view(value.meta.view(sizes))
+        except RuntimeError:
+            out = self.contiguous(value)
+            return out.view(out.meta.view(sizes))
+
+    def cast(self, value: Value, dtype: torch.dtype) -> Value:
+        if value.dtype == dtype:
+            return value
+        out = self.new_value(dense_meta(value.meta.to(dtype)))
+        self.copy(out, value)
+        return out
+
+
+def _as_operand(value: Value | Immediate | None) -> AnyOperand:
+    return value.operand() if isinstance(value, Value) else value
+
+
+def immediate(value: Any, dtype: torch.dtype | None = None) -> Immediate:
+    """A Python number as an operand; without a dtype in the one that type promotion takes it for."""
+    if not isinstance(value, (bool, int, float)):
+        raise NotNativeError(f"a scalar of type {type(value).__name__} is not taken")
+    if dtype is None:
+        dtype = torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float64
+    return Immediate(value, dtype)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Convolutions of one to three spatial dimensions."""
+
+from __future__ import annotations
+
+import torch
+
+from ..dtypes import FLOATING
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+
+@lowers("convolution.default", dtypes=FLOATING)
+def convolution(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Value:
+    if transposed:
+        raise NotNativeError("transposed convolution")
+    spatial = input.ndim - 2
+    if not 1 <= spatial <= 3:
+        raise NotNativeError(f"{spatial} spatial dimensions; the chip takes 1 to 3")
+    out = ctx.result_of(node)
+    iparams = [groups]
+    for values, absent in ((stride, 1), (padding, 0), (dilation, 1)):
+        given = list(values) * (spatial if len(values) == 1 else 1)
+        iparams += given + [absent] * (3 - spatial)
+    ctx.launch("convolution", [out], [input, weight, bias], out.dtype, tuple(iparams))
+    return out

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads through index tensors: embedding, index_select, gather, advanced indexing."""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+
+from ..dtypes import name as dtype_name
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+_INDEX_DTYPES = (torch.int32, torch.int64)
+
+
+def _check_index(index: Value) -> None:
+    if index.dtype not in _INDEX_DTYPES:
+        raise NotNativeError(f"index dtype {dtype_name(index.dtype)} not taken")
+
+
+@lowers("embedding.default")
+def embedding(
+    ctx: LoweringContext, node: torch.fx.Node, *, weight: Value, indices: Value, **_: object
+) -> Value:  # padding_idx and its kin concern gradients only
+    _check_index(indices)
+    count, width = prod(indices.shape), weight.shape[1]
+    out = ctx.empty((count, width), weight.dtype)
+    ctx.launch("index_select", [out], [weight, ctx.reshape(indices, (count,))], out.dtype, (0,))
+    return out.view(out.meta.view((*indices.shape, width)))
+
+
+@lowers("index_select.default")
+def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value) -> Value:
+    _check_index(index)
+    if self.ndim == 0:
+        raise NotNativeError("a 0-d input is not taken")
+    out = ctx.empty(node.meta["val"].shape, self.dtype)
+    ctx.launch("index_select", [out], [self, ctx.reshape(index, (prod(index.shape),))], out.dtype, (dim % self.ndim,))
+    return out
+
+
+@lowers("gather.default")
+def gather(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, sparse_grad: bool
+) -> Value:
+    _check_index(index)
+    if self.ndim == 0 or index.ndim == 0:
+        raise NotNativeError("a 0-d operand is not taken")
+    out = ctx.empty(index.shape, self.dtype)
+    ctx.launch("gather", [out], [self, index], out.dtype, (dim % self.ndim,))
+    return out
+
+
+@lowers("index.Tensor")
+def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: list[Value | None]) -> Value:
+    given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
+    for _, item in given:
+        if item.dtype in (torch.bool, torch.uint8):
+            raise NotNativeError("dynamic output size (index by a mask)")
+        _check_index(item)
+    dims = [dim for dim, _ in given]
+    if not dims or dims != list(range(dims[0], dims[0] + len(dims))):
+        raise NotNativeError(f"indexed dimensions {dims} are not adjacent")
+    shape = torch.broadcast_shapes(*(item.shape for _, item in given))
+    out = ctx.empty(node.meta["val"].shape, self.dtype)
+    operands: list[Value] = [item.expand(tuple(shape)) for _, item in given]
+    ctx.launch("index", [out], [self, *operands], out.dtype, (len(dims), dims[0]))
+    return out

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lowers one node: by its own rule, as a view, or as a pointwise op of the support table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..dtypes import REAL, name as dtype_name
+from ..errors import NotNativeError
+from ..support import op_key
+from .context import LoweringContext
+from .pointwise import lower_pointwise
+from .registry import RULES, bind
+from .views import is_view, lower_getitem, lower_view
+
+
+def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    """Runs the rule of a call_function node. Raises NotNativeError when there is none, or when it declines."""
+    ctx.node = node.name
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return lower_getitem(ctx, node, values)
+    _check_sizes(node)
+    arguments = bind(node, values)
+    key = op_key(node.target)
+    if key in RULES:
+        rule, dtypes = RULES[key]
+        _check_dtypes(node, dtypes)
+        return rule(ctx, node, **arguments)
+    if is_view(node.target):
+        return lower_view(ctx, node, arguments)
+    entry = ctx.support.get(key)
+    if entry is not None and entry.family == "pointwise":
+        return lower_pointwise(ctx, node, entry, arguments)
+    raise NotNativeError("no native kernel")
+
+
+def _results(node: torch.fx.Node) -> list[torch.Tensor]:
+    value = node.meta.get("val")
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return [item for item in found if isinstance(item, torch.Tensor)]
+
+
+def _check_sizes(node: torch.fx.Node) -> None:
+    if any(not isinstance(size, int) for result in _results(node) for size in result.shape):
+        raise NotNativeError("dynamic output size")
+
+
+def _check_dtypes(node: torch.fx.Node, dtypes: frozenset[torch.dtype]) -> None:
+    for arg in node.all_input_nodes:
+        value = arg.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.dtype not in REAL:
+            raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
+    for result in _results(node)[:1]:
+        if result.dtype not in dtypes:
+            raise NotNativeError(f"dtype {dtype_name(result.dtype)} not taken")

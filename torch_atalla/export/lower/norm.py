@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Softmax and layer norm."""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+
+from ..dtypes import FLOATING
+from .context import LoweringContext, Value
+from .registry import lowers
+
+
+@lowers("_softmax.default", dtypes=FLOATING)
+def softmax(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, half_to_float: bool) -> Value:
+    return _softmax(ctx, node, "softmax", self, dim)
+
+
+@lowers("_log_softmax.default", dtypes=FLOATING)
+def log_softmax(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, half_to_float: bool) -> Value:
+    return _softmax(ctx, node, "log_softmax", self, dim)
+
+
+def _softmax(ctx: LoweringContext, node: torch.fx.Node, kernel: str, self: Value, dim: int) -> Value:
+    out = ctx.empty(node.meta["val"].shape, node.meta["val"].dtype)
+    result = out
+    if self.ndim == 0:
+        self, result, dim = self.unsqueeze(0), out.unsqueeze(0), 0
+    ctx.launch(kernel, [result], [self], out.dtype, (dim % self.ndim,))
+    return out
+
+
+@lowers("layer_norm.default", dtypes=FLOATING)
+def layer_norm(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    normalized_shape: list[int],
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+    cudnn_enable: bool,
+) -> Value:
+    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics=False)[0]
+
+
+@lowers("native_layer_norm.default", dtypes=FLOATING)
+def native_layer_norm(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    normalized_shape: list[int],
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+) -> tuple[Value, Value | None, Value | None]:
+    statistics = any(user.args[1] != 0 for user in node.users if len(user.args) == 2)
+    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics)
+
+
+def _layer_norm(
+    ctx: LoweringContext,
+    source: Value,
+    normalized_shape: list[int],
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+    statistics: bool,
+) -> tuple[Value, Value | None, Value | None]:
+    """The normalised dimensions are one row. Mean and reciprocal deviation are stored only where they are read."""
+    n = prod(normalized_shape)
+    m = prod(source.shape[: source.ndim - len(normalized_shape)])
+    rows = ctx.reshape(source, (m, n))
+    out = ctx.empty((m, n), source.dtype)
+    mean = ctx.empty((m,), source.dtype) if statistics else None
+    rstd = ctx.empty((m,), source.dtype) if statistics else None
+    weight = None if weight is None else ctx.reshape(weight, (n,))
+    bias = None if bias is None else ctx.reshape(bias, (n,))
+    ctx.launch("layer_norm", [out, mean, rstd], [rows, weight, bias], source.dtype, (), (eps,))
+    kept = (*source.shape[: source.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
+    stats = tuple(None if value is None else value.view(value.meta.view(kept)) for value in (mean, rstd))
+    return out.view(out.meta.view(source.shape)), stats[0], stats[1]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pointwise ops: one launch each, wholly described by the support table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+from ..dtypes import name as dtype_name
+from ..errors import NotNativeError
+from ..support import Support
+from .context import LoweringContext, Value, immediate
+from .registry import lowers
+
+_PRESENT = 11  # iparams: bit k says that optional scalar k is given
+
+
+def lower_pointwise(ctx: LoweringContext, node: torch.fx.Node, entry: Support, arguments: dict[str, Any]) -> Value:
+    kernel = entry.kernel
+    if entry.variant_arg:
+        choice = str(arguments[entry.variant_arg]).lower()
+        if choice not in entry.variants:
+            raise NotNativeError(f"{entry.variant_arg}={choice!r} not taken")
+        kernel = entry.variants[choice]
+    given = [arguments[name] for name in entry.inputs]
+    val = node.meta["val"]
+    compute = val.dtype
+    if entry.result == "bool":
+        types = entry.input_types or ("compute",) * len(given)
+        compute = _promoted([value for value, kind in zip(given, types) if kind == "compute"])
+    return _launch(ctx, node, kernel, entry, given, [arguments[name] for name in entry.scalars], compute)
+
+
+def _launch(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    kernel: str,
+    entry: Support,
+    given: list[Any],
+    scalars: list[Any],
+    compute: torch.dtype,
+) -> Value:
+    if entry.dtypes and dtype_name(compute) not in entry.dtypes:
+        raise NotNativeError(f"dtype {dtype_name(compute)} not taken")
+    sizes = tuple(node.meta["val"].shape)
+    inputs = [value.expand(sizes) if isinstance(value, Value) else immediate(value) for value in given]
+    out = ctx.result_of(node)
+    iparams, fparams = _parameters(entry, scalars)
+    ctx.launch(kernel, [out], inputs, compute, iparams, fparams)
+    return out
+
+
+def _promoted(values: list[Any]) -> torch.dtype:
+    """The dtype in which a comparison compares."""
+    args = [value.meta if isinstance(value, Value) else value for value in values]
+    return elementwise_dtypes(*args, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[1]
+
+
+def _parameters(entry: Support, scalars: list[Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Scalars of the formula, each as an integer and as a double; the kernel reads the one of its compute dtype."""
+    iparams, fparams, present = [], [], 0
+    for k, (name, value) in enumerate(zip(entry.scalars, scalars)):
+        if value is None:
+            if name not in entry.optional_scalars:
+                raise NotNativeError(f"scalar {name} is missing")
+            value = 0
+        elif name in entry.optional_scalars:
+            present |= 1 << k
+        if not isinstance(value, (bool, int, float)):
+            raise NotNativeError(f"scalar {name} of type {type(value).__name__} not taken")
+        fparams.append(float(value))
+        iparams.append(_as_int64(value))
+    if present:
+        iparams += [0] * (_PRESENT - len(iparams)) + [present]
+    return tuple(iparams), tuple(fparams)
+
+
+def _as_int64(value: bool | int | float) -> int:
+    if value != value or value in (float("inf"), float("-inf")):
+        return 0  # no integer kernel is launched with it
+    return max(-(1 << 63), min((1 << 63) - 1, int(value)))
+
+
+@lowers("masked_fill.Scalar")
+def masked_fill_scalar(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, value: Any) -> Value:
+    return _masked_fill(ctx, node, self, mask, immediate(value))
+
+
+@lowers("masked_fill.Tensor")
+def masked_fill_tensor(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, value: Value) -> Value:
+    return _masked_fill(ctx, node, self, mask, value.expand(tuple(node.meta["val"].shape)))
+
+
+def _masked_fill(ctx: LoweringContext, node: torch.fx.Node, self: Value, mask: Value, value: Any) -> Value:
+    sizes = tuple(node.meta["val"].shape)
+    entry = ctx.support.get("aten.masked_fill_.Tensor")
+    if entry is None:
+        raise NotNativeError("no native kernel")
+    by_name = {"self": self.expand(sizes), "mask": mask.expand(sizes), "value": value}
+    out = ctx.result_of(node)
+    ctx.launch(entry.kernel, [out], [by_name[name] for name in entry.inputs], out.dtype)
+    return out

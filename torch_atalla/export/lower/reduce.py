@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reductions: `reduce.*`, whose output keeps the input's rank with stride 0 where it was reduced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..dtypes import BOOL, FLOATING, INTEGER, REAL
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+_INDEX = frozenset({torch.int64})
+
+
+def _dims(value: Value, dim: int | list[int] | None) -> tuple[int, ...]:
+    """Reduced dimensions; None or an empty list reduces all."""
+    if dim is None or dim == []:
+        return tuple(range(value.ndim))
+    if value.ndim == 0:
+        return ()
+    dims = [dim] if isinstance(dim, int) else dim
+    return tuple(sorted({d % value.ndim for d in dims}))
+
+
+def _mask(dims: tuple[int, ...]) -> int:
+    return sum(1 << d for d in dims)
+
+
+def _keepdim(out: Value, source: Value, dims: tuple[int, ...]) -> Value:
+    """`out` under the rank of `source`: size 1 and stride 0 in the reduced dimensions."""
+    kept = iter(stride for d, stride in enumerate(out.meta.stride()) if out.ndim < source.ndim or d not in dims)
+    sizes = [1 if d in dims else size for d, size in enumerate(source.shape)]
+    strides = [0 if d in dims else next(kept) for d in range(source.ndim)]
+    return out.view(out.meta.as_strided(sizes, strides))
+
+
+def _reduce(
+    ctx: LoweringContext,
+    kernel: str,
+    outputs: list[Value],
+    source: Value,
+    dims: tuple[int, ...],
+    compute: torch.dtype,
+    fparams: tuple[float, ...] = (),
+) -> None:
+    views = [_keepdim(out, source, dims) for out in outputs]
+    ctx.launch(kernel, list(views), [source], compute, (_mask(dims),), fparams)
+
+
+def _rule(kernel: str, compute: str) -> Any:
+    """A rule for ops of the form op(self, dim=None, keepdim=False, ...). compute: "input" or "result" dtype."""
+
+    def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any = None, **_: Any) -> Value:
+        out = ctx.result_of(node)
+        dtype = self.dtype if compute == "input" else out.dtype
+        _reduce(ctx, kernel, [out], self, _dims(self, dim), dtype)
+        return out
+
+    return rule
+
+
+lowers("sum.default", "sum.dim_IntList", dtypes=REAL - BOOL)(_rule("reduce.sum", "result"))
+lowers("prod.default", "prod.dim_int", dtypes=REAL - BOOL)(_rule("reduce.prod", "result"))
+lowers("mean.default", "mean.dim", dtypes=FLOATING)(_rule("reduce.mean", "result"))
+lowers("amax.default", "max.default", dtypes=REAL)(_rule("reduce.amax", "result"))
+lowers("amin.default", "min.default", dtypes=REAL)(_rule("reduce.amin", "result"))
+lowers("any.default", "any.dim", "any.dims", dtypes=BOOL)(_rule("reduce.any", "input"))
+lowers("all.default", "all.dim", "all.dims", dtypes=BOOL)(_rule("reduce.all", "input"))
+lowers("logsumexp.default", dtypes=FLOATING)(_rule("reduce.logsumexp", "result"))
+lowers("argmax.default", dtypes=_INDEX)(_rule("reduce.argmax", "input"))
+lowers("argmin.default", dtypes=_INDEX)(_rule("reduce.argmin", "input"))
+
+
+def _correction(correction: Any) -> float:
+    return 1.0 if correction is None else float(correction)
+
+
+@lowers("var.correction", dtypes=FLOATING)
+def var(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any) -> Value:
+    out = ctx.result_of(node)
+    _reduce(ctx, "reduce.var", [out], self, _dims(self, dim), self.dtype, (_correction(correction),))
+    return out
+
+
+@lowers("var_mean.correction", dtypes=FLOATING)
+def var_mean(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any
+) -> tuple[Value, Value]:
+    outputs = _pair(ctx, node)
+    _reduce(ctx, "reduce.var_mean", list(outputs), self, _dims(self, dim), self.dtype, (_correction(correction),))
+    return outputs
+
+
+def _pair(ctx: LoweringContext, node: torch.fx.Node) -> tuple[Value, Value]:
+    first, second = (ctx.empty(val.shape, val.dtype) for val in node.meta["val"])
+    return first, second
+
+
+def _extreme(kernel: str) -> Any:
+    def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, **_: Any) -> tuple[Value, Value]:
+        if self.ndim == 0:
+            raise NotNativeError("a dimension of a 0-d tensor")
+        outputs = _pair(ctx, node)
+        _reduce(ctx, kernel, list(outputs), self, _dims(self, dim), self.dtype)
+        return outputs
+
+    return rule
+
+
+lowers("max.dim", dtypes=INTEGER | FLOATING | BOOL)(_extreme("reduce.max_dim"))
+lowers("min.dim", dtypes=INTEGER | FLOATING | BOOL)(_extreme("reduce.min_dim"))

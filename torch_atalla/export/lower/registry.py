@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of lowering rules, and how a node's arguments reach its rule.
+
+A rule is a function `rule(ctx, node, *, <schema arguments by name>)` which launches kernels and gives the node's value
+(a tuple for several results). Tensor arguments arrive as Value, all others as in the graph, defaults filled in. It
+raises NotNativeError, with the reason for the report, for a node that it does not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ..dtypes import REAL
+
+Rule = Callable[..., Any]
+
+RULES: dict[str, tuple[Rule, frozenset[torch.dtype]]] = {}
+
+
+def lowers(*ops: str, dtypes: Iterable[torch.dtype] = REAL) -> Callable[[Rule], Rule]:
+    """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have."""
+
+    def register(rule: Rule) -> Rule:
+        for op in ops:
+            RULES[f"aten.{op}"] = (rule, frozenset(dtypes))
+        return rule
+
+    return register
+
+
+def bind(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> dict[str, Any]:
+    """The node's arguments by schema name, nodes replaced by their values."""
+    schema = node.target._schema
+    bound = {}
+    for i, argument in enumerate(schema.arguments):
+        if i < len(node.args):
+            given = node.args[i]
+        elif argument.name in node.kwargs:
+            given = node.kwargs[argument.name]
+        else:
+            given = argument.default_value
+        bound[argument.name] = torch.fx.node.map_arg(given, lambda arg: values[arg])
+    return bound

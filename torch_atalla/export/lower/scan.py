@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scans and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..dtypes import FLOATING, INTEGER
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+
+@lowers("cumsum.default", dtypes=FLOATING | INTEGER)
+def cumsum(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, **_: Any) -> Value:
+    if self.ndim == 0:
+        raise NotNativeError("a 0-d input is not taken")
+    out = ctx.result_of(node)
+    ctx.launch("cumsum", [out], [self], out.dtype, (dim % self.ndim,))
+    return out
+
+
+@lowers("triu.default")
+def triu(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, diagonal: int) -> Value:
+    return _triangle(ctx, node, self, diagonal, upper=True)
+
+
+@lowers("tril.default")
+def tril(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, diagonal: int) -> Value:
+    return _triangle(ctx, node, self, diagonal, upper=False)
+
+
+def _triangle(ctx: LoweringContext, node: torch.fx.Node, self: Value, diagonal: int, upper: bool) -> Value:
+    out = ctx.result_of(node)
+    ctx.launch("triangle", [out], [self], out.dtype, (diagonal, int(upper)))
+    return out

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Views: other sizes and strides on the same buffer, no launch. Upstream's ops compute them, on meta tensors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+aten = torch.ops.aten
+
+
+def is_view(op: torch._ops.OpOverload) -> bool:
+    return op.is_view
+
+
+def lower_view(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Value | tuple[Value, ...]:
+    source: Value = next(value for value in arguments.values() if isinstance(value, Value))
+    result = _apply(node, arguments)
+    if isinstance(result, (tuple, list)):
+        return tuple(source.view(item) for item in result)
+    return source.view(result)
+
+
+def _apply(node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
+    positional, named = [], {}
+    for argument in node.target._schema.arguments:
+        value = arguments[argument.name]
+        value = value.meta if isinstance(value, Value) else value
+        if argument.kwarg_only:
+            named[argument.name] = value
+        else:
+            positional.append(value)
+    return node.target(*positional, **named)
+
+
+@lowers("view.default", "reshape.default", "_unsafe_view.default")
+def view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) -> Value:
+    # The sizes may hold a -1: those of the result do not.
+    return ctx.reshape(self, tuple(node.meta["val"].shape))
+
+
+def lower_getitem(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    if node.target is not operator.getitem:
+        raise NotNativeError("no native kernel")
+    source, index = node.args
+    result = values[source][index]
+    if result is None:
+        raise NotNativeError(f"result {index} of {source.target} is not computed by the chip")
+    return result

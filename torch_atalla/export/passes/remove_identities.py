@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Removes what does nothing in a graph without mutation: copies, aliases, metadata assertions, no-op casts."""
+
+from __future__ import annotations
+
+import torch
+
+from ..capture import Captured
+from .pass_result import PassResult
+
+aten = torch.ops.aten
+
+# A clone matters only to a later mutation, and to the layout; lowering makes a layout where one is needed.
+_COPIES = {
+    aten.clone.default,
+    aten.alias.default,
+    aten.detach.default,
+    aten.contiguous.default,
+    aten.lift_fresh_copy.default,
+    aten.lift_fresh.default,
+    aten.positive.default,
+}
+# Assertions on metadata hold: sizes and dtypes are specialised.
+_ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default}
+
+
+def remove_identities(captured: Captured) -> PassResult:
+    removed = []
+    for node in list(captured.graph.nodes):
+        if node.target in _ASSERTIONS:
+            removed.append(node.name)
+            captured.graph.erase_node(node)
+        elif node.target in _COPIES or _is_empty_cast(node):
+            removed.append(node.name)
+            node.replace_all_uses_with(node.args[0])
+            captured.graph.erase_node(node)
+    return PassResult("remove_identities", tuple(removed))
+
+
+def _is_empty_cast(node: torch.fx.Node) -> bool:
+    if node.target is not aten._to_copy.default:
+        return False
+    source, result = node.args[0].meta["val"], node.meta["val"]
+    return source.dtype == result.dtype and source.layout == result.layout
