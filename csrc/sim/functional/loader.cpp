@@ -42,6 +42,8 @@ void swap_dims(Space& space, int a, int b) {
   }
 }
 
+}  // namespace
+
 void order_dims(Space& space) {
   for (int i = 1; i < space.ndim; ++i) {
     for (int j = i; j > 0 && out_of_order(space, j - 1, j); --j) swap_dims(space, j - 1, j);
@@ -66,6 +68,8 @@ void merge_dims(Space& space) {
   space.ndim = last + 1;
 }
 
+namespace {
+
 // The dimension along which some operand runs contiguously while it strides along dimension 0; 0: none.
 int transposed_dim(const Space& space) {
   for (int k = 0; k < space.n_operands; ++k) {
@@ -77,18 +81,19 @@ int transposed_dim(const Space& space) {
   return 0;
 }
 
-void choose_block(Space& space) {
+}  // namespace
+
+void plan_blocks(Space& space, bool transpose) {
   int64_t* block = space.block;
   block[0] = space.sizes[0] < kBlockElements ? space.sizes[0] : kBlockElements;
   block[1] = block[2] = 1;
   if (space.ndim > 1 && space.sizes[0] > 1) {
-    if (const int d = transposed_dim(space)) {
+    if (const int d = transpose ? transposed_dim(space) : 0) {
       if (d != 1) swap_dims(space, 1, d);
       block[0] = space.sizes[0] < kTransposeInner ? space.sizes[0] : kTransposeInner;
       const int64_t rows = kBlockElements / block[0];
       const int64_t wanted = rows < kTransposeOuter ? kTransposeOuter : rows;
       block[1] = space.sizes[1] < wanted ? space.sizes[1] : wanted;
-      space.n_blocks = 0;
     } else if (block[0] == space.sizes[0] && block[0] < kLongRow) {
       const int64_t rows = kBlockElements / block[0];
       block[1] = space.sizes[1] < rows ? space.sizes[1] : rows;
@@ -104,8 +109,6 @@ void choose_block(Space& space) {
     space.n_blocks *= (space.sizes[d] + extent - 1) / extent;
   }
 }
-
-}  // namespace
 
 int64_t operand_numel(const atalla_operand& operand) {
   int64_t n = 1;
@@ -184,7 +187,7 @@ void make_space(const atalla_launch_desc& desc, Space& space) {
     order_dims(space);
     merge_dims(space);
   }
-  choose_block(space);
+  plan_blocks(space, true);
 }
 
 void locate_block(const Space& space, int64_t b, Block& block) {

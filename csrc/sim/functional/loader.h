@@ -42,6 +42,13 @@ bool operand_contiguous(const atalla_operand& operand);
 atalla_status check_operands(const char* kernel, const atalla_launch_desc& desc);
 void make_space(const atalla_launch_desc& desc, Space& space);
 
+// The steps of make_space, for kernels that build a space of their own: order dimensions by stride; merge those that
+// every operand walks as one; choose `block` and count blocks, with blocks in which both of two crosswise contiguous
+// operands fill cache lines if `transpose`. Without `transpose` every block is a run of the space's linear index.
+void order_dims(Space& space);
+void merge_dims(Space& space);
+void plan_blocks(Space& space, bool transpose);
+
 void locate_block(const Space& space, int64_t b, Block& block);
 
 // The offset, in elements, of a block's first element in operand k.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two-pass reductions: var, std, var_mean (the mean, then squared distances from it) and logsumexp (the largest, then
+// exponentials relative to it).
+#include "reduce_passes.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum class Statistic { kVar, kStd, kVarMean };
+
+template <class T, Statistic kStatistic>
+struct Variance {
+  using First = LanePass<SumOp<T>>;
+  using Second = LanePass<SquaredDistanceOp<T>>;
+  static constexpr int kOutputs = kStatistic == Statistic::kVarMean ? 2 : 1;
+  static constexpr bool kOrdered = false;
+
+  Variance(const Launch& launch, int64_t n, atalla_dtype loop_dtype) : dtype(loop_dtype), count(static_cast<T>(n)) {
+    const double left = static_cast<double>(n) - launch.desc.fparams[0];
+    divisor = static_cast<T>(left > 0 ? left : 0);
+  }
+  T param(T sum) const { return sum / count; }
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T* means) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) {
+      const T variance = accs[c] / divisor;
+      accs[c] = kStatistic == Statistic::kStd ? sqrt(variance) : variance;
+    }
+    store_tile(launch, plan, tile, 0, accs, dtype);
+    if constexpr (kOutputs == 2) store_tile(launch, plan, tile, 1, means, dtype);
+  }
+
+  atalla_dtype dtype;
+  T count;
+  T divisor;
+};
+
+template <class T>
+struct LogSumExp {
+  using First = LanePass<MaxOp<T>>;
+  using Second = LanePass<ShiftedExpOp<T>>;
+  static constexpr int kOutputs = 1;
+  static constexpr bool kOrdered = false;
+
+  LogSumExp(const Launch&, int64_t, atalla_dtype loop_dtype) : dtype(loop_dtype) {}
+  T param(T largest) const { return isinf(largest) ? T(0) : largest; }
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T* shifts) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) accs[c] = std::log(accs[c]) + shifts[c];
+    store_tile(launch, plan, tile, 0, accs, dtype);
+  }
+
+  atalla_dtype dtype;
+};
+
+template <Statistic kStatistic>
+atalla_status run_variance(const char* kernel, const Launch& launch) {
+  const int n_outputs = kStatistic == Statistic::kVarMean ? 2 : 1;
+  const auto status = check_reduce(kernel, launch, n_outputs, kReduceFloating);
+  if (status != ATALLA_OK) return status;
+  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Variance<T, kStatistic>>(launch, dtype);
+  });
+}
+
+}  // namespace
+
+atalla_status run_reduce_var(const Launch& launch) { return run_variance<Statistic::kVar>("reduce.var", launch); }
+atalla_status run_reduce_std(const Launch& launch) { return run_variance<Statistic::kStd>("reduce.std", launch); }
+atalla_status run_reduce_var_mean(const Launch& launch) {
+  return run_variance<Statistic::kVarMean>("reduce.var_mean", launch);
+}
+
+atalla_status run_reduce_logsumexp(const Launch& launch) {
+  const auto status = check_reduce("reduce.logsumexp", launch, 1, kReduceFloating);
+  if (status != ATALLA_OK) return status;
+  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<LogSumExp<T>>(launch, dtype);
+  });
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// sum, prod, mean, any, all.
+#include "reduce_passes.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+struct Mean : Plain<SumOp<T>> {
+  Mean(const Launch& launch, int64_t count, atalla_dtype dtype)
+      : Plain<SumOp<T>>(launch, count, dtype), divisor(static_cast<double>(count)) {}
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T*) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) {
+      if constexpr (kIsComplex<T>) {
+        using R = decltype(T::re);
+        accs[c] = {accs[c].re / static_cast<R>(divisor), accs[c].im / static_cast<R>(divisor)};
+      } else {
+        accs[c] = static_cast<T>(accs[c] / static_cast<T>(divisor));
+      }
+    }
+    store_tile(launch, plan, tile, 0, accs, this->dtype);
+  }
+  double divisor;
+};
+
+constexpr uint64_t kAll = kReduceFloating | kReduceInteger | kReduceComplex;
+
+}  // namespace
+
+atalla_status run_reduce_sum(const Launch& launch) {
+  if (const auto status = check_reduce("reduce.sum", launch, 1, kAll); status != ATALLA_OK) return status;
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<SumOp<T>>>(launch, dtype);
+  });
+}
+
+atalla_status run_reduce_prod(const Launch& launch) {
+  if (const auto status = check_reduce("reduce.prod", launch, 1, kAll); status != ATALLA_OK) return status;
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<ProdOp<T>>>(launch, dtype);
+  });
+}
+
+atalla_status run_reduce_mean(const Launch& launch) {
+  const auto status = check_reduce("reduce.mean", launch, 1, kReduceFloating | kReduceComplex);
+  if (status != ATALLA_OK) return status;
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
+    if constexpr (std::is_integral_v<T>) {
+      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
+    } else {
+      return run_reduction<Mean<T>>(launch, dtype);
+    }
+  });
+}
+
+// Truth values are bytes: some is non-zero if the largest is, all are if the smallest is.
+atalla_status run_reduce_any(const Launch& launch) {
+  if (const auto status = check_reduce("reduce.any", launch, 1, kAll); status != ATALLA_OK) return status;
+  return run_reduction<Plain<MaxOp<uint8_t>>>(launch, ATALLA_BOOL);
+}
+
+atalla_status run_reduce_all(const Launch& launch) {
+  if (const auto status = check_reduce("reduce.all", launch, 1, kAll); status != ATALLA_OK) return status;
+  return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL);
+}
+
+}  // namespace atalla::sim::ATALLA_ISA
