@@ -183,7 +183,7 @@ class Build:
         ninja = shutil.which("ninja", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
         if ninja is None:
             sys.exit("tools/build.py: ninja is missing; `pip install ninja`")
-        command = [ninja, "-C", str(self.dir), "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
+        command = [ninja, "-C", str(self.dir), "-k", "0", "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
         result = subprocess.run(command)
         if result.returncode:
             sys.exit(result.returncode)

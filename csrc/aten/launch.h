@@ -103,6 +103,8 @@ class LaunchBuilder {
   LaunchBuilder& input(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
     return view(t, sizes, strides);
   }
+  // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate.
+  LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
   LaunchBuilder& absent();
   LaunchBuilder& iparam(int i, int64_t value) {
@@ -145,6 +147,9 @@ struct ScalarParam {
 // Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank (then
 // nothing was launched).
 bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars, int n);
+
+// Launches without a look at dtypes: for adaptors whose compute dtype is not the iterator's.
+void launch_operands(at::TensorIteratorBase& iterator, const Kernel& kernel, c10::ScalarType compute_dtype);
 
 template <class... Scalars>
 bool launch_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from . import model, pointwise, registrations, support_table
 
+OPS = "csrc/aten/atalla_native_functions.yaml"
+
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,12 +26,10 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 
 
 def generate(out: Path, root: Path) -> None:
-    entries = model.load(root / "csrc/aten/atalla_native_functions.yaml")
-    write_folder(out / "sim", pointwise.generate(model.pointwise_kernels(entries), entries_path(root)))
+    entries = model.load(root / OPS)
+    out.mkdir(parents=True, exist_ok=True)
+    pointwise.emit(model.pointwise_kernels(entries), OPS, out)
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
 
-
-def entries_path(root: Path) -> str:
-    return str((root / "csrc/aten/atalla_native_functions.yaml").relative_to(root))

@@ -52,7 +52,7 @@ def declaration(f: NativeFunction, name: str) -> str:
 
 def fallback_call(f: NativeFunction) -> str:
     base, overload = str(f.func.name.name), f.func.name.overload_name
-    op = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
+    op = f"at::_ops::{base}_{overload}" if overload else f"at::_ops::{base}"
     names = ", ".join(a.name for a in signature(f).arguments())
     return f"at::native::call_fallback_fn<&fallback_boxed, {op}>::call({names})"
 

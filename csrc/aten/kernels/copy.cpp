@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// copy_ and to(): between host and DRAM, between devices, and strided or converting copies on one device.
+#include <ATen/ops/_copy_from_native.h>
+#include <ATen/ops/conj_physical.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/neg.h>
+
+#include "aten/copy.h"
+#include "aten/empty.h"
+#include "aten/error.h"
+#include "aten/fallback.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kCopy("copy");
+
+// The chip moves dtypes that it does not know (uint16, float8, ...) as integers of their size.
+std::optional<c10::ScalarType> carrier(c10::ScalarType dtype) {
+  if (takes_dtype(kChipDtypes, dtype)) return dtype;
+  switch (c10::elementSize(dtype)) {
+    case 1: return c10::kByte;
+    case 2: return c10::kShort;
+    case 4: return c10::kInt;
+    case 8: return c10::kLong;
+    default: return std::nullopt;
+  }
+}
+
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.is_non_overlapping_and_dense();
+}
+
+runtime::Stream& stream_of(const at::Tensor& t) {
+  return driver_call([&]() -> runtime::Stream& { return current_stream(t.device()); });
+}
+
+void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
+  if (same_layout(host, dst)) {
+    driver_call([&] { stream_of(dst).memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), non_blocking); });
+    return;
+  }
+  // The conversion is the chip's: only the bytes cross as they are.
+  at::Tensor source = takes_dtype(kChipDtypes, host.scalar_type()) || host.scalar_type() == dst.scalar_type()
+      ? host.contiguous()
+      : host.to(dst.scalar_type()).contiguous();
+  if (same_layout(source, dst)) return upload(source, dst, non_blocking);
+  at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
+  upload(source, staged, false);
+  device_copy(staged, dst);
+}
+
+void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
+  if (same_layout(src, host)) {
+    driver_call([&] { stream_of(src).memcpy_d2h(host.data_ptr(), src.const_data_ptr(), src.nbytes(), non_blocking); });
+    return;
+  }
+  at::Tensor staged = src;
+  const bool convert = src.scalar_type() != host.scalar_type() && takes_dtype(kChipDtypes, src.scalar_type()) &&
+                       takes_dtype(kChipDtypes, host.scalar_type());
+  if (convert || !src.is_contiguous()) {
+    staged = empty(src.sizes(), convert ? host.scalar_type() : src.scalar_type(), src.device().index());
+    device_copy(src, staged);
+  }
+  if (same_layout(staged, host)) return download(staged, host, non_blocking);
+  at::Tensor landed = at::empty(staged.sizes(), staged.options().device(at::kCPU));
+  download(staged, landed, false);
+  host.copy_(landed);
+}
+
+void between_devices(const at::Tensor& src, const at::Tensor& dst) {
+  at::Tensor source = src.contiguous();
+  driver_call([&] { stream_of(source).synchronize(); });
+  if (same_layout(source, dst)) {
+    driver_call([&] { stream_of(dst).memcpy_d2d(dst.data_ptr(), source.const_data_ptr(), dst.nbytes()); });
+    return;
+  }
+  at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
+  between_devices(source, staged);
+  device_copy(staged, dst);
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  TORCH_CHECK(self.defined() && dst.defined(), "copy_: expected defined tensors");
+  if (dst.numel() == 0) return dst;
+  if (self.is_same(dst)) return dst;
+  at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
+  // The bytes are copied without these bits, so the operand that differs is materialised first.
+  if (src.is_neg() != dst.is_neg()) src = src.is_neg() ? src.resolve_neg() : at::neg(src)._neg_view();
+  if (src.is_conj() != dst.is_conj() && src.is_complex())
+    src = src.is_conj() ? src.resolve_conj() : at::conj_physical(src).conj();
+  const bool from_host = src.device().is_cpu(), to_host = dst.device().is_cpu();
+  TORCH_CHECK_NOT_IMPLEMENTED((from_host || src.is_privateuseone()) && (to_host || dst.is_privateuseone()),
+                              "copy_ between ", src.device(), " and ", dst.device(), " is not supported");
+  if (from_host) {
+    upload(src, dst, non_blocking);
+  } else if (to_host) {
+    download(src, dst, non_blocking);
+  } else if (src.device() == dst.device()) {
+    device_copy(src, dst);
+  } else {
+    between_devices(src, dst);
+  }
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  if (dst.sizes() != self.sizes()) dst.resize_(self.sizes());
+  return copy_from(self, dst, false);
+}
+
+}  // namespace
+
+void device_copy(const at::Tensor& src, const at::Tensor& dst) {
+  if (same_layout(src, dst)) {
+    // One contiguous range; also the way for dtypes that the chip cannot convert.
+    if (src.const_data_ptr() == dst.const_data_ptr()) return;
+  }
+  std::optional<c10::ScalarType> from = src.scalar_type(), to = dst.scalar_type();
+  if (from == to) from = to = carrier(*from);
+  TORCH_CHECK_NOT_IMPLEMENTED(from && to && takes_dtype(kChipDtypes, *from) && takes_dtype(kChipDtypes, *to),
+                              "copy_ from ", src.scalar_type(), " to ", dst.scalar_type(),
+                              " is not supported on the atalla device");
+  auto iterator = at::TensorIteratorConfig()
+                      .add_output(dst)
+                      .add_const_input(src)
+                      .check_all_same_dtype(false)
+                      .check_all_same_device(true)
+                      .set_check_mem_overlap(true)
+                      .resize_outputs(false)
+                      .build();
+  if (iterator.numel() == 0) return;
+  TORCH_CHECK_NOT_IMPLEMENTED(iterator.ndim() <= ATALLA_MAX_DIMS, "copy_ of a tensor of more than ", ATALLA_MAX_DIMS,
+                              " dimensions that do not coalesce");
+  LaunchBuilder builder(kCopy, *to);
+  builder.iterator_operands(iterator);
+  for (int i = 0; i < 2; ++i) builder.operand(i).dtype = static_cast<atalla_dtype>(i == 0 ? *to : *from);
+  builder.launch(dst.device());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+}
+
+}  // namespace atalla::aten

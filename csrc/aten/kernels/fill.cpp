@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kFill("fill");
+
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  if (self.numel() == 0) return self;
+  TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(kChipDtypes, self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
+                              " is not supported on the atalla device");
+  c10::ScalarType dtype = self.scalar_type();
+  if (!c10::isComplexType(dtype) && value.isComplex())
+    TORCH_CHECK(value.toComplexDouble().imag() == 0, "value cannot be converted to type ", dtype, " without overflow");
+  // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
+  c10::ScalarType carrier = c10::isComplexType(dtype) ? c10::kComplexDouble
+      : value.isFloatingPoint()                       ? c10::kDouble
+      : value.isBoolean()                             ? c10::kBool
+                                                      : c10::kLong;
+  auto iterator = at::TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
+  LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, carrier).launch(self.device());
+  return self;
+}
+
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
+  if (value.device() != self.device()) return fill_scalar(self, value.item());
+  return self.copy_(value.expand(self.sizes()));
+}
+
+at::Tensor& zero(at::Tensor& self) { return fill_scalar(self, at::Scalar(static_cast<int64_t>(0))); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("fill_.Scalar", TORCH_FN(fill_scalar));
+  m.impl("fill_.Tensor", TORCH_FN(fill_tensor));
+  m.impl("zero_", TORCH_FN(zero));
+}
+
+}  // namespace
+}  // namespace atalla::aten

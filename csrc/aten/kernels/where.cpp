@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Selection under a condition or a mask.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/result_type.h>
+
+#include "aten/empty.h"
+#include "aten/fallback.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const PointwiseKernel kWhere{"pointwise.where", 0x88ff};
+const PointwiseKernel kMaskedFill{"pointwise.masked_fill", 0x88ff};
+
+void check_condition(const at::Tensor& condition) {
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+}
+
+void launch_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  check_condition(condition);
+  auto iterator = at::TensorIteratorConfig()
+                      .check_all_same_dtype(false)
+                      .allow_cpu_scalars(true)
+                      .add_output(out)
+                      .add_const_input(condition)
+                      .add_const_input(self)
+                      .add_const_input(other)
+                      .build();
+  if (iterator.numel() == 0) return;
+  launch_operands(iterator, kWhere.kernel, out.defined() ? out.scalar_type() : iterator.dtype(0));
+}
+
+// The shape, device and promoted dtype that upstream's where gives.
+at::Tensor allocate_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  auto sizes = at::infer_size_dimvector(at::infer_size_dimvector(condition.sizes(), self.sizes()), other.sizes());
+  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self : other.is_privateuseone() ? other : condition;
+  return empty(sizes, at::result_type(self, other), placed.device().index());
+}
+
+}  // namespace
+
+at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  at::Tensor out = allocate_where(condition, self, other);
+  launch_where(condition, self, other, out);
+  return out;
+}
+
+at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const c10::ScalarType dtype = at::result_type(self, other);
+  TORCH_CHECK(out.scalar_type() == dtype, "Expected out type to be ", dtype, " but got ", out.scalar_type());
+  launch_where(condition, self, other, out);
+  return out;
+}
+
+at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
+  TORCH_CHECK(c10::canCast(value.scalar_type(), self.scalar_type()), "value cannot be converted to type ",
+              self.scalar_type(), " without overflow");
+  auto iterator = at::TensorIteratorConfig()
+                      .set_check_mem_overlap(false)
+                      .check_all_same_dtype(false)
+                      .resize_outputs(false)
+                      .allow_cpu_scalars(true)
+                      .add_output(self)
+                      .add_const_input(self)
+                      .add_const_input(mask)
+                      .add_const_input(value)
+                      .build();
+  if (iterator.numel() == 0) return self;
+  launch_operands(iterator, kMaskedFill.kernel, self.scalar_type());
+  return self;
+}
+
+at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  return masked_fill_tensor(self, mask, at::scalar_to_tensor(value));
+}
+
+}  // namespace atalla::aten

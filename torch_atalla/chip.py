@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The chip's configuration and the host side of its simulation."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from . import _C
+from .device import _index
+
+
+def config(device: Any = None) -> dict[str, Any]:
+    """All parameters of the chip (sizes in bytes, latencies in cycles), parsed from its TOML file."""
+    return tomllib.loads(config_text(device))
+
+
+def config_text(device: Any = None) -> str:
+    """The chip's TOML file with the source of each parameter. ATALLA_CHIP_CONFIG names another file, before first use."""
+    return _C.chip_config(_index(device))
+
+
+def kernels() -> list[str]:
+    """Names of all kernels of the chip."""
+    return _C.kernels()
+
+
+def set_num_threads(threads: int) -> None:
+    """Host threads of the functional engine. Changes how fast the simulation runs, never its results."""
+    if threads < 1:
+        raise ValueError(f"chip.set_num_threads: expected at least 1, got {threads}")
+    _C.set_threads(threads)
+
+
+def get_num_threads() -> int:
+    return _C.get_threads()
