@@ -19,9 +19,20 @@ Stream::~Stream() = default;
 
 void Stream::launch_queued(const atalla_launch_desc& desc) { queue_->push_launch(desc); }
 
+// The caller learns of the fault here, so the chip need not report it a second time at the next synchronisation.
+void Stream::throw_fault(atalla_status status) {
+  try {
+    throw_last_error(status);
+  } catch (const Error&) {
+    (void)api().stream_synchronize(handle_);
+    throw;
+  }
+}
+
 void Stream::copy(const atalla_copy_params& params) {
   if (queue_ != nullptr) return queue_->push_copy(params);
-  check(api().copy(handle_, &params));
+  const atalla_status status = api().copy(handle_, &params);
+  if (status != ATALLA_OK) throw_fault(status);
 }
 
 void Stream::copy_contiguous(atalla_copy_kind kind, void* dst, const void* src, size_t bytes) {

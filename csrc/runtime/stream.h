@@ -18,8 +18,8 @@ class LaunchQueue;
 // An in-order stream of work of one device. Streams belong to their device and live until the process ends.
 //
 // Work is handed to the chip on the calling thread (inline mode, the default), or by the stream's worker thread
-// (ATALLA_LAUNCH=queued). In queued mode a fault of the work stops the stream: what is queued behind it is dropped until
-// synchronize has reported the fault.
+// (ATALLA_LAUNCH=queued). Each fault is thrown once: in inline mode by the call that meets it, after which the stream goes
+// on; in queued mode by synchronize, until when the stream stands still and drops what is queued behind the fault.
 //
 // All members may be called from any thread.
 class ATALLA_RUNTIME_API Stream {
@@ -32,7 +32,8 @@ class ATALLA_RUNTIME_API Stream {
   // The descriptor is copied as far as it must outlive the call.
   void launch(const atalla_launch_desc& desc) {
     if (queue_ != nullptr) [[unlikely]] return launch_queued(desc);
-    check(launch_(handle_, &desc, atalla_launch_desc_bytes(desc.n_operands)));
+    const atalla_status status = launch_(handle_, &desc, atalla_launch_desc_bytes(desc.n_operands));
+    if (status != ATALLA_OK) [[unlikely]] throw_fault(status);
   }
 
   // Copies; host memory must stay valid until the stream has been synchronised.
@@ -59,6 +60,7 @@ class ATALLA_RUNTIME_API Stream {
   friend class Device;
   friend class Event;
   void launch_queued(const atalla_launch_desc& desc);
+  [[noreturn]] void throw_fault(atalla_status status);
   void copy_contiguous(atalla_copy_kind kind, void* dst, const void* src, size_t bytes);
 
   Device& device_;

@@ -112,11 +112,7 @@ void test_errors() {
   desc.kernel = 1u << 30;
   CHECK_THROWS((stream.launch(desc), stream.synchronize()), Error, "[ATALLA_ERR_UNKNOWN_KERNEL]");
   CHECK_THROWS(stream.memcpy_h2d(&desc, &desc, sizeof desc), Error, "[ATALLA_ERR_FAULT_ADDRESS]");
-  try {  // what the chip kept
-    stream.synchronize();
-  } catch (const Error&) {
-  }
-  stream.launch(fill_desc(a.ptr, kCount, 3));  // and the device lives on
+  stream.launch(fill_desc(a.ptr, kCount, 3));  // each was reported once, and the stream goes on
   CHECK_EQ(read_float(stream, a.ptr), 3.0f);
 }
 
