@@ -29,7 +29,8 @@ inline double erf_of(double x) { return erf(x); }
 inline float tanh_of(float x) { return tanhf(x); }
 inline double tanh_of(double x) { return tanh(x); }
 
-// x[0 .. kPanel) in place.
+// x[0 .. kPanel) in place. Unrolling is forbidden because GCC would otherwise turn the short loops into scalar calls
+// before it tries to vectorise them.
 template <class T>
 inline void apply_activation(T* x, Activation activation) {
   constexpr int n = kPanel<T>;
@@ -45,15 +46,18 @@ inline void apply_activation(T* x, Activation activation) {
     constexpr T half = T(0.5), inverse_sqrt2 = T(0.70710678118654752440), root_2_pi = T(0.79788456080286535588);
     switch (activation) {
       case Activation::GeluErf:
+#pragma GCC unroll 1
         for (int i = 0; i < n; ++i) x[i] = x[i] * half * (T(1) + erf_of(x[i] * inverse_sqrt2));
         break;
       case Activation::GeluTanh:
+#pragma GCC unroll 1
         for (int i = 0; i < n; ++i) {
           const T inner = root_2_pi * (x[i] + T(0.044715) * x[i] * x[i] * x[i]);
           x[i] = half * x[i] * (T(1) + tanh_of(inner));
         }
         break;
       case Activation::Silu:
+#pragma GCC unroll 1
         for (int i = 0; i < n; ++i) x[i] = x[i] / (T(1) + exp_of(-x[i]));
         break;
       default: break;

@@ -39,9 +39,24 @@ inline bool reads_a_in_place(const MatrixView& a, int64_t k, int64_t columns) {
   return row_bytes % 1024 != 0 && row_bytes < 8192;
 }
 
-// Computes out[i0 .. i1, j0 .. j1). False when there is no memory for the packing buffers.
+// B as multiply_block sees it: something that packs panels, and that can perhaps be read in place.
 template <class T>
-bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+struct MatrixSource {
+  const MatrixView& view;
+
+  const T* in_place(int64_t p, int64_t j) const { return reinterpret_cast<const T*>(view.at(p, j)); }
+  bool is_readable_in_place() const { return view.dtype == kNativeDtype<T> && view.col_stride == 1; }
+  int64_t row_stride() const { return view.row_stride; }
+  // Rows p .. p + depth of columns j .. j + cols (at most a panel), zero-padded to a panel.
+  void pack(int64_t p, int64_t depth, int64_t j, int64_t cols, T* dst) const {
+    const MatrixView part{view.at(p, j), view.dtype, view.row_stride, view.col_stride, view.item};
+    pack_matrix<T>(part, depth, cols, kPanel<T>, dst, kPanel<T>);
+  }
+};
+
+// Computes out[i0 .. i1, j0 .. j1). `source` stands for g.b. False when there is no memory for the packing buffers.
+template <class T, class Source>
+bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   constexpr int panel = kPanel<T>;
   const int64_t chunks = max_of(1, ceil_div(g.k, kBlockDepth<T>));
   const int64_t depth = g.k <= kBlockDepth<T> ? g.k : round_up(ceil_div(g.k, chunks), 4);
@@ -49,7 +64,8 @@ bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j
   const bool out_keeps_partials = g.epilogue.keeps_partials_in_out();
   const int64_t outer = chunks == 1 || out_keeps_partials ? i1 - i0 : 2 * kBlockRows;
   const bool direct_a = reads_a_in_place<T>(g.a, g.k, j1 - j0);
-  const bool direct_b = g.b.dtype == kNativeDtype<T> && (g.b.col_stride == 1) && i1 - i0 <= kDirectRows;
+  const bool direct_b = source.is_readable_in_place() && i1 - i0 <= kDirectRows;
+  const bool direct_store = chunks == 1 && g.epilogue.stores_directly();
   const int64_t lda_packed = depth + 2 * kLanes<T>;
 
   T* const packed_b = scratch<T>(ScratchSlot::PackedB, round_up(direct_b ? panel : width, panel) * depth);
@@ -73,8 +89,7 @@ bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j
         for (int64_t j = jc; j < je; j += panel) {
           const int64_t cols = min_of(panel, je - j);
           if (direct_b && cols == panel) continue;
-          const MatrixView view{g.b.at(pc, j), g.b.dtype, g.b.row_stride, g.b.col_stride, g.b.item};
-          pack_matrix<T>(view, kc, cols, panel, direct_b ? packed_b : packed_b + (j - jc) * kc, panel);
+          source.pack(pc, kc, j, cols, direct_b ? packed_b : packed_b + (j - jc) * kc);
         }
         const int64_t row_blocks = ceil_div(ie - io, kBlockRows);
         const int64_t row_block = ceil_div(ie - io, row_blocks);
@@ -93,22 +108,28 @@ bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j
           for (int64_t j = jc; j < je; j += panel) {
             const int64_t cols = min_of(panel, je - j);
             const bool in_place = direct_b && cols == panel;
-            const T* b = in_place   ? reinterpret_cast<const T*>(g.b.at(pc, j))
+            const T* b = in_place   ? source.in_place(pc, j)
                          : direct_b ? packed_b
                                     : packed_b + (j - jc) * kc;
-            const int64_t ldb = in_place ? g.b.row_stride : panel;
+            const int64_t ldb = in_place ? source.row_stride() : panel;
             for (int64_t q = 0, r = 0; q < panels; ++q) {
               const int64_t height = rows / panels + (q < rows % panels);
               const int64_t i = ic + r;
+              const T* rows_of_a = a + r * lda;
+              r += height;
+              if (direct_store && cols == panel) {
+                select_micro_kernel<T>(height, cols)(kc, rows_of_a, lda, b, ldb, g.epilogue.out_row(i, j),
+                                                     g.epilogue.out.row_stride);
+                continue;
+              }
               T* partial = chunks == 1          ? tile
                            : out_keeps_partials ? g.epilogue.out_row(i, j)
                                                 : workspace + (i - io) * round_up(width, panel) + (j - jc);
               const int64_t partial_stride = chunks == 1          ? 0
                                              : out_keeps_partials ? g.epilogue.out.row_stride
                                                                   : round_up(width, panel);
-              select_micro_kernel<T>(height, cols)(kc, a + r * lda, lda, b, ldb, tile);
+              select_micro_kernel<T>(height, cols)(kc, rows_of_a, lda, b, ldb, tile, panel);
               g.epilogue.apply(tile, height, cols, i, j, position, partial, partial_stride);
-              r += height;
             }
           }
         }
@@ -116,6 +137,11 @@ bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j
     }
   }
   return true;
+}
+
+template <class T>
+bool multiply_block(const MatrixProduct<T>& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+  return multiply_block(g, MatrixSource<T>{g.b}, i0, i1, j0, j1);
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

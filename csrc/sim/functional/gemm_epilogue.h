@@ -62,6 +62,11 @@ struct Epilogue {
 
   T* out_row(int64_t row, int64_t col) const { return reinterpret_cast<T*>(const_cast<char*>(out.at(row, col))); }
 
+  // A full tile of a product without chunks may be written to the output by the micro-kernel.
+  bool stores_directly() const {
+    return keeps_partials_in_out() && is_plain() && c.data == nullptr && alpha == T(1);
+  }
+
   // The tile at [row, col] of the output: `rows` x `cols` accumulators with row stride kPanel. `partial` points to the
   // partial sum of its first element.
   void apply(const T* tile, int64_t rows, int64_t cols, int64_t row, int64_t col, Chunk chunk, T* partial,
