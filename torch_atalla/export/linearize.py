@@ -30,7 +30,13 @@ def linearize(captured: Captured, partition: Partition, support: SupportTable) -
         else:
             _lower_fallback(ctx, segment, values)
         program.segments += [number] * (len(program.instructions) - len(program.segments))
-    _outputs(captured, ctx, values, max(len(partition.segments) - 1, 0))
+    _outputs(captured, ctx, values)
+    if len(program.instructions) > len(program.segments):
+        # Copies to outputs belong to the last segment, or to one of their own after a fallback.
+        if not partition.segments or not partition.segments[-1].native:
+            partition.segments.append(Segment(native=True))
+        last = len(partition.segments) - 1
+        program.segments += [last] * (len(program.instructions) - len(program.segments))
     for node, value in values.items():
         if isinstance(value, Value):
             program.values[node.name] = value.operand()
@@ -90,7 +96,7 @@ def _lower_fallback(ctx: LoweringContext, segment: Segment, values: dict[torch.f
     )
 
 
-def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], segment: int) -> None:
+def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any]) -> None:
     """Outputs live in memory of the caller. What a launch computed for an output is computed there; an input, a
     constant, a view of something else or a second mention is copied there."""
     program = ctx.program
@@ -106,10 +112,15 @@ def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Nod
         else:
             out = ctx.new_value(dense_meta(value.meta), BufferKind.OUTPUT, leaf.name)
             ctx.copy(out, value)
-            program.segments.append(segment)
             value = out
         taken.add(value.buffer)
-        program.outputs.append(Port(leaf.name, value.operand()))
+        program.outputs.append(Port(_unique(leaf.name, {port.name for port in program.outputs}), value.operand()))
+
+
+def _unique(name: str, used: set[str]) -> str:
+    """`name`, or `name_1`, ... when a value is returned more than once."""
+    candidates = (f"{name}_{k}" if k else name for k in range(len(used) + 1))
+    return next(candidate for candidate in candidates if candidate not in used)
 
 
 def _can_be_output(program: LinearProgram, value: Value, taken: set[int]) -> bool:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Floating-point operations of a node: upstream's formulas (torch.utils.flop_counter), 2 a multiply-add.
+
+Only matrix products, convolutions and attention count, as everywhere in PyTorch; other ops have 0.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+aten = torch.ops.aten
+
+
+def node_flops(node: torch.fx.Node) -> int:
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return 0
+    args = torch.fx.node.map_arg(node.args, lambda arg: arg.meta["val"])
+    kwargs = torch.fx.node.map_arg(node.kwargs, lambda arg: arg.meta["val"])
+    if node.target is aten.linear.default:
+        x, weight = args[:2]
+        return 2 * x.numel() * (weight.shape[0] if weight.ndim == 2 else 1)
+    if node.target is aten.scaled_dot_product_attention.default:
+        query, key, value = args[:3]
+        return 2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+    formula = flop_registry.get(node.target.overloadpacket)
+    if formula is None:
+        return 0
+    try:
+        return int(formula(*args, **kwargs, out_val=node.meta["val"]))
+    except (TypeError, ValueError):  # symbolic sizes
+        return 0

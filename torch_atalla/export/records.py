@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The records of docs/loadable-format.md as bytes: pools, sections, header."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+MAGIC = b"\x89ATL\r\n\x1a\n"
+MAJOR, MINOR = 1, 0
+MIN_RUNTIME = 1 << 16
+NONE = 0xFFFFFFFF
+ALIGNMENT = 64
+WEIGHTS_ALIGNMENT = 4096
+
+Ref = tuple[int, int]  # a string (offset, bytes) or a range (first, count)
+
+
+class Section(IntEnum):
+    STRINGS = 1
+    INTEGERS = 2
+    DOUBLES = 3
+    KERNELS = 4
+    STORAGES = 5
+    VALUES = 6
+    OPERANDS = 7
+    INSTRUCTIONS = 8
+    HOST_CALLS = 9
+    INPUTS = 10
+    OUTPUTS = 11
+    NODES = 12
+    SEGMENTS = 13
+    METHODS = 14
+    METADATA = 15
+    WEIGHTS = 16
+
+
+# One struct format a record, in the order of the fields of the specification ("x": reserved bytes).
+FORMATS = {
+    Section.KERNELS: struct.Struct("<2II4x"),
+    Section.STORAGES: struct.Struct("<B7xQQII2I"),
+    Section.VALUES: struct.Struct("<2IIBBBxQII2II4x"),
+    Section.OPERANDS: struct.Struct("<BBBxIQII16sI4x"),
+    Section.INSTRUCTIONS: struct.Struct("<BBBxI2I2I2III"),
+    Section.HOST_CALLS: struct.Struct("<2I2I2I2I"),
+    Section.INPUTS: struct.Struct("<2IIII4x"),
+    Section.OUTPUTS: struct.Struct("<2IIII4x"),
+    Section.NODES: struct.Struct("<2I2I2I2I2IQIIB7x"),
+    Section.SEGMENTS: struct.Struct("<2I2I2IB7x"),
+    Section.METHODS: struct.Struct("<2I2I2I2I2I2IQQ"),
+    Section.METADATA: struct.Struct("<2I2I"),
+}
+STRIDES = {section: record.size for section, record in FORMATS.items()} | {
+    Section.STRINGS: 1,
+    Section.INTEGERS: 8,
+    Section.DOUBLES: 8,
+    Section.WEIGHTS: 1,
+}
+_HEADER = struct.Struct("<8sHHIIIQQIIII68x")
+_ENTRY = struct.Struct("<IIQQII")
+
+
+class Tables:
+    """Records and pools under construction. Equal strings and equal runs of numbers are stored once."""
+
+    def __init__(self) -> None:
+        self.data: dict[Section, bytearray] = {section: bytearray() for section in Section}
+        self._strings: dict[str, Ref] = {"": (0, 0)}
+        self._numbers: dict[tuple[Section, tuple], Ref] = {}
+
+    def string(self, text: str) -> Ref:
+        if text not in self._strings:
+            encoded = text.replace("\0", "\\0").encode()
+            pool = self.data[Section.STRINGS]
+            self._strings[text] = (len(pool), len(encoded))
+            pool += encoded + b"\0"
+        return self._strings[text]
+
+    def integers(self, numbers: Iterable[int]) -> Ref:
+        return self._run(Section.INTEGERS, "q", tuple(numbers))
+
+    def doubles(self, numbers: Iterable[float]) -> Ref:
+        return self._run(Section.DOUBLES, "d", tuple(numbers))
+
+    def _run(self, section: Section, code: str, numbers: tuple) -> Ref:
+        if not numbers:
+            return (0, 0)
+        packed = struct.pack(f"<{len(numbers)}{code}", *numbers)
+        key = (section, (packed,))  # by bytes: 0.0 and -0.0 differ, NaN equals itself
+        if key not in self._numbers:
+            pool = self.data[section]
+            self._numbers[key] = (len(pool) // 8, len(numbers))
+            pool += packed
+        return self._numbers[key]
+
+    def add(self, section: Section, *fields: int | bytes) -> int:
+        """Appends a record and gives its index."""
+        table = self.data[section]
+        table += FORMATS[section].pack(*fields)
+        return len(table) // STRIDES[section] - 1
+
+    def count(self, section: Section) -> int:
+        return len(self.data[section]) // STRIDES[section]
+
+
+def write_file(tables: Tables, crc32c: Callable[[bytes | bytearray], int]) -> bytes:
+    """Header, section table and sections. Empty sections are left out, but for the required ones."""
+    required = (Section.STRINGS, Section.METHODS)
+    kinds = [kind for kind in Section if tables.data[kind] or kind in required]
+    offset = _align(_HEADER.size + 4 + _ENTRY.size * len(kinds), ALIGNMENT)
+    table, places = bytearray(), []
+    for kind in kinds:
+        data = tables.data[kind]
+        offset = _align(offset, WEIGHTS_ALIGNMENT if kind is Section.WEIGHTS else ALIGNMENT)
+        table += _ENTRY.pack(kind, 0, offset, len(data), STRIDES[kind], crc32c(data))
+        places.append((offset, data))
+        offset += len(data)
+    file_bytes = _align(offset, ALIGNMENT)
+    header = _HEADER.pack(
+        MAGIC, MAJOR, MINOR, 128, MIN_RUNTIME, 0, file_bytes, 128, len(kinds), _ENTRY.size, crc32c(table), 0
+    )
+    header += struct.pack("<I", crc32c(header))
+    out = bytearray(file_bytes)
+    out[:128] = header
+    out[128 : 128 + len(table)] = table
+    for begin, data in places:
+        out[begin : begin + len(data)] = data
+    return bytes(out)
+
+
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment

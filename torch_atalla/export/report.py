@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What became of a model: coverage, segments, memory, cost. Prints well and goes to JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+from .errors import UnsupportedOp
+from .flops import node_flops
+from .ir import BufferKind, HostCall, Launch
+from .lower.views import is_view
+from .pipeline import Compiled
+
+
+@dataclass(frozen=True)
+class SegmentReport:
+    name: str
+    native: bool
+    nodes: int
+    instructions: int
+
+
+@dataclass
+class LoadableReport:
+    """`ops` counts nodes that compute; views and parts of several results cost nothing and are not counted."""
+
+    model: str = ""
+    path: str = ""
+    engine: str = "functional"
+    ops: int = 0
+    native_ops: int = 0
+    flops: int = 0
+    native_flops: int = 0
+    segments: list[SegmentReport] = field(default_factory=list)
+    unsupported: list[UnsupportedOp] = field(default_factory=list)
+    passes: dict[str, int] = field(default_factory=dict)  # pass -> nodes removed
+    kernels: dict[str, int] = field(default_factory=dict)  # kernel -> launches
+    launches: int = 0
+    host_calls: int = 0
+    weights: int = 0  # stored tensors, tied ones once
+    weight_bytes: int = 0
+    arena_bytes: int = 0
+    arena_lower_bound: int = 0
+    arena_without_reuse: int = 0
+    file_bytes: int = 0
+    estimate_cycles: int = 0  # 0: not made
+
+    @property
+    def coverage_ops(self) -> float:
+        """Share of ops that run on the chip."""
+        return self.native_ops / self.ops if self.ops else 1.0
+
+    @property
+    def coverage_flops(self) -> float:
+        """Share of floating-point operations that run on the chip; 1 when there are none."""
+        return self.native_flops / self.flops if self.flops else 1.0
+
+    def to_json(self, indent: int | None = 2) -> str:
+        data = asdict(self) | {"coverage_ops": self.coverage_ops, "coverage_flops": self.coverage_flops}
+        return json.dumps(data, indent=indent)
+
+    @staticmethod
+    def from_json(text: str) -> LoadableReport:
+        data = json.loads(text)
+        data.pop("coverage_ops", None)
+        data.pop("coverage_flops", None)
+        data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
+        data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
+        return LoadableReport(**data)
+
+    def __str__(self) -> str:
+        native = sum(segment.native for segment in self.segments)
+        lines = [
+            f"model       {self.model or '(unnamed)'}" + (f" -> {self.path}" if self.path else ""),
+            f"coverage    {self.coverage_ops:.1%} of ops ({self.native_ops} of {self.ops}), "
+            f"{self.coverage_flops:.1%} of FLOPs ({self.native_flops:,} of {self.flops:,})",
+            f"segments    {native} native, {len(self.segments) - native} fallback",
+            f"program     {self.launches} launches, {self.host_calls} host calls",
+            f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
+            f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
+            f"{self.arena_without_reuse:,} without reuse)",
+            f"file        {self.file_bytes:,} bytes",
+            f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
+        ]
+        lines += [f"not native  {op}" for op in self.unsupported]
+        return "\n".join(lines)
+
+
+def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional") -> LoadableReport:
+    """Everything but what only the file and the device know: file_bytes and estimate_cycles."""
+    program, plan = compiled.program, compiled.plan
+    launches = [inst for inst in program.instructions if isinstance(inst, Launch)]
+    constants = [buffer for buffer in program.buffers if buffer.kind is BufferKind.CONSTANT]
+    report = LoadableReport(
+        model=compiled.captured.model,
+        path=path,
+        engine=engine,
+        unsupported=list(compiled.partition.unsupported),
+        passes={result.name: len(result.nodes) for result in compiled.passes},
+        kernels=dict(sorted(Counter(launch.kernel for launch in launches).items())),
+        launches=len(launches),
+        host_calls=sum(isinstance(inst, HostCall) for inst in program.instructions),
+        weights=len(constants),
+        weight_bytes=sum(buffer.nbytes for buffer in constants),
+        arena_bytes=plan.arena_bytes,
+        arena_lower_bound=plan.lower_bound,
+        arena_without_reuse=plan.unplanned_bytes,
+    )
+    refused = {op.node for op in compiled.partition.unsupported}
+    for number, segment in enumerate(compiled.partition.segments):
+        computing = [node for node in segment.nodes if computes(node)]
+        flops = sum(node_flops(node) for node in computing)
+        report.ops += len(computing)
+        report.flops += flops
+        if segment.native:
+            report.native_ops += len(computing)
+            report.native_flops += flops
+        assert segment.native or any(node.name in refused for node in segment.nodes)
+        report.segments.append(
+            SegmentReport(
+                name=segment_name(number, segment.native),
+                native=segment.native,
+                nodes=len(segment.nodes),
+                instructions=program.segments.count(number),
+            )
+        )
+    return report
+
+
+def computes(node: torch.fx.Node) -> bool:
+    """Whether a node is neither a view nor a part of several results."""
+    return isinstance(node.target, torch._ops.OpOverload) and not is_view(node.target)
+
+
+def segment_name(number: int, native: bool) -> str:
+    return f"{'native' if native else 'fallback'}_{number}"

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The printed form of a loadable: `python -m torch_atalla inspect model.atl [--json]`.
+
+Everything shown is read from the file, through the driver's validator; no device and no model are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from . import _runtime
+from .export.dtypes import from_name, short_name
+from .export.ir import contiguous_strides
+
+_PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a loadable. Exit code 1, with the reasons on stderr, for a file that is none."""
+    parser = argparse.ArgumentParser(prog="python -m torch_atalla inspect", description="Print a loadable.")
+    parser.add_argument("path", help="a file written by save_loadable")
+    parser.add_argument("--json", action="store_true", help="all records as JSON")
+    args = parser.parse_args(argv)
+    try:
+        data = describe(args.path)
+    except (OSError, _runtime.RuntimeLibraryError) as error:
+        print(f"{args.path}: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(data, indent=2) if args.json else render(data))
+    return 0
+
+
+def describe(path: str) -> dict[str, Any]:
+    """All records of a file but the weights' bytes. Raises RuntimeLibraryError with every problem of a malformed one."""
+    program = _runtime.Program(path)
+    try:
+        return program.describe()
+    finally:
+        program.close()
+
+
+def render(data: dict[str, Any]) -> str:
+    parts = {
+        "": _header(data),
+        "sections": _sections(data),
+        "interface": _interface(data),
+        "graph": _graph(data),
+        "linear program": _instructions(data),
+        "memory plan": _memory(data),
+        "weights": _weights(data),
+        "coverage": _coverage(data),
+    }
+    return "\n\n".join((f"{title}\n{body}" if title else body) for title, body in parts.items() if body)
+
+
+def _header(data: dict[str, Any]) -> str:
+    metadata = data["metadata"]
+    method = data["methods"][0]
+    cycles = f"{method['estimate_cycles']:,} cycles" if method["estimate_cycles"] else "not made"
+    rows = {
+        "model": metadata.get("model") or "(unnamed)",
+        "format": f"{_version(data['format'])}, needs driver {_version(data['min_runtime'])}",
+        "written by": f"{metadata.get('producer', '?')}, torch {metadata.get('torch', '?')}",
+        "file": f"{data['file_bytes']:,} bytes",
+        "estimate": cycles,
+    }
+    return "\n".join(f"{name:<12}{text}" for name, text in rows.items())
+
+
+def _version(pair: list[int]) -> str:
+    return ".".join(map(str, pair))
+
+
+def _sections(data: dict[str, Any]) -> str:
+    rows = [f"  {'kind':<14}{'offset':>12}{'bytes':>14}{'records':>9}  crc32c"]
+    for section in data["sections"]:
+        records = section["bytes"] // section["stride"] if section["stride"] > 1 else ""
+        rows.append(
+            f"  {section['name'].lower():<14}{section['offset']:>12,}{section['bytes']:>14,}{records:>9}  "
+            f"{section['crc32c']:08x}"
+        )
+    return "\n".join(rows)
+
+
+def _interface(data: dict[str, Any]) -> str:
+    rows = []
+    for what in ("inputs", "outputs"):
+        for port in data[what]:
+            value = data["values"][port["value"]]
+            rows.append(f"  {what[:-1]:<8}{_storage(data, value['storage'])} {_tensor(value)}  {port['name']}")
+    return "\n".join(rows)
+
+
+def _graph(data: dict[str, Any]) -> str:
+    rows = []
+    for segment in data["segments"]:
+        first, count = segment["nodes"]
+        rows.append(f"  segment {segment['name']}: {count} nodes, {segment['instructions'][1]} instructions")
+        for node in data["nodes"][first : first + count]:
+            flops = f"  {node['flops']:,} FLOPs" if node["flops"] else ""
+            source = f"  {node['source']}" if node["source"] else ""
+            reason = f"  -- {node['reason']}" if node["reason"] else ""
+            rows.append(f"    {node['name']:<24}{node['op']}{flops}{source}{reason}")
+    return "\n".join(rows)
+
+
+def _instructions(data: dict[str, Any]) -> str:
+    return "\n".join(f"  {i:>4}  {_instruction(data, inst)}" for i, inst in enumerate(data["instructions"]))
+
+
+def _instruction(data: dict[str, Any], inst: dict[str, Any]) -> str:
+    if inst["kind"] == "host_call":
+        call = data["host_calls"][inst["host_call"]]
+        outs, ins = (", ".join(_value(data, k) for k in call[what]) for what in ("outputs", "inputs"))
+        return f"{'host_call':<24}{outs} <- {ins}  ops {', '.join(call['ops'].split())}"
+    texts = [_operand(data, operand) for operand in inst["operands"]]
+    n = inst["n_outputs"]
+    line = f"{data['kernels'][inst['kernel']]['name']:<24}{', '.join(texts[:n])} <- {', '.join(texts[n:])}"
+    if inst["iparams"]:
+        line += f"  i={inst['iparams']}"
+    if inst["fparams"]:
+        line += f"  f={inst['fparams']}"
+    if inst["node"] is not None:
+        line += f"  # {data['nodes'][inst['node']]['name']}"
+    return line
+
+
+def _value(data: dict[str, Any], index: int) -> str:
+    value = data["values"][index]
+    return f"{_storage(data, value['storage'])} {_tensor(value)}"
+
+
+def _operand(data: dict[str, Any], operand: dict[str, Any] | None) -> str:
+    if operand is None:
+        return "-"
+    if "immediate" in operand:
+        return f"{operand['immediate']!r}:{_dtype(operand)}"
+    return f"{_storage(data, operand['storage'])} {_tensor(operand)}"
+
+
+def _storage(data: dict[str, Any], index: int) -> str:
+    return f"{_PREFIX[data['storages'][index]['space']]}{index}"
+
+
+def _dtype(record: dict[str, Any]) -> str:
+    return short_name(from_name(record["dtype"]))
+
+
+def _tensor(record: dict[str, Any]) -> str:
+    sizes, strides = tuple(record["sizes"]), tuple(record["strides"])
+    text = f"{_dtype(record)}[{', '.join(map(str, sizes))}]"
+    if strides != contiguous_strides(sizes):
+        text += f"{{{', '.join(map(str, strides))}}}"
+    return text + (f"+{record['byte_offset']}" if record["byte_offset"] else "")
+
+
+def _memory(data: dict[str, Any]) -> str:
+    rows = [f"  arena of {data['methods'][0]['arena_bytes']:,} bytes"]
+    arena = [(i, s) for i, s in enumerate(data["storages"]) if s["space"] == "arena" and s["bytes"]]
+    for i, storage in sorted(arena, key=lambda item: (item[1]["live"][0], item[1]["offset"])):
+        first, last = storage["live"]
+        place = f"{storage['offset']:>12,} +{storage['bytes']:<12,}"
+        rows.append(f"  {f't{i}':<8}{place}live {first} to {last}  {storage['name']}")
+    return "\n".join(rows)
+
+
+def _weights(data: dict[str, Any]) -> str:
+    rows = []
+    for i, storage in enumerate(data["storages"]):
+        if storage["space"] != "weights":
+            continue
+        names = dict.fromkeys(
+            value["fqn"] or value["name"]
+            for value in data["values"]
+            if value["storage"] == i and value["kind"] in ("parameter", "buffer", "constant")
+        )
+        rows.append(f"  {f'w{i}':<8}{storage['offset']:>12,} +{storage['bytes']:<12,}{' = '.join(names)}")
+    return "\n".join(rows)
+
+
+def _coverage(data: dict[str, Any]) -> str:
+    metadata = data["metadata"]
+    shares = [
+        f"{float(metadata[key]):.1%} of {what}"
+        for key, what in (("coverage_ops", "ops"), ("coverage_flops", "FLOPs"))
+        if key in metadata
+    ]
+    refused = [node for node in data["nodes"] if not node["native"]]
+    return "  " + (", ".join(shares) or "not recorded") + f"; {len(refused)} nodes are not native"
