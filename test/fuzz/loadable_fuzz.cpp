@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzzes what reads loadables: the validator, and for what it accepts, opening and describing.
+//
+//   with libFuzzer:  clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -DATALLA_LIBFUZZER ...
+//   with g++ alone:  g++ -std=c++20 -g -O1 -fsanitize=address,undefined ...; loadable_fuzz [seconds] [seed] [file...]
+// (with -Icsrc -Itest/cpp test/fuzz/loadable_fuzz.cpp and the driver's sources or library.)
+//
+// An input is tried as it is and with its checksums made true, since a random change hardly gets past them.
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "loadable_samples.h"
+
+using namespace loadable_test;
+
+namespace {
+
+uint64_t accepted = 0;
+
+void try_file(const Bytes& file) {
+  // A buffer of the exact size, so that AddressSanitizer sees a read beyond the end.
+  Bytes exact(file);
+  exact.shrink_to_fit();
+  if (atalla_program_validate(exact.data(), exact.size()) != ATALLA_OK) {
+    if (*atalla_rt_last_error() == '\0') std::abort();  // a refusal says why
+    return;
+  }
+  ++accepted;
+  atalla_program program = nullptr;
+  if (atalla_program_open_memory(exact.data(), exact.size(), &program) != ATALLA_OK) std::abort();
+  const char *json = nullptr, *value = nullptr;
+  if (atalla_program_describe_json(program, &json) != ATALLA_OK || json[0] != '{') std::abort();
+  if (atalla_program_metadata(program, "producer", &value) != ATALLA_OK) std::abort();
+  atalla_program_info info{};
+  info.struct_size = sizeof info;
+  if (atalla_program_get_info(program, &info) != ATALLA_OK) std::abort();
+  for (uint32_t m = 0; m < info.methods && m < 16; ++m) {
+    atalla_tensor tensor;
+    for (uint32_t i = 0; atalla_program_input(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
+    for (uint32_t i = 0; atalla_program_output(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
+  }
+  atalla_program_close(program);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  Bytes file(bytes, bytes + size);
+  try_file(file);
+  reseal(file);
+  try_file(file);
+  return 0;
+}
+
+#ifndef ATALLA_LIBFUZZER
+namespace {
+
+// xorshift64*: the same seed gives the same run on any machine.
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545F4914F6CDD1D;
+  }
+  size_t below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(next() % n); }
+};
+
+// Numbers at which arithmetic goes wrong.
+uint64_t interesting(Random& random) {
+  constexpr uint64_t kNumbers[] = {0,          1,          2,           7,          8,           12,         13,
+                                   63,         64,         65,          127,        128,         255,        256,
+                                   4095,       4096,       65535,       65536,      0x7FFFFFFF,  0x80000000, 0xFFFFFFFF,
+                                   0x100000000, 1ull << 47, (1ull << 47) - 1, 1ull << 62, 1ull << 63,  ~0ull,      ~63ull};
+  return kNumbers[random.below(std::size(kNumbers))] + random.below(3) - 1;
+}
+
+void mutate(Bytes& file, Random& random) {
+  size_t changes = 1 + random.below(4);
+  for (size_t i = 0; i < changes && !file.empty(); ++i) {
+    size_t at = random.below(file.size());
+    switch (random.below(8)) {
+      case 0:
+        file[at] ^= std::byte(1u << random.below(8));
+        break;
+      case 1:
+        file[at] = std::byte(random.next() & 0xFF);
+        break;
+      case 2:
+      case 3:
+      case 4: {  // a number of 1, 2, 4 or 8 bytes, where one may stand
+        size_t width = size_t{1} << random.below(4);
+        at -= at % width;
+        uint64_t number = interesting(random);
+        if (at + width <= file.size()) std::memcpy(file.data() + at, &number, width);
+        break;
+      }
+      case 5: {  // one field gets the value of another
+        size_t from = random.below(file.size()) & ~size_t{3};
+        at &= ~size_t{3};
+        if (at + 4 <= file.size() && from + 4 <= file.size()) std::memmove(file.data() + at, file.data() + from, 4);
+        break;
+      }
+      case 6:
+        if (random.below(8) == 0) file.resize(at);
+        break;
+      default: {  // the parts that decide most: header, section table
+        size_t head = std::min<size_t>(file.size(), 600);
+        file[random.below(head)] = std::byte(interesting(random) & 0xFF);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  double seconds = argc > 1 ? std::atof(argv[1]) : 10;
+  uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1;
+  std::vector<Bytes> corpus = {linear_sample().build(), host_call_sample().build()};
+  for (int i = 3; i < argc; ++i) {
+    std::ifstream in(argv[i], std::ios::binary);
+    std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const auto* p = reinterpret_cast<const std::byte*>(bytes.data());
+    corpus.emplace_back(p, p + bytes.size());
+  }
+  Random random{seed * 0x9E3779B97F4A7C15 + 1};
+  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  uint64_t tries = 0;
+  size_t seeds = corpus.size();
+  for (; tries % 64 != 0 || std::chrono::steady_clock::now() < end; ++tries) {
+    Bytes file = corpus[random.below(corpus.size())];
+    mutate(file, random);
+    uint64_t before = accepted;
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+    // What is still accepted, sealed, is a start for further changes.
+    if (accepted != before && corpus.size() < 512 && random.below(16) == 0) {
+      reseal(file);
+      corpus.push_back(file);
+    } else if (accepted != before && corpus.size() == 512) {
+      reseal(file);
+      corpus[seeds + random.below(corpus.size() - seeds)] = file;
+    }
+  }
+  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, seed %" PRIu64 "\n", tries, accepted, seed);
+  return accepted > 0 ? 0 : 1;
+}
+#endif
