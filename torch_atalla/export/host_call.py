@@ -3,6 +3,8 @@
 
 {"inputs": n, "nodes": [{"op": "aten::sort.stable", "args": [...], "kwargs": {...}}, ...], "outputs": [value, ...]}
 
+An op without a namespace is a function of Python's operator module: getitem, or arithmetic on sizes.
+
 Values are numbered: the inputs first, then one a node. In arguments {"v": k} is value k, {"dtype": "float32"},
 {"device": "cpu"}, {"memory_format": "contiguous_format"}, {"layout": "strided"}, {"float": "inf"} stand for what JSON has no
 form for; lists, numbers, strings, booleans and null for themselves.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +25,9 @@ from .ir import HostCall
 from .support import qualified_name
 
 _GETITEM = "getitem"
+
+# Arithmetic on sizes, as torch.export leaves it in graphs whose inner shapes depend on data.
+_SIZE_ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_")
 
 
 def encode_segment(
@@ -34,9 +40,7 @@ def encode_segment(
         for arg in node.all_input_nodes:
             if arg not in numbers and isinstance(arg.meta.get("val"), torch.Tensor):
                 raise ExportError(f"node {node.name} reads {arg.name}, which its segment does not have")
-        op = _GETITEM if node.target is operator.getitem else qualified_name(node.target)
-        if op != _GETITEM and not isinstance(node.target, torch._ops.OpOverload):
-            raise ExportError(f"node {node.name}: {op} is no operator of a library; a host call cannot carry it")
+        op = _op_name(node)
         records.append(
             {
                 "op": op,
@@ -46,7 +50,7 @@ def encode_segment(
         )
         numbers[node] = len(numbers)
     program = {"inputs": len(inputs), "nodes": records, "outputs": [numbers[node] for node in outputs]}
-    ops = dict.fromkeys(record["op"] for record in records if record["op"] != _GETITEM)
+    ops = dict.fromkeys(record["op"] for record in records if "::" in record["op"])
     return HostCall(
         program=json.dumps(program, separators=(",", ":")),
         ops=tuple(ops),
@@ -67,16 +71,30 @@ def run_segment(program: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     for record in data["nodes"]:
         args = [_decode(arg, values) for arg in record["args"]]
         kwargs = {key: _decode(arg, values) for key, arg in record["kwargs"].items()}
-        function = operator.getitem if record["op"] == _GETITEM else find_op(record["op"])
-        values.append(function(*args, **kwargs))
+        values.append(_function(record["op"])(*args, **kwargs))
     return [values[k] for k in data["outputs"]]
+
+
+def _op_name(node: torch.fx.Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return qualified_name(node.target)
+    name = getattr(node.target, "__name__", "")
+    if name == _GETITEM or name in _SIZE_ARITHMETIC and node.target is getattr(operator, name):
+        return name
+    raise ExportError(f"node {node.name}: {node.target} is no operator of a library; a host call cannot carry it")
+
+
+def _function(op: str) -> Callable[..., Any]:
+    if op == _GETITEM or op in _SIZE_ARITHMETIC:
+        return getattr(operator, op)
+    return find_op(op)
 
 
 def find_op(qualified: str) -> torch._ops.OpOverload:
     """The overload that "aten::sort.stable" names."""
     namespace, _, rest = qualified.partition("::")
     packet, _, overload = rest.partition(".")
-    found = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload or "default", None)
+    found = getattr(getattr(getattr(torch.ops, namespace, None), packet, None), overload or "default", None)
     if not isinstance(found, torch._ops.OpOverload):
         raise ExportError(f"this PyTorch ({torch.__version__}) has no operator {qualified}")
     return found
