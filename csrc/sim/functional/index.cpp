@@ -9,8 +9,8 @@ KernelTable triangle_kernel();
 namespace {
 
 atalla_status check_index_operand(const char* name, const Launch& l, int i) {
-  ATALLA_CHECK(check_dtype(name, "an index", l.operand(i).dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
-  return check_present(name, l, i);
+  ATALLA_CHECK(check_present(name, l, i));
+  return check_dtype(name, "an index", l.operand(i).dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64));
 }
 
 atalla_status check_sizes(const char* name, int operand, int dim, int64_t given, int64_t expected) {
