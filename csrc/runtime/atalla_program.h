@@ -101,8 +101,9 @@ ATALLA_EXPORT atalla_status atalla_program_describe_json(atalla_program program,
 // device library does not have. A program is loaded once.
 ATALLA_EXPORT atalla_status atalla_program_load(atalla_program program, int32_t device);
 
-// Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The stream is idle. What
-// it returns other than ATALLA_OK ends the run; `atalla_program_set_error` gives the text. It must not run the program.
+// Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The run's stream is idle,
+// and what the function queues elsewhere must be done when it returns. A status other than ATALLA_OK ends the run;
+// `atalla_program_set_error` gives its text. It must not run the same program.
 typedef atalla_status (*atalla_host_call)(void* context, uint32_t call, const char* program_json,
                                           const atalla_tensor* inputs, size_t n_inputs, const atalla_tensor* outputs,
                                           size_t n_outputs);

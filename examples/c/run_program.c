@@ -56,7 +56,8 @@ static void fill(void* data, const atalla_tensor* t, int ones) {
     uint64_t n = ones ? 1 : i % 2;
     char* at = (char*)data + i * bytes;
     memcpy(&bits, &f, 4);
-    uint16_t brain = (uint16_t)(bits >> 16), half = ones ? 0x3C00 : (uint16_t)(i % 4 == 0 ? 0 : 0x3400 + 0x400 * (i % 4 / 2));
+    static const uint16_t kHalfRamp[] = {0, 0x3400, 0x3800, 0x3A00};
+    uint16_t brain = (uint16_t)(bits >> 16), half = ones ? 0x3C00 : kHalfRamp[i % 4];
     switch (t->dtype) {
       case ATALLA_F32: case ATALLA_C64: memcpy(at, &f, 4); break;
       case ATALLA_F64: case ATALLA_C128: memcpy(at, &d, 8); break;
