@@ -152,7 +152,7 @@ def contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _port_line(word: str, program: LinearProgram, port: Port) -> str:
-    return f"{word:<6}{program.buffers[port.operand.buffer]} {port.operand}  {port.name}"
+    return f"{word:<7}{program.buffers[port.operand.buffer]} {port.operand}  {port.name}"
 
 
 def _operand_text(program: LinearProgram, operand: AnyOperand) -> str:

@@ -59,12 +59,19 @@ def partition(captured: Captured, support: SupportTable) -> Partition:
                 reasons[node] = reasons[node.args[0]]
             else:
                 reasons.pop(node, None)
-    unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if not _is_getitem(node)]
+    unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if _gives_tensors(node)]
     return Partition(_segments(nodes, set(reasons)), unsupported)
 
 
 def _is_getitem(node: torch.fx.Node) -> bool:
     return node.target is operator.getitem
+
+
+def _gives_tensors(node: torch.fx.Node) -> bool:
+    """Not so arithmetic on sizes, which follows an op of dynamic size, nor parts of several results."""
+    return not _is_getitem(node) and any(
+        isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    )
 
 
 def _reason(node: torch.fx.Node, support: SupportTable) -> str | None:

@@ -108,25 +108,22 @@ def write_file(tables: Tables, crc32c: Callable[[bytes | bytearray], int]) -> by
     """Header, section table and sections. Empty sections are left out, but for the required ones."""
     required = (Section.STRINGS, Section.METHODS)
     kinds = [kind for kind in Section if tables.data[kind] or kind in required]
-    offset = _align(_HEADER.size + 4 + _ENTRY.size * len(kinds), ALIGNMENT)
-    table, places = bytearray(), []
+    table = bytearray()
+    begin = offset = 128 + _ENTRY.size * len(kinds)
+    parts: list[bytes | bytearray] = []  # joined at the end: weights are copied once
     for kind in kinds:
         data = tables.data[kind]
-        offset = _align(offset, WEIGHTS_ALIGNMENT if kind is Section.WEIGHTS else ALIGNMENT)
-        table += _ENTRY.pack(kind, 0, offset, len(data), STRIDES[kind], crc32c(data))
-        places.append((offset, data))
-        offset += len(data)
+        place = _align(offset, WEIGHTS_ALIGNMENT if kind is Section.WEIGHTS else ALIGNMENT)
+        table += _ENTRY.pack(kind, 0, place, len(data), STRIDES[kind], crc32c(data))
+        parts += [bytes(place - offset), data]
+        offset = place + len(data)
     file_bytes = _align(offset, ALIGNMENT)
     header = _HEADER.pack(
         MAGIC, MAJOR, MINOR, 128, MIN_RUNTIME, 0, file_bytes, 128, len(kinds), _ENTRY.size, crc32c(table), 0
     )
     header += struct.pack("<I", crc32c(header))
-    out = bytearray(file_bytes)
-    out[:128] = header
-    out[128 : 128 + len(table)] = table
-    for begin, data in places:
-        out[begin : begin + len(data)] = data
-    return bytes(out)
+    assert len(header) + len(table) == begin
+    return b"".join([header, table, *parts, bytes(file_bytes - offset)])
 
 
 def _align(offset: int, alignment: int) -> int:

@@ -147,6 +147,8 @@ def _as_operand(value: Value | Immediate | None) -> AnyOperand:
 
 def immediate(value: Any, dtype: torch.dtype | None = None) -> Immediate:
     """A Python number as an operand; without a dtype in the one that type promotion takes it for."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        raise NotNativeError("depends on a dynamic size")
     if not isinstance(value, (bool, int, float)):
         raise NotNativeError(f"a scalar of type {type(value).__name__} is not taken")
     if dtype is None:
