@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tensors made of a rule.
+#include <ATen/Dispatch.h>
+#include <ATen/native/RangeUtils.h>
+
+#include "aten/empty.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kArange("arange"), kFill("fill");
+
+void launch_arange(const at::Tensor& out, const at::Scalar& start, const at::Scalar& step) {
+  if (out.numel() == 0) return;
+  const c10::ScalarType accumulation = c10::isIntegralType(out.scalar_type(), true) ? at::kLong : at::kDouble;
+  const std::array<int64_t, 1> sizes{out.numel()}, strides{out.dim() == 1 ? out.stride(0) : 1};
+  LaunchBuilder(kArange, out.scalar_type())
+      .output(out, sizes, strides)
+      .immediate(start, accumulation)
+      .immediate(step, accumulation)
+      .launch(out.device());
+}
+
+// The kernel writes one dimension: an output of more that is no such run takes its values from a buffer.
+template <class F>
+void with_run(const at::Tensor& out, F&& write) {
+  if (out.dim() == 1 || out.is_contiguous()) {
+    write(out);
+    return;
+  }
+  at::Tensor run = empty_like_dtype(out, out.sizes(), out.scalar_type());
+  write(run);
+  out.copy_(run);
+}
+
+}  // namespace
+
+at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "arange", [&]() {
+    const int64_t size = at::native::compute_arange_size<scalar_t>(start, end, step);
+    if (out.numel() != size) {
+      if (out.numel() > 0)
+        TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+                   " which does not match the computed number of elements ", size,
+                   ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+                   "tensor of shape (", size, ",).");
+      out.resize_({size});
+    }
+  });
+  with_run(out, [&](const at::Tensor& run) { launch_arange(run, start, step); });
+  return out;
+}
+
+at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  if (steps == 1) return out.fill_(start);
+  // An integer type takes the values of the floating computation, truncated.
+  const bool integral = c10::isIntegralType(out.scalar_type(), true);
+  at::Tensor values = integral ? empty_like_dtype(out, out.sizes(), at::kDouble) : out;
+  with_run(values, [&](const at::Tensor& run) {
+    const double step = (end.toDouble() - start.toDouble()) / static_cast<double>(steps - 1);
+    launch_arange(run, start, step);
+    // The last value is the end itself, whatever the rounding of the step.
+    const at::Tensor last = run.dim() == 1 ? run.select(0, steps - 1) : run.view({-1}).select(0, steps - 1);
+    LaunchBuilder(kFill, run.scalar_type()).output(last).immediate(end, at::kDouble).launch(run.device());
+  });
+  if (integral) out.copy_(values);
+  return out;
+}
+
+at::Tensor& eye_out(int64_t n, int64_t m, at::Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  out.resize_({n, m});
+  out.zero_();
+  if (out.numel() > 0) out.diagonal().fill_(1);
+  return out;
+}
+
+}  // namespace atalla::aten
