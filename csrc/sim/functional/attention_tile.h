@@ -157,7 +157,6 @@ class AttentionWorker {
         for (int64_t i = 0; i < height; ++i) {
           T* sum = sums_ + (r + i) * padded_ev_ + j;
           for (int64_t c = 0; c < width; c += kLanes<T>) {
-            // A sum that has seen no weight yet starts afresh: 0 * factor would keep nothing but NaN anyway.
             store_vector(sum + c, load_vector(sum + c) * factors[r + i] + load_vector(tile + i * panel + c));
           }
         }

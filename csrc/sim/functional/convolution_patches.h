@@ -23,7 +23,16 @@ struct PatchSource {
     int64_t column, count, z, y, x;
   };
 
+  // Rows p .. p + depth of columns j .. j + cols as panels of `depth` rows each, the last one zero-padded.
   void pack(int64_t p, int64_t depth, int64_t j, int64_t cols, T* dst) const {
+    constexpr int64_t panel = kPanel<T>;
+    for (; cols > 0; cols -= panel, j += panel, dst += panel * depth) {
+      pack_panel(p, depth, j, min_of(panel, cols), dst);
+    }
+  }
+
+ private:
+  void pack_panel(int64_t p, int64_t depth, int64_t j, int64_t cols, T* dst) const {
     constexpr int64_t panel = kPanel<T>;
     Run runs[panel];
     int count = 0;
@@ -48,7 +57,6 @@ struct PatchSource {
     }
   }
 
- private:
   void pack_run(const Run& run, const char* plane, int64_t kz, int64_t ky, int64_t kx, T* dst) const {
     const int64_t z = run.z * shape.stride[0] - shape.padding[0] + kz * shape.dilation[0];
     const int64_t y = run.y * shape.stride[1] - shape.padding[1] + ky * shape.dilation[1];

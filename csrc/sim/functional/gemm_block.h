@@ -14,7 +14,7 @@
 namespace atalla::sim::ATALLA_ISA {
 
 template <class T>
-inline constexpr int64_t kBlockDepth = 1280 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kBlockDepth = 2048 / static_cast<int64_t>(sizeof(T));
 inline constexpr int64_t kBlockRows = 32 * kMaxRows;
 inline constexpr int64_t kBlockColumns = 1024;
 // With at most this many rows, B is read once or twice only and packing it would cost more than it gains.
@@ -47,10 +47,20 @@ struct MatrixSource {
   const T* in_place(int64_t p, int64_t j) const { return reinterpret_cast<const T*>(view.at(p, j)); }
   bool is_readable_in_place() const { return view.dtype == kNativeDtype<T> && view.col_stride == 1; }
   int64_t row_stride() const { return view.row_stride; }
-  // Rows p .. p + depth of columns j .. j + cols (at most a panel), zero-padded to a panel.
+  // Rows p .. p + depth of columns j .. j + cols as panels of `depth` rows each, the last one zero-padded.
   void pack(int64_t p, int64_t depth, int64_t j, int64_t cols, T* dst) const {
-    const MatrixView part{view.at(p, j), view.dtype, view.row_stride, view.col_stride, view.item};
-    pack_matrix<T>(part, depth, cols, kPanel<T>, dst, kPanel<T>);
+    constexpr int64_t panel = kPanel<T>;
+    MatrixView part{view.at(p, j), view.dtype, view.row_stride, view.col_stride, view.item};
+    if (is_readable_in_place() && cols >= panel) {
+      copy_panels(part, depth, cols / panel, dst);
+      dst += cols / panel * panel * depth;
+      part.data = view.at(p, j + cols / panel * panel);
+      cols %= panel;
+    }
+    for (; cols > 0; cols -= panel, dst += panel * depth) {
+      pack_matrix<T>(part, depth, min_of(panel, cols), panel, dst, panel);
+      part.data = part.at(0, panel);
+    }
   }
 };
 
@@ -86,11 +96,8 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
       for (int64_t pc = 0, chunk = 0; chunk < chunks; ++chunk, pc += depth) {
         const int64_t kc = min_of(depth, g.k - pc);
         const Chunk position{chunk == 0, chunk + 1 == chunks};
-        for (int64_t j = jc; j < je; j += panel) {
-          const int64_t cols = min_of(panel, je - j);
-          if (direct_b && cols == panel) continue;
-          source.pack(pc, kc, j, cols, direct_b ? packed_b : packed_b + (j - jc) * kc);
-        }
+        const int64_t in_place_columns = direct_b ? (je - jc) / panel * panel : 0;
+        source.pack(pc, kc, jc + in_place_columns, je - jc - in_place_columns, packed_b);
         const int64_t row_blocks = ceil_div(ie - io, kBlockRows);
         const int64_t row_block = ceil_div(ie - io, row_blocks);
         for (int64_t ic = io; ic < ie; ic += row_block) {
@@ -117,6 +124,7 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
               const int64_t i = ic + r;
               const T* rows_of_a = a + r * lda;
               r += height;
+              if (out_keeps_partials) g.epilogue.prefetch(height, i, j);
               if (direct_store && cols == panel) {
                 select_micro_kernel<T>(height, cols)(kc, rows_of_a, lda, b, ldb, g.epilogue.out_row(i, j),
                                                      g.epilogue.out.row_stride);

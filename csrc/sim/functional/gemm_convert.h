@@ -122,8 +122,9 @@ inline void load_run_of(const BoolTag* src, int64_t stride, int64_t count, T* ds
   for (int64_t i = 0; i < count; ++i) dst[i] = static_cast<T>(src[i * stride].byte != 0);
 }
 
+// Out of line: inlined at each use, the ten loops would dominate the size and the compile time of the kernels.
 template <class T>
-inline void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
+[[gnu::noinline]] void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
   switch (dtype) {
     case ATALLA_BOOL: return load_run_of(static_cast<const BoolTag*>(src), stride, count, dst);
     case ATALLA_U8: return load_run_of(static_cast<const uint8_t*>(src), stride, count, dst);
@@ -161,7 +162,7 @@ inline D store_value(T t) {
 }
 
 template <class T>
-inline void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
+[[gnu::noinline]] void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
   switch (dtype) {
     case ATALLA_BOOL: return store_run_of<uint8_t>(src, count, dst, stride, [](T t) { return uint8_t{t != T(0)}; });
     case ATALLA_U8: return store_run_of<uint8_t>(src, count, dst, stride, store_value<uint8_t, T>);

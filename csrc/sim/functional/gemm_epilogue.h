@@ -67,9 +67,18 @@ struct Epilogue {
     return keeps_partials_in_out() && is_plain() && c.data == nullptr && alpha == T(1);
   }
 
+  // Asks for the cache lines of a tile while the micro-kernel still computes it.
+  void prefetch(int64_t rows, int64_t row, int64_t col) const {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int v = 0; v < kMaxVectors; ++v) {
+        __builtin_prefetch(out.at(row + r, col + v * kLanes<T>), 1);
+      }
+    }
+  }
+
   // The tile at [row, col] of the output: `rows` x `cols` accumulators with row stride kPanel. `partial` points to the
   // partial sum of its first element.
-  void apply(const T* tile, int64_t rows, int64_t cols, int64_t row, int64_t col, Chunk chunk, T* partial,
+  [[gnu::noinline]] void apply(const T* tile, int64_t rows, int64_t cols, int64_t row, int64_t col, Chunk chunk, T* partial,
              int64_t partial_stride) const {
     constexpr int lanes = kLanes<T>;
     const bool to_memory = !chunk.last || (keeps_partials_in_out() && is_plain());
@@ -123,7 +132,7 @@ struct Epilogue {
     return line;
   }
 
-  void finish(T* line, int64_t cols, int64_t row, int64_t col) const {
+  [[gnu::noinline]] void finish(T* line, int64_t cols, int64_t row, int64_t col) const {
     if constexpr (std::is_integral_v<T>) wrap(line, cols);
     if (activation != Activation::None) {
       for (int64_t i = cols; i < kPanel<T>; ++i) line[i] = T(0);

@@ -9,10 +9,9 @@
 // Order of additions of one element: p ascending, one accumulator. It depends on nothing else, so a result is the same
 // in any tile, at any position and with any number of threads.
 //
-// A future provider (AVX512_BF16, AMX) takes the place of this function for its arithmetic type.
+// The kernels are compiled once, in gemm_micro.cpp; a provider with other instructions (AVX512_BF16, AMX) replaces the
+// table of its arithmetic type there.
 #pragma once
-
-#include <utility>
 
 #include "gemm_vector.h"
 
@@ -21,57 +20,31 @@ namespace atalla::sim::ATALLA_ISA {
 template <class T>
 using MicroKernel = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt);
 
-template <class T, int R, int V>
-void micro_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt) {
-  constexpr int lanes = kLanes<T>;
-  constexpr int groups = (R + 2) / 3;
-  Vec<T> acc[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec<T>{};
-  }
-  // One pointer for three rows: the other two are reached by x86's base + index * {1, 2} addressing.
-  const T* row[groups];
-#pragma GCC unroll 8
-  for (int g = 0; g < groups; ++g) row[g] = a + 3 * g * lda;
-  for (int64_t p = 0; p < k; ++p) {
-    Vec<T> column[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
-    b += ldb;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const Vec<T> x = broadcast<T>(row[r / 3][(r % 3) * lda]);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = multiply_add<T>(x, column[v], acc[r][v]);
-    }
-#pragma GCC unroll 8
-    for (int g = 0; g < groups; ++g) ++row[g];
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) store_vector(tile + v * lanes, acc[r][v]);
-    tile += ldt;
-  }
-}
+// By vectors of columns, then by rows.
+template <class T>
+struct MicroKernelTable {
+  MicroKernel<T> entries[kMaxVectors][kMaxRows];
+};
 
-namespace detail {
-template <class T, int V, int... R>
-constexpr MicroKernel<T> micro_kernel_of(int rows, std::integer_sequence<int, R...>) {
-  constexpr MicroKernel<T> table[] = {&micro_kernel<T, R + 1, V>...};
-  return table[rows - 1];
-}
-}  // namespace detail
+extern const MicroKernelTable<float> kMicroKernelsF32;
+extern const MicroKernelTable<double> kMicroKernelsF64;
+extern const MicroKernelTable<uint32_t> kMicroKernelsU32;
+extern const MicroKernelTable<uint64_t> kMicroKernelsU64;
 
 // The kernel for `rows` rows (1 .. kMaxRows) and `columns` columns (1 .. kPanel, rounded up to whole vectors).
 template <class T>
 inline MicroKernel<T> select_micro_kernel(int64_t rows, int64_t columns) {
-  static constexpr auto indices = std::make_integer_sequence<int, kMaxRows>{};
+  const int vectors = columns <= kLanes<T> ? 0 : 1;
   static_assert(kMaxVectors == 2);
-  return columns <= kLanes<T> ? detail::micro_kernel_of<T, 1>(static_cast<int>(rows), indices)
-                              : detail::micro_kernel_of<T, 2>(static_cast<int>(rows), indices);
+  if constexpr (std::is_same_v<T, float>) {
+    return kMicroKernelsF32.entries[vectors][rows - 1];
+  } else if constexpr (std::is_same_v<T, double>) {
+    return kMicroKernelsF64.entries[vectors][rows - 1];
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    return kMicroKernelsU32.entries[vectors][rows - 1];
+  } else {
+    return kMicroKernelsU64.entries[vectors][rows - 1];
+  }
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -22,7 +22,7 @@ struct MatrixView {
 
 // dst[r * ld + c] = src[r, c] for r < rows, c < cols, where consecutive rows (not columns) are adjacent in memory.
 template <class T>
-inline void pack_transposed(const MatrixView& src, int64_t rows, int64_t cols, T* dst, int64_t ld) {
+[[gnu::noinline]] void pack_transposed(const MatrixView& src, int64_t rows, int64_t cols, T* dst, int64_t ld) {
   constexpr int lanes = kLanes<T>;
   T column[lanes];
   for (int64_t c = 0; c < cols; c += lanes) {
@@ -56,18 +56,43 @@ inline void pack_transposed(const MatrixView& src, int64_t rows, int64_t cols, T
   }
 }
 
+// Copies rows of the arithmetic type. The next rows are asked for early: they lie on other pages, where the hardware
+// prefetcher does not follow.
+template <class T>
+inline void copy_rows(const MatrixView& src, int64_t rows, int64_t cols, T* dst, int64_t ld) {
+  constexpr int64_t ahead = 4, lanes = kLanes<T>;
+  const T* in = reinterpret_cast<const T*>(src.data);
+  for (int64_t r = 0; r < rows; ++r, in += src.row_stride, dst += ld) {
+    const T* next = in + ahead * src.row_stride;
+    int64_t c = 0;
+    for (; c + lanes <= cols; c += lanes) {
+      if (r + ahead < rows) __builtin_prefetch(next + c);
+      store_vector(dst + c, load_vector(in + c));
+    }
+    for (; c < cols; ++c) dst[c] = in[c];
+  }
+}
+
+// Full panels of B, [panels][rows][kPanel], from rows of the arithmetic type: read row by row, as they lie in memory.
+template <class T>
+inline void copy_panels(const MatrixView& src, int64_t rows, int64_t panels, T* dst) {
+  constexpr int64_t panel = kPanel<T>, lanes = kLanes<T>;
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* in = reinterpret_cast<const T*>(src.at(r, 0));
+    T* out = dst + r * panel;
+    for (int64_t q = 0; q < panels; ++q, in += panel, out += rows * panel) {
+      for (int v = 0; v < kMaxVectors; ++v) store_vector(out + v * lanes, load_vector(in + v * lanes));
+    }
+  }
+}
+
 // dst[r * ld + c] = src[r, c]; columns cols .. padded are set to zero.
 template <class T>
-inline void pack_matrix(const MatrixView& src, int64_t rows, int64_t cols, int64_t padded, T* dst, int64_t ld) {
+[[gnu::noinline]] void pack_matrix(const MatrixView& src, int64_t rows, int64_t cols, int64_t padded, T* dst, int64_t ld) {
   if (src.col_stride != 1 && src.row_stride == 1 && rows > 1) {
     pack_transposed(src, rows, cols, dst, ld);
-  } else if (src.col_stride == 1 && src.dtype == kNativeDtype<T> && cols == kPanel<T>) {
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* in = reinterpret_cast<const T*>(src.at(r, 0));
-      for (int v = 0; v < kMaxVectors; ++v) store_vector(dst + r * ld + v * kLanes<T>, load_vector(in + v * kLanes<T>));
-    }
   } else if (src.col_stride == 1 && src.dtype == kNativeDtype<T>) {
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ld, src.at(r, 0), static_cast<size_t>(cols) * sizeof(T));
+    copy_rows(src, rows, cols, dst, ld);
   } else {
     for (int64_t r = 0; r < rows; ++r) load_run(src.at(r, 0), src.dtype, src.col_stride, cols, dst + r * ld);
   }

@@ -4,6 +4,8 @@
 // steady state does not allocate.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 
 #include "kernel.h"
@@ -23,14 +25,18 @@ class ScratchBuffer {
   void* grow(size_t bytes) {
     if (bytes > capacity_) {
       std::free(data_);
-      const size_t rounded = (bytes + 4095) / 4096 * 4096;
-      data_ = std::aligned_alloc(64, rounded);
+      // Large buffers ask for huge pages: a packed block spans more 4 KiB pages than the first-level TLB holds.
+      const size_t alignment = bytes >= kHugePage ? kHugePage : 4096;
+      const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+      data_ = std::aligned_alloc(alignment, rounded);
+      if (data_ != nullptr && alignment == kHugePage) madvise(data_, rounded, MADV_HUGEPAGE);
       capacity_ = data_ == nullptr ? 0 : rounded;
     }
     return data_;
   }
 
  private:
+  static constexpr size_t kHugePage = size_t{1} << 21;
   void* data_ = nullptr;
   size_t capacity_ = 0;
 };
