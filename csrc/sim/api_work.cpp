@@ -2,6 +2,7 @@
 //
 // The C ABI: copies, kernels and launches.
 #include "api_internal.h"
+#include "copy.h"
 #include "kernel_table.h"
 #include "launch.h"
 
@@ -15,7 +16,7 @@ atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
     if (const atalla_status status = read_struct(params, "atalla_copy_params", &known)) return status;
     // The other device of a peer copy must stay open; the stream's lock holds its own.
     std::shared_lock peers(registry.mutex, std::defer_lock);
-    if (known.kind == ATALLA_COPY_DEVICE_TO_DEVICE) peers.lock();
+    if (copy_kind(known) == ATALLA_COPY_DEVICE_TO_DEVICE) peers.lock();
     return s->copy(number(stream), known);
   });
 }

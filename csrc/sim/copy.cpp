@@ -90,8 +90,15 @@ void move_rows(const Region& dst, const Region& src, uint64_t row_bytes, uint64_
 
 }  // namespace
 
+int copy_kind(const atalla_copy_params& params) {
+  static_assert(sizeof params.kind == sizeof(int));
+  int kind = 0;
+  memcpy(&kind, &params.kind, sizeof kind);
+  return kind;
+}
+
 atalla_status run_copy(Device& device, const atalla_copy_params& params, uint64_t* stream_clock) {
-  const int kind = static_cast<int>(params.kind);
+  const int kind = copy_kind(params);
   if (kind < ATALLA_COPY_HOST_TO_DEVICE || kind > ATALLA_COPY_DEVICE_TO_DEVICE) {
     return set_error(ATALLA_ERR_ARGUMENT, "copy: kind %d; expected 1 (host to device), 2 (device to host) or 3 "
                      "(device to device)", kind);

@@ -120,7 +120,7 @@ class ThreadPool {
         return chunk >= chunks_ ? n_ : chunk * grain_;
       };
       body_(context_, start(piece), start(piece + 1));
-      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) {
+      if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) {
         finished_.fetch_add(1, std::memory_order_seq_cst);
         futex_wake(finished_, 1);
       }
@@ -135,8 +135,8 @@ class ThreadPool {
     for (;;) {
       const uint32_t seen = finished_.load(std::memory_order_seq_cst);
       if (unfinished_.load(std::memory_order_seq_cst) == 0) break;
-      // A worker that finished before it saw caller_sleeps_ wakes nobody: the timeout-free wait is safe because its
-      // fetch_sub is ordered before our load above in that case.
+      // Whoever finishes last either sees caller_sleeps_, and wakes us, or counted down before we look here: both
+      // sides are sequentially consistent.
       futex_wait(finished_, seen);
     }
     caller_sleeps_.store(false, std::memory_order_seq_cst);
