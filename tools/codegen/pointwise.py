@@ -191,6 +191,11 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
             source.add(f"  [[maybe_unused]] const bool has_{s.name} = scalar_present(desc_, {k});")
     if inexact:
         source.add("  n_ &= -kLoopMultiple;")
+    # A power with one exponent for all elements: one loop for each usual exponent.
+    power = next((s.name for s in p.scalars if re.search(rf"\bpow\(\s*\w+\s*,\s*{s.name}\s*\)", formula)), None)
+    if power:
+        formula = re.sub(rf"\bpow\((\s*\w+\s*,\s*{power}\s*)\)", r"pow_case<case_>(\1)", formula)
+        source.add(f"  dispatch_power({power}, [&](auto chosen_) {{", "  constexpr int case_ = decltype(chosen_)::value;")
     source.add("#pragma GCC ivdep", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
     for k, i in enumerate(p.inputs):
         stored = "T" if i.type == "compute" else STORED[i.type]
@@ -199,7 +204,7 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
     source.located(
         path, p.line, *(f"    {s}" for s in statements), f"    to_[i_] = static_cast<R_>({expression});"
     )
-    source.add("  }", "}", "")
+    source.add("  }", *(["  });"] if power else []), "}", "")
 
 
 def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str) -> str:

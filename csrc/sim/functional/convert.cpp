@@ -69,6 +69,39 @@ void contiguous(D* dst, const S* src, int64_t n) {
   }
 }
 
+// One side runs along dimension 0 and the other along dimension 1, or neither runs along 0: goes by squares in a local
+// buffer, so that each side is walked along its own run, a cache line at a time.
+template <class D, class S>
+void for_each_tile(D* dst, const int64_t* ds, const S* src, const int64_t* ss, const int64_t* sizes) {
+  constexpr int64_t kTile = 16;
+  D tile[kTile][kTile];  // [dimension 1][dimension 0]
+  for (int64_t j0 = 0; j0 < sizes[1]; j0 += kTile) {
+    const int64_t nj = sizes[1] - j0 < kTile ? sizes[1] - j0 : kTile;
+    for (int64_t i0 = 0; i0 < sizes[0]; i0 += kTile) {
+      const int64_t ni = sizes[0] - i0 < kTile ? sizes[0] - i0 : kTile;
+      const S* s = src + i0 * ss[0] + j0 * ss[1];
+      D* d = dst + i0 * ds[0] + j0 * ds[1];
+      if (ni == kTile && nj == kTile && ss[1] == 1 && ds[0] == 1) {
+        for (int64_t i = 0; i < kTile; ++i) {
+          for (int64_t j = 0; j < kTile; ++j) tile[j][i] = convert<D>(s[i * ss[0] + j]);
+        }
+        for (int64_t j = 0; j < kTile; ++j) std::memcpy(d + j * ds[1], tile[j], sizeof tile[j]);
+      } else if (ds[0] == 1) {
+        for (int64_t i = 0; i < ni; ++i) {
+          for (int64_t j = 0; j < nj; ++j) tile[j][i] = convert<D>(s[i * ss[0] + j * ss[1]]);
+        }
+        for (int64_t j = 0; j < nj; ++j) {
+          for (int64_t i = 0; i < ni; ++i) d[i + j * ds[1]] = tile[j][i];
+        }
+      } else {
+        for (int64_t i = 0; i < ni; ++i) {
+          for (int64_t j = 0; j < nj; ++j) d[i * ds[0] + j * ds[1]] = convert<D>(s[i * ss[0] + j * ss[1]]);
+        }
+      }
+    }
+  }
+}
+
 template <class D, class S>
 void block(void* dst_data, const int64_t* ds, const void* src_data, const int64_t* ss, const int64_t* sizes) {
   for (int64_t k = 0; k < sizes[2]; ++k) {
@@ -77,15 +110,7 @@ void block(void* dst_data, const int64_t* ds, const void* src_data, const int64_
     if (ds[0] == 1 && ss[0] == 1) {
       for (int64_t j = 0; j < sizes[1]; ++j) contiguous(dst + j * ds[1], src + j * ss[1], sizes[0]);
     } else if (sizes[1] > 1 && (ss[1] == 1 || ds[1] == 1) && ss[0] != 1) {
-      // One side runs along dimension 1: walk it in squares of 16, so that every cache line read or written is
-      // finished while it is in L1.
-      constexpr int64_t kTile = 16;
-      for (int64_t j0 = 0; j0 < sizes[1]; j0 += kTile) {
-        const int64_t j1 = j0 + kTile < sizes[1] ? j0 + kTile : sizes[1];
-        for (int64_t i = 0; i < sizes[0]; ++i) {
-          for (int64_t j = j0; j < j1; ++j) dst[i * ds[0] + j * ds[1]] = convert<D>(src[i * ss[0] + j * ss[1]]);
-        }
-      }
+      for_each_tile(dst, ds, src, ss, sizes);
     } else {
       for (int64_t j = 0; j < sizes[1]; ++j) {
         D* d = dst + j * ds[1];
