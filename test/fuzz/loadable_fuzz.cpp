@@ -6,6 +6,9 @@
 //   with g++ alone:  g++ -std=c++20 -g -O1 -fsanitize=address,undefined ...; loadable_fuzz [seconds] [seed] [file...]
 // (with -Icsrc -Itest/cpp test/fuzz/loadable_fuzz.cpp and the driver's sources or library.)
 //
+// With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor that
+// the validator lets pass, and must answer with a status.
+//
 // An input is tried as it is and with its checksums made true, since a random change hardly gets past them.
 #include <chrono>
 #include <cinttypes>
@@ -15,12 +18,58 @@
 #include <iterator>
 
 #include "loadable_samples.h"
+#include "runtime/loadable/geometry.h"
+#include "runtime/loadable/validate.h"
 
 using namespace loadable_test;
 
 namespace {
 
-uint64_t accepted = 0;
+uint64_t accepted = 0, runs = 0;
+
+bool small(const Bytes& file) {
+  View view;
+  Problems problems;
+  validate(file, view, problems);
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < view.operands.size(); ++i) {
+    Operand operand = view.operands[i];
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < operand.ndim && elements < 1 << 20; ++d)
+      elements *= static_cast<uint64_t>(view.integers[operand.sizes + d]);
+    total += elements;
+  }
+  for (uint32_t m = 0; m < view.methods.size(); ++m) total += view.methods[m].arena_bytes;
+  return total < 1 << 20;
+}
+
+// The first method, on zeros. Any status will do.
+void run(atalla_program program, const Bytes& file) {
+  static const bool wanted = std::getenv("ATALLA_FUZZ_RUN") != nullptr;
+  if (!wanted || !small(file) || atalla_program_load(program, 0) != ATALLA_OK) return;
+  atalla_method_info method{};
+  method.struct_size = sizeof method;
+  atalla_program_get_method(program, 0, &method);
+  std::vector<atalla_tensor> inputs(method.inputs), outputs(method.outputs);
+  std::vector<std::vector<char>> memory(method.inputs + method.outputs, std::vector<char>(1 << 16));
+  for (uint32_t i = 0; i < memory.size(); ++i) {
+    bool in = i < method.inputs;
+    atalla_tensor& tensor = in ? inputs[i] : outputs[i - method.inputs];
+    (in ? atalla_program_input : atalla_program_output)(program, 0, in ? i : i - method.inputs, nullptr, &tensor);
+    int64_t last = 0;
+    for (int d = 0; d < tensor.ndim; ++d) last += (tensor.sizes[d] - 1) * tensor.strides[d];
+    if (last >= 4096) return;
+    tensor.addr = reinterpret_cast<uintptr_t>(memory[i].data());
+  }
+  atalla_run_params params{};
+  params.struct_size = sizeof params;
+  params.flags = ATALLA_RUN_HOST;
+  params.inputs = inputs.data();
+  params.n_inputs = inputs.size();
+  params.outputs = outputs.data();
+  params.n_outputs = outputs.size();
+  runs += atalla_program_run(program, &params) == ATALLA_OK;
+}
 
 void try_file(const Bytes& file) {
   // A buffer of the exact size, so that AddressSanitizer sees a read beyond the end.
@@ -44,6 +93,7 @@ void try_file(const Bytes& file) {
     for (uint32_t i = 0; atalla_program_input(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
     for (uint32_t i = 0; atalla_program_output(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
   }
+  run(program, file);
   atalla_program_close(program);
 }
 
@@ -149,7 +199,7 @@ int main(int argc, char** argv) {
       corpus[seeds + random.below(corpus.size() - seeds)] = file;
     }
   }
-  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, seed %" PRIu64 "\n", tries, accepted, seed);
+  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, %" PRIu64 " run, seed %" PRIu64 "\n", tries, accepted, runs, seed);
   return accepted > 0 ? 0 : 1;
 }
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "geometry.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -11,9 +10,13 @@ bool Shape::non_overlapping() const noexcept {
   if (empty()) return true;
   std::pair<int64_t, int64_t> dims[ATALLA_MAX_DIMS];  // |stride|, size
   int n = 0;
-  for (int d = 0; d < ndim; ++d)
-    if (sizes[d] > 1) dims[n++] = {std::abs(strides[d]), sizes[d]};
-  std::sort(dims, dims + n);
+  for (int d = 0; d < ndim; ++d) {  // sorted by insertion: there are few, and nearly always in order already
+    if (sizes[d] <= 1) continue;
+    std::pair<int64_t, int64_t> dim{std::abs(strides[d]), sizes[d]};
+    int at = n++;
+    for (; at > 0 && dim < dims[at - 1]; --at) dims[at] = dims[at - 1];
+    dims[at] = dim;
+  }
   Int128 extent = 1;
   for (int i = 0; i < n; ++i) {
     if (dims[i].first < extent) return false;

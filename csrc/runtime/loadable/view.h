@@ -4,7 +4,6 @@
 // that indices and references must have been validated (validate.h) or be checked by the caller.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -23,7 +22,11 @@ class Table {
   uint32_t size() const noexcept { return count_; }
   T operator[](uint32_t index) const noexcept {
     T record{};
-    std::memcpy(static_cast<void*>(&record), data_ + size_t{index} * stride_, std::min<size_t>(stride_, sizeof(T)));
+    const std::byte* place = data_ + size_t{index} * stride_;
+    if (stride_ >= sizeof(T)) [[likely]]
+      std::memcpy(static_cast<void*>(&record), place, sizeof(T));  // a constant size: no call
+    else
+      std::memcpy(static_cast<void*>(&record), place, stride_);
     return record;
   }
   bool contains(Range range) const noexcept { return uint64_t{range.first} + range.count <= count_; }
