@@ -93,6 +93,11 @@ POINTWISE: dict[str, Callable[..., torch.Tensor]] = {
     "masked_fill": lambda s, a, m, v: torch.where(m.bool(), v, a),
     **{name: (lambda f: lambda s, a, b: f(a, b))(getattr(torch, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: (lambda f: lambda s, *a: f(*a))(getattr(torch, name)) for name in ("maximum", "minimum")},
+    "clamp_min": lambda s, a: a.clamp(min=s[0]),
+    "clamp_max": lambda s, a: a.clamp(max=s[0]),
+    "hardsigmoid": lambda s, a: torch.nn.functional.hardsigmoid(a),
+    "softplus": lambda s, a: torch.nn.functional.softplus(a, s[0], s[1]),
+    "frac": lambda s, a: a.frac(),
     **{
         name: (lambda f: lambda s, a: f(a))(getattr(torch, name))
         for name in ("abs", "neg", "sin", "cos", "tanh", "exp", "log", "sqrt", "rsqrt", "sigmoid", "erf", "reciprocal")

@@ -11,6 +11,7 @@ from torch import nn
 
 from torch_atalla.export.capture import Captured, capture
 from torch_atalla.export.errors import ExportError
+from torch_atalla.export.lower.gemm import ACTIVATION_KEY
 from torch_atalla.export.passes import (
     fold_constants,
     fuse_epilogue,
@@ -18,7 +19,6 @@ from torch_atalla.export.passes import (
     remove_dead_code,
     remove_identities,
 )
-from torch_atalla.export.passes.fuse_epilogue import META_KEY
 
 aten = torch.ops.aten
 
@@ -127,7 +127,7 @@ def test_epilogue(activation: Any, code: int) -> None:
     program = captured(lambda m, x: activation(x @ m.w), X, w=torch.randn(3, 4))
     fuse_epilogue(program)
     (product,) = [node for node in program.graph.nodes if node.target == aten.mm.default]
-    assert product.meta[META_KEY] == code and len(targets(program)) == 1
+    assert product.meta[ACTIVATION_KEY] == code and len(targets(program)) == 1
 
 
 def test_epilogue_leaves_a_product_that_is_read_twice() -> None:

@@ -12,6 +12,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from .decompositions import decomposition_table
 from .errors import ExportError
+from .support import SupportTable, support_table
 
 _CONSTANT_KINDS = {
     InputKind.PARAMETER: "parameter",
@@ -63,6 +64,7 @@ def capture(
     program: torch.export.ExportedProgram | torch.nn.Module,
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    support: SupportTable | None = None,
 ) -> Captured:
     """Decomposes to the ops that lowering knows.
 
@@ -79,7 +81,7 @@ def capture(
     _check_shapes(program)
     _check_mutation(program)
     with torch.no_grad():
-        decomposed = program.run_decompositions(decomposition_table())
+        decomposed = program.run_decompositions(decomposition_table(support_table() if support is None else support))
     _check_mutation(decomposed)
     return Captured(
         graph_module=decomposed.graph_module,
@@ -122,6 +124,8 @@ def _constants(program: torch.export.ExportedProgram) -> dict[str, Constant]:
 def _check_mutation(program: torch.export.ExportedProgram) -> None:
     for spec in program.graph_signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
+            if spec.kind is OutputKind.TOKEN:
+                raise ExportError("the program calls an op with side effects; expected a program that only returns values")
             what = spec.kind.name.lower().replace("_", " ")
             raise ExportError(
                 f"the program writes to {spec.target or spec.arg.name!r} ({what}); expected a program that only "

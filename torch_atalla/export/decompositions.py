@@ -8,22 +8,24 @@ cost launches, and would no longer give the bits of eager mode, which launches t
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import torch
 
+from .lower import RULES, is_pointwise
+from .support import SupportTable, op_key
+
 aten = torch.ops.aten
 
-# Composite for upstream, one launch (or one family of launches) for the chip.
+# Composite for upstream or decomposed by its table, and not in the list of native ops, where eager mode finds their parts;
+# yet launched as one.
 KEPT_WHOLE = (
     aten.linear.default,
     aten.layer_norm.default,
     aten.scaled_dot_product_attention.default,
-    aten.baddbmm.default,
-    aten.silu.default,
-    aten.mish.default,
-    aten.logsumexp.default,
     aten.masked_fill.Scalar,
     aten.masked_fill.Tensor,
+    aten.mv.default,
 )
 
 
@@ -35,25 +37,43 @@ def _vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
+    """Half-precision inputs are widened first, so that powers and sums are rounded once."""
     x = self if dtype is None else self.to(dtype)
-    dims = list(range(x.ndim)) if not dim else dim
-    if x.is_complex() or ord not in (1, 2, float("inf"), float("-inf")):
+    if x.is_complex():
         return NotImplemented
-    if ord == 2:
-        return (x * x).sum(dims, keepdim).sqrt()
-    if ord == 1:
-        return x.abs().sum(dims, keepdim)
-    return x.abs().amax(dims, keepdim) if ord > 0 else x.abs().amin(dims, keepdim)
+    result_dtype = x.dtype
+    x = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    dims = list(range(x.ndim)) if not dim else dim
+    if x.numel() == 0 and 0 <= ord < inf:
+        result = x.sum(dims, keepdim)
+    elif ord == 2:
+        result = (x * x).sum(dims, keepdim).sqrt()
+    elif ord == 1:
+        result = x.abs().sum(dims, keepdim)
+    elif ord == 0:
+        result = (x != 0).sum(dims, keepdim, dtype=x.dtype)
+    elif abs(ord) == inf:
+        result = x.abs().amax(dims, keepdim) if ord > 0 else x.abs().amin(dims, keepdim)
+    else:
+        result = x.abs().pow(ord).sum(dims, keepdim).pow(1 / ord)
+    return result.to(result_dtype)
 
 
 # Ours, where upstream has none or one that leads to ops without a kernel.
+# They are what eager mode launches for the op.
 ADDED: dict[torch._ops.OpOverload, Callable] = {aten.linalg_vector_norm.default: _vector_norm}
 
 
-def decomposition_table() -> dict[torch._ops.OperatorBase, Callable]:
-    """The table for ExportedProgram.run_decompositions."""
+def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
+    """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole."""
     table = dict(torch.export.default_decompositions().items())
-    for op in KEPT_WHOLE:
-        table.pop(op, None)
+    for op in list(table):
+        if op in KEPT_WHOLE or _is_native(op, support):
+            del table[op]
     table.update(ADDED)
     return table
+
+
+def _is_native(op: torch._ops.OperatorBase, support: SupportTable) -> bool:
+    entry = support.get(op_key(op))
+    return entry is not None and (is_pointwise(entry) or op_key(op) in RULES)

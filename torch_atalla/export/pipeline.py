@@ -59,7 +59,7 @@ def compile_program(
     if fold not in ("exact", "all", "none"):
         raise ExportError(f'fold: expected "exact", "all" or "none", got {fold!r}')
     table = support_table() if support is None else support
-    captured = capture(program, args, kwargs)
+    captured = capture(program, args, kwargs, table)
     passes = run_passes(captured, fold=fold, epilogue=epilogue)
     parts = partition(captured, table)
     if parts.unsupported and fallback == "error":

@@ -23,6 +23,7 @@ class Support:
 
     family: str
     kernel: str = ""
+    adaptor: str = ""  # not empty: eager mode launches it by code of its own, not by this table alone
     dtypes: frozenset[str] = frozenset()  # that the kernel computes in
     inputs: tuple[str, ...] = ()
     input_types: tuple[str, ...] = ()  # "compute" or the dtype in which the kernel loads it
@@ -37,6 +38,7 @@ class Support:
         return Support(
             family=entry["family"],
             kernel=entry.get("kernel") or "",
+            adaptor=entry.get("adaptor") or "",
             dtypes=frozenset(entry.get("dtypes", ())),
             inputs=tuple(entry.get("inputs", ())),
             input_types=tuple(entry.get("input_types", ())),

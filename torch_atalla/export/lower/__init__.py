@@ -4,5 +4,7 @@
 from . import attention, convolution, copies, factories, gemm, indexing, norm, reduce, scan  # noqa: F401 (rules)
 from .context import LoweringContext, Value
 from .node import lower_node
+from .pointwise import is_pointwise
+from .registry import RULES
 
-__all__ = ["LoweringContext", "Value", "lower_node"]
+__all__ = ["RULES", "LoweringContext", "Value", "is_pointwise", "lower_node"]

@@ -39,7 +39,7 @@ def scaled_dot_product_attention(
         # Broadcast batches and heads.
         lead = sizes[:2]
         query, key, value = (item.expand((*lead, *item.shape[-2:])) for item in (query, key, value))
-    out = ctx.empty(sizes, query.dtype)
+    out = _heads_innermost(ctx, sizes, query.dtype)
     q, k, v, result = (_four_dims(ctx, item) for item in (query, key, value, out))
     mask = None
     if attn_mask is not None:
@@ -47,6 +47,15 @@ def scaled_dot_product_attention(
         mask = _four_dims(ctx, mask)
     ctx.launch("attention", [result, None], [q, k, v, mask], out.dtype, (1,) if is_causal else (), (scale,))
     return out
+
+
+def _heads_innermost(ctx: LoweringContext, sizes: tuple[int, ...], dtype: torch.dtype) -> Value:
+    """In memory [b, l, h, ev], which is how the heads are merged afterwards; rank 3 and below are plain."""
+    if len(sizes) != 4:
+        return ctx.empty(sizes, dtype)
+    b, h, rows, width = sizes
+    out = ctx.empty((b, rows, h, width), dtype)
+    return out.view(out.meta.transpose(1, 2))
 
 
 def _four_dims(ctx: LoweringContext, value: Value) -> Value:

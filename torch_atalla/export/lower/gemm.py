@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from ..dtypes import FLOATING, INTEGER
-from ..passes.fuse_epilogue import META_KEY
 from .context import LoweringContext, Value
 from .registry import lowers
 
 _DTYPES = FLOATING | INTEGER
+
+ACTIVATION_KEY = "atalla_activation"  # in a node's meta: the value of iparams[2], set by the epilogue pass
 
 
 def _gemm(
@@ -28,7 +29,7 @@ def _gemm(
 ) -> None:
     """a [b, m, k], b [b, k, n], c broadcast to [b, m, n]."""
     c = None if c is None else c.expand(out.shape)
-    activation = node.meta.get(META_KEY, 0)
+    activation = node.meta.get(ACTIVATION_KEY, 0)
     if out.dtype.is_floating_point:
         iparams: tuple[Any, ...] = (0, 0, activation) if activation else ()
         ctx.launch("gemm", [out], [a, b, c], out.dtype, iparams, (alpha, beta))
@@ -52,8 +53,8 @@ def addmm(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mat1: Value, mat2: Value, beta: float, alpha: float
 ) -> Value:
     out = ctx.result_of(node)
-    c = self.expand(out.shape)
-    _gemm(ctx, node, _batch(out), _batch(mat1), _batch(mat2), _batch(c), alpha, beta)
+    c = None if beta == 0 else _batch(self.expand(out.shape))  # beta 0: NaNs of the addend are not seen
+    _gemm(ctx, node, _batch(out), _batch(mat1), _batch(mat2), c, alpha, beta)
     return out
 
 
@@ -69,7 +70,7 @@ def baddbmm(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, batch1: Value, batch2: Value, beta: float, alpha: float
 ) -> Value:
     out = ctx.result_of(node)
-    _gemm(ctx, node, out, batch1, batch2, self, alpha, beta)
+    _gemm(ctx, node, out, batch1, batch2, None if beta == 0 else self, alpha, beta)
     return out
 
 
@@ -85,3 +86,47 @@ def linear(ctx: LoweringContext, node: torch.fx.Node, *, input: Value, weight: V
     c = None if bias is None else _batch(bias.expand((rows, n)))
     _gemm(ctx, node, _batch(out), _batch(a), _batch(b), c, 1, 0 if bias is None else 1)
     return out.view(out.meta.view(sizes))
+
+
+@lowers("dot.default", "vdot.default", dtypes=_DTYPES)
+def dot(ctx: LoweringContext, node: torch.fx.Node, **operands: Value) -> Value:
+    left, right = operands["self"], operands["tensor"] if "tensor" in operands else operands["other"]
+    out = ctx.result_of(node)
+    result = out.view(out.meta.as_strided((1, 1, 1), (0, 0, 0)))
+    _gemm(ctx, node, result, _batch(left.unsqueeze(0)), _batch(right.unsqueeze(1)))
+    return out
+
+
+@lowers("mv.default", dtypes=_DTYPES)
+def mv(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, vec: Value) -> Value:
+    out = ctx.result_of(node)
+    _gemm(ctx, node, _column(out), _batch(self), _column(vec))
+    return out
+
+
+@lowers("addmv.default", dtypes=_DTYPES)
+def addmv(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mat: Value, vec: Value, beta: float, alpha: float
+) -> Value:
+    out = ctx.result_of(node)
+    c = None if beta == 0 else _column(self.expand(out.shape))
+    _gemm(ctx, node, _column(out), _batch(mat), _column(vec), c, alpha, beta)
+    return out
+
+
+@lowers("addbmm.default", dtypes=_DTYPES)
+def addbmm(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, batch1: Value, batch2: Value, beta: float, alpha: float
+) -> Value:
+    """The sum over the batch is one more contracted dimension."""
+    out = ctx.result_of(node)
+    (count, m, k), n = batch1.shape, batch2.shape[2]
+    left = ctx.reshape(batch1.view(batch1.meta.transpose(0, 1)), (m, count * k))
+    right = ctx.reshape(batch2, (count * k, n))
+    c = None if beta == 0 else _batch(self.expand(out.shape))
+    _gemm(ctx, node, _batch(out), _batch(left), _batch(right), c, alpha, beta)
+    return out
+
+
+def _column(value: Value) -> Value:
+    return _batch(value.unsqueeze(1))

@@ -60,11 +60,16 @@ def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: li
         if item.dtype in (torch.bool, torch.uint8):
             raise NotNativeError("dynamic output size (index by a mask)")
         _check_index(item)
+    if len(given) > 10:
+        raise NotNativeError(f"{len(given)} index tensors; the chip takes at most 10")
     dims = [dim for dim, _ in given]
-    if not dims or dims != list(range(dims[0], dims[0] + len(dims))):
-        raise NotNativeError(f"indexed dimensions {dims} are not adjacent")
+    first = dims[0]
+    if dims[-1] - first != len(dims) - 1:
+        # Dimensions that are not adjacent are indexed as the first ones, which is where upstream puts the result's.
+        first, rest = 0, [dim for dim in range(self.ndim) if dim not in dims]
+        self = self.view(self.meta.permute(*dims, *rest))
     shape = torch.broadcast_shapes(*(item.shape for _, item in given))
     out = ctx.empty(node.meta["val"].shape, self.dtype)
     operands: list[Value] = [item.expand(tuple(shape)) for _, item in given]
-    ctx.launch("index", [out], [self, *operands], out.dtype, (len(dims), dims[0]))
+    ctx.launch("index", [out], [self, *operands], out.dtype, (len(dims), first))
     return out

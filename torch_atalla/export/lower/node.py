@@ -11,7 +11,7 @@ from ..dtypes import REAL, name as dtype_name
 from ..errors import NotNativeError
 from ..support import op_key
 from .context import LoweringContext
-from .pointwise import lower_pointwise
+from .pointwise import is_pointwise, lower_pointwise
 from .registry import RULES, bind
 from .views import is_view, lower_getitem, lower_view
 
@@ -31,7 +31,7 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
     if is_view(node.target):
         return lower_view(ctx, node, arguments)
     entry = ctx.support.get(key)
-    if entry is not None and entry.family == "pointwise":
+    if entry is not None and is_pointwise(entry):
         return lower_pointwise(ctx, node, entry, arguments)
     raise NotNativeError("no native kernel")
 

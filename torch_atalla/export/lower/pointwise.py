@@ -17,6 +17,11 @@ from .registry import lowers
 _PRESENT = 11  # iparams: bit k says that optional scalar k is given
 
 
+def is_pointwise(entry: Support) -> bool:
+    """Whether the table says all that a launch needs. An op with an adaptor may do more, or launch several kernels."""
+    return entry.family == "pointwise" and not entry.adaptor
+
+
 def lower_pointwise(ctx: LoweringContext, node: torch.fx.Node, entry: Support, arguments: dict[str, Any]) -> Value:
     kernel = entry.kernel
     if entry.variant_arg:
@@ -81,6 +86,14 @@ def _as_int64(value: bool | int | float) -> int:
     if value != value or value in (float("inf"), float("-inf")):
         return 0  # no integer kernel is launched with it
     return max(-(1 << 63), min((1 << 63) - 1, int(value)))
+
+
+@lowers("where.self")
+def where(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
+    entry = ctx.support.get("aten.where.self")
+    if entry is None:
+        raise NotNativeError("no native kernel")
+    return lower_pointwise(ctx, node, entry, arguments)
 
 
 @lowers("masked_fill.Scalar")

@@ -46,6 +46,8 @@ def _reduce(
     compute: torch.dtype,
     fparams: tuple[float, ...] = (),
 ) -> None:
+    if source.ndim == 0:  # reduced as one element in one dimension
+        source, dims, outputs = source.unsqueeze(0), (0,), [out.unsqueeze(0) for out in outputs]
     views = [_keepdim(out, source, dims) for out in outputs]
     ctx.launch(kernel, list(views), [source], compute, (_mask(dims),), fparams)
 
@@ -78,11 +80,17 @@ def _correction(correction: Any) -> float:
     return 1.0 if correction is None else float(correction)
 
 
-@lowers("var.correction", dtypes=FLOATING)
-def var(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any) -> Value:
-    out = ctx.result_of(node)
-    _reduce(ctx, "reduce.var", [out], self, _dims(self, dim), self.dtype, (_correction(correction),))
-    return out
+def _deviation(kernel: str) -> Any:
+    def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any) -> Value:
+        out = ctx.result_of(node)
+        _reduce(ctx, kernel, [out], self, _dims(self, dim), out.dtype, (_correction(correction),))
+        return out
+
+    return rule
+
+
+lowers("var.correction", dtypes=FLOATING)(_deviation("reduce.var"))
+lowers("std.correction", dtypes=FLOATING)(_deviation("reduce.std"))
 
 
 @lowers("var_mean.correction", dtypes=FLOATING)
@@ -92,6 +100,29 @@ def var_mean(
     outputs = _pair(ctx, node)
     _reduce(ctx, "reduce.var_mean", list(outputs), self, _dims(self, dim), self.dtype, (_correction(correction),))
     return outputs
+
+
+@lowers("std_mean.correction", dtypes=FLOATING)
+def std_mean(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any
+) -> tuple[Value, Value]:
+    """A half-precision variance is not rounded before the root: the deviation is a reduction of its own."""
+    deviation, mean = _pair(ctx, node)
+    scratch = ctx.empty(deviation.shape, deviation.dtype)
+    dims, parameters = _dims(self, dim), (_correction(correction),)
+    _reduce(ctx, "reduce.var_mean", [scratch, mean], self, dims, self.dtype, parameters)
+    _reduce(ctx, "reduce.std", [deviation], self, dims, self.dtype, parameters)
+    return deviation, mean
+
+
+@lowers("aminmax.default", dtypes=REAL)
+def aminmax(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int | None = None, **_: Any
+) -> tuple[Value, Value]:
+    low, high = _pair(ctx, node)
+    _reduce(ctx, "reduce.amin", [low], self, _dims(self, dim), self.dtype)
+    _reduce(ctx, "reduce.amax", [high], self, _dims(self, dim), self.dtype)
+    return low, high
 
 
 def _pair(ctx: LoweringContext, node: torch.fx.Node) -> tuple[Value, Value]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import torch
 
 from ..capture import Captured
+from ..lower.gemm import ACTIVATION_KEY
 from .pass_result import PassResult
 
 aten = torch.ops.aten
 
 PRODUCTS = {aten.linear.default, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.baddbmm.default}
-META_KEY = "atalla_activation"  # on the product's node: the value of gemm's iparams[2]
 
 
 def fuse_epilogue(captured: Captured) -> PassResult:
@@ -25,11 +25,11 @@ def fuse_epilogue(captured: Captured) -> PassResult:
         if code is None:
             continue
         product = node.args[0]
-        if product.target not in PRODUCTS or len(product.users) != 1 or META_KEY in product.meta:
+        if product.target not in PRODUCTS or len(product.users) != 1 or ACTIVATION_KEY in product.meta:
             continue
         if product.meta["val"].dtype != node.meta["val"].dtype or not node.meta["val"].is_floating_point():
             continue
-        product.meta[META_KEY] = code
+        product.meta[ACTIVATION_KEY] = code
         node.replace_all_uses_with(product)
         captured.graph.erase_node(node)
         fused.append(node.name)
