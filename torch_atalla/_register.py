@@ -7,6 +7,8 @@ from types import ModuleType
 
 import torch
 
+from . import _printing
+
 
 def register(device_module: ModuleType) -> None:
     torch.utils.rename_privateuse1_backend("atalla")
@@ -16,3 +18,4 @@ def register(device_module: ModuleType) -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    _printing.install()

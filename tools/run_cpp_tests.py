@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the C++ tests and C examples of a configuration: python tools/run_cpp_tests.py [release|asan|tsan|debug].
+
+Every executable must exit with 0; tests print 'N passed, N failed', and together at least MINIMUM checks must have run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MINIMUM = 150
+
+
+def main() -> int:
+    config = sys.argv[1] if len(sys.argv) > 1 else "release"
+    lib = ROOT / ("torch_atalla/lib" if config == "release" else f"build/{config}/lib")
+    env = os.environ | {
+        "LD_LIBRARY_PATH": str(lib),
+        "ATALLA_FAKE_DEVICE": str(ROOT / f"build/{config}/bin/libfake_device.so"),
+        "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allow_user_segv_handler=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    passed, failures = 0, []
+    for test in sorted((ROOT / "build" / config / "bin").iterdir()):
+        if test.suffix == ".so" or not test.name.startswith("test_"):
+            continue
+        begin = time.monotonic()
+        result = subprocess.run([test], env=env, capture_output=True, text=True, timeout=900)
+        output = result.stdout + result.stderr
+        found = re.findall(r"(\d+) passed, (\d+) failed", output)
+        passed += sum(int(p) for p, _ in found)
+        ok = result.returncode == 0 and bool(found)
+        print(f"{'ok  ' if ok else 'FAIL'} {test.name:36} {found[-1] if found else ''} {time.monotonic() - begin:.1f} s")
+        if not ok:
+            failures.append(test.name)
+            print(output[-6000:])
+    print(f"{config}: {passed} passed, {len(failures)} failed")
+    if passed < MINIMUM:
+        print(f"expected at least {MINIMUM} checks, ran {passed}")
+        return 1
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs OpInfo samples on atalla with the fallback forbidden and compares with the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+import torch_atalla
+
+# Real dtypes of the chip's kernels; complex numbers are stored and copied only.
+CHIP_DTYPES = (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+)  # fmt: skip
+
+
+def op_name(op: Any) -> str:
+    """The OpInfo's full name ("sum", "nn.functional.gelu", "std.unbiased")."""
+    return op.full_name if hasattr(op, "full_name") else op.name
+
+
+def to_device(value: Any, device: str) -> Any:
+    """Moves the tensors of a nested sample and keeps their strides."""
+
+    def move(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.device.type != "meta":
+            return move_strided(x, device)
+        if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
+            return torch.device(device)
+        return x
+
+    return tree_map(move, value)
+
+
+def move_strided(x: torch.Tensor, device: str) -> torch.Tensor:
+    """Copy of `x` on `device` with the same sizes, strides and storage offset."""
+    if x.layout != torch.strided or x.numel() == 0:
+        return x.detach().to(device).requires_grad_(x.requires_grad)
+    extent = 1 + sum((n - 1) * s for n, s in zip(x.size(), x.stride()))
+    flat = x.detach().as_strided((extent,), (1,), x.storage_offset()).to(device)
+    return flat.as_strided(x.size(), x.stride(), 0).requires_grad_(x.requires_grad)
+
+
+def tolerance(op: Any, dtype: torch.dtype) -> dict[str, float]:
+    """torch.testing's defaults, widened for half types and for reductions whose order differs."""
+    if dtype == torch.bfloat16:
+        return {"rtol": 1.6e-2, "atol": 1e-2}
+    if dtype == torch.float16:
+        return {"rtol": 2e-3, "atol": 2e-3}
+    if dtype == torch.float32:
+        return {"rtol": 1e-5, "atol": 2e-5}
+    if dtype == torch.float64:
+        return {"rtol": 1e-7, "atol": 1e-7}
+    return {"rtol": 0.0, "atol": 0.0}
+
+
+def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
+    """The op on `device` with the fallback forbidden; raises NotImplementedError where it is not native."""
+    inputs, args, kwargs = (to_device(v, device) for v in (sample.input, sample.args, sample.kwargs))
+    with torch_atalla.fallback.mode("error"):
+        return op(inputs, *args, **kwargs)
+
+
+def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla") -> None:
+    """Runs one sample on both devices. Raises AssertionError on different values, or whatever atalla raises."""
+    expected = op(sample.input, *sample.args, **sample.kwargs)
+    actual = run_strict(op, sample, device)
+    if sample.output_process_fn_grad is not None:
+        expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
+    host = tree_map(lambda x: x.detach().cpu() if isinstance(x, torch.Tensor) else x, actual)
+    expected = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, expected)
+    torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(op, dtype))
