@@ -18,9 +18,9 @@
 //   atalla_program_run(program, &run);
 //   atalla_program_close(program);
 //
-// Conventions are those of atalla_runtime.h: a status, outputs untouched on failure, the text in atalla_rt_last_error, no
-// exception. A text about a malformed file lists every problem found, one a line. Any thread may call; runs of one program
-// exclude each other, since they share its arena.
+// Conventions are those of atalla_runtime.h: a status, outputs untouched on failure, the text in atalla_rt_last_error,
+// no exception. A text about a malformed file lists every problem found, one a line. Any thread may call; runs of one
+// program exclude each other, since they share its arena.
 #ifndef ATALLA_PROGRAM_H_
 #define ATALLA_PROGRAM_H_
 
@@ -97,13 +97,13 @@ ATALLA_EXPORT atalla_status atalla_program_metadata(atalla_program program, cons
 ATALLA_EXPORT atalla_status atalla_program_describe_json(atalla_program program, const char** json);
 
 // ------------------------------------------------------------------------------------------------- on a device
-// Resolves kernels by name and version, allocates arena and weights, copies the weights. Errors list all kernels that the
-// device library does not have. A program is loaded once.
+// Resolves kernels by name and version, allocates arena and weights, copies the weights. Errors list all kernels that
+// the device library does not have. A program is loaded once.
 ATALLA_EXPORT atalla_status atalla_program_load(atalla_program program, int32_t device);
 
-// Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The run's stream is idle,
-// and what the function queues elsewhere must be done when it returns. A status other than ATALLA_OK ends the run;
-// `atalla_program_set_error` gives its text. It must not run the same program.
+// Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The run's stream is
+// idle, and what the function queues elsewhere must be done when it returns. A status other than ATALLA_OK ends the
+// run; `atalla_program_set_error` gives its text. It must not run the same program.
 typedef atalla_status (*atalla_host_call)(void* context, uint32_t call, const char* program_json,
                                           const atalla_tensor* inputs, size_t n_inputs, const atalla_tensor* outputs,
                                           size_t n_outputs);
@@ -123,8 +123,8 @@ typedef struct atalla_run_params {
   int64_t stream;  // id of a stream of the driver; 0: the device's default stream
   const atalla_tensor* inputs;
   size_t n_inputs;
-  // A tensor whose addr is 0 is filled in: address and type of memory that the program owns, overwritten by its next run.
-  // Another one must be of the output's type and share no byte with an input or another output.
+  // A tensor whose addr is 0 is filled in: address and type of memory that the program owns, overwritten by its next
+  // run. Another one must be of the output's type and share no byte with an input or another output.
   atalla_tensor* outputs;
   size_t n_outputs;
 } atalla_run_params;
@@ -134,7 +134,8 @@ typedef struct atalla_run_params {
 // and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops.
 ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);
 
-// Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are free.
+// Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are
+// free.
 ATALLA_EXPORT atalla_status atalla_program_estimate(atalla_program program, uint32_t method, uint64_t* cycles);
 
 #ifdef __cplusplus

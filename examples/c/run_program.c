@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs a loadable with neither PyTorch nor Python: prints what it takes and gives, runs it on a ramp (or on files of raw
-// bytes, one an input, or on ones), and prints the sum of each output.
+// Runs a loadable with neither PyTorch nor Python: prints what it takes and gives, runs it on a ramp (or on files of
+// raw bytes, one an input, or on ones), and prints the sum of each output.
 //   gcc run_program.c -Iinclude -Llib -latalla_runtime -lm -Wl,-rpath,'$ORIGIN/lib' -o run_program
 //   ./run_program model.atl [--ones | input.bin ...]
 #include <inttypes.h>
@@ -28,11 +28,21 @@ static void* must_allocate(size_t bytes) {
 
 static size_t element_bytes(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_U8: case ATALLA_I8: case ATALLA_BOOL: return 1;
-    case ATALLA_I16: case ATALLA_F16: case ATALLA_BF16: return 2;
-    case ATALLA_I32: case ATALLA_F32: return 4;
-    case ATALLA_C128: return 16;
-    default: return 8;
+    case ATALLA_U8:
+    case ATALLA_I8:
+    case ATALLA_BOOL:
+      return 1;
+    case ATALLA_I16:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return 2;
+    case ATALLA_I32:
+    case ATALLA_F32:
+      return 4;
+    case ATALLA_C128:
+      return 16;
+    default:
+      return 8;
   }
 }
 
@@ -59,11 +69,22 @@ static void fill(void* data, const atalla_tensor* t, int ones) {
     static const uint16_t kHalfRamp[] = {0, 0x3400, 0x3800, 0x3A00};
     uint16_t brain = (uint16_t)(bits >> 16), half = ones ? 0x3C00 : kHalfRamp[i % 4];
     switch (t->dtype) {
-      case ATALLA_F32: case ATALLA_C64: memcpy(at, &f, 4); break;
-      case ATALLA_F64: case ATALLA_C128: memcpy(at, &d, 8); break;
-      case ATALLA_BF16: memcpy(at, &brain, 2); break;
-      case ATALLA_F16: memcpy(at, &half, 2); break;
-      default: memcpy(at, &n, bytes);  // the low bytes: little endian
+      case ATALLA_F32:
+      case ATALLA_C64:
+        memcpy(at, &f, 4);
+        break;
+      case ATALLA_F64:
+      case ATALLA_C128:
+        memcpy(at, &d, 8);
+        break;
+      case ATALLA_BF16:
+        memcpy(at, &brain, 2);
+        break;
+      case ATALLA_F16:
+        memcpy(at, &half, 2);
+        break;
+      default:
+        memcpy(at, &n, bytes);  // the low bytes: little endian
     }
   }
 }
@@ -111,10 +132,8 @@ int main(int argc, char** argv) {
     printf("\n");
     size_t bytes = span_of(&inputs[i]) * element_bytes(inputs[i].dtype);
     void* data = must_allocate(bytes);
-    if (argc > 2 && !ones)
-      read_file(argv[2 + i], data, bytes);
-    else
-      fill(data, &inputs[i], ones);
+    if (argc > 2 && !ones) read_file(argv[2 + i], data, bytes);
+    else fill(data, &inputs[i], ones);
     inputs[i].addr = (uintptr_t)data;
   }
   for (uint32_t i = 0; i < method.outputs; ++i) {
@@ -125,8 +144,12 @@ int main(int argc, char** argv) {
   must(atalla_program_load(program, 0));
   uint64_t estimate;
   must(atalla_program_estimate(program, 0, &estimate));
-  atalla_run_params run = {.struct_size = sizeof run, .flags = ATALLA_RUN_HOST, .inputs = inputs,
-                           .n_inputs = method.inputs, .outputs = outputs, .n_outputs = method.outputs};
+  atalla_run_params run = {.struct_size = sizeof run,
+                           .flags = ATALLA_RUN_HOST,
+                           .inputs = inputs,
+                           .n_inputs = method.inputs,
+                           .outputs = outputs,
+                           .n_outputs = method.outputs};
   must(atalla_program_run(program, &run));
   for (uint32_t i = 0; i < method.outputs; ++i) {
     const char* name;

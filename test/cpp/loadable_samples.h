@@ -35,10 +35,10 @@ inline Writer linear_sample() {
   uint32_t t1 = w.value("add", ValueKind::kIntermediate, kT1, {4, 2}, {2, 1});
   uint32_t y = w.value("add_1", ValueKind::kOutput, kY, {4, 2}, {2, 1});
   uint32_t gemm = w.kernel("gemm"), add = w.kernel("pointwise.add");
-  w.launch(gemm,
-           {w.memory(t0, {1, 4, 2}, {8, 2, 1}), w.memory(x, {1, 4, 3}, {12, 3, 1}),
-            w.memory(weight, {1, 3, 2}, {6, 2, 1})},
-           {}, {1, 0});
+  w.launch(
+      gemm,
+      {w.memory(t0, {1, 4, 2}, {8, 2, 1}), w.memory(x, {1, 4, 3}, {12, 3, 1}), w.memory(weight, {1, 3, 2}, {6, 2, 1})},
+      {}, {1, 0});
   w.launch(add, {w.memory(t1), w.memory(t0), w.memory(bias, {4, 2}, {0, 1})}, {1}, {1});
   w.launch(add, {w.memory(y), w.memory(t1), w.memory(t1)}, {1}, {1});
   w.input("x", x);

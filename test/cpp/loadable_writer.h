@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Builds loadables for tests: records are plain vectors, so that a test can spoil any field before build() seals the file
-// with correct checksums. Knows the layout from docs/loadable-format.md only through format.h.
+// Builds loadables for tests: records are plain vectors, so that a test can spoil any field before build() seals the
+// file with correct checksums. Knows the layout from docs/loadable-format.md only through format.h.
 #pragma once
 
 #include <cstring>
@@ -159,8 +159,8 @@ struct Writer {
   // A method of all that there is.
   void method(const std::string& name, uint64_t arena_bytes) {
     auto all = [](const auto& records) { return Range{0, static_cast<uint32_t>(records.size())}; };
-    methods.push_back({string(name), all(inputs), all(outputs), all(instructions), all(nodes), all(segments),
-                       arena_bytes, 0});
+    methods.push_back(
+        {string(name), all(inputs), all(outputs), all(instructions), all(nodes), all(segments), arena_bytes, 0});
   }
 
   Bytes build() const {

@@ -138,7 +138,8 @@ void test_longer_records() {
   CHECK_EQ(atalla_program_open_memory(file.data(), file.size(), &program), ATALLA_OK);
   const char* json = "";
   CHECK_EQ(atalla_program_describe_json(program, &json), ATALLA_OK);
-  CHECK(contains(json, "\"kernels\": [{\"name\": \"gemm\", \"version\": 1}, {\"name\": \"pointwise.add\", \"version\": 1}]"));
+  CHECK(contains(json,
+                 "\"kernels\": [{\"name\": \"gemm\", \"version\": 1}, {\"name\": \"pointwise.add\", \"version\": 1}]"));
   atalla_program_close(program);
   w.extra[0].stride = 8;
   CHECK(contains(problems_of(w.build()), "stride 8, expected 16 or more"));
@@ -167,7 +168,8 @@ void test_section_table() {
   CHECK(contains(spoil(1, [](Section& s) { s.offset += 8; }), "is not a multiple of 64"));
   CHECK(contains(spoil(1, [](Section& s) { s.stride = 0; }), "stride 0, expected 8"));
   CHECK(contains(spoil(3, [](Section& s) { s.bytes -= 1; }), "not a multiple of the stride"));
-  CHECK(contains(spoil(1, [](Section& s) { s.offset = sizeof(Header) + 15 * sizeof(Section) + 32; }), "before the end of what precedes it"));
+  CHECK(contains(spoil(1, [](Section& s) { s.offset = sizeof(Header) + 15 * sizeof(Section) + 32; }),
+                 "before the end of what precedes it"));
 }
 
 void test_padding() {

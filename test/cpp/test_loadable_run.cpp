@@ -221,8 +221,9 @@ void test_introspection() {
   CHECK(value == nullptr);
   CHECK_EQ(atalla_program_describe_json(program, &json), ATALLA_OK);
   CHECK(contains(json, "\"metadata\": {\"producer\": \"test writer\"}"));
-  CHECK(contains(json, "{\"name\": \"add\", \"fqn\": \"\", \"kind\": \"intermediate\", \"storage\": 4, \"byte_offset\": 0, "
-                       "\"dtype\": \"float32\", \"sizes\": [4, 2], \"strides\": [2, 1], \"node\": 1}"));
+  CHECK(contains(json,
+                 "{\"name\": \"add\", \"fqn\": \"\", \"kind\": \"intermediate\", \"storage\": 4, \"byte_offset\": 0, "
+                 "\"dtype\": \"float32\", \"sizes\": [4, 2], \"strides\": [2, 1], \"node\": 1}"));
   CHECK(contains(json, "\"live\": [1, 2]"));
   uint64_t cycles = 0;
   FAILS(atalla_program_estimate(program, 0, &cycles), ATALLA_ERR_ARGUMENT, "is not loaded");
@@ -261,7 +262,8 @@ void test_files() {
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   };
   atalla_program program = nullptr;
-  FAILS(atalla_program_open_file(path.c_str(), &program), ATALLA_ERR_SYSTEM, "cannot open", path.c_str(), "No such file");
+  FAILS(atalla_program_open_file(path.c_str(), &program), ATALLA_ERR_SYSTEM, "cannot open", path.c_str(),
+        "No such file");
   FAILS(atalla_program_open_file("/tmp", &program), ATALLA_ERR_SYSTEM, "cannot read '/tmp'");
   FAILS(atalla_program_open_file(nullptr, &program), ATALLA_ERR_ARGUMENT, "a path is expected");
   CHECK(program == nullptr);

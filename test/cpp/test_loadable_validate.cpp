@@ -31,7 +31,9 @@ void test_strings() {
   SPOILED("is not UTF-8", [](Writer& w) { w.string("\xC0\x80"); });
   SPOILED("is not UTF-8", [](Writer& w) { w.string("\xED\xA0\x80"); });
   Writer w = linear_sample();
-  w.string("gr\xC3\xB6\xC3\x9F" "e \xF0\x9F\x90\x8D");
+  w.string(
+      "gr\xC3\xB6\xC3\x9F"
+      "e \xF0\x9F\x90\x8D");
   CHECK_EQ(problems_of(w.build()), "");
   SPOILED("has no name", [](Writer& w) { w.kernels[0].name = {}; });
 }
@@ -54,7 +56,10 @@ void test_references() {
   SPOILED("node 1: segment 1", [](Writer& w) { w.nodes[1].segment = 1; });
   SPOILED("segment 0: instructions 0 + 4", [](Writer& w) { w.segments[0].instructions.count = 4; });
   SPOILED("method 0: inputs 1 + 1", [](Writer& w) { w.methods[0].inputs.first = 1; });
-  SPOILED("no method", [](Writer& w) { w.methods.clear(); w.extra.push_back({14, 0, 64, {}}); });
+  SPOILED("no method", [](Writer& w) {
+    w.methods.clear();
+    w.extra.push_back({14, 0, 64, {}});
+  });
 }
 
 void test_enumerators() {
@@ -147,9 +152,9 @@ void test_many_storages() {
     uint32_t add = w.kernel("pointwise.add"), previous = x;
     for (uint32_t i = 0; i < n; ++i) {
       bool last = i + 1 == n;
-      uint32_t next =
-          last ? y
-               : w.value("t", ValueKind::kIntermediate, w.storage(Space::kArena, 64, i % slots * 64, i, i + 1), {16}, {1});
+      uint32_t next = last ? y
+                           : w.value("t", ValueKind::kIntermediate,
+                                     w.storage(Space::kArena, 64, i % slots * 64, i, i + 1), {16}, {1});
       w.launch(add, {w.memory(next), w.memory(previous), w.memory(x)}, {1}, {1});
       previous = next;
     }
@@ -165,11 +170,14 @@ void test_many_storages() {
 
 void test_host_calls() {
   Writer good = host_call_sample();
-  SPOILED("made a second time", [](Writer& w) {
-    w.instructions.insert(w.instructions.begin(), w.instructions[0]);
-    w.methods[0].instructions.count = 3;
-    w.storages[1].last_live = 2;
-  }, good);
+  SPOILED(
+      "made a second time",
+      [](Writer& w) {
+        w.instructions.insert(w.instructions.begin(), w.instructions[0]);
+        w.methods[0].instructions.count = 3;
+        w.storages[1].last_live = 2;
+      },
+      good);
   SPOILED("value 99 lies outside", [](Writer& w) { w.integers[w.host_calls[0].inputs.first] = 99; }, good);
   SPOILED("which is read only", [](Writer& w) { w.host_calls[0].outputs = w.host_calls[0].inputs; }, good);
   SPOILED("outputs 0 + 5000", [](Writer& w) { w.host_calls[0].outputs = {0, 5000}; }, good);
@@ -193,7 +201,8 @@ void test_all_at_once() {
   w.instructions[2].callee = 5000;
   w.kernels[1].name = {9999, 3};
   std::string text = problems_of(w.build());
-  for (const char* part : {"4 problems", "value 0: dtype", "operand 3: storage 77", "instruction 2: kernel 5000", "kernel 1: name"})
+  for (const char* part :
+       {"4 problems", "value 0: dtype", "operand 3: storage 77", "instruction 2: kernel 5000", "kernel 1: name"})
     check::note(text.find(part) != std::string::npos, __FILE__, __LINE__, std::string(part) + " in " + text);
   for (int i = 0; i < 300; ++i) w.kernels.push_back({{9999, 3}, 1, 0});
   text = problems_of(w.build());

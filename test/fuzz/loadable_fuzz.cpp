@@ -6,8 +6,8 @@
 //   with g++ alone:  g++ -std=c++20 -g -O1 -fsanitize=address,undefined ...; loadable_fuzz [seconds] [seed] [file...]
 // (with -Icsrc -Itest/cpp test/fuzz/loadable_fuzz.cpp and the driver's sources or library.)
 //
-// With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor that
-// the validator lets pass, and must answer with a status.
+// With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor
+// that the validator lets pass, and must answer with a status.
 //
 // An input is tried as it is and with its checksums made true, since a random change hardly gets past them.
 #include <chrono>
@@ -125,10 +125,11 @@ struct Random {
 
 // Numbers at which arithmetic goes wrong.
 uint64_t interesting(Random& random) {
-  constexpr uint64_t kNumbers[] = {0,          1,          2,           7,          8,           12,         13,
-                                   63,         64,         65,          127,        128,         255,        256,
-                                   4095,       4096,       65535,       65536,      0x7FFFFFFF,  0x80000000, 0xFFFFFFFF,
-                                   0x100000000, 1ull << 47, (1ull << 47) - 1, 1ull << 62, 1ull << 63,  ~0ull,      ~63ull};
+  constexpr uint64_t kNumbers[] = {0,          1,          2,          7,           8,          12,
+                                   13,         63,         64,         65,          127,        128,
+                                   255,        256,        4095,       4096,        65535,      65536,
+                                   0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x100000000, 1ull << 47, (1ull << 47) - 1,
+                                   1ull << 62, 1ull << 63, ~0ull,      ~63ull};
   return kNumbers[random.below(std::size(kNumbers))] + random.below(3) - 1;
 }
 
@@ -199,7 +200,8 @@ int main(int argc, char** argv) {
       corpus[seeds + random.below(corpus.size() - seeds)] = file;
     }
   }
-  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, %" PRIu64 " run, seed %" PRIu64 "\n", tries, accepted, runs, seed);
+  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, %" PRIu64 " run, seed %" PRIu64 "\n", tries, accepted, runs,
+              seed);
   return accepted > 0 ? 0 : 1;
 }
 #endif

@@ -69,7 +69,8 @@ void check_argument(const char* what, size_t index, const BoundPort& port, const
   if (device == nullptr) {
     if (owner) problem("is on atalla:" + std::to_string(*owner) + ", expected host memory");
   } else if (!device->contains(first)) {
-    std::string found = owner ? "on atalla:" + std::to_string(*owner) : std::string("not in DRAM (address ") + hex + ")";
+    std::string found =
+        owner ? "on atalla:" + std::to_string(*owner) : std::string("not in DRAM (address ") + hex + ")";
     problem("is " + found + ", expected on atalla:" + std::to_string(device->ordinal()));
   } else if (!device->contains(last) || last < first) {
     problem(std::string("reaches beyond DRAM: ") + std::to_string(port.storage_bytes) + " bytes from " + hex);

@@ -25,8 +25,7 @@ constexpr uint64_t round_up(uint64_t n, uint64_t alignment) { return (n + alignm
 // "section 3 (KERNELS)"
 std::string label(uint32_t index, SectionKind kind) {
   char text[64];
-  std::snprintf(text, sizeof text, "section %u (%s %u)", index,
-                section_name(kind), static_cast<uint32_t>(kind));
+  std::snprintf(text, sizeof text, "section %u (%s %u)", index, section_name(kind), static_cast<uint32_t>(kind));
   return text;
 }
 
@@ -92,8 +91,8 @@ void check_section(std::span<const std::byte> file, const Header& header, uint32
   }
   uint32_t crc = crc32c(0, file.data() + s.offset, s.bytes);
   if (crc != s.crc)
-    problems.add("%s is damaged: the CRC32C of its %" PRIu64 " bytes is %08x, the file says %08x", name.c_str(), s.bytes,
-                 crc, s.crc);
+    problems.add("%s is damaged: the CRC32C of its %" PRIu64 " bytes is %08x, the file says %08x", name.c_str(),
+                 s.bytes, crc, s.crc);
   if (!is_known(s.kind)) return;
   uint32_t least = section_info(s.kind).stride;
   bool bytewise = s.kind == SectionKind::kStrings || s.kind == SectionKind::kWeights;
@@ -118,8 +117,8 @@ void check_layout(std::span<const std::byte> file, const Header& header, const s
     const Section& s = sections[i];
     if (s.bytes == 0) continue;
     if (s.offset < end) {
-      problems.add("%s: begins at %" PRIu64 ", before the end of what precedes it, %" PRIu64,
-                   label(i, s.kind).c_str(), s.offset, end);
+      problems.add("%s: begins at %" PRIu64 ", before the end of what precedes it, %" PRIu64, label(i, s.kind).c_str(),
+                   s.offset, end);
       return;
     }
     if (!all_zero(file.subspan(end, s.offset - end)))
@@ -140,8 +139,7 @@ void place(std::span<const std::byte> file, const std::vector<Section>& sections
     slot = &s;
   }
   for (SectionKind kind : {SectionKind::kStrings, SectionKind::kMethods})
-    if (by_kind[static_cast<uint32_t>(kind)] == nullptr)
-      problems.add("no section of kind %s", section_name(kind));
+    if (by_kind[static_cast<uint32_t>(kind)] == nullptr) problems.add("no section of kind %s", section_name(kind));
   if (!problems.empty()) return;
   auto bytes_of = [&](SectionKind kind) -> std::span<const std::byte> {
     const Section* s = by_kind[static_cast<uint32_t>(kind)];

@@ -12,22 +12,32 @@ namespace {
 
 const char* space_name(Space space) {
   switch (space) {
-    case Space::kArena: return "arena";
-    case Space::kWeights: return "weights";
-    case Space::kInput: return "input";
-    case Space::kOutput: return "output";
+    case Space::kArena:
+      return "arena";
+    case Space::kWeights:
+      return "weights";
+    case Space::kInput:
+      return "input";
+    case Space::kOutput:
+      return "output";
   }
   return "?";
 }
 
 const char* kind_name(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kInput: return "input";
-    case ValueKind::kOutput: return "output";
-    case ValueKind::kIntermediate: return "intermediate";
-    case ValueKind::kParameter: return "parameter";
-    case ValueKind::kBuffer: return "buffer";
-    case ValueKind::kConstant: return "constant";
+    case ValueKind::kInput:
+      return "input";
+    case ValueKind::kOutput:
+      return "output";
+    case ValueKind::kIntermediate:
+      return "intermediate";
+    case ValueKind::kParameter:
+      return "parameter";
+    case ValueKind::kBuffer:
+      return "buffer";
+    case ValueKind::kConstant:
+      return "constant";
   }
   return "?";
 }
@@ -80,10 +90,8 @@ class Describer {
   void string(const char* name, StringRef ref) { json_.field(name, view_.text(ref)); }
   void index(const char* name, uint32_t i) {
     json_.key(name);
-    if (i == kNone)
-      json_.null();
-    else
-      json_.value(i);
+    if (i == kNone) json_.null();
+    else json_.value(i);
   }
   void range(const char* name, Range r) { pair(name, r.first, r.count); }
   void pair(const char* name, uint32_t a, uint32_t b) {
@@ -198,15 +206,24 @@ class Describer {
       return number;
     };
     switch (r.dtype) {
-      case ATALLA_U8: return json_.value(unsigned{as(uint8_t{})});
-      case ATALLA_I8: return json_.value(int{as(int8_t{})});
-      case ATALLA_I16: return json_.value(as(int16_t{}));
-      case ATALLA_I32: return json_.value(as(int32_t{}));
-      case ATALLA_I64: return json_.value(as(int64_t{}));
-      case ATALLA_F32: return json_.value(static_cast<double>(as(float{})));
-      case ATALLA_F64: return json_.value(as(double{}));
-      case ATALLA_BOOL: return json_.value(as(uint8_t{}) != 0);
-      default: break;
+      case ATALLA_U8:
+        return json_.value(unsigned{as(uint8_t{})});
+      case ATALLA_I8:
+        return json_.value(int{as(int8_t{})});
+      case ATALLA_I16:
+        return json_.value(as(int16_t{}));
+      case ATALLA_I32:
+        return json_.value(as(int32_t{}));
+      case ATALLA_I64:
+        return json_.value(as(int64_t{}));
+      case ATALLA_F32:
+        return json_.value(static_cast<double>(as(float{})));
+      case ATALLA_F64:
+        return json_.value(as(double{}));
+      case ATALLA_BOOL:
+        return json_.value(as(uint8_t{}) != 0);
+      default:
+        break;
     }
     constexpr char kHex[] = "0123456789abcdef";
     std::string text = "0x";

@@ -12,8 +12,8 @@ namespace atalla::runtime::loadable {
 //    "kernels": [...], "storages": [...], "values": [...], "instructions": [...], "host_calls": [...], "inputs": [...],
 //    "outputs": [...], "nodes": [...], "segments": [...], "methods": [...]}
 // Arrays are in the order of the records, so that indices in one are positions in another; NONE is null; ranges are
-// [first, count]; dtypes, kinds and spaces are names. Operands stand inside their instruction. Floating-point numbers that
-// JSON cannot write are the strings "nan", "inf" and "-inf".
+// [first, count]; dtypes, kinds and spaces are names. Operands stand inside their instruction. Floating-point numbers
+// that JSON cannot write are the strings "nan", "inf" and "-inf".
 std::string describe_json(const View& view);
 
 }  // namespace atalla::runtime::loadable

@@ -21,8 +21,8 @@ Program::~Program() {
 void Program::load(int32_t ordinal) {
   std::lock_guard lock(mutex_);
   if (image_)
-    throw Error(ATALLA_ERR_ARGUMENT, file_->name() + " is loaded already, on atalla:" +
-                                         std::to_string(image_->device.ordinal()));
+    throw Error(ATALLA_ERR_ARGUMENT,
+                file_->name() + " is loaded already, on atalla:" + std::to_string(image_->device.ordinal()));
   image_ = loadable::load(*file_, Device::get(ordinal));
 }
 
@@ -35,7 +35,8 @@ void Program::set_host_call(atalla_host_call function, void* context) {
 MethodImage& Program::method(uint32_t index) {
   if (!image_) throw Error(ATALLA_ERR_ARGUMENT, file_->name() + " is not loaded on a device");
   if (index >= image_->methods.size())
-    throw Error(ATALLA_ERR_ARGUMENT, "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
+    throw Error(ATALLA_ERR_ARGUMENT,
+                "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
   return *image_->methods[index];
 }
 
@@ -46,11 +47,11 @@ void Program::check_arguments(const MethodImage& method, const atalla_run_params
   if (params.n_outputs != n_out) problems.add("%zu outputs given, expected %zu", params.n_outputs, n_out);
   if ((params.n_inputs > 0 && params.inputs == nullptr) || (params.n_outputs > 0 && params.outputs == nullptr))
     problems.add("tensors are expected, not a null pointer");
-  if (params.flags & ~uint32_t{ATALLA_RUN_HOST}) problems.add("flags 0x%x, expected 0 or ATALLA_RUN_HOST", params.flags);
+  if (params.flags & ~uint32_t{ATALLA_RUN_HOST})
+    problems.add("flags 0x%x, expected 0 or ATALLA_RUN_HOST", params.flags);
   if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
   const Device* device = host ? nullptr : &image_->device;
-  for (size_t i = 0; i < n_in; ++i)
-    check_argument("input", i, method.inputs[i], params.inputs[i], device, problems);
+  for (size_t i = 0; i < n_in; ++i) check_argument("input", i, method.inputs[i], params.inputs[i], device, problems);
   for (size_t i = 0; i < n_out; ++i) {
     const atalla_tensor& out = params.outputs[i];
     if (out.addr == 0 && !host) continue;
@@ -98,7 +99,8 @@ void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params&
 void Program::rethrow(const MethodImage::Step& step) const {
   Instruction r = view().instructions[step.instruction];
   std::string where = "instruction " + std::to_string(step.instruction);
-  if (r.kind == InstructionKind::kLaunch) where += " (" + std::string(view().string(view().kernels[r.callee].name)) + ")";
+  if (r.kind == InstructionKind::kLaunch)
+    where += " (" + std::string(view().string(view().kernels[r.callee].name)) + ")";
   if (r.node != kNone) where += " of node '" + std::string(view().string(view().nodes[r.node].name)) + "'";
   try {
     throw;
@@ -141,8 +143,8 @@ void Program::run(const atalla_run_params& params) {
   bool host = params.flags & ATALLA_RUN_HOST;
   check_arguments(method, params, host);
   if (!method.host_calls.empty() && host_call_ == nullptr)
-    throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() +
-                                            " needs PyTorch to run these ops, which are not native: " + method.host_ops());
+    throw Error(ATALLA_ERR_UNSUPPORTED,
+                file_->name() + " needs PyTorch to run these ops, which are not native: " + method.host_ops());
   Stream& stream = params.stream == 0 ? device.default_stream() : device.stream(params.stream);
   // The arena and the staging buffers may still be in use by an earlier run on another stream.
   if (last_stream_ != nullptr && last_stream_ != &stream) last_stream_->synchronize();

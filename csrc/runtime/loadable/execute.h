@@ -14,8 +14,8 @@
 
 namespace atalla::runtime::loadable {
 
-// A validated file and, once loaded, its image on a device. The C interface (atalla_program.h) is this class, function by
-// function, and states the contracts.
+// A validated file and, once loaded, its image on a device. The C interface (atalla_program.h) is this class, function
+// by function, and states the contracts.
 class Program {
  public:
   explicit Program(std::unique_ptr<File> file) : file_(std::move(file)) {}

@@ -16,8 +16,8 @@ namespace atalla::runtime::loadable {
 namespace {
 
 [[noreturn]] void throw_system(const std::string& path, const char* what, int code) {
-  throw Error(ATALLA_ERR_SYSTEM, "cannot " + std::string(what) + " '" + path + "': " +
-                                     std::generic_category().message(code));
+  throw Error(ATALLA_ERR_SYSTEM,
+              "cannot " + std::string(what) + " '" + path + "': " + std::generic_category().message(code));
 }
 
 }  // namespace
@@ -25,15 +25,13 @@ namespace {
 MappedFile::MappedFile(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw_system(path, "open", errno);
-  struct stat info {};
+  struct stat info{};
   int failed = ::fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : !S_ISREG(info.st_mode) ? EINVAL : 0;
   bytes_ = failed == 0 ? static_cast<size_t>(info.st_size) : 0;
   if (failed == 0 && bytes_ > 0) {
     void* data = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-      failed = errno;
-    else
-      data_ = static_cast<const std::byte*>(data);
+    if (data == MAP_FAILED) failed = errno;
+    else data_ = static_cast<const std::byte*>(data);
   }
   ::close(fd);
   if (failed != 0) throw_system(path, "read", failed);

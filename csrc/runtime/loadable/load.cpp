@@ -72,10 +72,8 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
   size_t words = 0, calls = 0;
   for (uint32_t i = 0; i < method.instructions.count; ++i) {
     Instruction r = view.instructions[method.instructions.first + i];
-    if (r.kind == InstructionKind::kLaunch)
-      words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
-    else
-      ++calls;
+    if (r.kind == InstructionKind::kLaunch) words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
+    else ++calls;
   }
   descs_.assign(words, 0);
   steps.reserve(method.instructions.count);
@@ -194,9 +192,9 @@ std::unique_ptr<Image> load(File& file, Device& device) {
   file.release_weights();
   uint64_t base = device.properties().dram_base;
   for (uint32_t m = 0; m < view.methods.size(); ++m)
-    image->methods.push_back(std::make_unique<MethodImage>(
-        view, m, kernels, image->arena.data() != nullptr ? image->arena.addr() : base,
-        image->weights.data() != nullptr ? image->weights.addr() : base, base));
+    image->methods.push_back(
+        std::make_unique<MethodImage>(view, m, kernels, image->arena.data() != nullptr ? image->arena.addr() : base,
+                                      image->weights.data() != nullptr ? image->weights.addr() : base, base));
   return image;
 }
 

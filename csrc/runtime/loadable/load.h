@@ -40,10 +40,10 @@ class DeviceBuffer {
 // One input or output of a method, ready to be compared with what a caller gives.
 struct BoundPort {
   const char* name = "";
-  atalla_tensor type{};       // addr 0
+  atalla_tensor type{};  // addr 0
   uint64_t storage_bytes = 0;
-  uint64_t bound = 0;         // address that the patches hold now
-  DeviceBuffer owned;         // staging for host runs; an output that the caller did not give
+  uint64_t bound = 0;  // address that the patches hold now
+  DeviceBuffer owned;  // staging for host runs; an output that the caller did not give
 };
 
 // A place that holds an input's or output's address plus an offset.
@@ -64,8 +64,8 @@ struct HostCallArgs {
 class MethodImage {
  public:
   struct Step {
-    uint32_t instruction;         // in the file
-    uint32_t host_call;           // kNone: a launch
+    uint32_t instruction;  // in the file
+    uint32_t host_call;    // kNone: a launch
     const atalla_launch_desc* desc;
     size_t desc_bytes;
   };

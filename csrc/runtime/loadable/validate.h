@@ -20,8 +20,8 @@ ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& v
 // Every reference, range, dtype and enumerator of every record, and that every tensor lies in its storage.
 void validate_records(const View& view, Problems& problems);
 
-// The memory plan, re-derived from the instructions: places of storages, live ranges, no byte shared by two storages that
-// live at the same time, nothing read before it is written. Needs records without problems.
+// The memory plan, re-derived from the instructions: places of storages, live ranges, no byte shared by two storages
+// that live at the same time, nothing read before it is written. Needs records without problems.
 void validate_memory(const View& view, Problems& problems);
 
 // All of the above; a stage whose basis is broken is left out.

@@ -61,7 +61,7 @@ class MemoryChecker {
     count_ports("input", view_.inputs, &Method::inputs);
     count_ports("output", view_.outputs, &Method::outputs);
   }
-  void count_ports(const char* what, const Table<Port>& table, Range Method::*member) {
+  void count_ports(const char* what, const Table<Port>& table, Range Method::* member) {
     std::vector<uint32_t> owner(table.size(), kNone);
     for (uint32_t m = 0; m < view_.methods.size(); ++m) {
       Range range = view_.methods[m].*member;
@@ -86,10 +86,8 @@ class MemoryChecker {
     Space space = view_.storages[storage].space;
     use.first = std::min(use.first, instruction);
     use.last = std::max(use.last, instruction);
-    if (write)
-      use.written = true;
-    else if (!use.written)
-      use.read_early = true;
+    if (write) use.written = true;
+    else if (!use.written) use.read_early = true;
     if (space == Space::kWeights) return;  // shared by all methods
     if (use.method == kNone) use.method = owner_[instruction];
     if (use.method != owner_[instruction])
@@ -128,9 +126,9 @@ class MemoryChecker {
   void check_storage(uint32_t i, const Storage& s) {
     const Use& use = uses_[i];
     bool touched = use.first != kNone;
-    uint64_t bound = s.space == Space::kWeights                            ? view_.weights.size()
+    uint64_t bound = s.space == Space::kWeights                        ? view_.weights.size()
                      : s.space == Space::kArena && use.method != kNone ? view_.methods[use.method].arena_bytes
-                                                                           : INT64_MAX;
+                                                                       : INT64_MAX;
     if (s.offset % kStorageAlignment != 0)
       problems_.add("%s: offset %" PRIu64 " is not a multiple of %" PRIu64, label(i).c_str(), s.offset,
                     kStorageAlignment);
@@ -162,9 +160,8 @@ class MemoryChecker {
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return view_.storages[a].first_live < view_.storages[b].first_live;
     });
-    std::stable_sort(leaving.begin(), leaving.end(), [&](uint32_t a, uint32_t b) {
-      return view_.storages[a].last_live < view_.storages[b].last_live;
-    });
+    std::stable_sort(leaving.begin(), leaving.end(),
+                     [&](uint32_t a, uint32_t b) { return view_.storages[a].last_live < view_.storages[b].last_live; });
     std::map<uint64_t, uint32_t> alive;  // offset -> storage
     auto next_leaving = leaving.begin();
     for (uint32_t i : order) {
@@ -180,10 +177,8 @@ class MemoryChecker {
         auto before = std::prev(after);
         if (before->first + view_.storages[before->second].bytes > s.offset) other = before->second;
       }
-      if (other == kNone)
-        alive.emplace(s.offset, i);
-      else
-        report_overlap(i, s, other, view_.storages[other]);
+      if (other == kNone) alive.emplace(s.offset, i);
+      else report_overlap(i, s, other, view_.storages[other]);
     }
   }
   void report_overlap(uint32_t i, const Storage& s, uint32_t j, const Storage& t) {
@@ -217,8 +212,6 @@ class MemoryChecker {
 
 }  // namespace
 
-void validate_memory(const View& view, Problems& problems) {
-  MemoryChecker(view, problems).run();
-}
+void validate_memory(const View& view, Problems& problems) { MemoryChecker(view, problems).run(); }
 
 }  // namespace atalla::runtime::loadable

@@ -159,12 +159,20 @@ class RecordChecker {
     auto kind = static_cast<unsigned>(r.kind);
     bool good = false;
     switch (r.kind) {
-      case ValueKind::kInput: good = space == Space::kInput; break;
-      case ValueKind::kOutput: good = space == Space::kOutput; break;
-      case ValueKind::kIntermediate: good = true; break;
+      case ValueKind::kInput:
+        good = space == Space::kInput;
+        break;
+      case ValueKind::kOutput:
+        good = space == Space::kOutput;
+        break;
+      case ValueKind::kIntermediate:
+        good = true;
+        break;
       case ValueKind::kParameter:
       case ValueKind::kBuffer:
-      case ValueKind::kConstant: good = space == Space::kWeights; break;
+      case ValueKind::kConstant:
+        good = space == Space::kWeights;
+        break;
     }
     if (!good) problem("kind %u does not go with a storage of space %u", kind, static_cast<unsigned>(space));
   }
@@ -206,10 +214,8 @@ class RecordChecker {
     } else if (r.kind == InstructionKind::kLaunch) {
       index("kernel", r.callee, view_.kernels, "KERNELS");
       if (element_bytes(r.compute_dtype) == 0) problem("compute dtype code %u is not one", r.compute_dtype);
-      if (r.n_outputs > r.operands.count)
-        problem("%u outputs, but %u operands", r.n_outputs, r.operands.count);
-      else if (operands)
-        check_outputs(r);
+      if (r.n_outputs > r.operands.count) problem("%u outputs, but %u operands", r.n_outputs, r.operands.count);
+      else if (operands) check_outputs(r);
     } else {
       problem("kind %u, expected 1 or 2", static_cast<unsigned>(r.kind));
     }
@@ -234,7 +240,8 @@ class RecordChecker {
       Shape shape = read_shape(view_, operand.ndim, operand.sizes, operand.strides);
       bool sane = true;  // bounds are reported with the operand; here they only keep the arithmetic exact
       for (int d = 0; d < shape.ndim; ++d)
-        sane = sane && shape.sizes[d] < kMaxElements && shape.strides[d] > -kMaxElements && shape.strides[d] < kMaxElements;
+        sane = sane && shape.sizes[d] < kMaxElements && shape.strides[d] > -kMaxElements &&
+               shape.strides[d] < kMaxElements;
       if (sane && !shape.non_overlapping()) problem("output %u has two elements in one place", i);
     }
   }
@@ -355,8 +362,6 @@ class RecordChecker {
 
 }  // namespace
 
-void validate_records(const View& view, Problems& problems) {
-  RecordChecker(view, problems).run();
-}
+void validate_records(const View& view, Problems& problems) { RecordChecker(view, problems).run(); }
 
 }  // namespace atalla::runtime::loadable

@@ -25,8 +25,7 @@ class Table {
     const std::byte* place = data_ + size_t{index} * stride_;
     if (stride_ >= sizeof(T)) [[likely]]
       std::memcpy(static_cast<void*>(&record), place, sizeof(T));  // a constant size: no call
-    else
-      std::memcpy(static_cast<void*>(&record), place, stride_);
+    else std::memcpy(static_cast<void*>(&record), place, stride_);
     return record;
   }
   bool contains(Range range) const noexcept { return uint64_t{range.first} + range.count <= count_; }

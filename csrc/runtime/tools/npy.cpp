@@ -18,8 +18,8 @@ struct Type {
   size_t bytes;
 };
 constexpr Type kTypes[] = {
-    {ATALLA_U8, "|u1", 1},  {ATALLA_I8, "|i1", 1},   {ATALLA_I16, "<i2", 2},   {ATALLA_I32, "<i4", 4},
-    {ATALLA_I64, "<i8", 8}, {ATALLA_F16, "<f2", 2},  {ATALLA_F32, "<f4", 4},   {ATALLA_F64, "<f8", 8},
+    {ATALLA_U8, "|u1", 1},  {ATALLA_I8, "|i1", 1},     {ATALLA_I16, "<i2", 2},  {ATALLA_I32, "<i4", 4},
+    {ATALLA_I64, "<i8", 8}, {ATALLA_F16, "<f2", 2},    {ATALLA_F32, "<f4", 4},  {ATALLA_F64, "<f8", 8},
     {ATALLA_C64, "<c8", 8}, {ATALLA_C128, "<c16", 16}, {ATALLA_BOOL, "|b1", 1}, {ATALLA_BF16, "|V2", 2},
 };
 
@@ -29,7 +29,8 @@ const Type& type_of(atalla_dtype dtype) {
   throw std::runtime_error("dtype code " + std::to_string(dtype) + " is not one");
 }
 
-// The value of a key in the header, a Python dict literal of known form: from behind the colon to the end of the header.
+// The value of a key in the header, a Python dict literal of known form: from behind the colon to the end of the
+// header.
 std::string_view value_of(std::string_view header, const char* key, const std::string& path) {
   size_t at = header.find("'" + std::string(key) + "'");
   if (at != std::string_view::npos) at = header.find(':', at);

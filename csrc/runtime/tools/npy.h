@@ -22,8 +22,8 @@ size_t element_bytes(atalla_dtype dtype);
 // NumPy's descriptor: "<f4". BF16, which NumPy does not have, is "|V2".
 const char* npy_descriptor(atalla_dtype dtype);
 
-// Throws std::runtime_error with the path and what is wrong: not an .npy file, big endian, Fortran order of more than one
-// dimension, a dtype that the device does not have, a length that does not fit the shape.
+// Throws std::runtime_error with the path and what is wrong: not an .npy file, big endian, Fortran order of more than
+// one dimension, a dtype that the device does not have, a length that does not fit the shape.
 Array read_npy(const std::string& path);
 void write_npy(const std::string& path, const Array& array);
 
