@@ -171,24 +171,6 @@ void refuse_views(const c10::FunctionSchema& schema) {
   }
 }
 
-void account(const c10::FunctionSchema& schema, const std::string& dtypes) {
-  const std::string op = c10::toString(schema.operator_name());
-  const FallbackMode mode = fallback_mode();
-  TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::kError, "The operator '", op, "' with dtypes (", dtypes,
-                              ") is not native on the atalla device, and the CPU fallback is forbidden "
-                              "(torch_atalla.fallback.mode(\"error\")).");
-  bool first = false;
-  {
-    Register& r = counts();
-    std::lock_guard<std::mutex> lock(r.mutex);
-    first = r.counts[{op, dtypes}]++ == 0;
-  }
-  if (mode == FallbackMode::kWarn && first)
-    TORCH_WARN("The operator '", op, "' with dtypes (", dtypes,
-               ") is not native on the atalla device and runs on the CPU. Each op and dtypes warn once; see "
-               "torch_atalla.fallback.");
-}
-
 }  // namespace
 
 FallbackMode fallback_mode() { return mode_cell().load(std::memory_order_relaxed); }
@@ -208,11 +190,28 @@ void reset_fallback_stats() {
   r.counts.clear();
 }
 
+void count_fallback(const std::string& op, const std::string& dtypes) {
+  const FallbackMode mode = fallback_mode();
+  TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::kError, "The operator '", op, "' with dtypes (", dtypes,
+                              ") is not native on the atalla device, and the CPU fallback is forbidden "
+                              "(torch_atalla.fallback.mode(\"error\")).");
+  bool first = false;
+  {
+    Register& r = counts();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    first = r.counts[{op, dtypes}]++ == 0;
+  }
+  if (mode == FallbackMode::kWarn && first)
+    TORCH_WARN("The operator '", op, "' with dtypes (", dtypes,
+               ") is not native on the atalla device and runs on the CPU. Each op and dtypes warn once; see "
+               "torch_atalla.fallback.");
+}
+
 void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t n_arguments = schema.arguments().size();
   refuse_views(schema);
-  account(schema, dtype_names(torch::jit::last(*stack, n_arguments)));
+  count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
 
   const size_t first = stack->size() - n_arguments;
   std::optional<c10::Device> named;

@@ -27,6 +27,9 @@ struct FallbackCount {
 std::vector<FallbackCount> fallback_stats();
 void reset_fallback_stats();
 
+// Accounts for one call that runs on the CPU: counts it, and warns or raises as the mode says.
+void count_fallback(const std::string& op, const std::string& dtypes);
+
 // The boxed kernel of every op that has no other, and of native ops when a dtype is not taken. Raises
 // NotImplementedError in mode `error`, and for view ops, whose result would not alias.
 void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
