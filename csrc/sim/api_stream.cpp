@@ -96,9 +96,8 @@ atalla_status event_create(atalla_device device, atalla_event* event) {
 }
 
 atalla_status event_destroy(atalla_event event) {
-  return guarded([&] {
-    return registry.events.destroy(number(event)) ? ATALLA_OK : bad_handle("event", number(event));
-  });
+  return guarded(
+      [&] { return registry.events.destroy(number(event)) ? ATALLA_OK : bad_handle("event", number(event)); });
 }
 
 atalla_status event_record(atalla_event event, atalla_stream stream) {

@@ -56,7 +56,8 @@ atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info) {
 // The hot path: a lookup, one uncontended lock, and the work. Kernels do not throw, so there is nothing to guard.
 atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
   Stream* s = registry.streams.find(number(stream));
-  if (s == nullptr) [[unlikely]] return bad_handle("stream", number(stream));
+  if (s == nullptr) [[unlikely]]
+    return bad_handle("stream", number(stream));
   return s->launch(number(stream), desc, desc_bytes);
 }
 

@@ -102,8 +102,8 @@ class Reader {
     if (const atalla_status status = parameter(field.key, &value)) return status;
     const int64_t* number = std::get_if<int64_t>(&value->value);
     if (number == nullptr) return fail(value->line, "expected an integer", field.key);
-    const bool inside = *number >= 0 && static_cast<uint64_t>(*number) >= field.low &&
-                        static_cast<uint64_t>(*number) <= field.high;
+    const bool inside =
+        *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
     if (!inside || (field.range == Range::kPowerOfTwo && !std::has_single_bit(static_cast<uint64_t>(*number)))) {
       char reason[128];
       snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
@@ -203,8 +203,9 @@ atalla_status read_env_integer(const char* name, uint64_t low, uint64_t high, ui
   const char* end = text + strlen(text);
   const auto result = std::from_chars(text, end, parsed);
   if (result.ec != std::errc{} || result.ptr != end || parsed < low || parsed > high) {
-    return set_error(ATALLA_ERR_CONFIG, "environment variable %s is \"%s\"; expected an integer from %" PRIu64
-                     " to %" PRIu64, name, text, low, high);
+    return set_error(ATALLA_ERR_CONFIG,
+                     "environment variable %s is \"%s\"; expected an integer from %" PRIu64 " to %" PRIu64, name, text,
+                     low, high);
   }
   *value = parsed;
   return ATALLA_OK;

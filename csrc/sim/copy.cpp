@@ -21,20 +21,19 @@ struct Region {
   Device* device = nullptr;  // null: host memory
 };
 
-bool overlap(const Region& a, const Region& b) {
-  return a.bytes < b.bytes + b.span && b.bytes < a.bytes + a.span;
-}
+bool overlap(const Region& a, const Region& b) { return a.bytes < b.bytes + b.span && b.bytes < a.bytes + a.span; }
 
 atalla_status bind_host(const char* side, Region* region) {
   if (region->addr == 0) return set_error(ATALLA_ERR_ARGUMENT, "copy: the host %s is a null pointer", side);
   if (region->addr + region->span < region->addr) {
-    return set_error(ATALLA_ERR_ARGUMENT, "copy: the host %s, %" PRIu64 " bytes at 0x%" PRIx64
-                     ", wraps around the address space", side, region->span, region->addr);
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "copy: the host %s, %" PRIu64 " bytes at 0x%" PRIx64 ", wraps around the address space", side,
+                     region->span, region->addr);
   }
   // The host would fault on it; say what is wrong instead.
   if (registry.device_at(region->addr, region->span) != nullptr) {
-    return set_error(ATALLA_ERR_ARGUMENT, "copy: 0x%" PRIx64 " is given as the host %s, but is a device address", region->addr,
-                     side);
+    return set_error(ATALLA_ERR_ARGUMENT, "copy: 0x%" PRIx64 " is given as the host %s, but is a device address",
+                     region->addr, side);
   }
   region->bytes = reinterpret_cast<uint8_t*>(region->addr);
   return ATALLA_OK;
@@ -100,8 +99,10 @@ int copy_kind(const atalla_copy_params& params) {
 atalla_status run_copy(Device& device, const atalla_copy_params& params, uint64_t* stream_clock) {
   const int kind = copy_kind(params);
   if (kind < ATALLA_COPY_HOST_TO_DEVICE || kind > ATALLA_COPY_DEVICE_TO_DEVICE) {
-    return set_error(ATALLA_ERR_ARGUMENT, "copy: kind %d; expected 1 (host to device), 2 (device to host) or 3 "
-                     "(device to device)", kind);
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "copy: kind %d; expected 1 (host to device), 2 (device to host) or 3 "
+                     "(device to device)",
+                     kind);
   }
   const uint64_t row_bytes = params.row_bytes;
   const uint64_t rows = std::max<uint64_t>(params.rows, 1);
@@ -124,8 +125,8 @@ atalla_status run_copy(Device& device, const atalla_copy_params& params, uint64_
     return set_error(ATALLA_ERR_ARGUMENT, "copy: %" PRIu64 " rows of %" PRIu64 " bytes leave the 64-bit address space",
                      rows, row_bytes);
   }
-  atalla_status status = kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &dst)
-                                                            : bind_device(device, "destination", &dst);
+  atalla_status status =
+      kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &dst) : bind_device(device, "destination", &dst);
   if (status != ATALLA_OK) return status;
   status = kind == ATALLA_COPY_HOST_TO_DEVICE ? bind_host("source", &src) : bind_device(device, "source", &src);
   if (status != ATALLA_OK) return status;

@@ -70,7 +70,8 @@ atalla_status Device::translate(atalla_addr addr, uint64_t bytes, void** engine)
   if (!dram_.contains(addr, bytes)) {
     return set_error(ATALLA_ERR_FAULT_ADDRESS,
                      "%" PRIu64 " bytes at 0x%" PRIx64 " lie outside the DRAM of device %d: %" PRIu64
-                     " bytes at 0x%" PRIx64, bytes, addr, static_cast<int>(ordinal_), dram_.size(), dram_.base());
+                     " bytes at 0x%" PRIx64,
+                     bytes, addr, static_cast<int>(ordinal_), dram_.size(), dram_.base());
   }
   *engine = dram_.translate(addr);
   return ATALLA_OK;

@@ -48,8 +48,8 @@ class Device {
   // Engine pointer to [addr, addr + bytes). ATALLA_ERR_FAULT_ADDRESS, with the range and the DRAM's, outside.
   atalla_status translate(atalla_addr addr, uint64_t bytes, void** engine) const;
 
-  uint64_t default_stream = 0;                // handle
-  std::atomic<uint32_t> streams_created{0};   // gives streams their ordinal; 0 is the default stream
+  uint64_t default_stream = 0;               // handle
+  std::atomic<uint32_t> streams_created{0};  // gives streams their ordinal; 0 is the default stream
 
  private:
   int32_t ordinal_;

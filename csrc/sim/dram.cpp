@@ -40,9 +40,8 @@ atalla_status Dram::open(uint64_t bytes, int32_t ordinal) {
     return set_error(ATALLA_ERR_SYSTEM, "sizing device DRAM to %" PRIu64 " bytes: %s", size, strerror(error));
   }
   void* device = mmap(nullptr, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  void* engine = device == MAP_FAILED
-                     ? MAP_FAILED
-                     : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* engine = device == MAP_FAILED ? MAP_FAILED
+                                      : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (engine == MAP_FAILED) {
     const int error = errno;
     if (device != MAP_FAILED) munmap(device, size);

@@ -28,7 +28,7 @@ class DramAllocator {
   uint64_t total_bytes() const { return total_bytes_; }
 
  private:
-  std::map<atalla_addr, uint64_t> free_;                  // start -> bytes; neighbours are always merged
+  std::map<atalla_addr, uint64_t> free_;  // start -> bytes; neighbours are always merged
   std::unordered_map<atalla_addr, uint64_t> allocated_;
   uint64_t granularity_ = 1;
   uint64_t free_bytes_ = 0;

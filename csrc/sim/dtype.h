@@ -23,7 +23,7 @@ constexpr uint32_t dtype_alignment(atalla_dtype dtype) {
 }
 
 constexpr const char* dtype_name(atalla_dtype dtype) {
-  constexpr const char* names[kDtypeCodes] = {"U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64",
+  constexpr const char* names[kDtypeCodes] = {"U8",    "I8",  "I16",  "I32",  "I64",   "F16",   "F32",   "F64",
                                               nullptr, "C64", "C128", "BOOL", nullptr, nullptr, nullptr, "BF16"};
   return dtype < kDtypeCodes && names[dtype] ? names[dtype] : "(not a dtype)";
 }

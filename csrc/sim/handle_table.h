@@ -36,7 +36,7 @@ class HandleTable {
   // Takes a slot, lets `init(object, handle)` fill it, and publishes it. Returns the handle; 0 when all are taken.
   template <class Init>
   uint64_t create(Init&& init) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     uint32_t index = free_head_;
     if (index != kNone) {
       free_head_ = slot(index).next_free;
@@ -52,8 +52,8 @@ class HandleTable {
     }
     Slot& taken = slot(index);
     taken.generation = (taken.generation + 1) & kGenerationMask;
-    const uint64_t handle =
-        uint64_t{kKind} << kKindShift | uint64_t{taken.generation} << kGenerationShift | index;
+    const uint64_t handle = uint64_t{kKind} << kKindShift | uint64_t{taken.generation} << kGenerationShift | index;
+    lock.unlock();  // the slot is ours; init may take the object's own lock, which destroy's callers hold
     init(taken.object, handle);
     taken.handle.store(handle, std::memory_order_release);
     return handle;

@@ -29,8 +29,8 @@ atalla_status bad_header(const KernelTable& kernels, const atalla_launch_desc* d
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the launch descriptor has %zu bytes; %u operands need %zu", name,
                      desc_bytes, desc->n_operands, atalla_launch_desc_bytes(desc->n_operands));
   }
-  return set_error(ATALLA_ERR_UNSUPPORTED, "%s does not compute in %s (code %u)", name,
-                   dtype_name(desc->compute_dtype), desc->compute_dtype);
+  return set_error(ATALLA_ERR_UNSUPPORTED, "%s does not compute in %s (code %u)", name, dtype_name(desc->compute_dtype),
+                   desc->compute_dtype);
 }
 
 // Kernel, counts and compute dtype.
@@ -145,7 +145,8 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     Extent extent;
-    if (!well_formed(desc, i, &extent)) [[unlikely]] return bad_operand(name, desc, i);
+    if (!well_formed(desc, i, &extent)) [[unlikely]]
+      return bad_operand(name, desc, i);
     if (operand.immediate != 0) {
       data[i] = const_cast<int64_t*>(operand.sizes);
     } else if (operand.addr == 0) {
@@ -175,12 +176,15 @@ atalla_status name_launch(Device& device, const char* name, const atalla_launch_
 atalla_status run_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                          uint64_t* stream_clock) {
   const KernelTable& kernels = device.kernels();
-  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]] return status;
+  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]]
+    return status;
   void* data[ATALLA_MAX_OPERANDS];
   const Kernel& kernel = kernels[desc->kernel];
   atalla_status status = bind_operands(kernel.name, device, *desc, data);
-  if (status == ATALLA_OK) [[likely]] status = kernel.run(Launch{*desc, data});
-  if (status != ATALLA_OK) [[unlikely]] return name_launch(device, kernel.name, *desc, status);
+  if (status == ATALLA_OK) [[likely]]
+    status = kernel.run(Launch{*desc, data});
+  if (status != ATALLA_OK) [[unlikely]]
+    return name_launch(device, kernel.name, *desc, status);
   Cost cost;
   kernel.cost(*desc, cost);
   *stream_clock = device.telemetry().record_launch(*stream_clock, stream, *desc, cost, device.timing().launch(cost));

@@ -29,9 +29,8 @@ atalla_status device_count(int32_t* count) {
 }
 
 atalla_status create_stream(Device& device, uint64_t* handle) {
-  const uint64_t created = registry.streams.create([&](Stream& stream, uint64_t own) {
-    stream.reset(&device, own, device.streams_created.fetch_add(1));
-  });
+  const uint64_t created = registry.streams.create(
+      [&](Stream& stream, uint64_t own) { stream.reset(&device, own, device.streams_created.fetch_add(1)); });
   if (created == 0) {
     return set_error(ATALLA_ERR_LIMIT, "all %u streams are in use", decltype(registry.streams)::kCapacity);
   }

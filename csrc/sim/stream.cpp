@@ -12,19 +12,21 @@ namespace atalla::sim {
 void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   const std::lock_guard lock(mutex_);
   handle_ = handle;
-  device_ = device;
+  device_.store(device, std::memory_order_relaxed);
   ordinal_ = ordinal;
   clock_ = 0;
   fault_ = ATALLA_OK;
 }
 
 atalla_status Stream::check_handle(uint64_t handle) const {
-  if (handle_ == handle) [[likely]] return ATALLA_OK;
+  if (handle_ == handle) [[likely]]
+    return ATALLA_OK;
   return set_error(ATALLA_ERR_HANDLE, "the stream was destroyed by another thread");
 }
 
 atalla_status Stream::pending_fault() const {
-  if (fault_ == ATALLA_OK) [[likely]] return ATALLA_OK;
+  if (fault_ == ATALLA_OK) [[likely]]
+    return ATALLA_OK;
   return set_error(fault_, "%s", fault_text_);
 }
 
@@ -40,8 +42,9 @@ atalla_status Stream::launch(uint64_t handle, const atalla_launch_desc* desc, si
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  const atalla_status status = run_launch(*device_, ordinal_, desc, desc_bytes, &clock_);
-  if (status == ATALLA_OK) [[likely]] return status;
+  const atalla_status status = run_launch(*device(), ordinal_, desc, desc_bytes, &clock_);
+  if (status == ATALLA_OK) [[likely]]
+    return status;
   return finish(status);
 }
 
@@ -49,7 +52,7 @@ atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  return finish(run_copy(*device_, params, &clock_));
+  return finish(run_copy(*device(), params, &clock_));
 }
 
 atalla_status Stream::record(uint64_t handle, std::atomic<uint64_t>* clock) {

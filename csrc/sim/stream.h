@@ -28,7 +28,7 @@ class Stream {
   atalla_status query(uint64_t handle);
   atalla_status synchronize(uint64_t handle);
 
-  Device* device() const { return device_; }
+  Device* device() const { return device_.load(std::memory_order_relaxed); }
   std::mutex& mutex() { return mutex_; }
   // The slot belongs to no stream any more. The caller holds mutex().
   void detach() { handle_ = 0; }
@@ -41,7 +41,7 @@ class Stream {
 
   std::mutex mutex_;
   uint64_t handle_ = 0;
-  Device* device_ = nullptr;
+  std::atomic<Device*> device_{nullptr};  // read without the lock by those who keep devices open
   uint32_t ordinal_ = 0;
   uint64_t clock_ = 0;  // simulated cycle at which the work submitted so far ends
   atalla_status fault_ = ATALLA_OK;

@@ -209,7 +209,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // pieces of the job that are not done
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<uint32_t> finished_{0};
-  alignas(64) std::atomic<uint32_t> posted_{0};      // jobs so far: what idle workers watch
+  alignas(64) std::atomic<uint32_t> posted_{0};  // jobs so far: what idle workers watch
   std::atomic<uint32_t> sleeping_{0};
 };
 

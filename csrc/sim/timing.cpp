@@ -37,7 +37,8 @@ Timing::Timing(const ChipConfig& config)
 
 uint64_t Timing::bus_cycles(uint64_t beats) const {
   const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * beat_millicycles_;
-  if (millicycles >> 63 == 0) [[likely]] return (static_cast<uint64_t>(millicycles) + kMilli - 1) / kMilli;
+  if (millicycles >> 63 == 0) [[likely]]
+    return (static_cast<uint64_t>(millicycles) + kMilli - 1) / kMilli;
   return static_cast<uint64_t>((millicycles + kMilli - 1) / kMilli);
 }
 

@@ -107,7 +107,7 @@ void test_mutations() {
 // What a file says is what the device is.
 void test_values() {
   std::string text = replaced(builtin_config(), "\"Atalla Ax01\"", "\"Half \\\"Ax\\\"\"  ");
-  text = replaced(text, "rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32", 
+  text = replaced(text, "rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32",
                   "rows = { value = 16, unit = \"rows\", source = \"ISA sheet: 32 x 32");
   const ConfigFile file(text + "\r\n# the end\r\n");
   const OpenDevice device({.config = file.path()});

@@ -35,7 +35,8 @@ void test_two_dimensions() {
     const auto data = pattern(rows * src_pitch, 2);
     const atalla_addr addr = device.alloc(rows * dst_pitch);
     std::memset(device.view<char>(addr, rows * dst_pitch), 0xEE, rows * dst_pitch);
-    CHECK_OK(copy(device.stream, ATALLA_COPY_HOST_TO_DEVICE, addr, address(data.data()), row, rows, dst_pitch, src_pitch));
+    CHECK_OK(
+        copy(device.stream, ATALLA_COPY_HOST_TO_DEVICE, addr, address(data.data()), row, rows, dst_pitch, src_pitch));
     const uint8_t* got = device.view<uint8_t>(addr, rows * dst_pitch);
     bool same = true, untouched = true;
     for (uint64_t r = 0; r < rows; ++r) {

@@ -36,7 +36,8 @@ void test_views() {
   const uint64_t base = properties.dram_base, size = properties.dram_bytes;
   CHECK_OK(api().device_host_view(device.handle, base, size, &host));
   CHECK_OK(api().device_host_view(device.handle, base + size, 0, &host));
-  CHECK_FAILS(api().device_host_view(device.handle, base, size + 1, &host), ATALLA_ERR_FAULT_ADDRESS, "outside the DRAM");
+  CHECK_FAILS(api().device_host_view(device.handle, base, size + 1, &host), ATALLA_ERR_FAULT_ADDRESS,
+              "outside the DRAM");
   CHECK_EQ(api().device_host_view(device.handle, base + size - 1, 2, &host), ATALLA_ERR_FAULT_ADDRESS);
   CHECK_EQ(api().device_host_view(device.handle, base - 1, 1, &host), ATALLA_ERR_FAULT_ADDRESS);
   CHECK_EQ(api().device_host_view(device.handle, base + 1, UINT64_MAX, &host), ATALLA_ERR_FAULT_ADDRESS);

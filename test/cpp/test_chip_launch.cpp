@@ -215,7 +215,7 @@ void test_any_kernel() {
       const OpenDevice device({.ordinal = 1});
       const atalla_addr addr = device.alloc(1 << 20);
       std::mt19937 random(id);
-      const atalla_dtype dtypes[] = {ATALLA_U8, ATALLA_I8, ATALLA_I16, ATALLA_I32, ATALLA_I64, ATALLA_F16,
+      const atalla_dtype dtypes[] = {ATALLA_U8,  ATALLA_I8,  ATALLA_I16, ATALLA_I32,  ATALLA_I64,  ATALLA_F16,
                                      ATALLA_F32, ATALLA_F64, ATALLA_C64, ATALLA_C128, ATALLA_BOOL, ATALLA_BF16};
       for (int round = 0; round < 600; ++round) {
         atalla_launch_desc desc{};
@@ -232,11 +232,21 @@ void test_any_kernel() {
           const uint64_t at = random() % 8 == 0 ? 0 : addr + i * 65536;
           atalla_operand& operand = desc.operands[i];
           switch (random() % 5) {
-            case 0: operand = tensor(at, {}, own); break;
-            case 1: operand = tensor(at, {a}, own); break;
-            case 2: operand = tensor(at, {a, b}, own); break;
-            case 3: operand = tensor(at, {b, a, 3}, own); break;
-            default: operand = tensor(at, {2, b, a, 1}, own); break;
+            case 0:
+              operand = tensor(at, {}, own);
+              break;
+            case 1:
+              operand = tensor(at, {a}, own);
+              break;
+            case 2:
+              operand = tensor(at, {a, b}, own);
+              break;
+            case 3:
+              operand = tensor(at, {b, a, 3}, own);
+              break;
+            default:
+              operand = tensor(at, {2, b, a, 1}, own);
+              break;
           }
           if (i >= desc.n_outputs && random() % 8 == 0) {
             operand = {};

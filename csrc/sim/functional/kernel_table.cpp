@@ -40,17 +40,16 @@ Isa choose() {
   for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
     if (strcmp(wanted, kIsaNames[static_cast<int>(isa)]) == 0 && supported(isa)) return isa;
   }
-  fprintf(stderr, "atalla: ATALLA_ISA is \"%s\"; expected baseline, avx2 or avx512, and one that this machine has; using %s\n",
+  fprintf(stderr,
+          "atalla: ATALLA_ISA is \"%s\"; expected baseline, avx2 or avx512, and one that this machine has; using %s\n",
           wanted, kIsaNames[static_cast<int>(best)]);
   return best;
 }
 
-#define ATALLA_FAMILIES_OF(isa)                                                                                    \
-  {                                                                                                                \
-    isa::pointwise_kernels, isa::copy_kernels, isa::reduce_kernels, isa::gemm_kernels, isa::attention_kernels,     \
-        isa::convolution_kernels, isa::softmax_kernels, isa::norm_kernels, isa::index_kernels, isa::scan_kernels,  \
-        isa::random_kernels                                                                                        \
-  }
+#define ATALLA_FAMILIES_OF(isa)                                                               \
+  {isa::pointwise_kernels, isa::copy_kernels,        isa::reduce_kernels,  isa::gemm_kernels, \
+   isa::attention_kernels, isa::convolution_kernels, isa::softmax_kernels, isa::norm_kernels, \
+   isa::index_kernels,     isa::scan_kernels,        isa::random_kernels}
 
 constexpr int kFamilies = 11;
 constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
@@ -61,7 +60,7 @@ constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
 
 struct Table {
   Isa isa;
-  std::vector<Kernel> kernels;   // in the order of the families; the index is the id
+  std::vector<Kernel> kernels;    // in the order of the families; the index is the id
   std::vector<uint32_t> by_name;  // ids, sorted by name
 };
 
