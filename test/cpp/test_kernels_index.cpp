@@ -92,11 +92,18 @@ void gather() {
         Tensor out = bytes_tensor(random, d, size);
         Tensor x = indices(random, form ? ATALLA_I32 : ATALLA_I64, size, 0, in.sizes[dim], form ? 2 : 0);
         CHECK_EQ(launch("gather", {&out, &in, &x}, dim), ATALLA_OK);
-        compare(out, in, [&](Index i) { const int64_t v = x.get_integer(i); return i[dim] = v, i; }, "gather");
+        compare(
+            out, in,
+            [&](Index i) {
+              const int64_t v = x.get_integer(i);
+              return i[dim] = v, i;
+            },
+            "gather");
       }
     }
   }
-  Tensor scalar = bytes_tensor(random, ATALLA_I16, {}), out = bytes_tensor(random, ATALLA_I16, {}), zero(ATALLA_I64, {});
+  Tensor scalar = bytes_tensor(random, ATALLA_I16, {}), out = bytes_tensor(random, ATALLA_I16, {}),
+         zero(ATALLA_I64, {});
   zero.set({}, 0);
   CHECK_EQ(launch("gather", {&out, &scalar, &zero}, 0), ATALLA_OK);
   CHECK(element(out, {}) == element(scalar, {}));
@@ -119,21 +126,25 @@ void advanced_index() {
           for (int j = 0; j < k; ++j) {
             // The first index is broadcast along its last dimension.
             const uint32_t broadcast = j == 0 && rank == 2 ? 2 : 0;
-            x.push_back(indices(random, j % 2 ? ATALLA_I32 : ATALLA_I64, replaced, -shape[first + j], shape[first + j], broadcast));
+            x.push_back(indices(random, j % 2 ? ATALLA_I32 : ATALLA_I64, replaced, -shape[first + j], shape[first + j],
+                                broadcast));
           }
           std::vector<Tensor*> operands = {&out, &in};
           for (Tensor& t : x) operands.push_back(&t);
           CHECK_EQ(launch("index", operands, k, first), ATALLA_OK);
-          compare(out, in, [&](const Index& i) {
-            const Index at(i.begin() + first, i.begin() + first + rank);
-            Index source(i.begin(), i.begin() + first);
-            for (int j = 0; j < k; ++j) {
-              const int64_t v = x[j].get_integer(at);
-              source.push_back(v < 0 ? v + shape[first + j] : v);
-            }
-            source.insert(source.end(), i.begin() + first + rank, i.end());
-            return source;
-          }, "index");
+          compare(
+              out, in,
+              [&](const Index& i) {
+                const Index at(i.begin() + first, i.begin() + first + rank);
+                Index source(i.begin(), i.begin() + first);
+                for (int j = 0; j < k; ++j) {
+                  const int64_t v = x[j].get_integer(at);
+                  source.push_back(v < 0 ? v + shape[first + j] : v);
+                }
+                source.insert(source.end(), i.begin() + first + rank, i.end());
+                return source;
+              },
+              "index");
         }
       }
     }
@@ -184,7 +195,8 @@ void faults() {
 void bad_arguments() {
   Random random;
   Tensor in = bytes_tensor(random, ATALLA_F32, {5, 3}), out = bytes_tensor(random, ATALLA_F32, {4, 3});
-  Tensor x = indices(random, ATALLA_I64, {4}, 0, 3), real(ATALLA_F32, {4}), other = bytes_tensor(random, ATALLA_F64, {4, 3});
+  Tensor x = indices(random, ATALLA_I64, {4}, 0, 3), real(ATALLA_F32, {4}),
+         other = bytes_tensor(random, ATALLA_F64, {4, 3});
   CHECK_EQ(launch("index_select", {&out, &in, &real}, 0), ATALLA_ERR_UNSUPPORTED);
   CHECK_EQ(launch("index_select", {&other, &in, &x}, 0), ATALLA_ERR_UNSUPPORTED);
   CHECK_EQ(launch("index_select", {&out, &in, &x}, 1), ATALLA_ERR_ARGUMENT);
@@ -202,12 +214,14 @@ void triangle() {
   Random random;
   for (const atalla_dtype d : kDtypes) {
     for (const Index& shape : {Index{4, 4}, Index{3, 7}, Index{7, 3}, Index{2, 5, 4}, Index{0, 3}, Index{1, 1}}) {
-      for (const int64_t diagonal : {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{9}, int64_t{-9}, INT64_MAX, INT64_MIN}) {
+      for (const int64_t diagonal :
+           {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{9}, int64_t{-9}, INT64_MAX, INT64_MIN}) {
         for (const int upper : {0, 1}) {
           for (int form = 0; form < 3; ++form) {
             std::vector<int> order;
             for (int k = static_cast<int>(shape.size()); form == 1 && k-- > 0;) order.push_back(k);
-            Tensor in = bytes_tensor(random, d, shape, order), out = bytes_tensor(random, d, shape, form == 2 ? order : std::vector<int>{}, 1 + form);
+            Tensor in = bytes_tensor(random, d, shape, order),
+                   out = bytes_tensor(random, d, shape, form == 2 ? order : std::vector<int>{}, 1 + form);
             if (form == 2) out = in;
             CHECK_EQ(launch("triangle", {&out, &in}, diagonal, upper, form == 2 ? 1 : -1), ATALLA_OK);
             int wrong = 0;

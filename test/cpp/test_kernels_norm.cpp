@@ -54,7 +54,8 @@ void compare(const Tensor& out, const Tensor* mean, const Tensor* rstd, const Te
 
 void values() {
   Random random;
-  const Index shapes[] = {{1, 1}, {3, 1}, {1, 7}, {5, 16}, {4, 63}, {3, 768}, {2, 4096}, {2, 4097}, {2, 9001}, {0, 5}, {70, 300}};
+  const Index shapes[] = {{1, 1},    {3, 1},    {1, 7},    {5, 16}, {4, 63},  {3, 768},
+                          {2, 4096}, {2, 4097}, {2, 9001}, {0, 5},  {70, 300}};
   for (const atalla_dtype dtype : {ATALLA_F16, ATALLA_BF16, ATALLA_F32, ATALLA_F64}) {
     const atalla_dtype statistics = dtype == ATALLA_F64 ? ATALLA_F64 : ATALLA_F32;
     for (const Index& shape : shapes) {
@@ -68,9 +69,10 @@ void values() {
         random.fill(weight);
         random.fill(bias);
         const bool w = form & 1, b = form & 2, s = form & 4;
-        CHECK_EQ(launch({&out, s ? &mean : nullptr, s ? &rstd : nullptr, &in, w ? &weight : nullptr, b ? &bias : nullptr},
-                        1e-5, dtype),
-                 ATALLA_OK);
+        CHECK_EQ(
+            launch({&out, s ? &mean : nullptr, s ? &rstd : nullptr, &in, w ? &weight : nullptr, b ? &bias : nullptr},
+                   1e-5, dtype),
+            ATALLA_OK);
         compare(out, s ? &mean : nullptr, s ? &rstd : nullptr, in, w ? &weight : nullptr, b ? &bias : nullptr, 1e-5,
                 shape[1] == 1 ? 1e-2 : 3 * tolerance(dtype));
       }

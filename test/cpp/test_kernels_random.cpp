@@ -39,7 +39,10 @@ void known_answers() {
   const Vector vectors[] = {
       {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
       {~0ull, ~0ull, ~0ull, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-      {0x85a308d3243f6a88ull, 0x0370734413198a2eull, 0x299f31d0a4093822ull, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+      {0x85a308d3243f6a88ull,
+       0x0370734413198a2eull,
+       0x299f31d0a4093822ull,
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Vector& v : vectors) {
     uint32_t word[4][kGroups];
@@ -64,7 +67,8 @@ void counters() {
   const int64_t seed = 0x123456789abcdef;
   for (const char* name : {"random.uniform", "random.normal"}) {
     for (const atalla_dtype d : {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16}) {
-      Tensor whole(d, {4096 * 5 + 3}), later(d, {4096 * 5 + 3 - 1000}), columns(d, {131, 37}, {1, 0}), rows(d, {131, 37});
+      Tensor whole(d, {4096 * 5 + 3}), later(d, {4096 * 5 + 3 - 1000}), columns(d, {131, 37}, {1, 0}),
+          rows(d, {131, 37});
       CHECK_EQ(launch(name, {&whole}, seed, 7, 0, 1), ATALLA_OK);
       CHECK_EQ(launch(name, {&later}, seed, 7 + 250, 0, 1), ATALLA_OK);
       bool same = true;
@@ -72,7 +76,9 @@ void counters() {
       CHECK(same);
       CHECK_EQ(launch(name, {&rows}, seed, 7, 0, 1), ATALLA_OK);
       CHECK_EQ(launch(name, {&columns}, seed, 7, 0, 1), ATALLA_OK);
-      rows.each([&](const Index& i) { same = same && rows.get(i) == columns.get(i) && rows.get(i) == whole.get({i[0] * 37 + i[1]}); });
+      rows.each([&](const Index& i) {
+        same = same && rows.get(i) == columns.get(i) && rows.get(i) == whole.get({i[0] * 37 + i[1]});
+      });
       CHECK(same);
       Tensor single = whole;
       set_threads(1);
@@ -178,7 +184,8 @@ void integers() {
 void bernoulli() {
   Random random;
   for (const atalla_dtype d : {ATALLA_F32, ATALLA_F64, ATALLA_F16}) {
-    Tensor p(d, {300, 700}), column(d, {300, 700}, {}, 1, 2), out(ATALLA_BOOL, {300, 700}), reals(ATALLA_F32, {300, 700}, {1, 0});
+    Tensor p(d, {300, 700}), column(d, {300, 700}, {}, 1, 2), out(ATALLA_BOOL, {300, 700}),
+        reals(ATALLA_F32, {300, 700}, {1, 0});
     const auto put = [](Tensor& t, const Index& i, double x) {
       if (x != 0) return t.set(i, x);
       std::memset(t.bytes.data() + t.offset(i) * static_cast<int64_t>(item_size(t.dtype)), 0, item_size(t.dtype));
@@ -208,7 +215,8 @@ void bernoulli() {
 }
 
 void errors() {
-  Tensor t(ATALLA_F32, {4}), i(ATALLA_I32, {4}), c(ATALLA_C64, {4}), p(ATALLA_F32, {5}), empty(ATALLA_F32, {0, 3}), scalar(ATALLA_F32, {});
+  Tensor t(ATALLA_F32, {4}), i(ATALLA_I32, {4}), c(ATALLA_C64, {4}), p(ATALLA_F32, {5}), empty(ATALLA_F32, {0, 3}),
+      scalar(ATALLA_F32, {});
   CHECK_EQ(launch("random.uniform", {&t}, 1, 0, 2, 1), ATALLA_ERR_ARGUMENT);
   CHECK_EQ(launch("random.uniform", {&t}, 1, 0, 0, INFINITY), ATALLA_ERR_ARGUMENT);
   CHECK_EQ(launch("random.uniform", {&i}, 1, 0, 0, 1), ATALLA_ERR_UNSUPPORTED);

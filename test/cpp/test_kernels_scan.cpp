@@ -35,8 +35,8 @@ double tolerance(atalla_dtype d) {
 void values() {
   Random random;
   const Index shapes[] = {{}, {1}, {9}, {3, 5}, {0, 3}, {3, 0}, {4, 150}, {150, 140}, {2, 7, 3}, {3, 1100}};
-  const atalla_dtype dtypes[] = {ATALLA_U8, ATALLA_I8, ATALLA_I16, ATALLA_I32, ATALLA_I64, ATALLA_BOOL,
-                                 ATALLA_F16, ATALLA_BF16, ATALLA_F32, ATALLA_F64};
+  const atalla_dtype dtypes[] = {ATALLA_U8,   ATALLA_I8,  ATALLA_I16,  ATALLA_I32, ATALLA_I64,
+                                 ATALLA_BOOL, ATALLA_F16, ATALLA_BF16, ATALLA_F32, ATALLA_F64};
   for (const atalla_dtype dtype : dtypes) {
     const bool integral = tolerance(dtype) == 0;
     const atalla_dtype result = integral ? atalla_dtype{ATALLA_I64} : dtype;

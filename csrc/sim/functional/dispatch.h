@@ -31,19 +31,44 @@ inline bool is_complex(atalla_dtype d) { return d < 64 && (dtype_bit(d) & kCompl
 template <class F>
 inline bool dispatch_dtype(atalla_dtype dtype, F&& f) {
   switch (dtype) {
-    case ATALLA_U8: f(uint8_t{}); return true;
-    case ATALLA_I8: f(int8_t{}); return true;
-    case ATALLA_I16: f(int16_t{}); return true;
-    case ATALLA_I32: f(int32_t{}); return true;
-    case ATALLA_I64: f(int64_t{}); return true;
-    case ATALLA_F16: f(Half{}); return true;
-    case ATALLA_BF16: f(BFloat16{}); return true;
-    case ATALLA_F32: f(float{}); return true;
-    case ATALLA_F64: f(double{}); return true;
-    case ATALLA_C64: f(Complex<float>{}); return true;
-    case ATALLA_C128: f(Complex<double>{}); return true;
-    case ATALLA_BOOL: f(BoolByte{}); return true;
-    default: return false;
+    case ATALLA_U8:
+      f(uint8_t{});
+      return true;
+    case ATALLA_I8:
+      f(int8_t{});
+      return true;
+    case ATALLA_I16:
+      f(int16_t{});
+      return true;
+    case ATALLA_I32:
+      f(int32_t{});
+      return true;
+    case ATALLA_I64:
+      f(int64_t{});
+      return true;
+    case ATALLA_F16:
+      f(Half{});
+      return true;
+    case ATALLA_BF16:
+      f(BFloat16{});
+      return true;
+    case ATALLA_F32:
+      f(float{});
+      return true;
+    case ATALLA_F64:
+      f(double{});
+      return true;
+    case ATALLA_C64:
+      f(Complex<float>{});
+      return true;
+    case ATALLA_C128:
+      f(Complex<double>{});
+      return true;
+    case ATALLA_BOOL:
+      f(BoolByte{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -84,6 +109,14 @@ inline void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype
       }
     }
 #endif
+    if constexpr (std::is_same_v<D, BFloat16> && std::is_same_v<T, float>) {
+      if (stride == 1) {
+        uint16_t* bits = static_cast<uint16_t*>(dst);  // plain integers, so that the loop is vectorised
+        const int64_t n = count;
+        for (int64_t j = 0; j < n; ++j) bits[j] = float_to_bfloat16(src[j]);
+        return;
+      }
+    }
     if (stride == 1) {
       for (; i < count; ++i) d[i] = convert<D>(src[i]);
     } else {

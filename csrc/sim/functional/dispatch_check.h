@@ -60,8 +60,8 @@ inline atalla_status check_same_dtype(const char* kernel, const Launch& l, int a
 }  // namespace atalla::sim::ATALLA_ISA
 
 // Returns from the enclosing function when a check failed.
-#define ATALLA_CHECK(expression)                           \
-  do {                                                     \
-    const atalla_status status_ = (expression);            \
-    if (status_ != ATALLA_OK) return status_;              \
+#define ATALLA_CHECK(expression)                \
+  do {                                          \
+    const atalla_status status_ = (expression); \
+    if (status_ != ATALLA_OK) return status_;   \
   } while (0)

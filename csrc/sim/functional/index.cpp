@@ -21,7 +21,8 @@ atalla_status check_sizes(const char* name, int operand, int dim, int64_t given,
 
 atalla_status check_rank(const char* name, int operand, int given, int expected) {
   if (given == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given, expected);
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given,
+                   expected);
 }
 
 void fill_index(IndexWalk& w, const Launch& l, int j, int dim, bool from_end) {
@@ -150,7 +151,8 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
   for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
   cost.bytes_written += bytes;
   constexpr uint64_t kTileBytes = 2048;
-  cost.tiles += total / run_elements * ((run_bytes + kTileBytes - 1) / kTileBytes) + (bytes + kTileBytes - 1) / kTileBytes;
+  cost.tiles +=
+      total / run_elements * ((run_bytes + kTileBytes - 1) / kTileBytes) + (bytes + kTileBytes - 1) / kTileBytes;
 }
 
 // Elements that lie together behind dimension `dim` of in: what one index value brings.

@@ -17,10 +17,10 @@ constexpr int kMaxIndices = ATALLA_MAX_OPERANDS - 2;
 // One index operand, I32 or I64, and the dimension of `in` that it walks along.
 struct IndexOperand {
   const void* data;
-  bool wide;            // I64
-  int64_t in_stride;    // of the indexed dimension, elements of in
-  int64_t size;         // of the indexed dimension
-  bool from_end;        // negative values count from the end
+  bool wide;          // I64
+  int64_t in_stride;  // of the indexed dimension, elements of in
+  int64_t size;       // of the indexed dimension
+  bool from_end;      // negative values count from the end
 
   int64_t read(int64_t offset) const {
     const int64_t i = wide ? static_cast<const int64_t*>(data)[offset] : static_cast<const int32_t*>(data)[offset];
@@ -95,11 +95,16 @@ void run_index_walk(const IndexWalk& w, E* out, const E* in) {
 template <class F>
 inline void dispatch_width(atalla_dtype dtype, F&& f) {
   switch (dtype_size(dtype)) {
-    case 1: return f(Bits<1>{});
-    case 2: return f(Bits<2>{});
-    case 4: return f(Bits<4>{});
-    case 8: return f(Bits<8>{});
-    default: return f(Bits<16>{});
+    case 1:
+      return f(Bits<1>{});
+    case 2:
+      return f(Bits<2>{});
+    case 4:
+      return f(Bits<4>{});
+    case 8:
+      return f(Bits<8>{});
+    default:
+      return f(Bits<16>{});
   }
 }
 
@@ -172,8 +177,9 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
     used += __builtin_snprintf(where + used, sizeof where - static_cast<size_t>(used), "%s%lld", d ? ", " : "",
                                static_cast<long long>(coordinate[d]));
   }
-  return set_error(ATALLA_ERR_FAULT_INDEX, "%s: index %lld at position [%s] of operand %d is outside [%lld, %lld) for dimension %d",
-                   kernel, static_cast<long long>(value), where, operand, static_cast<long long>(low),
+  return set_error(ATALLA_ERR_FAULT_INDEX,
+                   "%s: index %lld at position [%s] of operand %d is outside [%lld, %lld) for dimension %d", kernel,
+                   static_cast<long long>(value), where, operand, static_cast<long long>(low),
                    static_cast<long long>(high), dim);
 }
 

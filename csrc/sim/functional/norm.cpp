@@ -82,14 +82,15 @@ struct LayerNorm {
     const T *w = weight.read(0, piece, weight_buffer), *b = bias.read(0, piece, bias_buffer);
     for (int64_t r = begin; r < end; ++r) {
       const Run<T> x(at(l.data[kIn], in.dtype, r * in.strides[0]), in, in.strides[1], compute);
-      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1], sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64);
+      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1],
+                     sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64);
       const T* first = x.read(0, piece, in_buffer);
       double sum = sum_of(first, piece);
       for (int64_t i = piece; i < n; i += piece) {
         const int64_t count = length(i);
         sum += sum_of(x.read(i, count, in_buffer), count);
       }
-      const T mean = static_cast<T>(sum / static_cast<double>(n));
+      const T mean = n > 0 ? static_cast<T>(sum / static_cast<double>(n)) : T(0);  // upstream's value for an empty row
       double squares = 0;
       for (int64_t i = 0; i < n; i += piece) {
         const int64_t count = length(i);
@@ -102,7 +103,8 @@ struct LayerNorm {
         if (piece < n) w = weight.read(i, count, weight_buffer), b = bias.read(i, count, bias_buffer);
         T* py = y.direct ? static_cast<T*>(const_cast<void*>(y.base)) + i : in_buffer;
         normalize(px, mean, rstd, w, b, count, py);
-        if (!y.direct) store_run(py, count, at(const_cast<void*>(y.base), out.dtype, i * y.stride), out.dtype, y.stride);
+        if (!y.direct)
+          store_run(py, count, at(const_cast<void*>(y.base), out.dtype, i * y.stride), out.dtype, y.stride);
       }
       store_scalar(kMean, r, mean);
       store_scalar(kRstd, r, rstd);
@@ -148,9 +150,9 @@ atalla_status check_shape(const Launch& l, int i, int ndim, int64_t last, bool o
   }
   const atalla_operand& o = l.operand(i);
   if (o.ndim != ndim || o.sizes[ndim - 1] != last) {
-    return set_error(ATALLA_ERR_ARGUMENT, "layer_norm: %s has %d dimensions with a last size of %lld, expected %d with %lld",
-                     names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim,
-                     static_cast<long long>(last));
+    return set_error(
+        ATALLA_ERR_ARGUMENT, "layer_norm: %s has %d dimensions with a last size of %lld, expected %d with %lld",
+        names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim, static_cast<long long>(last));
   }
   return check_dtype("layer_norm", names[i], o.dtype, kFloatDtypes);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// random.uniform, .normal, .integer, .bernoulli. Element i (row-major) takes word i % 4 of counter offset + i / 4; where
-// 64 bits are needed, the high word is that of stream 0 and the low word the same one of stream 1. So a value depends
-// on the seed, the offset and i alone, and a launch of n elements uses ceil(n / 4) counters whatever its dtype.
+// random.uniform, .normal, .integer, .bernoulli. Element i (row-major) takes word i % 4 of counter offset + i / 4;
+// where 64 bits are needed, the high word is that of stream 0 and the low word the same one of stream 1. So a value
+// depends on the seed, the offset and i alone, and a launch of n elements uses ceil(n / 4) counters whatever its dtype.
 //
 // libmvec is reached by declaring the scalar functions as SIMD functions before <cmath>.
 extern "C" {
@@ -61,14 +61,17 @@ void interleave(const T (&u)[4][kPhiloxGroups], T* out) {
 
 int mantissa_bits(atalla_dtype d) {
   switch (d) {
-    case ATALLA_F16: return 11;
-    case ATALLA_BF16: return 8;
-    default: return 24;
+    case ATALLA_F16:
+      return 11;
+    case ATALLA_BF16:
+      return 8;
+    default:
+      return 24;
   }
 }
 
-// Makes elements in blocks and hands each block, converted once, to its place. Make: void(const Bits64&, T* values, index of the
-// first); `wide`: the low words are needed too.
+// Makes elements in blocks and hands each block, converted once, to its place. Make: void(const Bits64&, T* values,
+// index of the first); `wide`: the low words are needed too.
 template <class T, class Make>
 void generate(const Launch& l, bool wide, Make&& make) {
   const atalla_operand& out = l.operand(0);
@@ -111,10 +114,14 @@ T below(T high, atalla_dtype dtype) {
     return static_cast<B>(bits & kSign ? bits + 1 : bits - 1);
   };
   switch (dtype) {
-    case ATALLA_F16: return convert<T>(Half{step_down(convert<Half>(high).bits)});
-    case ATALLA_BF16: return convert<T>(BFloat16{step_down(convert<BFloat16>(high).bits)});
-    case ATALLA_F64: return static_cast<T>(std::nextafter(static_cast<double>(high), -INFINITY));
-    default: return static_cast<T>(std::nextafterf(static_cast<float>(high), -INFINITY));
+    case ATALLA_F16:
+      return convert<T>(Half{step_down(convert<Half>(high).bits)});
+    case ATALLA_BF16:
+      return convert<T>(BFloat16{step_down(convert<BFloat16>(high).bits)});
+    case ATALLA_F64:
+      return static_cast<T>(std::nextafter(static_cast<double>(high), -INFINITY));
+    default:
+      return static_cast<T>(std::nextafterf(static_cast<float>(high), -INFINITY));
   }
 }
 
@@ -174,9 +181,9 @@ void normal(const Launch& l) {
   });
 }
 
-// low + floor(x * range / 2^64) for a 64-bit x (D. Lemire, "Fast random integer generation in an interval", 2019, without
-// its rejection): the probabilities of two values differ by at most 2^-64, that is range / 2^64 relative to 1 / range.
-// low == high == INT64_MIN stands for all 2^64 values.
+// low + floor(x * range / 2^64) for a 64-bit x (D. Lemire, "Fast random integer generation in an interval", 2019,
+// without its rejection): the probabilities of two values differ by at most 2^-64, that is range / 2^64 relative to 1 /
+// range. low == high == INT64_MIN stands for all 2^64 values.
 void integer(const Launch& l) {
   const uint64_t low = static_cast<uint64_t>(l.desc.iparams[2]);
   const uint64_t range = static_cast<uint64_t>(l.desc.iparams[3]) - low;
@@ -235,8 +242,8 @@ template <class F, class D>
 atalla_status run_floating(const char* name, const Launch& l, bool valid, F&& in_float, D&& in_double) {
   ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
   if (!valid) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0", name,
-                     l.desc.fparams[0], l.desc.fparams[1]);
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0",
+                     name, l.desc.fparams[0], l.desc.fparams[1]);
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   if (l.operand(0).dtype == ATALLA_F64) in_double(l);
@@ -258,8 +265,8 @@ atalla_status run_integer(const Launch& l) {
   ATALLA_CHECK(check_out("random.integer", l, 1, kIntegerDtypes | kFloatDtypes));
   const int64_t low = l.desc.iparams[2], high = l.desc.iparams[3];
   if (low >= high && !(low == INT64_MIN && high == INT64_MIN)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld", static_cast<long long>(low),
-                     static_cast<long long>(high));
+    return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld",
+                     static_cast<long long>(low), static_cast<long long>(high));
   }
   if (element_count(l.operand(0)) > 0) integer(l);
   return ATALLA_OK;

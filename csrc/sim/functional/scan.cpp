@@ -99,10 +99,21 @@ atalla_status run_cumsum(const Launch& l) {
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
   switch (l.desc.compute_dtype) {
-    case ATALLA_F16: case ATALLA_BF16: CumulativeSum<float>(l, dim).run(); break;
-    case ATALLA_F32: case ATALLA_F64: CumulativeSum<double>(l, dim).run(); break;
-    case ATALLA_C64: case ATALLA_C128: CumulativeSum<Complex<double>>(l, dim).run(); break;
-    default: CumulativeSum<int64_t>(l, dim).run(); break;
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      CumulativeSum<float>(l, dim).run();
+      break;
+    case ATALLA_F32:
+    case ATALLA_F64:
+      CumulativeSum<double>(l, dim).run();
+      break;
+    case ATALLA_C64:
+    case ATALLA_C128:
+      CumulativeSum<Complex<double>>(l, dim).run();
+      break;
+    default:
+      CumulativeSum<int64_t>(l, dim).run();
+      break;
   }
   return ATALLA_OK;
 }

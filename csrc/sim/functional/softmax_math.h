@@ -123,8 +123,8 @@ ATALLA_INLINE typename Simd<T>::V exp_nonpositive(typename Simd<T>::V x) {
   const V n = shifted - S::kRound;
   V r = multiply_add<T>(n, splat<T>(-S::kLn2High), x);
   r = multiply_add<T>(n, splat<T>(-S::kLn2Low), r);
-  constexpr double kFactorial[] = {1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600,
-                                   6227020800};
+  constexpr double kFactorial[] = {1,    1,     2,      6,       24,       120,       720,
+                                   5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800};
   V p = splat<T>(static_cast<T>(1 / kFactorial[S::kDegree]));
 #pragma GCC unroll 16
   for (int k = S::kDegree - 1; k >= 0; --k) p = multiply_add<T>(p, r, splat<T>(static_cast<T>(1 / kFactorial[k])));
@@ -137,13 +137,25 @@ ATALLA_INLINE typename Simd<T>::V exp_nonpositive(typename Simd<T>::V x) {
          reinterpret_cast<V>((rest + S::kBias) << S::kFractionBits);
 }
 
-// The lanes of four accumulators, added in double (the order is fixed).
+// Combines the lanes of a vector by halves: a fixed tree.
+template <class T, class Combine>
+ATALLA_INLINE T fold(T* lanes, int count, Combine&& combine) {
+#pragma GCC unroll 4
+  for (int half = count / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] = combine(lanes[i], lanes[i + half]);
+  }
+  return lanes[0];
+}
+
+// The lanes of four accumulators, added in double.
 template <class T>
 ATALLA_INLINE double add_lanes(const typename Simd<T>::V* acc) {
-  const typename Simd<T>::V v = (acc[0] + acc[1]) + (acc[2] + acc[3]);
-  double sum = 0;
-  for (int i = 0; i < Simd<T>::kLanes; ++i) sum += static_cast<double>(v[i]);
-  return sum;
+  constexpr int kLanes = Simd<T>::kLanes;
+  T lanes[kLanes];
+  double wide[kLanes];
+  store_vector(lanes, (acc[0] + acc[1]) + (acc[2] + acc[3]));
+  for (int i = 0; i < kLanes; ++i) wide[i] = static_cast<double>(lanes[i]);
+  return fold(wide, kLanes, [](double a, double b) { return a + b; });
 }
 
 // Sum over [0, n) of term(vector, begin, count): vectors of T in four accumulators, emptied into a double every
@@ -189,11 +201,11 @@ inline T max_of(const T* x, int64_t n) {
     const V v = i + kLanes <= n ? load_vector(x + i) : load_partial<T>(x + i, n - i, -__builtin_inf());
     acc[0] = v > acc[0] ? v : acc[0];
   }
-  T best = -__builtin_inf();
-  for (const V& a : acc) {
-    for (int k = 0; k < kLanes; ++k) best = a[k] > best ? a[k] : best;
-  }
-  return best;
+  acc[0] = acc[0] > acc[1] ? acc[0] : acc[1];
+  acc[2] = acc[2] > acc[3] ? acc[2] : acc[3];
+  T lanes[kLanes];
+  store_vector(lanes, acc[0] > acc[2] ? acc[0] : acc[2]);
+  return fold(lanes, kLanes, [](T a, T b) { return a > b ? a : b; });
 }
 
 }  // namespace
