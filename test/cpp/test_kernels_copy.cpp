@@ -21,7 +21,8 @@ atalla_status copy(Tensor& out, Tensor& in) {
 
 // What a value becomes in dtype d, by way of a tensor of the harness (whose conversions are its own).
 double stored(double x, atalla_dtype d) {
-  if (d == ATALLA_F16) x = static_cast<float>(x);
+  if (x == 0) return x;
+  if (d == ATALLA_F16 || d == ATALLA_BF16) x = static_cast<float>(x);  // reached from float
   Tensor t(d, {1});
   t.set({0}, x);
   return t.get({0});
