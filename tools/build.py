@@ -142,6 +142,13 @@ class Build:
             out = self.dir / "bin" / f"lib{source.stem}.so"
             self.ninja.build(out, "link", [obj], flags=f"{self.flags} -shared", libs="")
             found.append(out)
+        tools = [self.object(f) for f in sorted((ROOT / "csrc/runtime/tools").glob("*.cpp"))]
+        self.ninja.build(self.dir / "bin/atalla-run", "link", tools, libraries, flags=self.flags, libs=libs)
+        found.append(self.dir / "bin/atalla-run")
+        for source in sorted((ROOT / "test/fuzz").glob("*.cpp")):
+            obj = self.object(source, flags=f"-I{ROOT}/test/cpp")
+            self.ninja.build(self.dir / "bin" / source.stem, "link", [obj], libraries, flags=self.flags, libs=libs)
+            found.append(self.dir / "bin" / source.stem)
         for source in sorted((ROOT / "examples/c").glob("*.c")):
             out = self.dir / "bin" / source.stem
             flags = f"-std=c11 -Wall -Wextra -O1 -I{ROOT}/csrc/runtime -I{ROOT}/csrc/sim"

@@ -17,10 +17,10 @@ from ._register import register as _register
 
 _register(_device)
 
-from . import chip, fallback, telemetry  # noqa: E402  (the device must be registered first)
+from . import chip, fallback, ops, telemetry  # noqa: E402  (the device must be registered first)
 from .loadable import load_loadable, save_loadable  # noqa: E402
 
-__all__ = ["chip", "fallback", "load_loadable", "save_loadable", "telemetry"]
+__all__ = ["chip", "fallback", "load_loadable", "ops", "save_loadable", "telemetry"]
 
 
 def _autoload() -> None:
