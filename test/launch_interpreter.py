@@ -91,8 +91,10 @@ POINTWISE: dict[str, Callable[..., torch.Tensor]] = {
     "logical_not": lambda s, a: ~a.bool(),
     "where": lambda s, c, a, b: torch.where(c.bool(), a, b),
     "masked_fill": lambda s, a, m, v: torch.where(m.bool(), v, a),
-    **{name: (lambda f: lambda s, a, b: f(a, b))(getattr(torch, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{name: (lambda f: lambda s, *a: f(*a))(getattr(torch, name)) for name in ("maximum", "minimum")},
+    **{
+        name: (lambda f: lambda s, a, b: f(a, b))(getattr(torch, name))
+        for name in ("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum")
+    },
     "clamp_min": lambda s, a: a.clamp(min=s[0]),
     "clamp_max": lambda s, a: a.clamp(max=s[0]),
     "hardsigmoid": lambda s, a: torch.nn.functional.hardsigmoid(a),

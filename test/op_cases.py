@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# ruff: noqa: E501
 """Small programs, one a lowering rule or a difficulty of one: name -> (function, example inputs)."""
 
 from __future__ import annotations

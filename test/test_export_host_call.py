@@ -28,7 +28,7 @@ CASES = {
     "infinity": (lambda x: x.masked_fill(x > 0, float("-inf")), (torch.randn(5),)),
     "not a number": (lambda x: torch.full_like(x, float("nan")), (torch.randn(5),)),
     "dtypes and devices": (lambda x: x.to(torch.float64) + torch.zeros(3, dtype=torch.bfloat16), (torch.randn(3),)),
-    "optional and list": (lambda x, y: torch.cat([x, y], 0).sum((0,), keepdim=True), (torch.randn(2, 3), torch.randn(1, 3))),
+    "optional and list": (lambda x, y: torch.cat([x, y], 0).sum((0,), keepdim=True), (torch.ones(2, 3),) * 2),
     "complex": (lambda x: torch.fft.fft(x).abs() * 2.5, (torch.randn(8),)),
     "dynamic inside": (lambda x: x[x > 0].sum(), (torch.randn(9),)),
 }  # fmt: skip

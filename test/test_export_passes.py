@@ -121,7 +121,8 @@ def test_dead_code_goes_and_inputs_stay() -> None:
 
 @pytest.mark.parametrize(
     ("activation", "code"),
-    [(torch.relu, 1), (nn.functional.gelu, 2), (lambda x: nn.functional.gelu(x, approximate="tanh"), 3), (nn.functional.silu, 4)],
+    [(torch.relu, 1), (nn.functional.gelu, 2), (lambda x: nn.functional.gelu(x, approximate="tanh"), 3),
+     (nn.functional.silu, 4)],
 )  # fmt: skip
 def test_epilogue(activation: Any, code: int) -> None:
     program = captured(lambda m, x: activation(x @ m.w), X, w=torch.randn(3, 4))

@@ -30,7 +30,9 @@ class Builder:
         self.program.inputs.append(Port(f"x{operand.buffer}", operand))
         return operand
 
-    def launch(self, *inputs: Operand, elements: int = 0, kernel: str = "pointwise.add", output: bool = False) -> Operand:
+    def launch(
+        self, *inputs: Operand, elements: int = 0, kernel: str = "pointwise.add", output: bool = False
+    ) -> Operand:
         kind = BufferKind.OUTPUT if output else BufferKind.TEMPORARY
         out = self.buffer(kind, elements or inputs[0].sizes[0])
         self.program.instructions.append(Launch(kernel, (out,), inputs, torch.float32))

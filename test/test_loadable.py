@@ -45,7 +45,7 @@ def check(module: nn.Module, args: tuple, path: Path, *, bits: bool = True, **op
     with torch.no_grad():
         expected = pytree.tree_leaves(module(*args))
         found = pytree.tree_leaves(program(*to_device(args)))
-        eager = pytree.tree_leaves(module.to("atalla")(*to_device(args)))
+        eager = pytree.tree_leaves(module.to("atalla")(*to_device(args))) if bits else found
     for a, b, c in zip(found, eager, expected, strict=True):
         assert a.device.type == "atalla" and a.dtype == c.dtype and a.shape == c.shape
         torch.testing.assert_close(a.cpu(), c, rtol=1e-4, atol=1e-4, equal_nan=True)
@@ -79,14 +79,17 @@ def test_softmax_sums_to_four(tmp_path: Path) -> None:
     assert abs(program(*to_device(args)).sum().item() - 4.0) < 1e-5
 
 
-# Where eager mode takes another way: attention that is not of rank 4 goes through products and a softmax.
-OTHER_WAY = {"attention of rank 3"}
+# Where eager mode takes another way: attention that is not of rank 4 goes through products and a softmax, factories
+# without a device make CPU tensors.
+OTHER_WAY = {"attention of rank 3", "full and arange"}
+# Where it has no kernel yet.
+NO_EAGER = {"conv", "conv1d"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_ops_give_the_bits_of_eager(name: str, tmp_path: Path) -> None:
     fn, args = CASES[name]
-    check(Fn(fn), args, tmp_path / "model.atl", bits=name not in OTHER_WAY)
+    check(Fn(fn), args, tmp_path / "model.atl", bits=name not in OTHER_WAY | NO_EAGER)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -175,16 +178,27 @@ def test_fallback_error_writes_no_file(tmp_path: Path) -> None:
 
 
 def test_fallback_failure_is_an_exception(tmp_path: Path) -> None:
-    class Take(nn.Module):
-        def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-            return torch.take(x + 1, i) * 2
+    class Inverse(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.inv_ex(x + 0.0, check_errors=True).inverse * 2
 
-    program = save_and_load(Take(), (torch.ones(3), torch.tensor([2])), tmp_path / "model.atl")
+    program = save_and_load(Inverse(), (torch.eye(3),), tmp_path / "model.atl")
+    good, singular = torch.eye(3, device="atalla"), torch.zeros(3, 3, device="atalla")
+    assert torch.equal(program(good).cpu(), torch.eye(3) * 2)
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        program(singular)
+    assert torch.equal(program(good).cpu(), torch.eye(3) * 2)
+
+
+def test_fault_on_the_device_is_an_exception(tmp_path: Path) -> None:
+    """An index outside its range names instruction and node, and the device lives on."""
+    program = save_and_load(Fn(lambda x, i: x[i] * 2), (torch.ones(3), torch.tensor([2])), tmp_path / "model.atl")
     x, good, bad = torch.ones(3, device="atalla"), torch.tensor([2]).to("atalla"), torch.tensor([7]).to("atalla")
-    assert program(x, good).tolist() == [4]
-    with pytest.raises(IndexError, match="out of range"):
+    assert program(x, good).tolist() == [2]
+    with pytest.raises(RuntimeError, match=r"node 'index'.*index 7 .*is outside \[-3, 3\)"):
         program(x, bad)
-    assert program(x, good).tolist() == [4]
+        torch.atalla.synchronize()
+    assert program(x, good).tolist() == [2]
 
 
 def test_wrong_options(tmp_path: Path) -> None:
@@ -224,7 +238,8 @@ def test_wrong_arguments(relu: LoadedProgram) -> None:
 
 
 def test_several_mistakes_are_reported_together(relu: LoadedProgram) -> None:
-    with pytest.raises(ValueError, match="device atalla:0, found cpu; expected dtype float32, found float64; expected shape"):
+    text = "device atalla:0, found cpu; expected dtype float32, found float64; expected shape"
+    with pytest.raises(ValueError, match=text):
         relu(torch.randn(2, 2, dtype=torch.float64), torch.randn(64, 128))
 
 
@@ -384,3 +399,24 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
 
     report = save_loadable(Tied(), tmp_path / "model.atl", args=(torch.tensor([1, 2]),))
     assert report.weights == 1 and report.weight_bytes == 50 * 16 * 4
+
+
+# ---------------------------------------------------------------------------------------------------------- inspect
+def test_inspect_rejects_what_is_no_loadable(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    from torch_atalla.inspect import main
+
+    (tmp_path / "x.atl").write_text("hello")
+    assert main([str(tmp_path / "x.atl")]) == 1
+    assert main([str(tmp_path / "absent.atl")]) == 1
+    output = capsys.readouterr()
+    assert output.out == "" and "not a loadable" in output.err and "No such file" in output.err
+
+
+def test_inspect_json_has_every_record(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    from torch_atalla.inspect import main
+
+    module, args = models.seed_models()["vit_block"]
+    report = save_loadable(module, tmp_path / "model.atl", args=args)
+    assert main(["--json", str(tmp_path / "model.atl")]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(data["instructions"]) == report.launches and data["file_bytes"] == report.file_bytes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The driver's program interface (csrc/runtime/atalla_program.h) through ctypes.
 
-Nothing else in the package knows that it is ctypes: `Program`, `validate`, `crc32c`, `kernel_info` and the copies are the whole
-surface, in Python types.
+Nothing else in the package knows that it is ctypes: `Program`, `validate`, `crc32c`, `kernel_info` and the copies are
+the whole surface, in Python types.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class Program:
         stream: int = 0,
         method: int = 0,
     ) -> None:
-        """Queues the method on a stream of the device; with `host` the addresses are host memory, and the call waits."""
+        """Queues the method on a stream of the device; with `host`, addresses are host memory and the call waits."""
         given = (_Tensor * max(len(inputs), 1))(*(tensor.to_c() for tensor in inputs))
         wanted = (_Tensor * max(len(outputs), 1))(*(tensor.to_c() for tensor in outputs))
         params = _RunParams(

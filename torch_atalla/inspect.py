@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def describe(path: str) -> dict[str, Any]:
-    """All records of a file but the weights' bytes. Raises RuntimeLibraryError with every problem of a malformed one."""
+    """All records of a file but the weights' bytes. Raises RuntimeLibraryError, which lists every problem."""
     program = _runtime.Program(path)
     try:
         return program.describe()

@@ -5,6 +5,8 @@
     report = torch_atalla.save_loadable(ep, "model.atl", fallback="error")
     program = torch_atalla.load_loadable("model.atl", device="atalla")
     y = program(x.to("atalla"))
+
+docs/aot.md tells what happens in between.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from torch.utils import _pytree as pytree
 
 from . import _runtime
 from ._runtime import TensorRef
-from .export.dtypes import CODES, DTYPES, from_name, name as dtype_name
+from .export.dtypes import CODES, DTYPES, from_name
+from .export.dtypes import name as dtype_name
 from .export.errors import ExportError, UnsupportedOp, UnsupportedOpsError
 from .export.host_call import run_segment
-from .export.leaves import load_leaves
+from .export.leaves import load_leaves, load_spec
 from .export.report import LoadableReport, SegmentReport
 from .export.save import save_loadable
 
@@ -61,13 +64,13 @@ class LoadedProgram:
         metadata = data["metadata"]
         missing = [key for key in ("in_spec", "out_spec", "in_leaves", "out_leaves") if key not in metadata]
         if missing:
-            raise LoadableError(f"{self.path}: expected the metadata {', '.join(missing)}, which the file does not have")
+            raise LoadableError(f"{self.path}: expected the metadata {', '.join(missing)}, found none")
         self.inputs = tuple(_spec(data, port) for port in data["inputs"])
         self.outputs = tuple(_spec(data, port) for port in data["outputs"])
         self._in_leaves = load_leaves(metadata["in_leaves"])
         self._out_leaves = load_leaves(metadata["out_leaves"])
-        self._in_spec = pytree.treespec_loads(metadata["in_spec"])
-        self._out_spec = pytree.treespec_loads(metadata["out_spec"])
+        self._in_spec = load_spec(metadata["in_spec"])
+        self._out_spec = load_spec(metadata["out_spec"])
         for what, leaves, ports in (
             ("inputs", self._in_leaves, self.inputs),
             ("outputs", self._out_leaves, self.outputs),
@@ -143,7 +146,7 @@ class LoadedProgram:
 
 
 def load_loadable(path: str | os.PathLike, device: str | int | torch.device = "atalla") -> LoadedProgram:
-    """Maps, verifies and places a loadable on a device. Raises LoadableError, which lists what is wrong with the file."""
+    """Maps, verifies and places a loadable on a device. Raises LoadableError, which lists all that is wrong."""
     where = torch.device("atalla", device) if isinstance(device, int) else torch.device(device)
     if where.type != "atalla":
         raise ValueError(f"device: expected an atalla device, found {where}")
@@ -154,8 +157,9 @@ def load_loadable(path: str | os.PathLike, device: str | int | torch.device = "a
         raise FileNotFoundError(f"{name}: no such file; expected a loadable")
     try:
         return LoadedProgram(_runtime.Program(name), where, name)
-    except _runtime.RuntimeLibraryError as error:
-        raise LoadableError(f"{name}: {error}") from None
+    except (_runtime.RuntimeLibraryError, ExportError) as error:
+        text = str(error)
+        raise LoadableError(text if name in text else f"{name}: {text}") from None
 
 
 def _spec(data: dict[str, Any], port: dict[str, Any]) -> TensorSpec:

@@ -125,7 +125,7 @@ def _check_mutation(program: torch.export.ExportedProgram) -> None:
     for spec in program.graph_signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
             if spec.kind is OutputKind.TOKEN:
-                raise ExportError("the program calls an op with side effects; expected a program that only returns values")
+                raise ExportError("the program calls an op with side effects; expected one that only returns values")
             what = spec.kind.name.lower().replace("_", " ")
             raise ExportError(
                 f"the program writes to {spec.target or spec.arg.name!r} ({what}); expected a program that only "

@@ -17,8 +17,7 @@ from .support import SupportTable, op_key
 
 aten = torch.ops.aten
 
-# Composite for upstream or decomposed by its table, and not in the list of native ops, where eager mode finds their parts;
-# yet launched as one.
+# Not in the list of native ops, since eager mode reaches their parts through upstream's composites; launched as one.
 KEPT_WHOLE = (
     aten.linear.default,
     aten.layer_norm.default,

@@ -44,12 +44,12 @@ REAL = BOOL | INTEGER | FLOATING
 
 
 def name(dtype: torch.dtype) -> str:
-    """"float32" for torch.float32."""
+    """The name without its module: "float32"."""
     return str(dtype).removeprefix("torch.")
 
 
 def short_name(dtype: torch.dtype) -> str:
-    """"f32" for torch.float32; the full name of a dtype that the chip does not know."""
+    """As listings write it: "f32"; the full name of a dtype that the chip does not know."""
     return _SHORT.get(dtype, name(dtype))
 
 

@@ -91,6 +91,7 @@ class _Emitter:
     def _nodes_and_segments(self) -> None:
         tables = self.tables
         reasons = {op.node: op.reason for op in self.partition.unsupported}
+        follows = "part of a node that is not native"
         for number, segment in enumerate(self.partition.segments):
             first = len(self.nodes)
             for node in segment.nodes:
@@ -98,7 +99,7 @@ class _Emitter:
                     Section.NODES,
                     *tables.string(node.name),
                     *tables.string(qualified_name(node.target)),
-                    *tables.string("" if segment.native else reasons.get(node.name, "part of a node that is not native")),
+                    *tables.string("" if segment.native else reasons.get(node.name, follows)),
                     *tables.string(source_of(node)),
                     *tables.string(_module_path(node)),
                     node_flops(node),
@@ -155,7 +156,7 @@ class _Emitter:
         offset = len(weights)
         if tensor.numel():
             flat = tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset())
-            weights += memoryview(flat.view(torch.uint8).numpy())
+            weights += flat.view(torch.uint8).numpy().data
         return offset
 
     def _values(self) -> None:

@@ -7,6 +7,7 @@ Only matrix products, convolutions and attention count, as everywhere in PyTorch
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import flop_registry
@@ -17,8 +18,8 @@ aten = torch.ops.aten
 def node_flops(node: torch.fx.Node) -> int:
     if not isinstance(node.target, torch._ops.OpOverload):
         return 0
-    args = torch.fx.node.map_arg(node.args, lambda arg: arg.meta["val"])
-    kwargs = torch.fx.node.map_arg(node.kwargs, lambda arg: arg.meta["val"])
+    args: Any = torch.fx.node.map_arg(node.args, lambda arg: arg.meta["val"])
+    kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda arg: arg.meta["val"])
     if node.target is aten.linear.default:
         x, weight = args[:2]
         return 2 * x.numel() * (weight.shape[0] if weight.ndim == 2 else 1)

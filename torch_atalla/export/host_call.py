@@ -6,8 +6,8 @@
 An op without a namespace is a function of Python's operator module: getitem, or arithmetic on sizes.
 
 Values are numbered: the inputs first, then one a node. In arguments {"v": k} is value k, {"dtype": "float32"},
-{"device": "cpu"}, {"memory_format": "contiguous_format"}, {"layout": "strided"}, {"float": "inf"} stand for what JSON has no
-form for; lists, numbers, strings, booleans and null for themselves.
+{"device": "cpu"}, {"memory_format": "contiguous_format"}, {"layout": "strided"}, {"float": "inf"} stand for what JSON
+has no form for; lists, numbers, strings, booleans and null for themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 
-from .dtypes import from_name, name as dtype_name
+from .dtypes import from_name
+from .dtypes import name as dtype_name
 from .errors import ExportError
 from .ir import HostCall
 from .support import qualified_name
@@ -27,15 +28,16 @@ from .support import qualified_name
 _GETITEM = "getitem"
 
 # Arithmetic on sizes, as torch.export leaves it in graphs whose inner shapes depend on data.
-_SIZE_ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_")
+_SIZE_ARITHMETIC = (
+    *("add", "sub", "mul", "floordiv", "mod", "neg"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_"),
+)
 
 
-def encode_segment(
-    nodes: list[torch.fx.Node], inputs: list[torch.fx.Node], outputs: list[torch.fx.Node]
-) -> HostCall:
+def encode_segment(nodes: list[torch.fx.Node], inputs: list[torch.fx.Node], outputs: list[torch.fx.Node]) -> HostCall:
     """The segment as a host call whose operands the caller fills in."""
     numbers = {node: k for k, node in enumerate(inputs)}
-    records = []
+    records: list[dict[str, Any]] = []
     for node in nodes:
         for arg in node.all_input_nodes:
             if arg not in numbers and isinstance(arg.meta.get("val"), torch.Tensor):

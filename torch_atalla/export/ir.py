@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The linear program: kernel launches and host calls, in order, over buffers.
 
-A buffer is a run of bytes. An operand sees a part of it under sizes and strides. So a view costs nothing, and the memory
-planner needs to know no shapes.
+A buffer is a run of bytes. An operand sees a part of it under sizes and strides. So a view costs nothing, and the
+memory planner needs to know no shapes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The leaves of a call's and of a result's pytree, as text in a file's metadata."""
+"""The structure of a call and of a result, and what its leaves are, as text in a file's metadata."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
 
 from .capture import Leaf
 from .errors import ExportError
@@ -30,3 +33,29 @@ def load_leaves(text: str) -> list[Leaf]:
         Leaf(record["tensor"]) if "tensor" in record else Leaf("", is_tensor=False, value=record["value"])
         for record in json.loads(text)
     ]
+
+
+def dump_spec(spec: pytree.TreeSpec) -> str:
+    """Raises ExportError for a container that only this process knows."""
+    try:
+        return pytree.treespec_dumps(_plain(spec))
+    except NotImplementedError as error:
+        raise ExportError(f"a container among inputs or outputs cannot be stored: {error}") from None
+
+
+def load_spec(text: str) -> pytree.TreeSpec:
+    """Raises ExportError when a container is of a type that is not registered here."""
+    try:
+        return pytree.treespec_loads(text)
+    except (NotImplementedError, ValueError) as error:
+        raise ExportError(f"expected containers that are registered with torch.utils._pytree: {error}") from None
+
+
+def _plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+    """torch.return_types (of max, sort, ...) have no stored form: they become the tuples that they are."""
+    if spec.is_leaf():
+        return spec
+    children = [_plain(child) for child in spec.children()]
+    if spec.type is not None and spec.type.__module__ == torch.return_types.__name__:
+        return pytree.TreeSpec(tuple, None, children)
+    return pytree.TreeSpec(spec.type, spec.context, children)

@@ -13,10 +13,10 @@ from .capture import Captured
 from .errors import ExportError
 from .host_call import encode_segment
 from .ir import BufferKind, LinearProgram, Operand, Port
-from .partition import Partition, Segment
-from .support import SupportTable, qualified_name
 from .lower.context import LoweringContext, Value, dense_meta
 from .lower.node import lower_node
+from .partition import Partition, Segment
+from .support import SupportTable, qualified_name
 
 
 def linearize(captured: Captured, partition: Partition, support: SupportTable) -> LinearProgram:
@@ -80,8 +80,8 @@ def _lower_fallback(ctx: LoweringContext, segment: Segment, values: dict[torch.f
             ctx.node = node.name
             if any(not isinstance(size, int) for size in val.shape):
                 raise ExportError(
-                    f"node {node.name} ({qualified_name(node.target)}) has a dynamic output size {tuple(val.shape)} that "
-                    "leaves its fallback segment; expected specialised sizes"
+                    f"node {node.name} ({qualified_name(node.target)}) has a dynamic output size {tuple(val.shape)} "
+                    "that leaves its fallback segment; expected specialised sizes"
                 )
             made[node] = values[node] = ctx.result_of(node)
     inputs = list(dict.fromkeys(arg for node in segment.nodes for arg in node.all_input_nodes if arg not in inside))
@@ -100,7 +100,7 @@ def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Nod
     """Outputs live in memory of the caller. What a launch computed for an output is computed there; an input, a
     constant, a view of something else or a second mention is copied there."""
     program = ctx.program
-    (results,) = captured.graph.output_node().args
+    results: Any = captured.graph.output_node().args[0]
     taken: set[int] = set()
     for leaf, node in zip(captured.outputs, results, strict=True):
         if not leaf.is_tensor:
@@ -133,5 +133,3 @@ def _can_be_output(program: LinearProgram, value: Value, taken: set[int]) -> boo
 
 def _covers(operand: Operand, nbytes: int) -> bool:
     return operand.extent() == (0, nbytes)
-
-

@@ -2,8 +2,8 @@
 """Native and fallback segments, with a reason for every node that is not native.
 
 Whether a node is native is asked of its lowering rule itself, on a scratch program: there is no second list that could
-disagree. (torch.fx's CapabilityBasedPartitioner groups nodes into submodules; what a linear program needs is an order with
-few changes of side, which is a stable list schedule.)
+disagree. (torch.fx's CapabilityBasedPartitioner groups nodes into submodules; what a linear program needs is an order
+with few changes of side, which is a stable list schedule.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .capture import Captured
 from .dtypes import name as dtype_name
 from .errors import NotNativeError, UnsupportedOp
 from .ir import BufferKind, LinearProgram
-from .lower.context import LoweringContext, Value, dense_meta
+from .lower.context import LoweringContext, dense_meta
 from .lower.node import lower_node
 from .support import SupportTable, qualified_name
 
@@ -128,7 +128,7 @@ def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:
 
 
 def source_of(node: torch.fx.Node) -> str:
-    """"file.py:12": the innermost line of the user's code, where the export kept it."""
+    """As "file.py:12": the innermost line of the user's code, where the export kept it."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
     if not lines:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from .. import _runtime
-from .dtypes import CODES, name as dtype_name
+from .dtypes import CODES
+from .dtypes import name as dtype_name
 from .emit import emit
 from .errors import ExportError
 from .ir import Launch
-from .leaves import dump_leaves
+from .leaves import dump_leaves, dump_spec
 from .pipeline import Compiled, compile_program
 from .report import LoadableReport, make_report
 
@@ -48,7 +48,9 @@ def save_loadable(
     The file appears only when it is complete.
     """
     if engine != "functional":
-        raise ExportError(f'engine: expected "functional", got {engine!r}; programs for other engines are not written yet')
+        raise ExportError(
+            f'engine: expected "functional", got {engine!r}; programs for other engines are not written yet'
+        )
     compiled = compile_program(program, args, kwargs, fallback=fallback, fold=fold, epilogue=epilogue)
     report = make_report(compiled, path=os.fspath(path), engine=engine)
     versions = _resolve_kernels(compiled)
@@ -89,8 +91,8 @@ def _emit(compiled: Compiled, report: LoadableReport, versions: Mapping[str, int
         "producer": f"torch_atalla {__version__}",
         "torch": torch.__version__.partition("+")[0],
         "model": captured.model,
-        "in_spec": pytree.treespec_dumps(captured.in_spec),
-        "out_spec": pytree.treespec_dumps(captured.out_spec),
+        "in_spec": dump_spec(captured.in_spec),
+        "out_spec": dump_spec(captured.out_spec),
         "in_leaves": dump_leaves(captured.inputs),
         "out_leaves": dump_leaves(captured.outputs),
         "coverage_ops": f"{report.coverage_ops:.6f}",

@@ -66,14 +66,14 @@ def support_table() -> SupportTable:
 
 
 def op_key(target: Any) -> str:
-    """"aten.add.Tensor", as the table spells an overload."""
+    """How the table spells an overload: "aten.add.Tensor"."""
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
     return getattr(target, "__name__", str(target))
 
 
 def qualified_name(target: Any) -> str:
-    """"aten::add.Tensor", "aten::relu" for a default overload, as files and reports spell it."""
+    """How files and reports spell an op: "aten::add.Tensor", "aten::relu" for a default overload."""
     if not isinstance(target, torch._ops.OpOverload):
         return op_key(target)
     name = target._schema.name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An independent check of a memory plan, which shares no code with the planner.
 
-It replays the program over the arena and keeps, for every 64-byte line, which buffer wrote it last. A read must find the
-lines of its buffer still there. So an overlap of live ranges shows as what it would be: a value that another one
+It replays the program over the arena and keeps, for every 64-byte line, which buffer wrote it last. A read must find
+the lines of its buffer still there. So an overlap of live ranges shows as what it would be: a value that another one
 destroyed. Bounds, alignment and overlap inside one launch are checked on the way.
 """
 

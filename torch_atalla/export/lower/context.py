@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 
-from ..dtypes import CODES, name as dtype_name
+from ..dtypes import CODES
+from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
 from ..support import SupportTable
@@ -17,7 +19,7 @@ from ..support import SupportTable
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the program: a buffer, and a meta tensor whose sizes, strides and storage offset say which part of it.
+    """A tensor: a buffer, and a meta tensor whose sizes, strides and storage offset say which part of it.
 
     Upstream's own view ops run on the meta tensor, so that no view rule is written twice.
     """
@@ -39,7 +41,7 @@ class Value:
 
     def operand(self) -> Operand:
         meta = self.meta
-        offset = meta.storage_offset() * meta.dtype.itemsize
+        offset = int(meta.storage_offset()) * meta.dtype.itemsize
         return Operand(self.buffer, offset, tuple(meta.shape), tuple(meta.stride()), meta.dtype)
 
     def view(self, meta: torch.Tensor) -> Value:
@@ -88,8 +90,8 @@ class LoweringContext:
     def launch(
         self,
         kernel: str,
-        outputs: list[Value | None],
-        inputs: list[Value | Immediate | None],
+        outputs: Sequence[Value | None],
+        inputs: Sequence[Value | Immediate | None],
         compute_dtype: torch.dtype,
         iparams: tuple[int, ...] = (),
         fparams: tuple[float, ...] = (),

@@ -48,9 +48,7 @@ def ones(ctx: LoweringContext, node: torch.fx.Node, **_: Any) -> Value:
 
 
 @lowers("arange.start_step", "arange.start", "arange.default")
-def arange(
-    ctx: LoweringContext, node: torch.fx.Node, *, end: Any, start: Any = 0, step: Any = 1, **_: Any
-) -> Value:
+def arange(ctx: LoweringContext, node: torch.fx.Node, *, end: Any, start: Any = 0, step: Any = 1, **_: Any) -> Value:
     out = ctx.result_of(node)
     wide = torch.float64 if out.dtype.is_floating_point else torch.int64
     ctx.launch("arange", [out], [immediate(_number(start), wide), immediate(_number(step), wide)], out.dtype)

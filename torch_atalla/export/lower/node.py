@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ..dtypes import REAL, name as dtype_name
+from ..dtypes import REAL
+from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..support import op_key
 from .context import LoweringContext

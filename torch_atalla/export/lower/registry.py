@@ -33,7 +33,8 @@ def lowers(*ops: str, dtypes: Iterable[torch.dtype] = REAL) -> Callable[[Rule], 
 
 def bind(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> dict[str, Any]:
     """The node's arguments by schema name, nodes replaced by their values."""
-    schema = node.target._schema
+    target: Any = node.target
+    schema = target._schema
     bound = {}
     for i, argument in enumerate(schema.arguments):
         if i < len(node.args):

@@ -28,15 +28,16 @@ def lower_view(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, A
 
 
 def _apply(node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
+    target: Any = node.target
     positional, named = [], {}
-    for argument in node.target._schema.arguments:
+    for argument in target._schema.arguments:
         value = arguments[argument.name]
         value = value.meta if isinstance(value, Value) else value
         if argument.kwarg_only:
             named[argument.name] = value
         else:
             positional.append(value)
-    return node.target(*positional, **named)
+    return target(*positional, **named)
 
 
 @lowers("view.default", "reshape.default", "_unsafe_view.default")
@@ -48,6 +49,8 @@ def view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) ->
 def lower_getitem(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     if node.target is not operator.getitem:
         raise NotNativeError("no native kernel")
+    source: Any
+    index: Any
     source, index = node.args
     result = values[source][index]
     if result is None:

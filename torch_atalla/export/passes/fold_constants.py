@@ -117,5 +117,5 @@ def _may_fold(node: torch.fx.Node, exact_only: bool) -> bool:
         if exact_only and op not in _EXACT_FLOATING:
             return False
         # alpha * other may be contracted into one rounding on the CPU.
-        return not exact_only or node.kwargs.get("alpha", 1) == 1
+        return not exact_only or bool(node.kwargs.get("alpha", 1) == 1)
     return True

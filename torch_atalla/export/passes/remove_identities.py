@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..capture import Captured
@@ -40,5 +42,6 @@ def remove_identities(captured: Captured) -> PassResult:
 def _is_empty_cast(node: torch.fx.Node) -> bool:
     if node.target is not aten._to_copy.default:
         return False
-    source, result = node.args[0].meta["val"], node.meta["val"]
+    source: Any = node.args[0]
+    source, result = source.meta["val"], node.meta["val"]
     return source.dtype == result.dtype and source.layout == result.layout
