@@ -52,8 +52,9 @@ void test_copy() {
             if (!CHECK_EQ(copy(out, in), ATALLA_OK)) return;
             int wrong = 0;
             out.each([&](const Index& i) { wrong += out.get(i) != stored(in.get(i), to); });
-            check::note(wrong == 0, __FILE__, __LINE__,
-                        std::string(dtype_name(from)) + " to " + dtype_name(to) + ": " + std::to_string(wrong) + " wrong");
+            check::note(
+                wrong == 0, __FILE__, __LINE__,
+                std::string(dtype_name(from)) + " to " + dtype_name(to) + ": " + std::to_string(wrong) + " wrong");
           }
         }
       }

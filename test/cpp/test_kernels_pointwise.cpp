@@ -23,12 +23,18 @@ double tolerance(atalla_dtype d) {
 double wrap(double x, atalla_dtype d) {
   const auto i = static_cast<int64_t>(x);
   switch (d) {
-    case ATALLA_U8: return static_cast<uint8_t>(i);
-    case ATALLA_I8: return static_cast<int8_t>(i);
-    case ATALLA_I16: return static_cast<int16_t>(i);
-    case ATALLA_I32: return static_cast<int32_t>(i);
-    case ATALLA_BOOL: return x != 0;
-    default: return x;
+    case ATALLA_U8:
+      return static_cast<uint8_t>(i);
+    case ATALLA_I8:
+      return static_cast<int8_t>(i);
+    case ATALLA_I16:
+      return static_cast<int16_t>(i);
+    case ATALLA_I32:
+      return static_cast<int32_t>(i);
+    case ATALLA_BOOL:
+      return x != 0;
+    default:
+      return x;
   }
 }
 
@@ -52,7 +58,12 @@ const std::vector<std::vector<Layout>> kLayouts = {
     {{{1}}},
     {{{8}}, {{8}, {}, 3}, {{8}, {}, 1, 1}},
     {{{1027}}, {{1027}, {}, 2}},
-    {{{33, 70}}, {{33, 70}, {1, 0}}, {{33, 70}, {}, 2}, {{33, 70}, {}, 1, 1}, {{33, 70}, {}, 1, 2}, {{33, 70}, {}, 1, 3}},
+    {{{33, 70}},
+     {{33, 70}, {1, 0}},
+     {{33, 70}, {}, 2},
+     {{33, 70}, {}, 1, 1},
+     {{33, 70}, {}, 1, 2},
+     {{33, 70}, {}, 1, 3}},
     {{{5, 3, 600}}, {{5, 3, 600}, {1, 0, 2}}, {{5, 3, 600}, {2, 1, 0}}, {{5, 3, 600}, {}, 1, 2}},
     {{{40, 2, 3, 2}}, {{40, 2, 3, 2}, {3, 2, 1, 0}}, {{40, 2, 3, 2}, {}, 1, 5}},
 };
@@ -157,7 +168,7 @@ void test_division() {
 // Inputs of other dtypes are converted while they are loaded, results while they are stored.
 void test_conversion() {
   Random random;
-  const std::vector<atalla_dtype> dtypes = {ATALLA_U8,  ATALLA_I8,  ATALLA_I16,  ATALLA_I32, ATALLA_I64,
+  const std::vector<atalla_dtype> dtypes = {ATALLA_U8,  ATALLA_I8,  ATALLA_I16, ATALLA_I32,  ATALLA_I64,
                                             ATALLA_F16, ATALLA_F32, ATALLA_F64, ATALLA_BOOL, ATALLA_BF16};
   for (atalla_dtype da : dtypes) {
     for (atalla_dtype db : dtypes) {
@@ -178,14 +189,29 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {"pointwise.exp", std::exp, -100, 88}, {"pointwise.exp2", std::exp2, -140, 127},
-    {"pointwise.expm1", std::expm1, -20, 80}, {"pointwise.log", std::log, 0, 1e4}, {"pointwise.log2", std::log2, 0, 1e4},
-    {"pointwise.log10", std::log10, 0, 1e4}, {"pointwise.log1p", std::log1p, -1, 100}, {"pointwise.sqrt", std::sqrt, 0, 1e6},
-    {"pointwise.sin", std::sin, -1e3, 1e3}, {"pointwise.cos", std::cos, -1e3, 1e3}, {"pointwise.asin", std::asin, -1, 1},
-    {"pointwise.acos", std::acos, -1, 1}, {"pointwise.atan", std::atan, -50, 50}, {"pointwise.sinh", std::sinh, -80, 80},
-    {"pointwise.cosh", std::cosh, -80, 80}, {"pointwise.tanh", std::tanh, -12, 12}, {"pointwise.erf", std::erf, -5, 5},
-    {"pointwise.erfc", std::erfc, -5, 9}, {"pointwise.floor", std::floor, -9, 9}, {"pointwise.ceil", std::ceil, -9, 9},
-    {"pointwise.trunc", std::trunc, -9, 9}, {"pointwise.round", std::nearbyint, -9, 9}, {"pointwise.abs", std::fabs, -9, 9},
+    {"pointwise.exp", std::exp, -100, 88},
+    {"pointwise.exp2", std::exp2, -140, 127},
+    {"pointwise.expm1", std::expm1, -20, 80},
+    {"pointwise.log", std::log, 0, 1e4},
+    {"pointwise.log2", std::log2, 0, 1e4},
+    {"pointwise.log10", std::log10, 0, 1e4},
+    {"pointwise.log1p", std::log1p, -1, 100},
+    {"pointwise.sqrt", std::sqrt, 0, 1e6},
+    {"pointwise.sin", std::sin, -1e3, 1e3},
+    {"pointwise.cos", std::cos, -1e3, 1e3},
+    {"pointwise.asin", std::asin, -1, 1},
+    {"pointwise.acos", std::acos, -1, 1},
+    {"pointwise.atan", std::atan, -50, 50},
+    {"pointwise.sinh", std::sinh, -80, 80},
+    {"pointwise.cosh", std::cosh, -80, 80},
+    {"pointwise.tanh", std::tanh, -12, 12},
+    {"pointwise.erf", std::erf, -5, 5},
+    {"pointwise.erfc", std::erfc, -5, 9},
+    {"pointwise.floor", std::floor, -9, 9},
+    {"pointwise.ceil", std::ceil, -9, 9},
+    {"pointwise.trunc", std::trunc, -9, 9},
+    {"pointwise.round", std::nearbyint, -9, 9},
+    {"pointwise.abs", std::fabs, -9, 9},
     {"pointwise.sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80},
     {"pointwise.silu", [](double x) { return x / (1 + std::exp(-x)); }, -80, 80},
     {"pointwise.gelu_none", [](double x) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }, -9, 9},
@@ -200,7 +226,8 @@ atalla_status run_unary(const char* kernel, atalla_dtype d, Tensor& out, Tensor&
 
 // Values in range, and the values of C's Annex F, which the reference has too.
 void test_functions() {
-  const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, -0.5, 1.5, 2.5, 1e-30, -1e-30, 1e30, -1e30};
+  const double special[] = {0.0,  -0.0, INFINITY, -INFINITY, NAN,    1,    -1,   0.5,
+                            -0.5, 1.5,  2.5,      1e-30,     -1e-30, 1e30, -1e30};
   for (const Function& function : kFunctions) {
     for (atalla_dtype d : {ATALLA_F32, ATALLA_F64}) {
       constexpr int64_t n = 4099;
@@ -218,8 +245,8 @@ void test_functions() {
         if (!close(out.get({i}), expected, d == ATALLA_F32 ? 1e-6 : 1.8e-15) && wrong++ == 0) first = in.get({i});
       }
       check::note(wrong == 0, __FILE__, __LINE__,
-                  std::string(function.kernel) + " " + dtype_name(d) + ": " + std::to_string(wrong) + " wrong, first at " +
-                      std::to_string(first));
+                  std::string(function.kernel) + " " + dtype_name(d) + ": " + std::to_string(wrong) +
+                      " wrong, first at " + std::to_string(first));
     }
   }
 }

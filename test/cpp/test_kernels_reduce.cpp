@@ -45,12 +45,15 @@ const Reduction kReductions[] = {
     {"reduce.mean", [](const Values& v) { return sum(v) / static_cast<double>(v.size()); }, false, kSame, false},
     {"reduce.amax", [](const Values& v) { return *std::max_element(v.begin(), v.end()); }, true, kSame, false},
     {"reduce.amin", [](const Values& v) { return *std::min_element(v.begin(), v.end()); }, true, kSame, false},
-    {"reduce.any", [](const Values& v) { return double(std::any_of(v.begin(), v.end(), [](double x) { return x != 0; })); },
-     true, ATALLA_BOOL, false},
-    {"reduce.all", [](const Values& v) { return double(std::all_of(v.begin(), v.end(), [](double x) { return x != 0; })); },
-     true, ATALLA_BOOL, false},
+    {"reduce.any",
+     [](const Values& v) { return double(std::any_of(v.begin(), v.end(), [](double x) { return x != 0; })); }, true,
+     ATALLA_BOOL, false},
+    {"reduce.all",
+     [](const Values& v) { return double(std::all_of(v.begin(), v.end(), [](double x) { return x != 0; })); }, true,
+     ATALLA_BOOL, false},
     {"reduce.logsumexp", logsumexp, false, kSame, false},
-    {"reduce.var", [](const Values& v) { return squares(v) / (static_cast<double>(v.size()) - 1); }, false, kSame, false},
+    {"reduce.var", [](const Values& v) { return squares(v) / (static_cast<double>(v.size()) - 1); }, false, kSame,
+     false},
     {"reduce.std", [](const Values& v) { return std::sqrt(squares(v) / (static_cast<double>(v.size()) - 1)); }, false,
      kSame, false},
 };
@@ -99,16 +102,19 @@ bool close(double got, double expected, double relative) {
 }
 
 std::vector<Tensor> inputs(atalla_dtype d) {
-  std::vector<Tensor> found = {Tensor(d, {5}),       Tensor(d, {1500}),          Tensor(d, {33, 40}),
-                               Tensor(d, {33, 40}, {1, 0}), Tensor(d, {7, 90, 5}),   Tensor(d, {7, 90, 5}, {1, 2, 0}, 2),
-                               Tensor(d, {3, 4, 5, 6}),     Tensor(d, {40, 9}, {}, 1, 1), Tensor(d, {1, 1, 17})};
+  std::vector<Tensor> found = {Tensor(d, {5}),          Tensor(d, {1500}),
+                               Tensor(d, {33, 40}),     Tensor(d, {33, 40}, {1, 0}),
+                               Tensor(d, {7, 90, 5}),   Tensor(d, {7, 90, 5}, {1, 2, 0}, 2),
+                               Tensor(d, {3, 4, 5, 6}), Tensor(d, {40, 9}, {}, 1, 1),
+                               Tensor(d, {1, 1, 17})};
   Random random;
   for (Tensor& t : found) random.fill(t);
   return found;
 }
 
 void test_values() {
-  for (atalla_dtype d : {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_I8, ATALLA_I32, ATALLA_I64, ATALLA_BOOL}) {
+  for (atalla_dtype d :
+       {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_I8, ATALLA_I32, ATALLA_I64, ATALLA_BOOL}) {
     const auto dtype = static_cast<atalla_dtype>(d);
     const bool floating = tolerance(dtype) > 0;
     for (Tensor& in : inputs(dtype)) {
@@ -173,8 +179,11 @@ void test_nan() {
 
 void test_empty() {
   Tensor in(ATALLA_F32, {0, 3}), out = output(ATALLA_F32, in, 1), truth = output(ATALLA_BOOL, in, 1);
-  const std::pair<const char*, double> identities[] = {
-      {"reduce.sum", 0}, {"reduce.prod", 1}, {"reduce.mean", NAN}, {"reduce.logsumexp", -INFINITY}, {"reduce.var", NAN}};
+  const std::pair<const char*, double> identities[] = {{"reduce.sum", 0},
+                                                       {"reduce.prod", 1},
+                                                       {"reduce.mean", NAN},
+                                                       {"reduce.logsumexp", -INFINITY},
+                                                       {"reduce.var", NAN}};
   for (const auto& [kernel, expected] : identities) {
     CHECK_EQ(reduce(kernel, ATALLA_F32, {&out, &in}, 1), ATALLA_OK);
     CHECK(close(out.get({0, 2}), expected, 0));
@@ -191,7 +200,8 @@ void test_empty() {
 
 // Long sums: accurate (pairwise), and the same bits on one thread and two.
 void test_threads() {
-  const std::pair<Index, uint64_t> cases[] = {{{600011}, 1}, {{3, 200003}, 2}, {{200003, 3}, 1}, {{500, 700}, 1}, {{500, 700}, 2}};
+  const std::pair<Index, uint64_t> cases[] = {
+      {{600011}, 1}, {{3, 200003}, 2}, {{200003, 3}, 1}, {{500, 700}, 1}, {{500, 700}, 2}};
   for (const auto& [sizes, mask] : cases) {
     Tensor in(ATALLA_F32, sizes);
     Random random;

@@ -21,7 +21,8 @@ void half_to_float_contiguous(float* dst, const Half* src, int64_t n) {
   int64_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16) {
-    _mm512_storeu_ps(dst + i, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i))));
+    _mm512_storeu_ps(dst + i,
+                     _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i))));
   }
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
@@ -35,9 +36,9 @@ void float_to_half_contiguous(Half* dst, const float* src, int64_t n) {
   int64_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i),
-                        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i),
-                                              _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(dst + i),
+        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
@@ -147,11 +148,16 @@ ConvertBlock convert_to(int src) {
 
 ConvertBlock copy_block(size_t element_size) {
   switch (element_size) {
-    case 1: return block<uint8_t, uint8_t>;
-    case 2: return block<uint16_t, uint16_t>;
-    case 4: return block<uint32_t, uint32_t>;
-    case 8: return block<uint64_t, uint64_t>;
-    default: return block<Bytes16, Bytes16>;
+    case 1:
+      return block<uint8_t, uint8_t>;
+    case 2:
+      return block<uint16_t, uint16_t>;
+    case 4:
+      return block<uint32_t, uint32_t>;
+    case 8:
+      return block<uint64_t, uint64_t>;
+    default:
+      return block<Bytes16, Bytes16>;
   }
 }
 
@@ -160,10 +166,12 @@ ConvertBlock convert_block(atalla_dtype dst, atalla_dtype src) {
   const int s = kDtypeTraits[src].index;
   switch (dst) {
 #define ATALLA_CASE(code, type, index) \
-  case code: return convert_to<type>(s);
+  case code:                           \
+    return convert_to<type>(s);
     ATALLA_FORALL_DTYPES(ATALLA_CASE)
 #undef ATALLA_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -176,11 +184,21 @@ void fill_contiguous(void* dst, atalla_dtype dst_dtype, const void* src, atalla_
     convert_block(dst_dtype, src_dtype)(value, one, src, one, one);
   }
   switch (dtype_size(dst_dtype)) {
-    case 1: std::memset(dst, value[0], static_cast<size_t>(n)); return;
-    case 2: fill<uint16_t>(dst, value, n); return;
-    case 4: fill<uint32_t>(dst, value, n); return;
-    case 8: fill<uint64_t>(dst, value, n); return;
-    default: fill<Bytes16>(dst, value, n); return;
+    case 1:
+      std::memset(dst, value[0], static_cast<size_t>(n));
+      return;
+    case 2:
+      fill<uint16_t>(dst, value, n);
+      return;
+    case 4:
+      fill<uint32_t>(dst, value, n);
+      return;
+    case 8:
+      fill<uint64_t>(dst, value, n);
+      return;
+    default:
+      fill<Bytes16>(dst, value, n);
+      return;
   }
 }
 

@@ -58,18 +58,28 @@ inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFl
 inline constexpr int kNumDtypes = 12;
 
 struct DtypeTraits {
-  int8_t index;         // dense index; -1: no such dtype
-  uint8_t size;         // bytes an element
-  atalla_dtype loop;    // the dtype in which pointwise and reduce kernels compute: F32 for the 16-bit floats
+  int8_t index;       // dense index; -1: no such dtype
+  uint8_t size;       // bytes an element
+  atalla_dtype loop;  // the dtype in which pointwise and reduce kernels compute: F32 for the 16-bit floats
   const char* name;
 };
 
 inline constexpr DtypeTraits kDtypeTraits[16] = {
-    {0, 1, ATALLA_U8, "uint8"},       {1, 1, ATALLA_I8, "int8"},        {2, 2, ATALLA_I16, "int16"},
-    {3, 4, ATALLA_I32, "int32"},      {4, 8, ATALLA_I64, "int64"},      {5, 2, ATALLA_F32, "float16"},
-    {6, 4, ATALLA_F32, "float32"},    {7, 8, ATALLA_F64, "float64"},    {-1, 0, 0, "?"},
-    {8, 8, ATALLA_C64, "complex64"},  {9, 16, ATALLA_C128, "complex128"}, {10, 1, ATALLA_BOOL, "bool"},
-    {-1, 0, 0, "?"},                  {-1, 0, 0, "?"},                  {-1, 0, 0, "?"},
+    {0, 1, ATALLA_U8, "uint8"},
+    {1, 1, ATALLA_I8, "int8"},
+    {2, 2, ATALLA_I16, "int16"},
+    {3, 4, ATALLA_I32, "int32"},
+    {4, 8, ATALLA_I64, "int64"},
+    {5, 2, ATALLA_F32, "float16"},
+    {6, 4, ATALLA_F32, "float32"},
+    {7, 8, ATALLA_F64, "float64"},
+    {-1, 0, 0, "?"},
+    {8, 8, ATALLA_C64, "complex64"},
+    {9, 16, ATALLA_C128, "complex128"},
+    {10, 1, ATALLA_BOOL, "bool"},
+    {-1, 0, 0, "?"},
+    {-1, 0, 0, "?"},
+    {-1, 0, 0, "?"},
     {11, 2, ATALLA_F32, "bfloat16"},
 };
 

@@ -19,16 +19,26 @@ constexpr int64_t kBufferBytes = kBlockElements * static_cast<int64_t>(kMaxEleme
 
 PointwiseLoop find_loop(atalla_dtype loop_dtype, int index) {
   switch (loop_dtype) {
-    case ATALLA_BOOL: return kPointwiseLoopsBool[index];
-    case ATALLA_U8: return kPointwiseLoopsU8[index];
-    case ATALLA_I8: return kPointwiseLoopsI8[index];
-    case ATALLA_I16: return kPointwiseLoopsI16[index];
-    case ATALLA_I32: return kPointwiseLoopsI32[index];
-    case ATALLA_I64: return kPointwiseLoopsI64[index];
-    case ATALLA_F32: return kPointwiseLoopsF32[index];
-    case ATALLA_F64: return kPointwiseLoopsF64[index];
-    case ATALLA_C64: return kPointwiseLoopsC64[index];
-    default: return kPointwiseLoopsC128[index];
+    case ATALLA_BOOL:
+      return kPointwiseLoopsBool[index];
+    case ATALLA_U8:
+      return kPointwiseLoopsU8[index];
+    case ATALLA_I8:
+      return kPointwiseLoopsI8[index];
+    case ATALLA_I16:
+      return kPointwiseLoopsI16[index];
+    case ATALLA_I32:
+      return kPointwiseLoopsI32[index];
+    case ATALLA_I64:
+      return kPointwiseLoopsI64[index];
+    case ATALLA_F32:
+      return kPointwiseLoopsF32[index];
+    case ATALLA_F64:
+      return kPointwiseLoopsF64[index];
+    case ATALLA_C64:
+      return kPointwiseLoopsC64[index];
+    default:
+      return kPointwiseLoopsC128[index];
   }
 }
 
@@ -166,8 +176,12 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
-  Job job{launch, find_loop(loop_dtype, index), floating ? op.exact_floating : complex ? op.exact_complex : true,
-          op.n_inputs, {}, {}};
+  Job job{launch,
+          find_loop(loop_dtype, index),
+          floating ? op.exact_floating : complex ? op.exact_complex : true,
+          op.n_inputs,
+          {},
+          {}};
   job.dtypes[0] = op.result_bool ? static_cast<atalla_dtype>(ATALLA_BOOL) : loop_dtype;
   for (int k = 0; k < op.n_inputs; ++k) {
     job.dtypes[k + 1] = op.inputs[k] == kComputeDtype ? loop_dtype : op.inputs[k];

@@ -21,11 +21,11 @@ inline constexpr atalla_dtype kComputeDtype = 255;  // an input that is loaded a
 struct PointwiseOp {
   const char* name;
   uint8_t n_inputs;
-  bool result_bool;           // the formula's value is a truth value; else it has the compute dtype
-  bool may_fault;             // divides integers
-  bool exact_floating;        // no vectorised maths function in the formula
+  bool result_bool;     // the formula's value is a truth value; else it has the compute dtype
+  bool may_fault;       // divides integers
+  bool exact_floating;  // no vectorised maths function in the formula
   bool exact_complex;
-  uint16_t vector_ops;        // vector instructions of 32 lanes that the chip needs for 32 elements
+  uint16_t vector_ops;  // vector instructions of 32 lanes that the chip needs for 32 elements
   uint16_t exp_ops;
   uint64_t dtypes;
   atalla_dtype inputs[ATALLA_MAX_OPERANDS];

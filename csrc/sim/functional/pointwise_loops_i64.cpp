@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "pointwise_loops.h"
 #include "pointwise_loops_integer.inc"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -3,9 +3,10 @@
 // Reductions: how an input's dimensions are walked. A reduction itself is given by its passes (reduce_passes.h).
 //
 // Outputs are taken in tiles along the kept dimension with the smallest stride. A tile is reduced in one of two ways:
-// by columns (a row of the tile's inputs is accumulated onto a row of accumulators: the kept dimension is the contiguous
-// one, or few elements are reduced), or by rows (each output's inputs are reduced with vector lanes). Partial results of
-// a fixed number of elements are combined pairwise, in an order that depends on shapes and strides alone.
+// by columns (a row of the tile's inputs is accumulated onto a row of accumulators: the kept dimension is the
+// contiguous one, or few elements are reduced), or by rows (each output's inputs are reduced with vector lanes).
+// Partial results of a fixed number of elements are combined pairwise, in an order that depends on shapes and strides
+// alone.
 #pragma once
 
 #include <initializer_list>
@@ -15,17 +16,17 @@
 namespace atalla::sim::ATALLA_ISA {
 
 inline constexpr int64_t kTileOutputs = 256;
-inline constexpr int64_t kLeafRows = 32;       // rows accumulated serially when reducing by columns
-inline constexpr int kMaxLevels = 40;          // of pairwise combination: log2 of the number of leaves
-inline constexpr int64_t kMaxParts = 64;       // in which one tile's reduced range is split over threads
+inline constexpr int64_t kLeafRows = 32;  // rows accumulated serially when reducing by columns
+inline constexpr int kMaxLevels = 40;     // of pairwise combination: log2 of the number of leaves
+inline constexpr int64_t kMaxParts = 64;  // in which one tile's reduced range is split over threads
 
 struct ReducePlan {
-  Space kept;      // operands: the input, then the outputs
-  Space reduced;   // operand 0: the input
-  int64_t count;   // elements reduced into one output
+  Space kept;     // operands: the input, then the outputs
+  Space reduced;  // operand 0: the input
+  int64_t count;  // elements reduced into one output
   bool columns;
-  int64_t parts;   // of the reduced range, each a task of its own
-  int64_t grain;   // tasks that a thread takes at least
+  int64_t parts;  // of the reduced range, each a task of its own
+  int64_t grain;  // tasks that a thread takes at least
 };
 
 // Checks operands: `n_outputs` outputs and one input, each output of the input's sizes but 1 in reduced dimensions.

@@ -21,9 +21,7 @@ struct ArgPass {
 
   static constexpr Acc identity() { return {Op::identity(), -1}; }
   // x stands after `best` in the input and replaces it.
-  ATALLA_INLINE static bool better(V x, V best) {
-    return (kMax ? x > best : x < best) | (isnan(x) & !isnan(best));
-  }
+  ATALLA_INLINE static bool better(V x, V best) { return (kMax ? x > best : x < best) | (isnan(x) & !isnan(best)); }
   ATALLA_INLINE static Acc combine(const Acc& a, const Acc& b) {
     if (a.index < 0) return b;
     return b.index >= 0 && better(b.value, a.value) ? b : a;

@@ -210,8 +210,8 @@ inline void store_tile(const Launch& launch, const ReducePlan& plan, const Block
   const atalla_dtype out = launch.desc.operands[k].dtype;
   const int64_t dense[kBlockDims] = {1, 0, 0}, strides[kBlockDims] = {plan.kept.strides[k + 1][0], 0, 0};
   const int64_t sizes[kBlockDims] = {tile.sizes[0], 1, 1};
-  unsigned char* to = launch.ptr<unsigned char>(k) +
-                      block_offset(plan.kept, tile, k + 1) * static_cast<int64_t>(dtype_size(out));
+  unsigned char* to =
+      launch.ptr<unsigned char>(k) + block_offset(plan.kept, tile, k + 1) * static_cast<int64_t>(dtype_size(out));
   convert_block(out, dtype)(to, strides, values, dense, sizes);
 }
 

@@ -139,11 +139,16 @@ struct ShiftedExpOp : SumOp<V> {
 template <class F>
 atalla_status dispatch_accumulation(atalla_dtype compute_dtype, F&& f) {
   switch (kDtypeTraits[compute_dtype].loop) {
-    case ATALLA_F32: return f.template operator()<float>(ATALLA_F32);
-    case ATALLA_F64: return f.template operator()<double>(ATALLA_F64);
-    case ATALLA_C64: return f.template operator()<Complex<float>>(ATALLA_C64);
-    case ATALLA_C128: return f.template operator()<Complex<double>>(ATALLA_C128);
-    default: return f.template operator()<int64_t>(ATALLA_I64);
+    case ATALLA_F32:
+      return f.template operator()<float>(ATALLA_F32);
+    case ATALLA_F64:
+      return f.template operator()<double>(ATALLA_F64);
+    case ATALLA_C64:
+      return f.template operator()<Complex<float>>(ATALLA_C64);
+    case ATALLA_C128:
+      return f.template operator()<Complex<double>>(ATALLA_C128);
+    default:
+      return f.template operator()<int64_t>(ATALLA_I64);
   }
 }
 
@@ -158,14 +163,22 @@ atalla_status dispatch_floating(atalla_dtype compute_dtype, F&& f) {
 template <class F>
 atalla_status dispatch_ordered(atalla_dtype compute_dtype, F&& f) {
   switch (kDtypeTraits[compute_dtype].loop) {
-    case ATALLA_BOOL: return f.template operator()<uint8_t>(ATALLA_BOOL);
-    case ATALLA_U8: return f.template operator()<uint8_t>(ATALLA_U8);
-    case ATALLA_I8: return f.template operator()<int8_t>(ATALLA_I8);
-    case ATALLA_I16: return f.template operator()<int16_t>(ATALLA_I16);
-    case ATALLA_I32: return f.template operator()<int32_t>(ATALLA_I32);
-    case ATALLA_I64: return f.template operator()<int64_t>(ATALLA_I64);
-    case ATALLA_F64: return f.template operator()<double>(ATALLA_F64);
-    default: return f.template operator()<float>(ATALLA_F32);
+    case ATALLA_BOOL:
+      return f.template operator()<uint8_t>(ATALLA_BOOL);
+    case ATALLA_U8:
+      return f.template operator()<uint8_t>(ATALLA_U8);
+    case ATALLA_I8:
+      return f.template operator()<int8_t>(ATALLA_I8);
+    case ATALLA_I16:
+      return f.template operator()<int16_t>(ATALLA_I16);
+    case ATALLA_I32:
+      return f.template operator()<int32_t>(ATALLA_I32);
+    case ATALLA_I64:
+      return f.template operator()<int64_t>(ATALLA_I64);
+    case ATALLA_F64:
+      return f.template operator()<double>(ATALLA_F64);
+    default:
+      return f.template operator()<float>(ATALLA_F32);
   }
 }
 

@@ -42,8 +42,9 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
   for (int k = 0; k <= n_outputs; ++k) {
     const atalla_operand& operand = desc.operands[k];
     if (operand.immediate || !is_dtype(operand.dtype) || operand.ndim != in.ndim) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has dtype code %d and %d dimensions%s, expected %d in memory",
-                       kernel, k, operand.dtype, operand.ndim, operand.immediate ? " (immediate)" : "", in.ndim);
+      return set_error(ATALLA_ERR_ARGUMENT,
+                       "%s: operand %d has dtype code %d and %d dimensions%s, expected %d in memory", kernel, k,
+                       operand.dtype, operand.ndim, operand.immediate ? " (immediate)" : "", in.ndim);
     }
     if (k == n_outputs) break;
     for (int d = 0; d < in.ndim; ++d) {

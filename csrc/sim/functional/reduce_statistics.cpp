@@ -73,9 +73,8 @@ atalla_status run_reduce_var_mean(const Launch& launch) {
 atalla_status run_reduce_logsumexp(const Launch& launch) {
   const auto status = check_reduce("reduce.logsumexp", launch, 1, kReduceFloating);
   if (status != ATALLA_OK) return status;
-  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<LogSumExp<T>>(launch, dtype);
-  });
+  return dispatch_floating(launch.desc.compute_dtype,
+                           [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

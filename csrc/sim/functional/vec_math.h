@@ -9,15 +9,16 @@
 // libmvec is reached by declaring the scalar functions as SIMD functions, which must happen before <cmath>.
 #pragma once
 
-#define ATALLA_SIMD_UNARY(name)                                                          \
+#define ATALLA_SIMD_UNARY(name)                                          \
   __attribute__((__simd__("notinbranch"))) double name(double) noexcept; \
   __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept;
-#define ATALLA_SIMD_BINARY(name)                                                                 \
+#define ATALLA_SIMD_BINARY(name)                                                 \
   __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept; \
   __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept;
 #define ATALLA_FORALL_SIMD_UNARY(X)                                                                                 \
-  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(cos) X(cosh) X(erfc) X(exp) X(exp2) X(expm1) \
-  X(log) X(log10) X(log1p) X(log2) X(sin) X(sinh) X(tan) X(tanh)
+  X(acos)                                                                                                           \
+  X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(cos) X(cosh) X(erfc) X(exp) X(exp2) X(expm1) X(log) X(log10) \
+      X(log1p) X(log2) X(sin) X(sinh) X(tan) X(tanh)
 #define ATALLA_FORALL_SIMD_BINARY(X) X(atan2) X(hypot) X(pow)
 
 extern "C" {
@@ -46,10 +47,10 @@ template <class T>
 concept Real = std::is_arithmetic_v<T>;
 
 // -------------------------------------------------------------------------------------- functions of the C library
-#define ATALLA_DEFINE_UNARY(name)                       \
+#define ATALLA_DEFINE_UNARY(name)                            \
   ATALLA_INLINE float name(float x) { return ::name##f(x); } \
   ATALLA_INLINE double name(double x) { return ::name(x); }
-#define ATALLA_DEFINE_BINARY(name)                                        \
+#define ATALLA_DEFINE_BINARY(name)                                       \
   ATALLA_INLINE float name(float x, float y) { return ::name##f(x, y); } \
   ATALLA_INLINE double name(double x, double y) { return ::name(x, y); }
 ATALLA_FORALL_SIMD_UNARY(ATALLA_DEFINE_UNARY)
@@ -102,7 +103,8 @@ ATALLA_INLINE bool isnan(T x) {
 }
 template <Real T>
 ATALLA_INLINE bool isinf(T x) {
-  if constexpr (Floating<T>) return (x == std::numeric_limits<T>::infinity()) | (x == -std::numeric_limits<T>::infinity());
+  if constexpr (Floating<T>)
+    return (x == std::numeric_limits<T>::infinity()) | (x == -std::numeric_limits<T>::infinity());
   return false;
 }
 ATALLA_INLINE bool signbit(float x) { return std::bit_cast<int32_t>(x) < 0; }
@@ -246,7 +248,8 @@ ATALLA_INLINE void dispatch_power(T exponent, F&& f) {
 // Integer division by zero raises the launch's fault and yields 0.
 template <Integer T>
 ATALLA_INLINE bool divisor_is_zero(T b) {
-  if (b != T(0)) [[likely]] return false;
+  if (b != T(0)) [[likely]]
+    return false;
   integer_division_by_zero = true;
   return true;
 }
