@@ -9,6 +9,7 @@ must agree.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 
 import torch
@@ -91,6 +92,7 @@ def show(model: nn.Module, inputs: tuple[torch.Tensor, ...], expected_ops: Count
 
 @torch.no_grad()
 def main() -> None:
+    warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")  # torch.export copying its own trees
     torch.manual_seed(0)
     torch_atalla.fallback.mode("error")
     for model, shapes, ops in MODELS:
