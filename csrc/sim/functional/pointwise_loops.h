@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the generated loops are made of. A pointwise_loops_*.cpp includes this, the generated loops of a dtype class,
-// and instantiates them for its types.
+// What the generated loops are made of. Included by the generated loops of each dtype class, which
+// pointwise_loops_*.cpp instantiate for their types.
 #pragma once
 
 #include "vec_math.h"
