@@ -64,7 +64,17 @@ class TestOutputs(unittest.TestCase):
     def test_every_variant_is_registered(self):
         entries = model.load(OPS)
         text = "".join(registrations.generate(entries).values())
-        for overload in ("add.Tensor", "add.out", "add_.Tensor", "gelu", "gelu.out", "gelu_", "mm", "mm.out", "where.self"):
+        for overload in (
+            "add.Tensor",
+            "add.out",
+            "add_.Tensor",
+            "gelu",
+            "gelu.out",
+            "gelu_",
+            "mm",
+            "mm.out",
+            "where.self",
+        ):
             self.assertIn(f'm.impl("{overload}"', text)
 
     def test_support_table(self):

@@ -14,7 +14,8 @@ import json
 import re
 import sys
 import traceback
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +55,10 @@ def sweep_one(index: int) -> dict:
             status, reason = "mismatch", str(error).strip().replace("\n", " ")[:300]
         except Exception as error:  # noqa: BLE001  (every failure is a row of the report)
             last = traceback.extract_tb(error.__traceback__)[-1]
-            status, reason = "error", f"{type(error).__name__}: {str(error)[:300]} ({Path(last.filename).name}:{last.lineno})"
+            status, reason = (
+                "error",
+                f"{type(error).__name__}: {str(error)[:300]} ({Path(last.filename).name}:{last.lineno})",
+            )
         if count == 0 and status == "native":
             status, reason = "empty", "no samples"
         result["dtypes"][str(dtype).removeprefix("torch.")] = (status, reason, count)
@@ -62,6 +66,26 @@ def sweep_one(index: int) -> dict:
             if status == "fallback":
                 break
     return result
+
+
+def isolated(index: int) -> dict:
+    """sweep_one in a forked child: a crash is one row of the report, and no op sees another's state."""
+    context = get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: send.send(sweep_one(index)))
+    child.start()
+    send.close()
+    try:
+        row = receive.recv()
+    except EOFError:
+        from torch.testing._internal.common_methods_invocations import op_db
+
+        from torch_atalla.testing import op_name
+
+        child.join()
+        row = {"name": op_name(op_db[index]), "dtypes": {"any": ("error", f"crash, exit code {child.exitcode}", 0)}}
+    child.join()
+    return row
 
 
 def main() -> int:
@@ -80,8 +104,8 @@ def main() -> int:
     ]
     native: dict[str, list[str]] = {}
     problems: list[str] = []
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for n, row in enumerate(pool.map(sweep_one, indices, chunksize=2), 1):
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for n, row in enumerate(pool.map(isolated, indices), 1):
             states = {d: s for d, (s, _, _) in row["dtypes"].items()}
             bad = {d: v for d, v in row["dtypes"].items() if v[0] in ("mismatch", "error")}
             if states and set(states.values()) <= {"native", "empty"} and "native" in states.values():

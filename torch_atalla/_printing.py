@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """repr() of atalla tensors.
 
-torch formats a tensor with dozens of small ops on its own device. Upstream reads tensors of xla, mps and other devices
-back first and formats them on the CPU, by a list of device names that PrivateUse1 cannot join: so the same is done here.
+torch formats a tensor with dozens of small ops on its own device. Upstream reads tensors of xla, mps and other
+devices back first and formats them on the CPU, by a list of device names that PrivateUse1 cannot join: so the same is
+done here.
 """
 
 from __future__ import annotations

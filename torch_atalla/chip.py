@@ -16,7 +16,7 @@ def config(device: Any = None) -> dict[str, Any]:
 
 
 def config_text(device: Any = None) -> str:
-    """The chip's TOML file with the source of each parameter. ATALLA_CHIP_CONFIG names another file, before first use."""
+    """The chip's TOML file, with the unit and the source of each parameter."""
     return _C.chip_config(_index(device))
 
 

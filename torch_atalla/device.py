@@ -42,6 +42,7 @@ __all__ = [
     "stream", "synchronize",
 ]  # fmt: skip
 
+
 def _C() -> Any:
     from . import _C as extension
 

@@ -7,7 +7,7 @@ The mode is one for the process; TORCH_ATALLA_FALLBACK=silent|warn|error sets it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
 
 from . import _C
 
@@ -35,6 +35,10 @@ class _ModeGuard:
         _C.set_fallback_mode(self._previous)
 
 
+@overload
+def mode(new: None = None) -> Mode: ...
+@overload
+def mode(new: Mode) -> _ModeGuard: ...
 def mode(new: Mode | None = None) -> _ModeGuard | Mode:
     """Sets the mode, at once; `with mode("error"):` restores it at the end. Without an argument: the current mode.
 

@@ -16,9 +16,10 @@ def main() -> None:
     for index in range(device.device_count()):
         p = device.get_device_properties(index)
         free, total = device.mem_get_info(index)
-        print(f"  atalla:{index}  {p.name}  {total / 2**20:.0f} MiB DRAM ({free / 2**20:.0f} free), "
-              f"{p.scratchpads} x {p.scratchpad_bytes / 2**10:.0f} KiB scratchpad, "
-              f"{p.array_rows} x {p.array_columns} array, {p.vector_lanes} lanes, {p.clock_hz / 1e6:.0f} MHz")  # fmt: skip
+        memory = f"{total / 2**20:.0f} MiB DRAM ({free / 2**20:.0f} free)"
+        scratch = f"{p.scratchpads} x {p.scratchpad_bytes / 2**10:.0f} KiB scratchpad"
+        units = f"{p.array_rows} x {p.array_columns} array, {p.vector_lanes} lanes, {p.clock_hz / 1e6:.0f} MHz"
+        print(f"  atalla:{index}  {p.name}  {memory}, {scratch}, {units}")
     print(f"host threads of the functional engine: {chip.get_num_threads()}")
     print(f"kernels: {len(chip.kernels())}; native op families: {len(ops.families())}")
     print("chip configuration:")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the simulated chip did: cycles, bytes, MACs. Simulated quantities only, equal on every machine and at any load."""
+"""What the simulated chip did: cycles, bytes, MACs. Simulated quantities only: the same on every machine."""
 
 from __future__ import annotations
 
@@ -88,8 +88,13 @@ def trace(path: str | Path, device: Any = None) -> None:
         args = {k: v for k, v in asdict(r).items() if k not in ("kernel", "start_cycle", "stream")}
         events.append(
             {
-                "ph": "X", "pid": index, "tid": r.stream, "name": r.kernel,
-                "ts": r.start_cycle / mhz, "dur": r.cycles / mhz, "args": args,
+                "ph": "X",
+                "pid": index,
+                "tid": r.stream,
+                "name": r.kernel,
+                "ts": r.start_cycle / mhz,
+                "dur": r.cycles / mhz,
+                "args": args,
             }  # fmt: skip
         )
     Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))

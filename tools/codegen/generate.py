@@ -32,4 +32,3 @@ def generate(out: Path, root: Path) -> None:
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
-

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -84,12 +85,13 @@ def _resolve_kernels(compiled: Compiled) -> dict[str, int]:
 
 
 def _emit(compiled: Compiled, report: LoadableReport, versions: Mapping[str, int]) -> bytes:
-    from .. import __version__
+    from .. import __version__, chip
 
     captured = compiled.captured
     metadata = {
         "producer": f"torch_atalla {__version__}",
         "torch": torch.__version__.partition("+")[0],
+        "chip": hashlib.sha256(chip.config_text(0).encode()).hexdigest(),
         "model": captured.model,
         "in_spec": dump_spec(captured.in_spec),
         "out_spec": dump_spec(captured.out_spec),

@@ -44,7 +44,7 @@ def move_strided(x: torch.Tensor, device: str) -> torch.Tensor:
     return flat.as_strided(x.size(), x.stride(), 0).requires_grad_(x.requires_grad)
 
 
-def tolerance(op: Any, dtype: torch.dtype) -> dict[str, float]:
+def tolerance(op: Any, dtype: torch.dtype) -> dict[str, Any]:
     """torch.testing's defaults, widened for half types and for reductions whose order differs."""
     if dtype == torch.bfloat16:
         return {"rtol": 1.6e-2, "atol": 1e-2}
