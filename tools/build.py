@@ -48,6 +48,14 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def host_isa() -> dict[str, str]:
+    """The widest instruction set of this machine: all that a build for debugging compiles."""
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    best = "avx512" if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(flags) else "baseline"
+    best = "avx2" if best == "baseline" and {"avx2", "fma", "f16c", "bmi2"} <= set(flags) else best
+    return {best: ISAS[best]}
+
+
 class Ninja:
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -87,11 +95,13 @@ class Build:
         sim = ROOT / "csrc/sim"
         objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
         families = sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
+        isas = ISAS if self.config == "release" else host_isa()
         for source in families:
             if source.name == "kernel_table.cpp":
-                objects.append(self.object(source))
+                one = "" if self.config == "release" else f"-DATALLA_ONE_ISA={next(iter(isas))}"
+                objects.append(self.object(source, flags=one))
                 continue
-            for isa, flags in ISAS.items():
+            for isa, flags in isas.items():
                 flags = flags if self.config == "release" else flags.replace("-O2", "")
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa} -I{sim}/functional"
                 objects.append(self.object(source, f".{isa}", extra))

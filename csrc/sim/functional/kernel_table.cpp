@@ -52,10 +52,15 @@ Isa choose() {
    isa::index_kernels,     isa::scan_kernels,        isa::random_kernels}
 
 constexpr int kFamilies = 11;
+#ifdef ATALLA_ONE_ISA  // sanitizer builds compile the families once, for the machine at hand
+#define ATALLA_ISA_OR_ONE(isa) ATALLA_ONE_ISA
+#else
+#define ATALLA_ISA_OR_ONE(isa) isa
+#endif
 constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
-    ATALLA_FAMILIES_OF(baseline),
-    ATALLA_FAMILIES_OF(avx2),
-    ATALLA_FAMILIES_OF(avx512),
+    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(baseline)),
+    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(avx2)),
+    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(avx512)),
 };
 
 struct Table {
