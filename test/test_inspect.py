@@ -56,7 +56,7 @@ sections
   nodes                ...        3
   segments             ...        1
   methods              ...        1
-  metadata             ...       10
+  metadata             ...       11
   weights              ...
 
 interface
@@ -108,7 +108,7 @@ sections
   nodes                ...        5
   segments             ...        3
   methods              ...        1
-  metadata             ...       10
+  metadata             ...       11
 
 interface
   input   i0 f32[3, 5]  x

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -256,7 +257,7 @@ class Program:
             _check(lib.atalla_program_open_file(os.fsencode(source), ctypes.byref(handle)))
         self._handle: ctypes.c_void_p | None = handle
         self._callback: Any = None
-        self._error: BaseException | None = None
+        self._errors = threading.local()  # what a host call raised, in the thread that runs it
 
     def close(self) -> None:
         """Waits for its work and frees its memory. Calling it again does nothing."""
@@ -296,7 +297,7 @@ class Program:
                     [TensorRef.from_c(outputs[k]) for k in range(n_outputs)],
                 )
             except BaseException as error:  # noqa: BLE001 (must not cross C; raised again by run)
-                self._error = error
+                self._errors.last = error
                 _library().atalla_program_set_error(f"{type(error).__name__}: {error}".encode())
                 return _ERR_KERNEL
             return 0
@@ -304,31 +305,16 @@ class Program:
         self._callback = _HOST_CALL(callback)
         _check(_library().atalla_program_set_host_call(self._open(), self._callback, None))
 
-    def run(
-        self,
-        inputs: Sequence[TensorRef],
-        outputs: Sequence[TensorRef],
-        *,
-        host: bool = False,
-        stream: int = 0,
-        method: int = 0,
-    ) -> None:
-        """Queues the method on a stream of the device; with `host`, addresses are host memory and the call waits."""
+    def bind(self, inputs: Sequence[TensorRef], outputs: Sequence[TensorRef], method: int = 0) -> Binding:
+        """Prepares calls with tensors of these dtypes, sizes and strides; their addresses come with each call."""
         given = (_Tensor * max(len(inputs), 1))(*(tensor.to_c() for tensor in inputs))
         wanted = (_Tensor * max(len(outputs), 1))(*(tensor.to_c() for tensor in outputs))
-        params = _RunParams(
-            struct_size=ctypes.sizeof(_RunParams),
-            method=method,
-            flags=_RUN_HOST if host else 0,
-            stream=stream,
-            inputs=given,
-            n_inputs=len(inputs),
-            outputs=wanted,
-            n_outputs=len(outputs),
-        )
-        self._error = None
+        return Binding(self, given, wanted, len(inputs), len(outputs), method)
+
+    def _run(self, params: _RunParams) -> None:
+        self._errors.last = None
         status = _library().atalla_program_run(self._open(), ctypes.byref(params))
-        error, self._error = self._error, None
+        error, self._errors.last = self._errors.last, None
         if error is not None:
             raise error
         _check(status)
@@ -337,6 +323,29 @@ class Program:
         if self._handle is None:
             raise RuntimeError("the program is closed")
         return self._handle
+
+
+class Binding:
+    """A program with the types of its tensors: a call costs two copies of a few hundred bytes. Any thread may call."""
+
+    def __init__(self, program: Program, inputs: Any, outputs: Any, n_inputs: int, n_outputs: int, method: int):
+        self._program = program
+        self._inputs, self._outputs = inputs, outputs
+        self._n_inputs, self._n_outputs = n_inputs, n_outputs
+        self._method = method
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], *, stream: int = 0, host: bool = False) -> None:
+        """Queues the method on a stream of the device; with `host`, addresses are host memory and the call waits."""
+        given = type(self._inputs).from_buffer_copy(self._inputs)
+        wanted = type(self._outputs).from_buffer_copy(self._outputs)
+        for tensor, address in zip(given, inputs):
+            tensor.addr = address
+        for tensor, address in zip(wanted, outputs):
+            tensor.addr = address
+        flags = _RUN_HOST if host else 0
+        size = ctypes.sizeof(_RunParams)
+        params = _RunParams(size, self._method, flags, 0, stream, given, self._n_inputs, wanted, self._n_outputs)
+        self._program._run(params)
 
 
 _ERR_KERNEL = 42  # ATALLA_ERR_FAULT_KERNEL

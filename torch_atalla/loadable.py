@@ -56,6 +56,7 @@ class LoadedProgram:
         self.path = path
         data = program.describe()
         self._read_interface(data)
+        self._binding = program.bind([_ref(spec) for spec in self.inputs], [_ref(spec) for spec in self.outputs])
         self.report = self._read_report(data)
         program.load(device.index)
         program.set_host_call(lambda text, inputs, outputs: _host_call(device.index, text, inputs, outputs))
@@ -71,6 +72,13 @@ class LoadedProgram:
         self._out_leaves = load_leaves(metadata["out_leaves"])
         self._in_spec = load_spec(metadata["in_spec"])
         self._out_spec = load_spec(metadata["out_spec"])
+        # The common call: tensors one after the other, nothing nested.
+        positional, keywords = self._in_spec.children()
+        self._positional = (
+            keywords.num_children == 0
+            and all(child.is_leaf() for child in positional.children())
+            and all(leaf.is_tensor for leaf in self._in_leaves)
+        )
         for what, leaves, ports in (
             ("inputs", self._in_leaves, self.inputs),
             ("outputs", self._out_leaves, self.outputs),
@@ -92,13 +100,18 @@ class LoadedProgram:
             torch.empty_strided(spec.shape, spec.strides, dtype=spec.dtype, device=self.device) for spec in self.outputs
         ]
         stream = torch.accelerator.current_stream(self.device).stream_id
-        self._program.run([_ref(tensor) for tensor in tensors], [_ref(tensor) for tensor in outputs], stream=stream)
+        self._binding.run([t.data_ptr() for t in tensors], [t.data_ptr() for t in outputs], stream=stream)
+        if self._out_spec.is_leaf():
+            return outputs[0] if outputs else self._out_leaves[0].value
         results = iter(outputs)
         leaves = [next(results) if leaf.is_tensor else leaf.value for leaf in self._out_leaves]
         return pytree.tree_unflatten(leaves, self._out_spec)
 
     def _arguments(self, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """The tensors of a call, in the layout that the program wants. Raises TypeError or ValueError."""
+        if self._positional and not kwargs and len(args) == len(self.inputs):
+            if all(isinstance(given, torch.Tensor) for given in args):
+                return [self._check_tensor(spec, given) for spec, given in zip(self.inputs, args)]
         order = self._in_spec.children()[1].context or []
         if set(order) == set(kwargs):
             kwargs = {key: kwargs[key] for key in order}
@@ -120,6 +133,11 @@ class LoadedProgram:
     def _check_tensor(self, spec: TensorSpec, given: Any) -> torch.Tensor:
         if not isinstance(given, torch.Tensor):
             raise TypeError(f"input {spec.name}: expected a tensor, found {type(given).__name__}")
+        if given.device == self.device and given.dtype == spec.dtype and given.shape == spec.shape:
+            if given.stride() == spec.strides or given.numel() == 0:
+                return given
+            ordered = torch.empty_strided(spec.shape, spec.strides, dtype=spec.dtype, device=self.device)
+            return ordered.copy_(given.detach())
         problems = []
         if given.device != self.device:
             problems.append(f"device {self.device}, found {given.device}")
@@ -127,13 +145,7 @@ class LoadedProgram:
             problems.append(f"dtype {dtype_name(spec.dtype)}, found {dtype_name(given.dtype)}")
         if tuple(given.shape) != spec.shape:
             problems.append(f"shape {list(spec.shape)}, found {list(given.shape)}")
-        if problems:
-            raise ValueError(f"input {spec.name}: expected " + "; expected ".join(problems))
-        given = given.detach()
-        if given.stride() == spec.strides or given.numel() == 0:
-            return given
-        ordered = torch.empty_strided(spec.shape, spec.strides, dtype=spec.dtype, device=self.device)
-        return ordered.copy_(given)
+        raise ValueError(f"input {spec.name}: expected " + "; expected ".join(problems))
 
     def signature(self) -> str:
         """Inputs and outputs, one a line."""
@@ -167,8 +179,8 @@ def _spec(data: dict[str, Any], port: dict[str, Any]) -> TensorSpec:
     return TensorSpec(port["name"], from_name(value["dtype"]), tuple(value["sizes"]), tuple(value["strides"]))
 
 
-def _ref(tensor: torch.Tensor) -> TensorRef:
-    return TensorRef(tensor.data_ptr(), CODES[tensor.dtype], tuple(tensor.shape), tuple(tensor.stride()))
+def _ref(spec: TensorSpec) -> TensorRef:
+    return TensorRef(0, CODES[spec.dtype], spec.shape, spec.strides)
 
 
 def _host_call(device: int, text: str, inputs: list[TensorRef], outputs: list[TensorRef]) -> None:
