@@ -117,6 +117,15 @@ def test_runs_repeat_and_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert torch.equal(program(x).cpu(), first) and not torch.equal(first, other)
 
 
+@pytest.mark.parametrize("make", [lambda: models.seed_models()["vit_block"], models.tiny_bert], ids=["vit", "bert"])
+def test_modules_on_the_device_can_be_exported(make: Callable, tmp_path: Path) -> None:
+    module, args = make()
+    module, args = module.to("atalla"), to_device(args)
+    program = save_and_load(module, args, tmp_path / "model.atl", fallback="error")
+    with torch.no_grad():
+        assert torch.equal(program(*args).cpu(), module(*args).cpu())
+
+
 def test_inputs_of_other_strides(tmp_path: Path) -> None:
     module, args = models.seed_models()["matmul_relu"]
     program = save_and_load(module, args, tmp_path / "model.atl")
