@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Registers the device before any module of torch.testing._internal is imported: its list of device types is built once,
-at import, and a device that comes too late gives suites without a single test."""
+"""Registers the device before any module of torch.testing._internal is imported: its list of device types is built
+once, at import, and a device that comes too late gives suites without a single test."""
 
 import os
 import sys

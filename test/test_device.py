@@ -4,6 +4,7 @@
 import signal
 import subprocess
 import sys
+import warnings
 
 import torch
 from torch.testing._internal.common_utils import TestCase, run_tests
@@ -84,15 +85,14 @@ class TestMemory(TestCase):
     def test_casts(self):
         from torch_atalla.testing import CHIP_DTYPES
 
-        values = torch.tensor([0.0, -1.5, 2.75, 100.0, 3.0])
-        for a in (*CHIP_DTYPES, torch.complex64, torch.complex128):
-            for b in (*CHIP_DTYPES, torch.complex64, torch.complex128):
-                x = values.abs().to(a) if not a.is_signed else values.to(a)
-                if (x.is_complex() and not b.is_complex) or b == torch.uint8:
-                    x = x.abs() if not x.is_complex() else x
-                    if x.is_complex():
-                        continue
-                self.assertEqual(x.to("atalla").to(b).cpu(), x.to(b), msg=f"{a} to {b}")
+        complexes = (torch.complex64, torch.complex128)
+        for a in (*CHIP_DTYPES, *complexes):
+            for b in (*CHIP_DTYPES, *complexes):
+                signed = a.is_signed and b.is_signed and torch.bool not in (a, b)
+                x = torch.tensor([0.0, -1.5 if signed else 1.5, 2.75, 100.0, 3.0]).to(a)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # complex to real discards the imaginary part
+                    self.assertEqual(x.to("atalla").to(b).cpu(), x.to(b), msg=f"{a} to {b}")
 
 
 class TestStorage(TestCase):
@@ -102,7 +102,8 @@ class TestStorage(TestCase):
             "view": lambda t: t.view(6, 4), "permute": lambda t: t.permute(2, 0, 1), "select": lambda t: t[1],
             "slice": lambda t: t[:, 1:, ::2], "unfold": lambda t: t.unfold(2, 2, 1), "diagonal": lambda t: t.diagonal(),
             "as_strided": lambda t: t.as_strided((2, 2), (5, 1), 3), "unsqueeze": lambda t: t.unsqueeze(1),
-            "narrow": lambda t: t.narrow(2, 1, 2), "split": lambda t: t.split(2, 2)[1], "view_dtype": lambda t: t.view(torch.int32),
+            "narrow": lambda t: t.narrow(2, 1, 2), "split": lambda t: t.split(2, 2)[1],
+            "view_dtype": lambda t: t.view(torch.int32),
             "movedim": lambda t: t.movedim(0, 2), "unbind": lambda t: t.unbind(1)[2], "detach": lambda t: t.detach(),
             "t": lambda t: t[0].t(), "chunk": lambda t: t.chunk(2, 1)[0], "alias": lambda t: torch.ops.aten.alias(t),
         }  # fmt: skip
@@ -238,8 +239,17 @@ class TestTelemetry(TestCase):
         for share in c.utilisation().values():
             self.assertTrue(0 <= share <= 1)
 
-    def test_deterministic(self):
-        self.assertEqual(len({self.work() for _ in range(10)}), 1)
+    def test_cycles_do_not_depend_on_the_machines_load(self):
+        found = {self.work() for _ in range(5)}
+        burn = "while True: pass"
+        burners = [subprocess.Popen([sys.executable, "-c", burn]) for _ in range(4)]
+        try:
+            found |= {self.work() for _ in range(5)}
+        finally:
+            for process in burners:
+                process.kill()
+                process.wait()
+        self.assertEqual(len(found), 1)
 
     def test_trace(self):
         import json

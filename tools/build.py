@@ -38,7 +38,7 @@ CONFIGS = {
     "tsan": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
-FLOAT = "-ffp-contract=off -fno-math-errno -fno-trapping-math"
+FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math"
 
 
 def write(path: Path, text: str) -> None:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/launch.h"
 
+#include <algorithm>
+
 #include "aten/error.h"
 
 namespace atalla::aten {
@@ -150,6 +152,7 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
   LaunchBuilder builder(kernel.kernel, compute);
   atalla_launch_desc& desc = builder.desc();
   builder.iterator_operands(iterator);
+  desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, iterator.noutputs() + kernel.inputs));
   for (int k = 0; k < n_scalars; ++k) {
     desc.iparams[k] = scalars[k].i;
     desc.fparams[k] = scalars[k].f;

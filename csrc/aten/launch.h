@@ -14,7 +14,7 @@
 namespace atalla::aten {
 
 // c10::ScalarType values that the chip has; its codes are the same numbers.
-inline constexpr uint32_t kChipDtypes = 0x8aff;
+inline constexpr uint32_t kChipDtypes = 0x8eff;
 
 inline bool takes_dtype(uint32_t mask, c10::ScalarType t) {
   return static_cast<unsigned>(t) < 32 && ((mask >> static_cast<unsigned>(t)) & 1u) != 0;
@@ -65,9 +65,10 @@ class Kernel {
 };
 
 struct PointwiseKernel {
-  PointwiseKernel(const char* name, uint32_t dtypes) : kernel(name), dtypes(dtypes) {}
+  PointwiseKernel(const char* name, uint32_t dtypes, int inputs) : kernel(name), dtypes(dtypes), inputs(inputs) {}
   Kernel kernel;
   uint32_t dtypes;  // compute dtypes taken
+  int inputs;       // tensors of the formula; an iterator's further operands are for upstream's kernel only
 };
 
 inline runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }

@@ -63,6 +63,7 @@ inline uint16_t encode_half(double x) {
   const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return 0x7e00;
   x = std::fabs(x);
+  if (x == 0) return sign;
   if (x >= 65520.0) return sign | 0x7c00;
   int exponent = 0;
   std::frexp(x, &exponent);

@@ -64,7 +64,8 @@ def kernel_definitions(entry: Entry) -> list[str]:
     lines = []
     for i, kernel in enumerate(entry.kernels):
         dtypes = by_name[kernel].dtypes if kernel in by_name else entry.compute_dtypes
-        lines.append(f'const PointwiseKernel kernel{i}{{"{kernel}", {mask(dtypes)}}};')
+        inputs = len(by_name[kernel].inputs) if kernel in by_name else 2  # a shared kernel is a binary one
+        lines.append(f'const PointwiseKernel kernel{i}{{"{kernel}", {mask(dtypes)}, {inputs}}};')
     return lines
 
 

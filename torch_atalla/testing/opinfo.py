@@ -44,8 +44,21 @@ def move_strided(x: torch.Tensor, device: str) -> torch.Tensor:
     return flat.as_strided(x.size(), x.stride(), 0).requires_grad_(x.requires_grad)
 
 
+# Where upstream rounds to half between the steps of an op and the chip rounds once.
+HALF_TOLERANCES = {
+    "addbmm": {"rtol": 1e-2, "atol": 5e-2},
+    "addr": {"rtol": 1e-2, "atol": 1e-2},
+    "div.trunc_rounding": {"rtol": 0.0, "atol": 1.0},
+    "div.floor_rounding": {"rtol": 0.0, "atol": 1.0},
+    "nn.functional.group_norm": {"rtol": 1e-2, "atol": 5e-3},
+    "native_group_norm": {"rtol": 1e-2, "atol": 5e-3},
+}
+
+
 def tolerance(op: Any, dtype: torch.dtype) -> dict[str, Any]:
     """torch.testing's defaults, widened for half types and for reductions whose order differs."""
+    if dtype in (torch.float16, torch.bfloat16) and op_name(op) in HALF_TOLERANCES:
+        return HALF_TOLERANCES[op_name(op)]
     if dtype == torch.bfloat16:
         return {"rtol": 1.6e-2, "atol": 1e-2}
     if dtype == torch.float16:
@@ -54,7 +67,12 @@ def tolerance(op: Any, dtype: torch.dtype) -> dict[str, Any]:
         return {"rtol": 1e-5, "atol": 2e-5}
     if dtype == torch.float64:
         return {"rtol": 1e-7, "atol": 1e-7}
-    return {"rtol": 0.0, "atol": 0.0}
+    return {}  # torch.testing's own, by the dtype of the result
+
+
+def is_random(sample: Any) -> bool:
+    """Dropout inside: the devices' generators differ."""
+    return bool(sample.kwargs.get("dropout_p", 0.0) or sample.kwargs.get("dropout", 0.0))
 
 
 def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
@@ -66,6 +84,9 @@ def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
 
 def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla") -> None:
     """Runs one sample on both devices. Raises AssertionError on different values, or whatever atalla raises."""
+    if is_random(sample):
+        run_strict(op, sample, device)
+        return
     expected = op(sample.input, *sample.args, **sample.kwargs)
     actual = run_strict(op, sample, device)
     if sample.output_process_fn_grad is not None:

@@ -2,9 +2,8 @@
 //
 // copy_ and to(): between host and DRAM, between devices, and strided or converting copies on one device.
 #include <ATen/ops/_copy_from_native.h>
-#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/neg.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "aten/copy.h"
 #include "aten/empty.h"
@@ -84,15 +83,35 @@ void between_devices(const at::Tensor& src, const at::Tensor& dst) {
   device_copy(staged, dst);
 }
 
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking);
+
+// The same memory without conj and neg bits.
+at::Tensor strip(const at::Tensor& t) {
+  at::Tensor raw = t.detach();
+  if (raw.is_conj()) raw._set_conj(false);
+  if (raw.is_neg()) raw._set_neg(false);
+  return raw;
+}
+
+// Copies the bytes as they are, then applies to dst what the two operands' bits differ in. (Resolving the source first
+// would come back here: resolving is a copy.)
+at::Tensor copy_lazy(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
+  at::Tensor raw = strip(dst);
+  copy_from(strip(src), raw, non_blocking);
+  if (src.is_neg() != dst.is_neg()) {
+    if (raw.is_complex()) at::view_as_real(raw).neg_();
+    else raw.neg_();
+  }
+  if (src.is_conj() != dst.is_conj() && raw.is_complex()) at::view_as_real(raw).select(-1, 1).neg_();
+  return dst;
+}
+
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.defined() && dst.defined(), "copy_: expected defined tensors");
   if (dst.numel() == 0) return dst;
   if (self.is_same(dst)) return dst;
   at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
-  // The bytes are copied without these bits, so the operand that differs is materialised first.
-  if (src.is_neg() != dst.is_neg()) src = src.is_neg() ? src.resolve_neg() : at::neg(src)._neg_view();
-  if (src.is_conj() != dst.is_conj() && src.is_complex())
-    src = src.is_conj() ? src.resolve_conj() : at::conj_physical(src).conj();
+  if (src.is_neg() || dst.is_neg() || src.is_conj() || dst.is_conj()) return copy_lazy(src, dst, non_blocking);
   const bool from_host = src.device().is_cpu(), to_host = dst.device().is_cpu();
   TORCH_CHECK_NOT_IMPLEMENTED((from_host || src.is_privateuseone()) && (to_host || dst.is_privateuseone()),
                               "copy_ between ", src.device(), " and ", dst.device(), " is not supported");

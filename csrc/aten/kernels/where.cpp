@@ -13,8 +13,8 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kWhere{"pointwise.where", 0x88ff};
-const PointwiseKernel kMaskedFill{"pointwise.masked_fill", 0x88ff};
+const PointwiseKernel kWhere{"pointwise.where", 0x88ff, 3};
+const PointwiseKernel kMaskedFill{"pointwise.masked_fill", 0x88ff, 3};
 
 void check_condition(const at::Tensor& condition) {
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
@@ -62,8 +62,8 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
               value.dim(), " dimension(s).");
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
-  TORCH_CHECK(c10::canCast(value.scalar_type(), self.scalar_type()), "value cannot be converted to type ",
-              self.scalar_type(), " without overflow");
+  TORCH_CHECK(!value.is_complex() || self.is_complex(), "value cannot be converted to type ", self.scalar_type(),
+              " without overflow");
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)
