@@ -11,17 +11,18 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kArange("arange"), kFill("fill");
+const Kernel kArange("arange");
 
-void launch_arange(const at::Tensor& out, const at::Scalar& start, const at::Scalar& step) {
-  if (out.numel() == 0) return;
+// `count` elements of out's memory from element `first` on, `stride` apart (it may be negative).
+void launch_arange(const at::Tensor& out, int64_t first, int64_t count, int64_t stride, const at::Scalar& start,
+                   const at::Scalar& step) {
+  if (count == 0) return;
   const c10::ScalarType accumulation = c10::isIntegralType(out.scalar_type(), true) ? at::kLong : at::kDouble;
-  const std::array<int64_t, 1> sizes{out.numel()}, strides{out.dim() == 1 ? out.stride(0) : 1};
-  LaunchBuilder(kArange, out.scalar_type())
-      .output(out, sizes, strides)
-      .immediate(start, accumulation)
-      .immediate(step, accumulation)
-      .launch(out.device());
+  const std::array<int64_t, 1> sizes{count}, strides{stride};
+  LaunchBuilder builder(kArange, out.scalar_type());
+  builder.output(out, sizes, strides).immediate(start, accumulation).immediate(step, accumulation);
+  builder.operand(0).addr += static_cast<uint64_t>(first) * out.element_size();
+  builder.launch(out.device());
 }
 
 // The kernel writes one dimension: an output of more that is no such run takes its values from a buffer.
@@ -46,11 +47,14 @@ at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at:
         TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
                    " which does not match the computed number of elements ", size,
                    ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
-                   "tensor of shape (", size, ",).");
+                   "tensor of shape (",
+                   size, ",).");
       out.resize_({size});
     }
   });
-  with_run(out, [&](const at::Tensor& run) { launch_arange(run, start, step); });
+  with_run(out, [&](const at::Tensor& run) {
+    launch_arange(run, 0, run.numel(), run.dim() == 1 ? run.stride(0) : 1, start, step);
+  });
   return out;
 }
 
@@ -59,15 +63,17 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
   if (steps == 1) return out.fill_(start);
-  // An integer type takes the values of the floating computation, truncated.
+  // An integer type takes the floating values between the truncated ends, truncated themselves.
   const bool integral = c10::isIntegralType(out.scalar_type(), true);
+  const double first = integral ? static_cast<double>(ScalarParam::to_int(start)) : start.toDouble();
+  const double end_value = integral ? static_cast<double>(ScalarParam::to_int(end)) : end.toDouble();
   at::Tensor values = integral ? empty_like_dtype(out, out.sizes(), at::kDouble) : out;
+  // Each half counts from its own end, so that both ends are met exactly, as upstream does.
+  const double step = (end_value - first) / static_cast<double>(steps - 1);
   with_run(values, [&](const at::Tensor& run) {
-    const double step = (end.toDouble() - start.toDouble()) / static_cast<double>(steps - 1);
-    launch_arange(run, start, step);
-    // The last value is the end itself, whatever the rounding of the step.
-    const at::Tensor last = run.dim() == 1 ? run.select(0, steps - 1) : run.view({-1}).select(0, steps - 1);
-    LaunchBuilder(kFill, run.scalar_type()).output(last).immediate(end, at::kDouble).launch(run.device());
+    const int64_t half = steps / 2, stride = run.dim() == 1 ? run.stride(0) : 1;
+    launch_arange(run, 0, half, stride, first, step);
+    launch_arange(run, (steps - 1) * stride, steps - half, -stride, end_value, -step);
   });
   if (integral) out.copy_(values);
   return out;
@@ -81,5 +87,7 @@ at::Tensor& eye_out(int64_t n, int64_t m, at::Tensor& out) {
   if (out.numel() > 0) out.diagonal().fill_(1);
   return out;
 }
+
+at::Tensor& eye_square_out(int64_t n, at::Tensor& out) { return eye_out(n, n, out); }
 
 }  // namespace atalla::aten

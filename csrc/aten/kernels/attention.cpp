@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Scaled dot product attention in one launch. Upstream asks for a backend first; what the kernel does not take (dropout,
-// gradients, other ranks) goes upstream's own way through matrix products and a softmax.
+// Scaled dot product attention in one launch. Upstream asks for a backend first; what the kernel does not take
+// (dropout, gradients, other ranks) goes upstream's own way through matrix products and a softmax.
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
@@ -17,7 +17,9 @@ const Kernel kAttention("attention");
 constexpr uint32_t kFloating = 1u << static_cast<int>(at::kHalf) | 1u << static_cast<int>(at::kBFloat16) |
                                1u << static_cast<int>(at::kFloat) | 1u << static_cast<int>(at::kDouble);
 
-bool is_plain(const at::Tensor& t) { return t.is_privateuseone() && !t.is_nested() && takes_dtype(kFloating, t.scalar_type()); }
+bool is_plain(const at::Tensor& t) {
+  return t.is_privateuseone() && !t.is_nested() && takes_dtype(kFloating, t.scalar_type());
+}
 
 bool mask_taken(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
   if (!mask.is_privateuseone() || mask.is_nested() || mask.dim() > 4) return false;
@@ -38,10 +40,11 @@ bool taken(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   const int64_t heads = query.size(1), key_heads = key.size(1);
   if (key.size(0) != query.size(0) || value.size(0) != query.size(0) || value.size(1) != key_heads) return false;
   if (heads != key_heads && (!enable_gqa || key_heads == 0 || heads % key_heads != 0)) return false;
-  if (key.size(3) != query.size(3) || value.size(2) != key.size(2) || query.size(3) == 0 || key.size(2) == 0) return false;
+  if (key.size(3) != query.size(3) || value.size(2) != key.size(2) || query.size(3) == 0 || key.size(2) == 0)
+    return false;
   const bool has_mask = mask.has_value() && mask->defined();
-  if (at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad() ||
-                                     (has_mask && mask->requires_grad())))
+  if (at::GradMode::is_enabled() &&
+      (query.requires_grad() || key.requires_grad() || value.requires_grad() || (has_mask && mask->requires_grad())))
     return false;
   return !has_mask || mask_taken(*mask, query, key);
 }
@@ -80,8 +83,9 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
     builder.fparam(0, factor).iparam(0, is_causal ? 1 : 0).launch(query.device());
   }
   at::Tensor none = empty_like_dtype(query, {0}, at::kLong);
-  return {out, logsumexp, at::Tensor(), at::Tensor(), c10::SymInt(l), c10::SymInt(s), none, none,
-          empty_like_dtype(query, {0}, query.scalar_type())};
+  return {out,          logsumexp,      at::Tensor(),
+          at::Tensor(), c10::SymInt(l), c10::SymInt(s),
+          none,         none,           empty_like_dtype(query, {0}, query.scalar_type())};
 }
 
 }  // namespace atalla::aten

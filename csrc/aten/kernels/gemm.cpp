@@ -33,10 +33,12 @@ Matrix row(const at::Tensor& t) { return {t, {1, 1, t.size(0)}, {0, 0, t.stride(
 void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matrix* c, const at::Scalar& beta,
                  const at::Scalar& alpha, Activation activation = Activation::kNone) {
   if (out.tensor.numel() == 0) return;
-  TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ",
-              a.tensor.dtype(), " != ", b.tensor.dtype());
+  TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
+              "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
   LaunchBuilder builder(kGemm, a.tensor.scalar_type());
-  builder.output(out.tensor, out.sizes, out.strides).input(a.tensor, a.sizes, a.strides).input(b.tensor, b.sizes, b.strides);
+  builder.output(out.tensor, out.sizes, out.strides)
+      .input(a.tensor, a.sizes, a.strides)
+      .input(b.tensor, b.sizes, b.strides);
   if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
   const ScalarParam scale_product(alpha), scale_addend(beta);
   builder.fparam(0, scale_product.f).fparam(1, scale_addend.f);
@@ -67,9 +69,9 @@ void check_vectors(const at::Tensor& self, const at::Tensor& other) {
               "D tensors");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
               self.scalar_type(), " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(),
-              "] and src [", other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ",
-              other.numel(), " elements respectively");
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
 }
 
 }  // namespace
@@ -132,8 +134,8 @@ at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Te
   return addbmm_out(self, batch1, batch2, beta, alpha, out);
 }
 
-at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
-                           const at::Scalar& beta, const at::Scalar& alpha) {
+at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                           const at::Scalar& alpha) {
   return addbmm_out(self, batch1, batch2, beta, alpha, self);
 }
 

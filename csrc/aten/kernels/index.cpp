@@ -40,7 +40,12 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   if (self.dim() > 0) sizes[dim] = length;
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return out;
-  LaunchBuilder(kIndexSelect, self.scalar_type()).output(out).input(self).input(index).iparam(0, dim).launch(self.device());
+  LaunchBuilder(kIndexSelect, self.scalar_type())
+      .output(out)
+      .input(self)
+      .input(index)
+      .iparam(0, dim)
+      .launch(self.device());
   return out;
 }
 
@@ -78,6 +83,10 @@ void index(at::TensorIteratorBase& iterator, const at::Tensor& self, at::IOptTen
     for (int64_t d = covered_dims(*index); d > 0; --d) indexed.push_back(at_dim++);
   }
   const int64_t count = static_cast<int64_t>(indexed.size());
+  if (count == 0) {  // no index tensor at all: everything is selected
+    out.copy_(self);
+    return;
+  }
   const bool adjacent = indexed.back() - indexed.front() == count - 1;
   const int64_t first = adjacent ? indexed.front() : 0;
   at::DimVector order;
@@ -100,8 +109,7 @@ void index(at::TensorIteratorBase& iterator, const at::Tensor& self, at::IOptTen
   for (int64_t k = 0; k < count; ++k) {
     const at::Tensor& index = iterator.tensor(static_cast<int>(2 + k));
     at::DimVector index_strides;
-    for (int64_t d = first; d < first + rank; ++d)
-      index_strides.push_back(index.size(d) == 1 ? 0 : index.stride(d));
+    for (int64_t d = first; d < first + rank; ++d) index_strides.push_back(index.size(d) == 1 ? 0 : index.stride(d));
     builder.input(index, index_sizes, index_strides);
   }
   builder.launch(self.device());

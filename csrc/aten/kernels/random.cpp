@@ -4,9 +4,6 @@
 // counter that the generator hands out. Element i in row-major order has its own place in the sequence, so a value does
 // not depend on strides, threads or streams.
 #include <ATen/native/DistributionTemplates.h>
-#include <ATen/ops/bernoulli.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
 
 #include "aten/empty.h"
 #include "aten/generator.h"
@@ -56,16 +53,35 @@ struct Random {
     const at::Tensor& out = iterator.tensor(0);
     int64_t high = 0;
     switch (out.scalar_type()) {
-      case at::kBool: high = 2; break;
-      case at::kByte: high = 1 << 8; break;
-      case at::kChar: high = 1 << 7; break;
-      case at::kShort: high = 1 << 15; break;
-      case at::kInt: high = int64_t{1} << 31; break;
-      case at::kHalf: high = (1 << 11) + 1; break;
-      case at::kBFloat16: high = (1 << 8) + 1; break;
-      case at::kFloat: high = (1 << 24) + 1; break;
-      case at::kDouble: high = (int64_t{1} << 53) + 1; break;
-      default: high = std::numeric_limits<int64_t>::max();  // 2^63 has no place in the parameter: one value is missed
+      case at::kBool:
+        high = 2;
+        break;
+      case at::kByte:
+        high = 1 << 8;
+        break;
+      case at::kChar:
+        high = 1 << 7;
+        break;
+      case at::kShort:
+        high = 1 << 15;
+        break;
+      case at::kInt:
+        high = int64_t{1} << 31;
+        break;
+      case at::kHalf:
+        high = (1 << 11) + 1;
+        break;
+      case at::kBFloat16:
+        high = (1 << 8) + 1;
+        break;
+      case at::kFloat:
+        high = (1 << 24) + 1;
+        break;
+      case at::kDouble:
+        high = (int64_t{1} << 53) + 1;
+        break;
+      default:
+        high = std::numeric_limits<int64_t>::max();  // 2^63 has no place in the parameter: one value is missed
     }
     draw_integers(out, 0, high, generator);
   }
@@ -73,11 +89,12 @@ struct Random {
 
 template <class Rng>
 struct RandomFromTo {
-  void operator()(at::TensorIteratorBase& iterator, uint64_t range, int64_t base, std::optional<at::Generator> generator) {
+  void operator()(at::TensorIteratorBase& iterator, uint64_t range, int64_t base,
+                  std::optional<at::Generator> generator) {
     const uint64_t high = static_cast<uint64_t>(base) + range;
     const bool overflows = static_cast<int64_t>(high) <= base;  // `base + range` is 2^63
-    draw_integers(iterator.tensor(0), base, overflows ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high),
-                  generator);
+    draw_integers(iterator.tensor(0), base,
+                  overflows ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high), generator);
   }
   // All 2^64 values.
   void operator()(at::TensorIteratorBase& iterator, std::optional<at::Generator> generator) {
@@ -119,8 +136,7 @@ at::Tensor normal_tensor_float(const at::Tensor& mean, double std, std::optional
 at::Tensor normal_float_tensor(double mean, const at::Tensor& std, std::optional<at::Generator> generator) {
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
-at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std,
-                                std::optional<at::Generator> generator) {
+at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator) {
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
 at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, std::optional<at::Generator> generator,
@@ -155,31 +171,6 @@ at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, std::optiona
 }
 at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> generator, at::Tensor& out) {
   return templates::bernoulli_out_impl<BernoulliTensor, GeneratorImpl>(out, self, std::move(generator));
-}
-
-// The inverse of the distribution function, -log(1 - u) / lambda for u in [0, 1), in float32 at least; an exact 0, which
-// the distribution does not have, becomes the mean of the first cell of u's grid.
-at::Tensor& exponential_(at::Tensor& self, double lambda, std::optional<at::Generator> generator) {
-  TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
-  if (self.numel() == 0) return self;
-  const bool is_double = self.scalar_type() == at::kDouble;
-  at::Tensor u = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
-  begin(kUniform, u, generator).fparam(0, 0).fparam(1, 1).launch(u.device());
-  u.neg_().log1p_().mul_(-1).clamp_min_(is_double ? 0x1p-54 : 0x1p-25).mul_(1 / lambda);
-  return self.copy_(u);
-}
-
-std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  if (input.numel() == 0) return {input, at::empty_like(input, input.options().dtype(at::kBool))};
-  at::Tensor mask = empty_like_dtype(input, input.sizes(), at::kBool);
-  if (train.has_value() && !*train) {
-    mask.fill_(true);
-    return {input.clone(), mask};
-  }
-  // Everything dropped leaves no scale.
-  const double scale = p == 1 ? 0 : 1 / (1 - p);
-  mask.bernoulli_(1 - p);
-  return {at::mul(input, mask).mul_(scale), mask};
 }
 
 }  // namespace atalla::aten

@@ -159,8 +159,8 @@ void all_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
 }
 
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(out.scalar_type()), "logsumexp(): Expected floating point type for result tensor, but got: ",
-              out.scalar_type());
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()),
+              "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
   launch_reduce(kLogsumexp, out.scalar_type(), out, self, mask);

@@ -18,8 +18,9 @@ void warn_degrees_of_freedom(const char* name, const at::Tensor& self, const at:
   const int64_t outputs = out.numel();
   const double reduced = outputs > 0 ? static_cast<double>(self.numel() / outputs) : 0;
   if (reduced - correction <= 0)
-    TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                     "(input numel divided by output numel).");
+    TORCH_WARN(name,
+               "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+               "(input numel divided by output numel).");
 }
 
 void check_result(const char* name, const at::Tensor& self, const at::Tensor& out) {

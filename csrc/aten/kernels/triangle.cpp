@@ -19,7 +19,11 @@ void launch_triangle(const at::Tensor& self, int64_t diagonal, bool upper, const
 
 }  // namespace
 
-void tril(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) { launch_triangle(self, diagonal, false, out); }
-void triu(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) { launch_triangle(self, diagonal, true, out); }
+void tril(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
+  launch_triangle(self, diagonal, false, out);
+}
+void triu(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
+  launch_triangle(self, diagonal, true, out);
+}
 
 }  // namespace atalla::aten
