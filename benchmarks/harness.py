@@ -59,14 +59,18 @@ class Pair:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure. `sample_seconds` is the least length of a sample, by as many calls as that takes."""
+    """How long to measure. `sample_seconds` is the least length of a sample, by as many calls as that takes.
+
+    `settle_seconds` pass before each sample: worker threads of the other side, which wait for more work in a busy loop
+    for a few milliseconds, go to sleep and leave the core.
+    """
 
     rounds: int = 31
     sample_seconds: float = 0.02
-    warmup_calls: int = 3
+    settle_seconds: float = 0.005
 
 
-QUICK = Effort(rounds=5, sample_seconds=0.004)
+QUICK = Effort(rounds=5, sample_seconds=0.004, settle_seconds=0.002)
 
 
 @dataclass
@@ -87,14 +91,14 @@ class _Side:
 
     def calibrate(self, effort: Effort) -> None:
         """Finds how many calls fill a sample."""
-        self.run(effort.warmup_calls)
+        self.run(3)
         while (seconds := self.run(self.calls)) < effort.sample_seconds:
             missing = effort.sample_seconds / seconds if seconds > 0 else 100.0
             self.calls = max(self.calls + 1, int(self.calls * min(missing * 1.1, 100.0)))
 
     def sample(self) -> float:
-        """Seconds a call. One call before the clock starts brings back what the other side drove out of the caches."""
-        self.run(1)
+        """Seconds a call. A tenth of the calls again come first: they bring back caches, clock and worker threads."""
+        self.run(1 + self.calls // 10)
         return self.run(self.calls) / self.calls
 
 
@@ -105,6 +109,7 @@ def measure_pair(
     effort: Effort = Effort(),
     synchronize: Callable[[], object] = lambda: None,
     clock: Clock = time.perf_counter,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Pair:
     """Measures both in turn. `synchronize` waits for the work of `first`, whose calls may return before it is done.
 
@@ -117,6 +122,7 @@ def measure_pair(
             side.calibrate(effort)
         for number in range(effort.rounds):
             for k in (0, 1) if number % 2 == 0 else (1, 0):
+                pause(effort.settle_seconds)
                 samples[k].append(sides[k].sample())
     return Pair(
         first=Spread.of(samples[0]),

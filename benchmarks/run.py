@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +16,11 @@ import torch
 
 import torch_atalla
 
-from . import report
+from . import machine, report
 from .cases import Case, cases, minilm_is_installed
 from .harness import QUICK, Effort, Pair, measure_pair, threads
+
+MAX_OTHER_WORK = 0.2  # CPUs: two threads that wait for each other suffer from any third one
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,6 @@ def measure(case: Case, number: int, effort: Effort) -> Row:
     with threads(number):
         pair = measure_pair(case.make("atalla"), case.make("cpu"), effort=effort, synchronize=torch.atalla.synchronize)
     return Row(case.name, case.size, case.group, number, pair)
-
-
-def environment(quick: bool) -> dict[str, object]:
-    return {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cpu": _cpu_model(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "load_average": round(os.getloadavg()[0], 2),
-        "quick": quick,
-    }
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 @torch.no_grad()
@@ -85,15 +66,23 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--write-docs: expected a whole run, without --quick, --filter and --threads")
     if args.write_docs and not minilm_is_installed():
         parser.error("--write-docs: expected the packages of requirements-demo.txt, for MiniLM-L6")
-    about = environment(args.quick)
-    if os.getloadavg()[0] > 1:
-        print(f"warning: load average {os.getloadavg()[0]:.1f}: other work disturbs the numbers", file=sys.stderr)
+    other = machine.other_work_now()
+    if other > MAX_OTHER_WORK:
+        text = f"other processes keep {other:.2f} CPUs busy, expected at most {MAX_OTHER_WORK}"
+        if args.write_docs:
+            parser.error(f"--write-docs: {text}: the numbers would be theirs too")
+        print(f"warning: {text}", file=sys.stderr)
+    meanwhile = machine.OtherWork()
     rows = run(chosen, args.threads, QUICK if args.quick else Effort())
+    about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2), "quick": args.quick}
     print(report.tables(rows, about))
     if args.json:
         data = {"environment": about, "rows": [asdict(row) for row in rows]}
         Path(args.json).write_text(json.dumps(data, indent=1) + "\n")
     if args.write_docs:
+        if meanwhile.cpus() > MAX_OTHER_WORK:
+            print(f"not written: other processes kept {meanwhile.cpus():.2f} CPUs busy meanwhile", file=sys.stderr)
+            return 1
         report.write_docs(rows, about)
     return 0
 
