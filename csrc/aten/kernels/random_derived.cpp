@@ -53,12 +53,12 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
   return at::mul(grad_output, mask).mul_(scale);
 }
 
-// With q exponential, argmax(p / q) is k with probability p_k (the exponential race): upstream draws so without
-// replacement. Here every draw with replacement is a race of its own.
+// With q exponential, argmax(p / q) is k with probability p_k (the exponential race). Every draw is a race of its own,
+// but for several draws without replacement, which upstream takes from the best places of one race.
 at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement,
                             std::optional<at::Generator> generator, at::Tensor& out) {
-  const bool races = replacement && num_samples > 1 && (self.dim() == 1 || self.dim() == 2) && self.numel() > 0 &&
-                     out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
+  const bool races = num_samples > 0 && (replacement || num_samples == 1) && (self.dim() == 1 || self.dim() == 2) &&
+                     self.numel() > 0 && out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
   if (!races) return at::native::multinomial_out(self, num_samples, replacement, std::move(generator), out);
   check_probabilities(self);
   at::DimVector sizes(self.sizes());
