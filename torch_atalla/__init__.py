@@ -8,12 +8,20 @@
     y = torch_atalla.load_loadable("model.atl")(x)
 """
 
-import torch
+
+def _autoload() -> None:
+    """Entry point of `torch.backends`: importing this module does the work.
+
+    Stands before the import of torch: if a user imports torch_atalla first, torch calls it half-way through this file.
+    """
+
+
+import torch  # noqa: E402
 
 __version__ = "0.1.0"
 
-from . import device as _device
-from ._register import register as _register
+from . import device as _device  # noqa: E402
+from ._register import register as _register  # noqa: E402
 
 _register(_device)
 
@@ -21,10 +29,6 @@ from . import chip, fallback, ops, telemetry  # noqa: E402  (the device must be 
 from .loadable import load_loadable, save_loadable  # noqa: E402
 
 __all__ = ["chip", "fallback", "load_loadable", "ops", "save_loadable", "telemetry"]
-
-
-def _autoload() -> None:
-    """Entry point of `torch.backends`: importing this module has done the work."""
 
 
 del torch

@@ -18,7 +18,7 @@ const Kernel kConvolution("convolution");
 at::Tensor on_host(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                    at::IntArrayRef output_padding, int64_t groups) {
-  count_fallback("aten::convolution_overrideable", c10::getDtypeNames(input.scalar_type()).first);
+  count_fallback("aten::convolution_overrideable", std::string(c10::getDtypeNames(input.scalar_type()).first));
   std::optional<at::Tensor> host_bias;
   if (bias && bias->defined()) host_bias = bias->cpu();
   return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
