@@ -113,9 +113,7 @@ def test_dead_code_goes_and_inputs_stay() -> None:
 
     program = captured(fn, X, X, w=torch.randn(3))
     remove_dead_code(program)
-    assert [leaf.name for leaf in program.inputs] == [
-        node.name for node in program.graph.find_nodes(op="placeholder")
-    ]
+    assert [leaf.name for leaf in program.inputs] == [node.name for node in program.graph.find_nodes(op="placeholder")]
     assert program.constants == {}
 
 
@@ -153,9 +151,7 @@ def test_mutation_is_refused() -> None:
 
 
 def test_symbolic_sizes_are_refused() -> None:
-    ep = torch.export.export(
-        Fn(lambda m, x: x + 1), (X,), dynamic_shapes={"args": ({0: torch.export.Dim("batch")},)}
-    )
+    ep = torch.export.export(Fn(lambda m, x: x + 1), (X,), dynamic_shapes={"args": ({0: torch.export.Dim("batch")},)})
     with pytest.raises(ExportError, match="dimension 0 is symbolic"):
         capture(ep)
 

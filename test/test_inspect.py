@@ -34,7 +34,9 @@ class TestInspect(TestCase):
     maxDiff = None
 
     def test_native(self) -> None:
-        self.assertExpectedInline(printed(*models.seed_models()["relu_matmul_softmax"]), """\
+        self.assertExpectedInline(
+            printed(*models.seed_models()["relu_matmul_softmax"]),
+            """\
 model       ReluMatmulSoftmax
 format      1.0, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
@@ -83,10 +85,13 @@ weights
   w0                 0 +512         weight
 
 coverage
-  100.0% of ops, 100.0% of FLOPs; 0 nodes are not native""")
+  100.0% of ops, 100.0% of FLOPs; 0 nodes are not native""",
+        )
 
     def test_fallback(self) -> None:
-        self.assertExpectedInline(printed(models.SortInTheMiddle(), (torch.randn(3, 5),)), """\
+        self.assertExpectedInline(
+            printed(models.SortInTheMiddle(), (torch.randn(3, 5),)),
+            """\
 model       SortInTheMiddle
 format      1.0, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
@@ -136,4 +141,5 @@ memory plan
   t2                64 +60          live 1 to 2  getitem
 
 coverage
-  66.7% of ops, 100.0% of FLOPs; 3 nodes are not native""")
+  66.7% of ops, 100.0% of FLOPs; 3 nodes are not native""",
+        )

@@ -27,8 +27,7 @@ FallbackMode initial_mode() {
   const std::string value(text);
   if (value == "silent") return FallbackMode::kSilent;
   if (value == "error") return FallbackMode::kError;
-  if (value != "warn")
-    TORCH_WARN("TORCH_ATALLA_FALLBACK: expected silent, warn or error, got ", value, "; using warn");
+  if (value != "warn") TORCH_WARN("TORCH_ATALLA_FALLBACK: expected silent, warn or error, got ", value, "; using warn");
   return FallbackMode::kWarn;
 }
 
@@ -239,8 +238,6 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_boxed>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_boxed>()); }
 
 }  // namespace atalla::aten

@@ -97,7 +97,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   void block(void* event, const c10::Stream& s) const override {
     if (event == nullptr) return;
-    driver_call([&] { static_cast<runtime::Event*>(event)->block(runtime::Device::get(s.device_index()).stream(s.id())); });
+    driver_call(
+        [&] { static_cast<runtime::Event*>(event)->block(runtime::Device::get(s.device_index()).stream(s.id())); });
   }
   bool queryEvent(void* event) const override {
     return event == nullptr || driver_call([&] { return static_cast<runtime::Event*>(event)->query(); });
@@ -106,8 +107,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     if (event != nullptr) driver_call([&] { static_cast<runtime::Event*>(event)->synchronize(); });
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr,
-                "Both events must be recorded before calculating elapsed time.");
+    TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
     return driver_call(
         [&] { return static_cast<runtime::Event*>(start)->elapsed_ms(*static_cast<runtime::Event*>(end)); });
   }

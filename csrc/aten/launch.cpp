@@ -70,7 +70,8 @@ LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType
     case c10::ScalarType::Half:
     case c10::ScalarType::BFloat16: {
       // In its own dtype, so that it is rounded once, as a tensor of that dtype would be.
-      float v = dtype == c10::ScalarType::Half ? static_cast<float>(value.toHalf()) : static_cast<float>(value.toBFloat16());
+      float v =
+          dtype == c10::ScalarType::Half ? static_cast<float>(value.toHalf()) : static_cast<float>(value.toBFloat16());
       store_immediate(next_operand(), &v, sizeof v, ATALLA_F32);
       break;
     }
@@ -139,10 +140,10 @@ int64_t ScalarParam::to_int(const at::Scalar& s) {
 
 bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
                      int n_scalars) {
-  const c10::ScalarType compute = iterator.ntensors() > iterator.noutputs() || iterator.noutputs() == 0
-      ? (iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype()
-                                                               : iterator.input_dtype(0))
-      : iterator.dtype(0);
+  const c10::ScalarType compute =
+      iterator.ntensors() > iterator.noutputs() || iterator.noutputs() == 0
+          ? (iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype() : iterator.input_dtype(0))
+          : iterator.dtype(0);
   if (!takes_dtype(kernel.dtypes, compute)) return false;
   if (iterator.ndim() > ATALLA_MAX_DIMS) return false;
   for (int i = 0; i < iterator.ntensors(); ++i)

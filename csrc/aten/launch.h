@@ -22,7 +22,9 @@ inline bool takes_dtype(uint32_t mask, c10::ScalarType t) {
 inline bool takes_one(uint32_t mask, const at::Tensor& t) {
   return !t.defined() || (takes_dtype(mask, t.scalar_type()) && t.dim() <= ATALLA_MAX_DIMS);
 }
-inline bool takes_one(uint32_t mask, const std::optional<at::Tensor>& t) { return !t.has_value() || takes_one(mask, *t); }
+inline bool takes_one(uint32_t mask, const std::optional<at::Tensor>& t) {
+  return !t.has_value() || takes_one(mask, *t);
+}
 inline bool takes_one(uint32_t mask, at::OptionalTensorRef t) { return !t.has_value() || takes_one(mask, *t); }
 template <class List>
   requires requires(const List& l) { l.begin(); }
@@ -53,7 +55,8 @@ class Kernel {
  public:
   explicit constexpr Kernel(const char* name) : name_(name) {}
   atalla_kernel id() const {
-    if (id_ == kUnresolved) [[unlikely]] id_ = runtime::kernel(name_);
+    if (id_ == kUnresolved) [[unlikely]]
+      id_ = runtime::kernel(name_);
     return id_;
   }
   const char* name() const { return name_; }
@@ -145,9 +148,10 @@ struct ScalarParam {
   bool present = true;
 };
 
-// Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank (then
-// nothing was launched).
-bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars, int n);
+// Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank
+// (then nothing was launched).
+bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
+                     int n);
 
 // Launches without a look at dtypes: for adaptors whose compute dtype is not the iterator's.
 void launch_operands(at::TensorIteratorBase& iterator, const Kernel& kernel, c10::ScalarType compute_dtype);

@@ -23,11 +23,13 @@ inline constexpr bool kIsIterator = std::is_base_of_v<at::TensorIteratorBase, Me
 template <class Meta, int N>
 struct Functional final : Meta {
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     outputs_[i] = create_output(sizes, strides, options);
     if constexpr (kIsIterator<Meta>) at::TensorIteratorBase::set_output_raw_strided(i, sizes, strides, options);
   }
-  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     set_output_strided(i, sizes, strides, options);
   }
   const at::Tensor& output(int i) const { return outputs_[i]; }
@@ -64,11 +66,13 @@ struct Out final : Given<Meta, N> {
   explicit Out(T&... outputs) {
     this->outputs_ = {const_cast<at::Tensor*>(&outputs)...};
   }
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     resize_out(*this->outputs_[i], sizes, strides, options);
     this->set(i, sizes, strides, options, false);
   }
-  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     resize_out(*this->outputs_[i], sizes, strides, options);
     this->set(i, sizes, strides, options, true);
   }
@@ -77,11 +81,13 @@ struct Out final : Given<Meta, N> {
 template <class Meta, int N>
 struct Inplace final : Given<Meta, N> {
   explicit Inplace(at::Tensor& self) { this->outputs_ = {&self}; }
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     check_inplace(*this->outputs_[i], sizes, options);
     this->set(i, sizes, strides, options, false);
   }
-  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     check_inplace(*this->outputs_[i], sizes, options);
     this->set(i, sizes, strides, options, true);
   }

@@ -17,9 +17,9 @@ class Stream;
 // Caches DRAM of one device: segments are taken from the device and handed out in blocks.
 //
 // Requests are rounded up to 512 bytes. Up to 1 MiB they come from 2 MiB segments (the small pool), below 10 MiB from
-// 20 MiB segments, above from segments of their own size rounded up to 2 MiB (the large pool). Best fit; a block is split
-// when the rest is worth keeping, and merged with free neighbours when it comes back. Each stream has pools of its own, so
-// that reuse needs no synchronisation: work of one stream is in order.
+// 20 MiB segments, above from segments of their own size rounded up to 2 MiB (the large pool). Best fit; a block is
+// split when the rest is worth keeping, and merged with free neighbours when it comes back. Each stream has pools of
+// its own, so that reuse needs no synchronisation: work of one stream is in order.
 //
 // All members may be called from any thread.
 class ATALLA_RUNTIME_API CachingAllocator {
@@ -29,8 +29,8 @@ class ATALLA_RUNTIME_API CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // A device address for `bytes` bytes, aligned to 512; nullptr for zero bytes. The memory is uninitialised. Throws Error
-  // (ATALLA_ERR_OUT_OF_MEMORY) after the cache has been emptied in vain.
+  // A device address for `bytes` bytes, aligned to 512; nullptr for zero bytes. The memory is uninitialised. Throws
+  // Error (ATALLA_ERR_OUT_OF_MEMORY) after the cache has been emptied in vain.
   void* allocate(size_t bytes, Stream& stream);
   // nullptr is ignored. A pointer that allocate did not give is reported on stderr and ignored.
   void free(void* ptr) noexcept;

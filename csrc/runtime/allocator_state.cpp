@@ -14,12 +14,12 @@
 namespace atalla::runtime {
 
 AllocatorState::AllocatorState(Device& device)
-    : device_(device),
-      table_(static_cast<uintptr_t>(device.properties().dram_base), device.properties().dram_bytes) {}
+    : device_(device), table_(static_cast<uintptr_t>(device.properties().dram_base), device.properties().dram_bytes) {}
 
 Pool& AllocatorState::pool_of(size_t size, Stream& stream) {
   auto& pair = pools_[stream.id()];
-  if (pair == nullptr) [[unlikely]] pair = std::make_unique<PoolPair>(&stream);
+  if (pair == nullptr) [[unlikely]]
+    pair = std::make_unique<PoolPair>(&stream);
   return size <= kSmallSize ? pair->small : pair->large;
 }
 
@@ -31,7 +31,8 @@ void* AllocatorState::allocate(size_t bytes, Stream& stream) {
                                          std::to_string(stream.device().ordinal()));
   }
   std::lock_guard guard(lock_);
-  if (bytes > device_.properties().dram_bytes) [[unlikely]] out_of_memory(bytes);  // and rounding cannot overflow
+  if (bytes > device_.properties().dram_bytes) [[unlikely]]
+    out_of_memory(bytes);  // and rounding cannot overflow
   if (!pending_.empty()) reclaim_finished();
   const size_t size = (bytes + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
   Pool& pool = pool_of(size, stream);
@@ -66,7 +67,8 @@ void AllocatorState::free(void* ptr) noexcept {
   decrease(stats_.allocated_bytes, *block->pool, static_cast<int64_t>(block->size));
   decrease(stats_.requested_bytes, *block->pool, static_cast<int64_t>(block->requested));
   block->requested = 0;
-  if (!block->users.empty()) [[unlikely]] return defer_free(block);
+  if (!block->users.empty()) [[unlikely]]
+    return defer_free(block);
   put_back(block);
 }
 

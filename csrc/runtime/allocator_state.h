@@ -53,10 +53,10 @@ class AllocatorState {
   [[noreturn]] void out_of_memory(size_t requested);
 
   void split(Block* block, size_t size);
-  void put_back(Block* block);        // merges with free neighbours
+  void put_back(Block* block);  // merges with free neighbours
   void absorb(Block* block, Block* neighbour);
   void defer_free(Block* block);
-  void reclaim_finished() noexcept;   // blocks whose other streams are done
+  void reclaim_finished() noexcept;  // blocks whose other streams are done
   void enter_pool(Block* block);
   void leave_pool(Block* block) noexcept;
   Block* block_of(const void* ptr) const;  // held by the caller; throws Error for a foreign pointer

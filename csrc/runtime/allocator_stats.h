@@ -33,16 +33,16 @@ using StatArray = std::array<Stat, 3>;  // indexed by PoolKind
 
 // The structure (and the meaning of each entry) of torch.cuda.memory_stats.
 struct Stats {
-  StatArray allocation;            // blocks held by the caller
-  StatArray segment;               // DRAM ranges taken from the device
-  StatArray active;                // blocks held by the caller or still in use by another stream
-  StatArray inactive_split;        // free blocks that are a part of a segment
+  StatArray allocation;      // blocks held by the caller
+  StatArray segment;         // DRAM ranges taken from the device
+  StatArray active;          // blocks held by the caller or still in use by another stream
+  StatArray inactive_split;  // free blocks that are a part of a segment
   StatArray allocated_bytes;
-  StatArray reserved_bytes;        // of segments
+  StatArray reserved_bytes;  // of segments
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;       // before rounding
-  int64_t num_alloc_retries = 0;   // allocations that succeeded or failed only after the cache was emptied
+  StatArray requested_bytes;      // before rounding
+  int64_t num_alloc_retries = 0;  // allocations that succeeded or failed only after the cache was emptied
   int64_t num_ooms = 0;
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;

@@ -26,9 +26,7 @@ std::string default_library_path() {
   return slash == std::string::npos ? kDefaultLibrary : self.substr(0, slash + 1) + kDefaultLibrary;
 }
 
-std::string version_text(uint32_t major, uint32_t minor) {
-  return std::to_string(major) + "." + std::to_string(minor);
-}
+std::string version_text(uint32_t major, uint32_t minor) { return std::to_string(major) + "." + std::to_string(minor); }
 
 // The driver calls every function of its own header's table, so a library of an older minor version, whose table is
 // shorter, is of no use to it.

@@ -49,8 +49,8 @@ atalla_status atalla_rt_open(int32_t ordinal, const atalla_rt_params* params, at
     atalla_rt_params given{};
     if (params != nullptr) {
       if (params->struct_size < sizeof(uint32_t)) {
-        throw Error(ATALLA_ERR_ARGUMENT, "params->struct_size is " + std::to_string(params->struct_size) +
-                                             ", expected sizeof *params");
+        throw Error(ATALLA_ERR_ARGUMENT,
+                    "params->struct_size is " + std::to_string(params->struct_size) + ", expected sizeof *params");
       }
       std::memcpy(static_cast<void*>(&given), params, std::min<size_t>(params->struct_size, sizeof given));
     }
@@ -130,8 +130,8 @@ atalla_status atalla_rt_launch(atalla_rt_device device, const char* name, const 
     Stream& stream = device_of_handle(device).default_stream();
     if (name == nullptr) return stream.launch(*desc);
     if (desc->n_operands > ATALLA_MAX_OPERANDS) {
-      throw Error(ATALLA_ERR_ARGUMENT, "desc->n_operands is " + std::to_string(desc->n_operands) + ", expected at most " +
-                                           std::to_string(ATALLA_MAX_OPERANDS));
+      throw Error(ATALLA_ERR_ARGUMENT, "desc->n_operands is " + std::to_string(desc->n_operands) +
+                                           ", expected at most " + std::to_string(ATALLA_MAX_OPERANDS));
     }
     atalla_launch_desc named;
     std::memcpy(static_cast<void*>(&named), desc, atalla_launch_desc_bytes(desc->n_operands));

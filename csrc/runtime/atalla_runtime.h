@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The driver's C interface: devices with a caching allocator, streams of work and counters, for programs without PyTorch
-// and Python. Link with libatalla_runtime.so; libatalla_sim.so (or ATALLA_DEVICE_LIBRARY) is found at run time.
+// The driver's C interface: devices with a caching allocator, streams of work and counters, for programs without
+// PyTorch and Python. Link with libatalla_runtime.so; libatalla_sim.so (or ATALLA_DEVICE_LIBRARY) is found at run time.
 //
 //   atalla_rt_device device;
 //   if (atalla_rt_open(0, NULL, &device) != ATALLA_OK) { puts(atalla_rt_last_error()); return 1; }
@@ -20,9 +20,11 @@
 //   atalla_rt_free(device, x);
 //
 // Conventions
-// - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's error
+// - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's
+// error
 //   text (atalla_rt_last_error). No C++ exception leaves this interface.
-// - Work of a device runs in order on its default stream. A fault of queued work is returned by the next call that waits.
+// - Work of a device runs in order on its default stream. A fault of queued work is returned by the next call that
+// waits.
 // - Structs that a caller fills start with struct_size and are zero-initialised. Any thread may call anything.
 #ifndef ATALLA_RUNTIME_H_
 #define ATALLA_RUNTIME_H_
@@ -53,9 +55,9 @@ typedef struct atalla_rt_params {
 typedef struct atalla_rt_memory {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t allocated;       // handed out by atalla_rt_alloc and not freed
+  uint64_t allocated;  // handed out by atalla_rt_alloc and not freed
   uint64_t allocated_peak;
-  uint64_t cached;          // taken from the device, allocated included
+  uint64_t cached;  // taken from the device, allocated included
   uint64_t cached_peak;
   uint64_t device_free;
   uint64_t device_total;
@@ -71,7 +73,8 @@ ATALLA_EXPORT atalla_status atalla_rt_device_count(int32_t* count);
 ATALLA_EXPORT atalla_status atalla_rt_open(int32_t ordinal, const atalla_rt_params* params, atalla_rt_device* device);
 ATALLA_EXPORT atalla_status atalla_rt_properties(atalla_rt_device device, atalla_device_properties* properties);
 
-// memory. Addresses are of the device view: not for the host to dereference. Zero bytes give address 0, which may be freed.
+// memory. Addresses are of the device view: not for the host to dereference. Zero bytes give address 0, which may be
+// freed.
 ATALLA_EXPORT atalla_status atalla_rt_alloc(atalla_rt_device device, uint64_t bytes, atalla_addr* addr);
 ATALLA_EXPORT atalla_status atalla_rt_free(atalla_rt_device device, atalla_addr addr);
 ATALLA_EXPORT atalla_status atalla_rt_empty_cache(atalla_rt_device device);
@@ -96,7 +99,8 @@ ATALLA_EXPORT atalla_status atalla_rt_counters(atalla_rt_device device, atalla_c
 ATALLA_EXPORT atalla_status atalla_rt_reset_counters(atalla_rt_device device);
 
 // A dense row-major operand of up to ATALLA_MAX_DIMS dimensions.
-static inline atalla_operand atalla_rt_operand(atalla_addr addr, atalla_dtype dtype, uint8_t ndim, const int64_t* sizes) {
+static inline atalla_operand atalla_rt_operand(atalla_addr addr, atalla_dtype dtype, uint8_t ndim,
+                                               const int64_t* sizes) {
 #ifdef __cplusplus
   atalla_operand operand = {};
 #else

@@ -24,15 +24,15 @@ using SizeOrderedBlocks = std::set<Block*, BySizeThenAddress>;
 struct Block {
   uintptr_t addr = 0;
   size_t size = 0;
-  size_t requested = 0;           // by the caller; 0 while free
+  size_t requested = 0;  // by the caller; 0 while free
   Pool* pool = nullptr;
-  Block* prev = nullptr;          // neighbours in the segment, by address
+  Block* prev = nullptr;  // neighbours in the segment, by address
   Block* next = nullptr;
-  Block* free_prev = nullptr;     // links of a bin of the small pool, or of the unused blocks (free_next)
+  Block* free_prev = nullptr;  // links of a bin of the small pool, or of the unused blocks (free_next)
   Block* free_next = nullptr;
-  bool allocated = false;         // held by the caller
-  uint32_t pending_events = 0;    // freed by the caller, but in use by other streams until these are reached
-  std::vector<Stream*> users;     // streams named by record_stream
+  bool allocated = false;             // held by the caller
+  uint32_t pending_events = 0;        // freed by the caller, but in use by other streams until these are reached
+  std::vector<Stream*> users;         // streams named by record_stream
   SizeOrderedBlocks::iterator place;  // in the large pool's order
   SizeOrderedBlocks::node_type node;  // kept while not in it, so that returning a block allocates nothing
 

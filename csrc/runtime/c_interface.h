@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the C interfaces of the driver share: the calling thread's error text, and the wall that exceptions do not cross.
+// What the C interfaces of the driver share: the calling thread's error text, and the wall that exceptions do not
+// cross.
 #pragma once
 
 #include <exception>

@@ -33,7 +33,8 @@ void set_current_device(int ordinal) {
 
 Stream& current_stream(int ordinal) {
   if (ordinal >= 0 && ordinal < kMaxDevices) [[likely]] {
-    if (Stream* stream = choice.streams[ordinal]) [[likely]] return *stream;
+    if (Stream* stream = choice.streams[ordinal]) [[likely]]
+      return *stream;
   }
   Stream& stream = Device::get(ordinal).default_stream();
   choice.streams[ordinal] = &stream;

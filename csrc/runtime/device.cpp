@@ -33,7 +33,8 @@ bool queued_mode() {
 
 Device& Device::get(int ordinal) {
   if (ordinal >= 0 && ordinal < kMaxDevices) [[likely]] {
-    if (Device* device = open_devices[ordinal].load(std::memory_order_acquire)) [[likely]] return *device;
+    if (Device* device = open_devices[ordinal].load(std::memory_order_acquire)) [[likely]]
+      return *device;
   }
   int32_t count = 0;
   check(api().device_count(&count));  // not device_count(): a library that cannot be loaded gives its reason here

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "allocator.h"
 #include "../sim/atalla.h"
+#include "allocator.h"
 #include "export.h"
 #include "stream.h"
 
@@ -53,7 +53,8 @@ class ATALLA_RUNTIME_API Device {
   // bytes of nullptr. Throws Error (ATALLA_ERR_FAULT_ADDRESS) for a range outside DRAM.
   void* host_view(const void* device_ptr, size_t bytes) const {
     uintptr_t offset = reinterpret_cast<uintptr_t>(device_ptr) - base_;
-    if (host_base_ != nullptr && offset <= properties_.dram_bytes && bytes <= properties_.dram_bytes - offset) [[likely]]
+    if (host_base_ != nullptr && offset <= properties_.dram_bytes && bytes <= properties_.dram_bytes - offset)
+        [[likely]]
       return host_base_ + offset;
     return host_view_slow(device_ptr, bytes);
   }
@@ -94,9 +95,11 @@ class ATALLA_RUNTIME_API Device {
 // Ordinal of the open device whose DRAM holds the address.
 ATALLA_RUNTIME_API std::optional<int> device_of(const void* ptr) noexcept;
 
-// The calling thread's current device (0 at first), and its current stream on each device (the default stream at first).
+// The calling thread's current device (0 at first), and its current stream on each device (the default stream at
+// first).
 ATALLA_RUNTIME_API int current_device() noexcept;
-ATALLA_RUNTIME_API void set_current_device(int ordinal);  // Error (ATALLA_ERR_ARGUMENT) for a bad ordinal; opens nothing
+ATALLA_RUNTIME_API void set_current_device(
+    int ordinal);  // Error (ATALLA_ERR_ARGUMENT) for a bad ordinal; opens nothing
 ATALLA_RUNTIME_API Stream& current_stream(int ordinal);
 ATALLA_RUNTIME_API void set_current_stream(Stream& stream) noexcept;  // of its device; leaves the current device
 

@@ -27,7 +27,8 @@ ATALLA_RUNTIME_API const char* status_name(atalla_status status) noexcept;
 
 // For the status of a device call: anything but ATALLA_OK throws.
 inline void check(atalla_status status) {
-  if (status != ATALLA_OK) [[unlikely]] throw_last_error(status);
+  if (status != ATALLA_OK) [[unlikely]]
+    throw_last_error(status);
 }
 
 }  // namespace atalla::runtime

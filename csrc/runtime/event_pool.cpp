@@ -52,9 +52,12 @@ void EventPool::wait_submitted(const EventRecord* record) {
 
 bool EventPool::done(const EventRecord* record) {
   switch (record->state.load(std::memory_order_acquire)) {
-    case EventRecord::State::kQueued: return false;
-    case EventRecord::State::kFailed: return true;
-    case EventRecord::State::kReached: break;
+    case EventRecord::State::kQueued:
+      return false;
+    case EventRecord::State::kFailed:
+      return true;
+    case EventRecord::State::kReached:
+      break;
   }
   const atalla_status status = api().event_query(record->handle);
   if (status == ATALLA_NOT_READY) return false;

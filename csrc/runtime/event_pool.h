@@ -52,7 +52,7 @@ class EventPool {
   Device& device_;
   std::mutex mutex_;
   std::condition_variable submitted_;
-  std::deque<EventRecord> records_;   // stable addresses
+  std::deque<EventRecord> records_;  // stable addresses
   std::vector<EventRecord*> unused_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace atalla::runtime {
 
-inline constexpr size_t kBlockAlign = 512;              // bytes; sizes of all blocks are multiples
-inline constexpr size_t kSmallSize = size_t{1} << 20;   // largest request that the small pool serves
+inline constexpr size_t kBlockAlign = 512;             // bytes; sizes of all blocks are multiples
+inline constexpr size_t kSmallSize = size_t{1} << 20;  // largest request that the small pool serves
 inline constexpr size_t kSmallSegment = size_t{2} << 20;
 inline constexpr size_t kLargeSegment = size_t{20} << 20;  // for requests below kMinLargeRequest
 inline constexpr size_t kMinLargeRequest = size_t{10} << 20;
@@ -91,8 +91,8 @@ class OrderedBlocks {
 struct Pool {
   PoolKind kind;
   Stream* stream;
-  BinnedBlocks small;    // used by kSmall
-  OrderedBlocks large;   // used by kLarge
+  BinnedBlocks small;   // used by kSmall
+  OrderedBlocks large;  // used by kLarge
 
   Pool(PoolKind kind_, Stream* stream_) : kind(kind_), stream(stream_) {}
   void insert(Block* block) { kind == PoolKind::kSmall ? small.insert(block) : large.insert(block); }

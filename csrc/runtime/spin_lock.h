@@ -7,8 +7,8 @@
 
 namespace atalla::runtime {
 
-// For sections of tens of nanoseconds, where a mutex would cost as much as the work. Waiters yield after a while, because
-// the rare slow section (a new segment) is longer.
+// For sections of tens of nanoseconds, where a mutex would cost as much as the work. Waiters yield after a while,
+// because the rare slow section (a new segment) is longer.
 class SpinLock {
  public:
   void lock() noexcept {

@@ -18,8 +18,8 @@ class LaunchQueue;
 // An in-order stream of work of one device. Streams belong to their device and live until the process ends.
 //
 // Work is handed to the chip on the calling thread (inline mode, the default), or by the stream's worker thread
-// (ATALLA_LAUNCH=queued). Each fault is thrown once: in inline mode by the call that meets it, after which the stream goes
-// on; in queued mode by synchronize, until when the stream stands still and drops what is queued behind the fault.
+// (ATALLA_LAUNCH=queued). Each fault is thrown once: in inline mode by the call that meets it, after which the stream
+// goes on; in queued mode by synchronize, until when the stream stands still and drops what is queued behind the fault.
 //
 // All members may be called from any thread.
 class ATALLA_RUNTIME_API Stream {
@@ -31,9 +31,11 @@ class ATALLA_RUNTIME_API Stream {
 
   // The descriptor is copied as far as it must outlive the call.
   void launch(const atalla_launch_desc& desc) {
-    if (queue_ != nullptr) [[unlikely]] return launch_queued(desc);
+    if (queue_ != nullptr) [[unlikely]]
+      return launch_queued(desc);
     const atalla_status status = launch_(handle_, &desc, atalla_launch_desc_bytes(desc.n_operands));
-    if (status != ATALLA_OK) [[unlikely]] throw_fault(status);
+    if (status != ATALLA_OK) [[unlikely]]
+      throw_fault(status);
   }
 
   // Copies; host memory must stay valid until the stream has been synchronised.
@@ -51,7 +53,7 @@ class ATALLA_RUNTIME_API Stream {
   // Waits until all work is done or dropped; leaves the fault.
   void drain();
 
-  int64_t id() const noexcept { return id_; }  // 0: the device's default stream
+  int64_t id() const noexcept { return id_; }          // 0: the device's default stream
   int priority() const noexcept { return priority_; }  // 0, or negative: more urgent
   Device& device() const noexcept { return device_; }
   atalla_stream handle() const noexcept { return handle_; }

@@ -62,8 +62,8 @@ enum {
 typedef struct atalla_device_s* atalla_device;
 typedef struct atalla_stream_s* atalla_stream;
 typedef struct atalla_event_s* atalla_event;
-typedef uint64_t atalla_addr;     // an address of the device view of DRAM; 0 is never valid
-typedef uint32_t atalla_kernel;   // an index in this implementation's kernel table; resolve names at run time
+typedef uint64_t atalla_addr;    // an address of the device view of DRAM; 0 is never valid
+typedef uint32_t atalla_kernel;  // an index in this implementation's kernel table; resolve names at run time
 
 // ---------------------------------------------------------------------------------------------------------- dtypes
 // Codes are stable and stored in files. (They coincide with c10::ScalarType, so that the PyTorch floor casts.)
@@ -91,7 +91,7 @@ enum {
 #define ATALLA_MAX_PARAMS 12
 
 typedef struct atalla_operand {
-  atalla_addr addr;   // of element [0, ..., 0]; 0 means that an optional operand is absent
+  atalla_addr addr;  // of element [0, ..., 0]; 0 means that an optional operand is absent
   atalla_dtype dtype;
   uint8_t ndim;
   uint8_t immediate;  // 1: the operand is one value and not memory; addr is 0, ndim 0, and the value's bytes, in dtype,
@@ -103,11 +103,11 @@ typedef struct atalla_operand {
 
 typedef struct atalla_launch_desc {
   atalla_kernel kernel;
-  uint8_t n_outputs;            // operands[0 .. n_outputs) are written, the rest are read
+  uint8_t n_outputs;  // operands[0 .. n_outputs) are written, the rest are read
   uint8_t n_operands;
-  atalla_dtype compute_dtype;   // the type in which the kernel computes (what type promotion gave)
+  atalla_dtype compute_dtype;  // the type in which the kernel computes (what type promotion gave)
   uint8_t reserved[1];
-  uint64_t tag;                 // opaque to the device; comes back in the launch record (correlation id)
+  uint64_t tag;  // opaque to the device; comes back in the launch record (correlation id)
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_PARAMS];
   atalla_operand operands[ATALLA_MAX_OPERANDS];  // only the first n_operands are read
@@ -120,9 +120,9 @@ static inline size_t atalla_launch_desc_bytes(uint32_t n_operands) {
 
 typedef struct atalla_kernel_info {
   uint32_t struct_size;
-  uint32_t version;       // bumped when the meaning of operands or parameters changes; checked by loadables
-  const char* name;       // "pointwise.add"; lives as long as the library
-  uint64_t dtypes;        // bit d set: compute dtype d is supported
+  uint32_t version;  // bumped when the meaning of operands or parameters changes; checked by loadables
+  const char* name;  // "pointwise.add"; lives as long as the library
+  uint64_t dtypes;   // bit d set: compute dtype d is supported
 } atalla_kernel_info;
 
 // ---------------------------------------------------------------------------------------------------------- telemetry
@@ -131,9 +131,9 @@ typedef struct atalla_counters {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t launches;
-  uint64_t copies;                // host <-> device and device <-> device
-  uint64_t cycles;                // busy cycles of launches and device-side copies
-  uint64_t sdma_cycles;           // cycles in which each unit had work; the three overlap
+  uint64_t copies;       // host <-> device and device <-> device
+  uint64_t cycles;       // busy cycles of launches and device-side copies
+  uint64_t sdma_cycles;  // cycles in which each unit had work; the three overlap
   uint64_t vector_cycles;
   uint64_t array_cycles;
   uint64_t dram_bytes_read;
@@ -144,9 +144,9 @@ typedef struct atalla_counters {
 } atalla_counters;
 
 typedef struct atalla_launch_record {
-  uint64_t sequence;              // 0 for the first launch of the device
-  uint64_t tag;                   // of the descriptor
-  uint64_t start_cycle;           // on the device's simulated clock
+  uint64_t sequence;     // 0 for the first launch of the device
+  uint64_t tag;          // of the descriptor
+  uint64_t start_cycle;  // on the device's simulated clock
   uint64_t cycles;
   uint64_t sdma_cycles;
   uint64_t vector_cycles;
@@ -155,10 +155,10 @@ typedef struct atalla_launch_record {
   uint64_t dram_bytes_written;
   uint64_t macs;
   atalla_kernel kernel;
-  uint32_t stream;                // ordinal of the stream
+  uint32_t stream;  // ordinal of the stream
   uint8_t n_operands;
-  atalla_dtype dtype;             // compute dtype
-  uint8_t ndim;                   // shape of the first output (or of the first operand)
+  atalla_dtype dtype;  // compute dtype
+  uint8_t ndim;        // shape of the first output (or of the first operand)
   uint8_t reserved[5];
   int64_t sizes[ATALLA_MAX_DIMS];
 } atalla_launch_record;
@@ -166,9 +166,9 @@ typedef struct atalla_launch_record {
 // ---------------------------------------------------------------------------------------------------------- devices
 typedef struct atalla_device_params {
   uint32_t struct_size;
-  int32_t ordinal;                // 0-based; must be below the device count
-  uint64_t dram_bytes;            // capacity, reserved and not committed; 0: the chip configuration's
-  const char* chip_config;        // path of a chip TOML file; NULL: the built-in one
+  int32_t ordinal;          // 0-based; must be below the device count
+  uint64_t dram_bytes;      // capacity, reserved and not committed; 0: the chip configuration's
+  const char* chip_config;  // path of a chip TOML file; NULL: the built-in one
 } atalla_device_params;
 
 typedef struct atalla_device_properties {
@@ -176,10 +176,10 @@ typedef struct atalla_device_properties {
   int32_t ordinal;
   char name[64];
   uint64_t dram_bytes;
-  uint64_t dram_base;             // device view
-  uint32_t dram_alignment;        // of allocations, bytes
+  uint64_t dram_base;       // device view
+  uint32_t dram_alignment;  // of allocations, bytes
   uint32_t scratchpads;
-  uint64_t scratchpad_bytes;      // each
+  uint64_t scratchpad_bytes;  // each
   uint32_t vector_lanes;
   uint32_t array_rows;
   uint32_t array_columns;
@@ -203,7 +203,7 @@ typedef struct atalla_copy_params {
   uint64_t src;
   uint64_t row_bytes;
   uint64_t rows;
-  uint64_t dst_pitch;             // bytes between row starts; 0: row_bytes
+  uint64_t dst_pitch;  // bytes between row starts; 0: row_bytes
   uint64_t src_pitch;
 } atalla_copy_params;
 
@@ -213,13 +213,13 @@ typedef struct atalla_api {
   uint32_t abi_minor;
   uint32_t reserved;
 
-  const char* (*last_error)(void);                     // of the calling thread; "" when there is none
+  const char* (*last_error)(void);  // of the calling thread; "" when there is none
   const char* (*status_name)(atalla_status);
 
   // devices
-  atalla_status (*device_count)(int32_t* count);       // ATALLA_DEVICE_COUNT or the chip configuration's
+  atalla_status (*device_count)(int32_t* count);  // ATALLA_DEVICE_COUNT or the chip configuration's
   atalla_status (*device_open)(const atalla_device_params*, atalla_device*);
-  atalla_status (*device_close)(atalla_device);        // closes its streams and events too
+  atalla_status (*device_close)(atalla_device);  // closes its streams and events too
   atalla_status (*device_properties)(atalla_device, atalla_device_properties*);
   atalla_status (*device_memory_fd)(atalla_device, int* fd);  // the DRAM's file descriptor; owned by the device
   // The engine view of [addr, addr + bytes): host code of the driver's fallback reads and writes DRAM through it.

@@ -40,7 +40,8 @@ int main(void) {
   must(atalla_rt_copy_from_device(device, product, addr[2], bytes));
 
   int wrong = 0;
-  for (int i = 0; i < N * N; ++i) wrong += fabsf(sum[i] - (a[i] + b[i])) > 1e-6f || fabsf(product[i] - 2 * a[i]) > 1e-6f;
+  for (int i = 0; i < N * N; ++i)
+    wrong += fabsf(sum[i] - (a[i] + b[i])) > 1e-6f || fabsf(product[i] - 2 * a[i]) > 1e-6f;
   atalla_counters counters = {.struct_size = sizeof counters};
   must(atalla_rt_counters(device, &counters));
   printf("a + b and a @ b of %d x %d: %d wrong values; %llu launches, %llu cycles, %llu MACs\n", N, N, wrong,

@@ -62,7 +62,8 @@ atalla_status device_open(const atalla_device_params* params, atalla_device* out
   atalla_device_s& device = devices[params->ordinal];
   device.ordinal = params->ordinal;
   device.bytes = setting("FAKE_DRAM_BYTES", uint64_t{256} << 20);
-  void* memory = mmap(nullptr, device.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, device.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return fail(ATALLA_ERR_SYSTEM, "mmap failed");
   device.dram = static_cast<char*>(memory);
   *out = &device;

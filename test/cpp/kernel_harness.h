@@ -28,26 +28,46 @@ namespace kernel_test {
 
 inline size_t item_size(atalla_dtype d) {
   switch (d) {
-    case ATALLA_U8: case ATALLA_I8: case ATALLA_BOOL: return 1;
-    case ATALLA_I16: case ATALLA_F16: case ATALLA_BF16: return 2;
-    case ATALLA_I32: case ATALLA_F32: return 4;
-    default: return 8;
+    case ATALLA_U8:
+    case ATALLA_I8:
+    case ATALLA_BOOL:
+      return 1;
+    case ATALLA_I16:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return 2;
+    case ATALLA_I32:
+    case ATALLA_F32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
 inline const char* dtype_name(atalla_dtype d) {
   switch (d) {
-    case ATALLA_U8: return "u8";
-    case ATALLA_I8: return "i8";
-    case ATALLA_I16: return "i16";
-    case ATALLA_I32: return "i32";
-    case ATALLA_I64: return "i64";
-    case ATALLA_F16: return "f16";
-    case ATALLA_F32: return "f32";
-    case ATALLA_F64: return "f64";
-    case ATALLA_BOOL: return "bool";
-    case ATALLA_BF16: return "bf16";
-    default: return "?";
+    case ATALLA_U8:
+      return "u8";
+    case ATALLA_I8:
+      return "i8";
+    case ATALLA_I16:
+      return "i16";
+    case ATALLA_I32:
+      return "i32";
+    case ATALLA_I64:
+      return "i64";
+    case ATALLA_F16:
+      return "f16";
+    case ATALLA_F32:
+      return "f32";
+    case ATALLA_F64:
+      return "f64";
+    case ATALLA_BOOL:
+      return "bool";
+    case ATALLA_BF16:
+      return "bf16";
+    default:
+      return "?";
   }
 }
 
@@ -122,16 +142,26 @@ struct Tensor {
   double get_at(int64_t o) const {
     const uint8_t* p = bytes.data() + o * static_cast<int64_t>(item_size(dtype));
     switch (dtype) {
-      case ATALLA_BOOL: return *p != 0;
-      case ATALLA_U8: return *p;
-      case ATALLA_I8: return static_cast<int8_t>(*p);
-      case ATALLA_I16: return read<int16_t>(p);
-      case ATALLA_I32: return read<int32_t>(p);
-      case ATALLA_I64: return static_cast<double>(read<int64_t>(p));
-      case ATALLA_F16: return decode_half(read<uint16_t>(p));
-      case ATALLA_BF16: return decode_bfloat(read<uint16_t>(p));
-      case ATALLA_F32: return read<float>(p);
-      default: return read<double>(p);
+      case ATALLA_BOOL:
+        return *p != 0;
+      case ATALLA_U8:
+        return *p;
+      case ATALLA_I8:
+        return static_cast<int8_t>(*p);
+      case ATALLA_I16:
+        return read<int16_t>(p);
+      case ATALLA_I32:
+        return read<int32_t>(p);
+      case ATALLA_I64:
+        return static_cast<double>(read<int64_t>(p));
+      case ATALLA_F16:
+        return decode_half(read<uint16_t>(p));
+      case ATALLA_BF16:
+        return decode_bfloat(read<uint16_t>(p));
+      case ATALLA_F32:
+        return read<float>(p);
+      default:
+        return read<double>(p);
     }
   }
   int64_t get_integer(const std::vector<int64_t>& index) const {
@@ -141,16 +171,35 @@ struct Tensor {
   void set(const std::vector<int64_t>& index, double x) {
     uint8_t* p = bytes.data() + offset(index) * static_cast<int64_t>(item_size(dtype));
     switch (dtype) {
-      case ATALLA_BOOL: *p = x != 0; break;
-      case ATALLA_U8: *p = static_cast<uint8_t>(static_cast<int64_t>(x)); break;
-      case ATALLA_I8: *p = static_cast<uint8_t>(static_cast<int64_t>(x)); break;
-      case ATALLA_I16: write(p, static_cast<int16_t>(static_cast<int64_t>(x))); break;
-      case ATALLA_I32: write(p, static_cast<int32_t>(static_cast<int64_t>(x))); break;
-      case ATALLA_I64: write(p, static_cast<int64_t>(x)); break;
-      case ATALLA_F16: write(p, encode_half(x)); break;
-      case ATALLA_BF16: write(p, encode_bfloat(x)); break;
-      case ATALLA_F32: write(p, static_cast<float>(x)); break;
-      default: write(p, x);
+      case ATALLA_BOOL:
+        *p = x != 0;
+        break;
+      case ATALLA_U8:
+        *p = static_cast<uint8_t>(static_cast<int64_t>(x));
+        break;
+      case ATALLA_I8:
+        *p = static_cast<uint8_t>(static_cast<int64_t>(x));
+        break;
+      case ATALLA_I16:
+        write(p, static_cast<int16_t>(static_cast<int64_t>(x)));
+        break;
+      case ATALLA_I32:
+        write(p, static_cast<int32_t>(static_cast<int64_t>(x)));
+        break;
+      case ATALLA_I64:
+        write(p, static_cast<int64_t>(x));
+        break;
+      case ATALLA_F16:
+        write(p, encode_half(x));
+        break;
+      case ATALLA_BF16:
+        write(p, encode_bfloat(x));
+        break;
+      case ATALLA_F32:
+        write(p, static_cast<float>(x));
+        break;
+      default:
+        write(p, x);
     }
   }
   // Visits every index in row-major order.

@@ -12,9 +12,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 Device& device() { return Device::get(0); }
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 atalla_launch_desc sleep_desc(int64_t microseconds) {
   static const atalla_kernel id = kernel("test.sleep");

@@ -13,37 +13,45 @@ int passed = 0, failed = 0;
 struct Case {
   atalla_dtype dtype = ATALLA_F32;
   int64_t b = 1, h = 1, hk = 1, l = 1, s = 1, e = 1, ev = 1;
-  int layout = 0;      // 0 contiguous, 1 [b, l, h, e] in memory, 2 with gaps, 3 e slowest
-  int mask = -1;       // -1 none, 0 full, 1 one row for all queries, 2 one value a query
+  int layout = 0;  // 0 contiguous, 1 [b, l, h, e] in memory, 2 with gaps, 3 e slowest
+  int mask = -1;   // -1 none, 0 full, 1 one row for all queries, 2 one value a query
   atalla_dtype mask_dtype = ATALLA_BOOL;
   bool causal = false, logsumexp = true;
 };
 
 Tensor make(atalla_dtype dtype, int64_t b, int64_t h, int64_t l, int64_t e, int layout) {
   switch (layout) {
-    case 1: return Tensor(dtype, {b, h, l, e}, {0, 2, 1, 3});
-    case 2: return Tensor(dtype, {b, h, l, e}, {}, 2);
-    case 3: return Tensor(dtype, {b, h, l, e}, {0, 1, 3, 2});
-    default: return Tensor(dtype, {b, h, l, e});
+    case 1:
+      return Tensor(dtype, {b, h, l, e}, {0, 2, 1, 3});
+    case 2:
+      return Tensor(dtype, {b, h, l, e}, {}, 2);
+    case 3:
+      return Tensor(dtype, {b, h, l, e}, {0, 1, 3, 2});
+    default:
+      return Tensor(dtype, {b, h, l, e});
   }
 }
 
 void report(bool ok, const Case& t, const char* what, const std::string& detail) {
   ok ? ++passed : ++failed;
   if (!ok && failed < 30) {
-    std::printf("FAIL %s: %s b=%lld h=%lld/%lld l=%lld s=%lld e=%lld ev=%lld layout=%d mask=%d %s causal=%d: %s\n", what,
-                dtype_name(t.dtype), (long long)t.b, (long long)t.h, (long long)t.hk, (long long)t.l, (long long)t.s,
-                (long long)t.e, (long long)t.ev, t.layout, t.mask, dtype_name(t.mask_dtype), int{t.causal},
-                detail.c_str());
+    std::printf("FAIL %s: %s b=%lld h=%lld/%lld l=%lld s=%lld e=%lld ev=%lld layout=%d mask=%d %s causal=%d: %s\n",
+                what, dtype_name(t.dtype), (long long)t.b, (long long)t.h, (long long)t.hk, (long long)t.l,
+                (long long)t.s, (long long)t.e, (long long)t.ev, t.layout, t.mask, dtype_name(t.mask_dtype),
+                int{t.causal}, detail.c_str());
   }
 }
 
 double tolerance(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_F16: return 1e-3;
-    case ATALLA_BF16: return 8e-3;
-    case ATALLA_F32: return 4e-6;
-    default: return 1e-13;
+    case ATALLA_F16:
+      return 1e-3;
+    case ATALLA_BF16:
+      return 8e-3;
+    case ATALLA_F32:
+      return 4e-6;
+    default:
+      return 1e-13;
   }
 }
 
@@ -118,7 +126,8 @@ void check_case(const Case& t, Random& random, double amplitude = 1) {
           want = empty ? 0 : want / sum;
           const double got = out.get({ib, ih, i, c});
           if (!(std::fabs(got - want) <= tolerance(t.dtype) * amplitude)) {
-            detail = "query " + std::to_string(i) + " got " + std::to_string(got) + ", expected " + std::to_string(want);
+            detail =
+                "query " + std::to_string(i) + " got " + std::to_string(got) + ", expected " + std::to_string(want);
           }
         }
         if (t.logsumexp && detail.empty()) {

@@ -41,11 +41,11 @@ Tensor make(atalla_dtype dtype, std::vector<int64_t> sizes, int layout) {
 void report(bool ok, const Case& t, const char* what, const std::string& detail) {
   ok ? ++passed : ++failed;
   if (!ok && failed < 30) {
-    std::printf("FAIL %s: %s %dd n=%lld ci=%lld co=%lld groups=%lld in=%lld,%lld,%lld k=%lld,%lld,%lld layouts %d %d %d: %s\n",
-                what, dtype_name(t.dtype), t.dims, (long long)t.n, (long long)t.ci, (long long)t.co,
-                (long long)t.groups, (long long)t.in[0], (long long)t.in[1], (long long)t.in[2],
-                (long long)t.kernel[0], (long long)t.kernel[1], (long long)t.kernel[2], t.layout_in, t.layout_weight,
-                t.layout_out, detail.c_str());
+    std::printf(
+        "FAIL %s: %s %dd n=%lld ci=%lld co=%lld groups=%lld in=%lld,%lld,%lld k=%lld,%lld,%lld layouts %d %d %d: %s\n",
+        what, dtype_name(t.dtype), t.dims, (long long)t.n, (long long)t.ci, (long long)t.co, (long long)t.groups,
+        (long long)t.in[0], (long long)t.in[1], (long long)t.in[2], (long long)t.kernel[0], (long long)t.kernel[1],
+        (long long)t.kernel[2], t.layout_in, t.layout_weight, t.layout_out, detail.c_str());
   }
 }
 
@@ -75,7 +75,10 @@ void check_case(const Case& t, Random& random) {
   const atalla_status status = run_kernel("convolution", desc, operands);
   if (status != ATALLA_OK) return report(false, t, "status", std::to_string(status) + " " + last_error());
 
-  const double roundoff = t.dtype == ATALLA_F16 ? 0x1p-11 : t.dtype == ATALLA_BF16 ? 0x1p-8 : t.dtype == ATALLA_F32 ? 0x1p-24 : 0x1p-53;
+  const double roundoff = t.dtype == ATALLA_F16    ? 0x1p-11
+                          : t.dtype == ATALLA_BF16 ? 0x1p-8
+                          : t.dtype == ATALLA_F32  ? 0x1p-24
+                                                   : 0x1p-53;
   const double accumulator = t.dtype == ATALLA_F64 ? 0x1p-53 : 0x1p-24;
   std::string detail;
   std::vector<double> in_values, weight_values;
@@ -119,8 +122,8 @@ void check_case(const Case& t, Random& random) {
       }
       return;
     }
-    const double bound = 1.2 * magnitude * accumulator * static_cast<double>(terms + 4) + 1.01 * roundoff * std::fabs(sum) +
-                         (t.dtype == ATALLA_F16 ? 0x1p-25 : 0);
+    const double bound = 1.2 * magnitude * accumulator * static_cast<double>(terms + 4) +
+                         1.01 * roundoff * std::fabs(sum) + (t.dtype == ATALLA_F16 ? 0x1p-25 : 0);
     if (!(std::fabs(out.get(i) - sum) <= bound)) {
       detail = "got " + std::to_string(out.get(i)) + ", expected " + std::to_string(sum);
     }
@@ -160,7 +163,8 @@ void check_errors() {
 
 int main() {
   Random random;
-  for (atalla_dtype dtype : {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_U8, ATALLA_I8, ATALLA_I32, ATALLA_I64}) {
+  for (atalla_dtype dtype :
+       {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_U8, ATALLA_I8, ATALLA_I32, ATALLA_I64}) {
     for (int i = 0; i < 60; ++i) {
       Case t;
       t.dtype = dtype;

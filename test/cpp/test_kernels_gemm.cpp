@@ -13,8 +13,9 @@ int passed = 0, failed = 0;
 struct Case {
   atalla_dtype dtype = ATALLA_F32;
   int64_t b = 1, m = 1, n = 1, k = 1;
-  int layout_a = 0, layout_b = 0, layout_out = 0;  // 0 row-major, 1 column-major, 2 row-major with gaps, 3 batch stride 0
-  int layout_c = -1;                               // -1 absent, 0 full, 1 row vector, 2 column vector, 3 one value
+  int layout_a = 0, layout_b = 0,
+      layout_out = 0;  // 0 row-major, 1 column-major, 2 row-major with gaps, 3 batch stride 0
+  int layout_c = -1;   // -1 absent, 0 full, 1 row vector, 2 column vector, 3 one value
   double alpha = 1, beta = 0;
   int activation = 0;
   bool c_is_out = false;
@@ -22,40 +23,59 @@ struct Case {
 
 Tensor make(atalla_dtype dtype, int64_t b, int64_t r, int64_t c, int layout) {
   switch (layout) {
-    case 1: return Tensor(dtype, {b, r, c}, {0, 2, 1});
-    case 2: return Tensor(dtype, {b, r, c}, {}, 3);
-    case 3: return Tensor(dtype, {b, r, c}, {}, 1, 1);
-    default: return Tensor(dtype, {b, r, c});
+    case 1:
+      return Tensor(dtype, {b, r, c}, {0, 2, 1});
+    case 2:
+      return Tensor(dtype, {b, r, c}, {}, 3);
+    case 3:
+      return Tensor(dtype, {b, r, c}, {}, 1, 1);
+    default:
+      return Tensor(dtype, {b, r, c});
   }
 }
 
 double activate(double x, int activation) {
   switch (activation) {
-    case 1: return x < 0 ? 0 : x;
-    case 2: return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
-    case 3: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case 4: return x / (1 + std::exp(-x));
-    default: return x;
+    case 1:
+      return x < 0 ? 0 : x;
+    case 2:
+      return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+    case 3:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case 4:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
   }
 }
 
 int64_t wrap(uint64_t x, atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_BOOL: return x != 0;
-    case ATALLA_U8: return static_cast<uint8_t>(x);
-    case ATALLA_I8: return static_cast<int8_t>(x);
-    case ATALLA_I16: return static_cast<int16_t>(x);
-    case ATALLA_I32: return static_cast<int32_t>(x);
-    default: return static_cast<int64_t>(x);
+    case ATALLA_BOOL:
+      return x != 0;
+    case ATALLA_U8:
+      return static_cast<uint8_t>(x);
+    case ATALLA_I8:
+      return static_cast<int8_t>(x);
+    case ATALLA_I16:
+      return static_cast<int16_t>(x);
+    case ATALLA_I32:
+      return static_cast<int32_t>(x);
+    default:
+      return static_cast<int64_t>(x);
   }
 }
 
 double unit_roundoff(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_F16: return 0x1p-11;
-    case ATALLA_BF16: return 0x1p-8;
-    case ATALLA_F32: return 0x1p-24;
-    default: return 0x1p-53;
+    case ATALLA_F16:
+      return 0x1p-11;
+    case ATALLA_BF16:
+      return 0x1p-8;
+    case ATALLA_F32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
   }
 }
 
@@ -64,8 +84,7 @@ void report(bool ok, const Case& t, const char* what, const std::string& detail)
   if (!ok && failed < 30) {
     std::printf("FAIL %s: %s b=%lld m=%lld n=%lld k=%lld layouts %d %d %d c=%d alpha=%g beta=%g act=%d alias=%d: %s\n",
                 what, dtype_name(t.dtype), (long long)t.b, (long long)t.m, (long long)t.n, (long long)t.k, t.layout_a,
-                t.layout_b, t.layout_out, t.layout_c, t.alpha, t.beta, t.activation, int{t.c_is_out},
-                detail.c_str());
+                t.layout_b, t.layout_out, t.layout_c, t.alpha, t.beta, t.activation, int{t.c_is_out}, detail.c_str());
   }
 }
 
@@ -152,8 +171,8 @@ void check_case(const Case& t, Random& random) {
     const double want = activate(sum, t.activation), got = out.get(i);
     const double accumulator = unit_roundoff(t.dtype == ATALLA_F64 ? ATALLA_F64 : ATALLA_F32);
     const double bound = 1.2 * magnitude * accumulator * (8 + static_cast<double>(t.k)) +
-                         1.01 * unit_roundoff(t.dtype) * std::fabs(want) +
-                         (t.dtype == ATALLA_F16 ? 0x1p-25 : 0) + (t.activation > 1 ? 8 * accumulator : 0);
+                         1.01 * unit_roundoff(t.dtype) * std::fabs(want) + (t.dtype == ATALLA_F16 ? 0x1p-25 : 0) +
+                         (t.activation > 1 ? 8 * accumulator : 0);
     if (!(std::fabs(got - want) <= bound)) {
       detail = "at " + std::to_string(i[0]) + "," + std::to_string(i[1]) + "," + std::to_string(i[2]) + " got " +
                std::to_string(got) + ", expected " + std::to_string(want) + " within " + std::to_string(bound);

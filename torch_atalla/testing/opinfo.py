@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
 
@@ -44,21 +44,8 @@ def move_strided(x: torch.Tensor, device: str) -> torch.Tensor:
     return flat.as_strided(x.size(), x.stride(), 0).requires_grad_(x.requires_grad)
 
 
-# Where upstream rounds to half between the steps of an op and the chip rounds once.
-HALF_TOLERANCES = {
-    "addbmm": {"rtol": 1e-2, "atol": 5e-2},
-    "addr": {"rtol": 1e-2, "atol": 1e-2},
-    "div.trunc_rounding": {"rtol": 0.0, "atol": 1.0},
-    "div.floor_rounding": {"rtol": 0.0, "atol": 1.0},
-    "nn.functional.group_norm": {"rtol": 1e-2, "atol": 5e-3},
-    "native_group_norm": {"rtol": 1e-2, "atol": 5e-3},
-}
-
-
-def tolerance(op: Any, dtype: torch.dtype) -> dict[str, Any]:
+def tolerance(dtype: torch.dtype) -> dict[str, Any]:
     """torch.testing's defaults, widened for half types and for reductions whose order differs."""
-    if dtype in (torch.float16, torch.bfloat16) and op_name(op) in HALF_TOLERANCES:
-        return HALF_TOLERANCES[op_name(op)]
     if dtype == torch.bfloat16:
         return {"rtol": 1.6e-2, "atol": 1e-2}
     if dtype == torch.float16:
@@ -70,9 +57,40 @@ def tolerance(op: Any, dtype: torch.dtype) -> dict[str, Any]:
     return {}  # torch.testing's own, by the dtype of the result
 
 
-def is_random(sample: Any) -> bool:
-    """Dropout inside: the devices' generators differ."""
-    return bool(sample.kwargs.get("dropout_p", 0.0) or sample.kwargs.get("dropout", 0.0))
+def is_random(op: Any, sample: Any) -> bool:
+    """Dropout inside: the devices' generators differ, so only the shapes can be compared."""
+    if op_name(op) == "nn.functional.multi_head_attention_forward":
+        return sample.args[9] > 0  # dropout_p
+    return bool(sample.kwargs.get("dropout_p") or sample.kwargs.get("dropout"))
+
+
+def largest_error(values: Any, truth: Any) -> float:
+    """Largest absolute difference of two structures of tensors; inf where exactly one of them is finite."""
+    worst = 0.0
+    for x, t in zip(tree_leaves(values), tree_leaves(truth)):
+        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel():
+            x, t = x.double(), t.to(x.dtype).double()
+            same = (x == t) | (x.isnan() & t.isnan())
+            difference = torch.where(same, 0.0, (x - t).abs())
+            worst = max(worst, torch.where(difference.isnan(), torch.inf, difference).max().item())
+    return worst
+
+
+def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expected: Any) -> bool:
+    """For half types: whether atalla is no farther from the float64 result than the CPU is.
+
+    Many CPU kernels round to half between the steps of an op; the chip rounds once, so the two may differ by more than
+    a tolerance for one rounding allows.
+    """
+
+    def widen(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.dtype == dtype:
+            return x.double()
+        return torch.float64 if x is dtype else x
+
+    inputs, args, kwargs = (tree_map(widen, v) for v in (sample.input, sample.args, sample.kwargs))
+    truth = op(inputs, *args, **kwargs)
+    return largest_error(actual, truth) <= largest_error(expected, truth)
 
 
 def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
@@ -84,7 +102,7 @@ def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
 
 def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla") -> None:
     """Runs one sample on both devices. Raises AssertionError on different values, or whatever atalla raises."""
-    if is_random(sample):
+    if is_random(op, sample):
         run_strict(op, sample, device)
         return
     expected = op(sample.input, *sample.args, **sample.kwargs)
@@ -93,4 +111,8 @@ def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla
         expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
     host = tree_map(lambda x: x.detach().cpu() if isinstance(x, torch.Tensor) else x, actual)
     expected = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, expected)
-    torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(op, dtype))
+    try:
+        torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(dtype))
+    except AssertionError:
+        if dtype not in (torch.float16, torch.bfloat16) or not as_close_as_cpu(op, sample, dtype, host, expected):
+            raise

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones and calls the overrideable op.
+// Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones and calls the overrideable
+// op.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
 
@@ -34,8 +35,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   const int64_t spatial = input.dim() - 2;
   TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution expects 1 to 3 spatial dimensions, got an input of shape ",
               input.sizes());
-  if (transposed)
-    return on_host(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  if (transposed) return on_host(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
   if (out.numel() == 0) return out;

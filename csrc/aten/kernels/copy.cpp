@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // copy_ and to(): between host and DRAM, between devices, and strided or converting copies on one device.
+#include "aten/copy.h"
+
 #include <ATen/ops/_copy_from_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_real.h>
 
-#include "aten/copy.h"
 #include "aten/empty.h"
 #include "aten/error.h"
 #include "aten/fallback.h"
@@ -21,11 +22,16 @@ const Kernel kCopy("copy");
 std::optional<c10::ScalarType> carrier(c10::ScalarType dtype) {
   if (takes_dtype(kChipDtypes, dtype)) return dtype;
   switch (c10::elementSize(dtype)) {
-    case 1: return c10::kByte;
-    case 2: return c10::kShort;
-    case 4: return c10::kInt;
-    case 8: return c10::kLong;
-    default: return std::nullopt;
+    case 1:
+      return c10::kByte;
+    case 2:
+      return c10::kShort;
+    case 4:
+      return c10::kInt;
+    case 8:
+      return c10::kLong;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -45,8 +51,8 @@ void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
   }
   // The conversion is the chip's: only the bytes cross as they are.
   at::Tensor source = takes_dtype(kChipDtypes, host.scalar_type()) || host.scalar_type() == dst.scalar_type()
-      ? host.contiguous()
-      : host.to(dst.scalar_type()).contiguous();
+                          ? host.contiguous()
+                          : host.to(dst.scalar_type()).contiguous();
   if (same_layout(source, dst)) return upload(source, dst, non_blocking);
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
   upload(source, staged, false);
@@ -164,6 +170,17 @@ void device_copy(const at::Tensor& src, const at::Tensor& dst) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+}
+
+// Lazy conj and neg reach copy_from as bits: upstream's fallback for these keys would resolve them by a clone, which is
+// a copy_, which comes back here, without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace atalla::aten

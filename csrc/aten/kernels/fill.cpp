@@ -16,8 +16,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     TORCH_CHECK(value.toComplexDouble().imag() == 0, "value cannot be converted to type ", dtype, " without overflow");
   // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
   c10::ScalarType carrier = c10::isComplexType(dtype) ? c10::kComplexDouble
-      : value.isFloatingPoint()                       ? c10::kDouble
-      : value.isBoolean()                             ? c10::kBool
+                            : value.isFloatingPoint() ? c10::kDouble
+                            : value.isBoolean()       ? c10::kBool
                                                       : c10::kLong;
   auto iterator = at::TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
   LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, carrier).launch(self.device());

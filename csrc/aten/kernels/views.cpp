@@ -22,7 +22,8 @@ namespace {
 
 // Grows the storage so that sizes and strides from the tensor's offset fit; never shrinks it.
 void ensure_storage(at::TensorImpl& impl, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  const size_t needed = at::detail::computeStorageNbytes(sizes, strides, impl.dtype().itemsize(), impl.storage_offset());
+  const size_t needed =
+      at::detail::computeStorageNbytes(sizes, strides, impl.dtype().itemsize(), impl.storage_offset());
   c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
   TORCH_CHECK(storage != nullptr, "resize_: the tensor has no storage");
   if (needed > storage->nbytes()) resize_storage(*storage, needed);

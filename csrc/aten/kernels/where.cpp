@@ -38,7 +38,9 @@ void launch_where(const at::Tensor& condition, const at::Tensor& self, const at:
 // The shape, device and promoted dtype that upstream's where gives.
 at::Tensor allocate_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
   auto sizes = at::infer_size_dimvector(at::infer_size_dimvector(condition.sizes(), self.sizes()), other.sizes());
-  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self : other.is_privateuseone() ? other : condition;
+  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
+                             : other.is_privateuseone()                ? other
+                                                                       : condition;
   return empty(sizes, at::result_type(self, other), placed.device().index());
 }
 

@@ -63,8 +63,8 @@ atalla_status check(const Launch& launch) {
   if (atalla_status st = check_operand(launch, Key, "k", 4, {b, hk, s, e}, kDtypes)) return st;
   if (atalla_status st = check_operand(launch, Value, "v", 4, {b, hk, s, ev}, kDtypes)) return st;
   if (launch.data[LogSumExp] != nullptr) {
-    if (atalla_status st = check_operand(launch, LogSumExp, "logsumexp", 3, {b, h, l, 0},
-                                         1u << ATALLA_F32 | 1u << ATALLA_F64)) {
+    if (atalla_status st =
+            check_operand(launch, LogSumExp, "logsumexp", 3, {b, h, l, 0}, 1u << ATALLA_F32 | 1u << ATALLA_F64)) {
       return st;
     }
   }
@@ -143,8 +143,9 @@ atalla_status run(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch) : run_as<float>(launch);
 }
 
-// Queries stay in one scratchpad with their running output (FP32), keys and values pass through the other; they are read
-// again for every block of queries that fits into half a scratchpad. Causal: key tiles above the diagonal are skipped.
+// Queries stay in one scratchpad with their running output (FP32), keys and values pass through the other; they are
+// read again for every block of queries that fits into half a scratchpad. Causal: key tiles above the diagonal are
+// skipped.
 void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t* q = desc.operands[Query].sizes;
   const int64_t b = q[0], h = q[1], l = q[2], e = q[3];

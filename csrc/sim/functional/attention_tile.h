@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Attention of one head over a tile of queries: the keys pass by in tiles, the scores of one (query tile, key tile) pair
-// exist at a time, in a buffer that stays in L2. Both products use the micro-kernels of gemm.
+// Attention of one head over a tile of queries: the keys pass by in tiles, the scores of one (query tile, key tile)
+// pair exist at a time, in a buffer that stays in L2. Both products use the micro-kernels of gemm.
 #pragma once
 
 #include "attention_softmax.h"
@@ -173,7 +173,8 @@ class AttentionWorker {
       store_run(sum, head.ev, const_cast<char*>(head.out.at(first_query + r, 0)), head.out.dtype, head.out.col_stride);
       if (head.logsumexp == nullptr) continue;
       const T value = empty ? -kInfinity<T> : running[r].maximum + static_cast<T>(__builtin_log(double{total}));
-      store_run(&value, 1, head.logsumexp + (first_query + r) * head.logsumexp_stride * element_size(head.logsumexp_dtype),
+      store_run(&value, 1,
+                head.logsumexp + (first_query + r) * head.logsumexp_stride * element_size(head.logsumexp_dtype),
                 head.logsumexp_dtype, 1);
     }
   }

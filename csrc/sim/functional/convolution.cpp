@@ -123,7 +123,8 @@ const T* weight_rows(const ConvolutionShape& s, const ConvolutionTensor& w) {
     for (int64_t c = 0; c < s.in_per_group(); ++c) {
       for (int64_t z = 0; z < s.kernel[0]; ++z) {
         for (int64_t y = 0; y < s.kernel[1]; ++y, dst += s.kernel[2]) {
-          load_run(w.at(o, c) + (z * w.strides[2] + y * w.strides[3]) * w.item, w.dtype, w.strides[4], s.kernel[2], dst);
+          load_run(w.at(o, c) + (z * w.strides[2] + y * w.strides[3]) * w.item, w.dtype, w.strides[4], s.kernel[2],
+                   dst);
         }
       }
     }
@@ -212,8 +213,9 @@ atalla_status check(const Launch& launch) {
   const atalla_operand &out = launch.operand(0), &in = launch.operand(1), &weight = launch.operand(2);
   const int ndim = in.ndim;
   if (ndim < 3 || ndim > 5 || out.ndim != ndim || weight.ndim != ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "convolution: out, in and weight have %d, %d and %d dimensions, expected 3 to 5",
-                     int{out.ndim}, ndim, int{weight.ndim});
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "convolution: out, in and weight have %d, %d and %d dimensions, expected 3 to 5", int{out.ndim},
+                     ndim, int{weight.ndim});
   }
   const bool has_bias = desc.n_operands == 4 && launch.data[3] != nullptr;
   for (int i = 0; i < (has_bias ? 4 : 3); ++i) {
@@ -228,16 +230,18 @@ atalla_status check(const Launch& launch) {
                      LongLong{s.in_channels}, LongLong{s.out_channels}, LongLong{s.groups});
   }
   if (out.sizes[0] != s.batch || weight.sizes[0] != s.out_channels || weight.sizes[1] != s.in_per_group()) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "convolution: batch %lld and weight [%lld, %lld, ...], expected batch %lld and weight [%lld, %lld, ...]",
-                     LongLong{out.sizes[0]}, LongLong{weight.sizes[0]}, LongLong{weight.sizes[1]}, LongLong{s.batch},
-                     LongLong{s.out_channels}, LongLong{s.in_per_group()});
+    return set_error(
+        ATALLA_ERR_ARGUMENT,
+        "convolution: batch %lld and weight [%lld, %lld, ...], expected batch %lld and weight [%lld, %lld, ...]",
+        LongLong{out.sizes[0]}, LongLong{weight.sizes[0]}, LongLong{weight.sizes[1]}, LongLong{s.batch},
+        LongLong{s.out_channels}, LongLong{s.in_per_group()});
   }
   for (int d = kSpatial - (ndim - 2); d < kSpatial; ++d) {
     if (s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.kernel[d] < 1) {
-      return set_error(ATALLA_ERR_ARGUMENT,
-                       "convolution: kernel %lld, stride %lld, padding %lld, dilation %lld; expected at least 1, 1, 0, 1",
-                       LongLong{s.kernel[d]}, LongLong{s.stride[d]}, LongLong{s.padding[d]}, LongLong{s.dilation[d]});
+      return set_error(
+          ATALLA_ERR_ARGUMENT,
+          "convolution: kernel %lld, stride %lld, padding %lld, dilation %lld; expected at least 1, 1, 0, 1",
+          LongLong{s.kernel[d]}, LongLong{s.stride[d]}, LongLong{s.padding[d]}, LongLong{s.dilation[d]});
     }
     const int64_t span = s.in[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
     const int64_t expected = span < 0 ? 0 : span / s.stride[d] + 1;
@@ -256,18 +260,23 @@ atalla_status check(const Launch& launch) {
 atalla_status run(const Launch& launch) {
   if (atalla_status s = check(launch)) return s;
   switch (launch.desc.compute_dtype) {
-    case ATALLA_F64: return run_as<double>(launch);
-    case ATALLA_I64: return run_as<uint64_t>(launch);
+    case ATALLA_F64:
+      return run_as<double>(launch);
+    case ATALLA_I64:
+      return run_as<uint64_t>(launch);
     case ATALLA_F16:
     case ATALLA_BF16:
-    case ATALLA_F32: return run_as<float>(launch);
-    default: return run_as<uint32_t>(launch);
+    case ATALLA_F32:
+      return run_as<float>(launch);
+    default:
+      return run_as<uint32_t>(launch);
   }
 }
 
 // Positions stream through the array as rows, the weight [depth, co] is stationary. SDMA gathers patches from DRAM: an
-// input element is read once for every tap that sees it, unless the group's image fits into half a scratchpad. A depthwise
-// group would use one column of the array; it runs on the vector unit instead, one multiply and one add a tap.
+// input element is read once for every tap that sees it, unless the group's image fits into half a scratchpad. A
+// depthwise group would use one column of the array; it runs on the vector unit instead, one multiply and one add a
+// tap.
 void cost(const atalla_launch_desc& desc, Cost& cost) {
   const ConvolutionShape s = convolution_shape(desc);
   if (s.groups < 1 || s.batch * s.out_channels * s.positions() <= 0) return;
@@ -276,8 +285,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t weight_item = cost_element_size(desc.operands[2].dtype);
   const int64_t positions = s.positions(), depth = s.depth(), co = s.out_per_group();
   const int64_t image_bytes = s.in_per_group() * s.in[0] * s.in[1] * s.in[2] * in_item;
-  const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) *
-                           static_cast<uint64_t>(ceil_div(positions, kVectorElements));
+  const uint64_t vectors =
+      static_cast<uint64_t>(s.batch * s.out_channels) * static_cast<uint64_t>(ceil_div(positions, kVectorElements));
   if (co == 1) {
     cost.vector_ops = 2 * vectors * static_cast<uint64_t>(depth);
     cost.bytes_read = images * static_cast<uint64_t>(image_bytes + depth * weight_item);
@@ -286,8 +295,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     cost.macs = product.macs * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    const uint64_t a_bytes =
-        image_bytes <= kScratchpadBytes / 2 ? static_cast<uint64_t>(image_bytes) : product.a_bytes;
+    const uint64_t a_bytes = image_bytes <= kScratchpadBytes / 2 ? static_cast<uint64_t>(image_bytes) : product.a_bytes;
     cost.bytes_read = images * (a_bytes + product.b_bytes);
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {

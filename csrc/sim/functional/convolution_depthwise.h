@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Convolution of one output channel on its own (one output channel a group): there is no reuse across channels that a
-// matrix product could exploit, so every tap adds a shifted image row to a row of accumulators. The order of additions is
-// that of the matrix product: channels, then taps.
+// matrix product could exploit, so every tap adds a shifted image row to a row of accumulators. The order of additions
+// is that of the matrix product: channels, then taps.
 #pragma once
 
 #include "convolution_shape.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The input of a convolution as operand B of a matrix product [in channels x taps, positions]: panels are packed from the
-// image when the product wants them, the matrix as a whole never exists.
+// The input of a convolution as operand B of a matrix product [in channels x taps, positions]: panels are packed from
+// the image when the product wants them, the matrix as a whole never exists.
 #pragma once
 
 #include "convolution_shape.h"

@@ -45,8 +45,8 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
   const bool known = o.dtype < 64 && ((kDtypes >> o.dtype) & 1) != 0;
   const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
   if (!known || (boolean && o.dtype != ATALLA_BOOL)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: %s has dtype code %d, which compute dtype code %d does not take", name,
-                     int{o.dtype}, int{launch.desc.compute_dtype});
+    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: %s has dtype code %d, which compute dtype code %d does not take",
+                     name, int{o.dtype}, int{launch.desc.compute_dtype});
   }
   return ATALLA_OK;
 }
@@ -160,12 +160,16 @@ atalla_status run_as(const Launch& launch) {
 atalla_status run(const Launch& launch) {
   if (atalla_status s = check(launch)) return s;
   switch (launch.desc.compute_dtype) {
-    case ATALLA_F64: return run_as<double>(launch);
-    case ATALLA_I64: return run_as<uint64_t>(launch);
+    case ATALLA_F64:
+      return run_as<double>(launch);
+    case ATALLA_I64:
+      return run_as<uint64_t>(launch);
     case ATALLA_F16:
     case ATALLA_BF16:
-    case ATALLA_F32: return run_as<float>(launch);
-    default: return run_as<uint32_t>(launch);
+    case ATALLA_F32:
+      return run_as<float>(launch);
+    default:
+      return run_as<uint32_t>(launch);
   }
 }
 
@@ -197,7 +201,9 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     cost.vector_ops += vectors * (beta != 1.0 ? 2 : 1);
   }
   switch (static_cast<Activation>(desc.iparams[2])) {
-    case Activation::Relu: cost.vector_ops += 2 * vectors; break;  // compare, masked select
+    case Activation::Relu:
+      cost.vector_ops += 2 * vectors;
+      break;  // compare, masked select
     case Activation::GeluErf:
     case Activation::GeluTanh:  // cubic argument, 1 / (1 + exp(-2 y)) by Newton steps, product
       cost.vector_ops += 12 * vectors;
@@ -207,7 +213,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
       cost.vector_ops += 7 * vectors;
       cost.exp_ops += vectors;
       break;
-    default: break;
+    default:
+      break;
   }
 }
 

@@ -60,7 +60,8 @@ inline void apply_activation(T* x, Activation activation) {
 #pragma GCC unroll 1
         for (int i = 0; i < n; ++i) x[i] = x[i] / (T(1) + exp_of(-x[i]));
         break;
-      default: break;
+      default:
+        break;
     }
   }
 }

@@ -79,9 +79,9 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
   const int64_t lda_packed = depth + 2 * kLanes<T>;
 
   T* const packed_b = scratch<T>(ScratchSlot::PackedB, round_up(direct_b ? panel : width, panel) * depth);
-  T* const packed_a = direct_a ? nullptr
-                               : scratch<T>(ScratchSlot::PackedA,
-                                            (min_of(i1 - i0, kBlockRows) + kMaxRows) * lda_packed + panel);
+  T* const packed_a =
+      direct_a ? nullptr
+               : scratch<T>(ScratchSlot::PackedA, (min_of(i1 - i0, kBlockRows) + kMaxRows) * lda_packed + panel);
   T* const workspace = chunks == 1 || out_keeps_partials
                            ? nullptr
                            : scratch<T>(ScratchSlot::Partial, min_of(i1 - i0, outer) * round_up(width, panel));
@@ -115,9 +115,7 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
           for (int64_t j = jc; j < je; j += panel) {
             const int64_t cols = min_of(panel, je - j);
             const bool in_place = direct_b && cols == panel;
-            const T* b = in_place   ? source.in_place(pc, j)
-                         : direct_b ? packed_b
-                                    : packed_b + (j - jc) * kc;
+            const T* b = in_place ? source.in_place(pc, j) : direct_b ? packed_b : packed_b + (j - jc) * kc;
             const int64_t ldb = in_place ? source.row_stride() : panel;
             for (int64_t q = 0, r = 0; q < panels; ++q) {
               const int64_t height = rows / panels + (q < rows % panels);

@@ -12,11 +12,21 @@ namespace atalla::sim::ATALLA_ISA {
 
 inline int64_t element_size(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_U8: case ATALLA_I8: case ATALLA_BOOL: return 1;
-    case ATALLA_I16: case ATALLA_F16: case ATALLA_BF16: return 2;
-    case ATALLA_I32: case ATALLA_F32: return 4;
-    case ATALLA_C128: return 16;
-    default: return 8;
+    case ATALLA_U8:
+    case ATALLA_I8:
+    case ATALLA_BOOL:
+      return 1;
+    case ATALLA_I16:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return 2;
+    case ATALLA_I32:
+    case ATALLA_F32:
+      return 4;
+    case ATALLA_C128:
+      return 16;
+    default:
+      return 8;
   }
 }
 
@@ -126,16 +136,26 @@ inline void load_run_of(const BoolTag* src, int64_t stride, int64_t count, T* ds
 template <class T>
 [[gnu::noinline]] void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
   switch (dtype) {
-    case ATALLA_BOOL: return load_run_of(static_cast<const BoolTag*>(src), stride, count, dst);
-    case ATALLA_U8: return load_run_of(static_cast<const uint8_t*>(src), stride, count, dst);
-    case ATALLA_I8: return load_run_of(static_cast<const int8_t*>(src), stride, count, dst);
-    case ATALLA_I16: return load_run_of(static_cast<const int16_t*>(src), stride, count, dst);
-    case ATALLA_I32: return load_run_of(static_cast<const int32_t*>(src), stride, count, dst);
-    case ATALLA_I64: return load_run_of(static_cast<const int64_t*>(src), stride, count, dst);
-    case ATALLA_F16: return load_run_of(static_cast<const HalfTag*>(src), stride, count, dst);
-    case ATALLA_BF16: return load_run_of(static_cast<const BfloatTag*>(src), stride, count, dst);
-    case ATALLA_F32: return load_run_of(static_cast<const float*>(src), stride, count, dst);
-    default: return load_run_of(static_cast<const double*>(src), stride, count, dst);
+    case ATALLA_BOOL:
+      return load_run_of(static_cast<const BoolTag*>(src), stride, count, dst);
+    case ATALLA_U8:
+      return load_run_of(static_cast<const uint8_t*>(src), stride, count, dst);
+    case ATALLA_I8:
+      return load_run_of(static_cast<const int8_t*>(src), stride, count, dst);
+    case ATALLA_I16:
+      return load_run_of(static_cast<const int16_t*>(src), stride, count, dst);
+    case ATALLA_I32:
+      return load_run_of(static_cast<const int32_t*>(src), stride, count, dst);
+    case ATALLA_I64:
+      return load_run_of(static_cast<const int64_t*>(src), stride, count, dst);
+    case ATALLA_F16:
+      return load_run_of(static_cast<const HalfTag*>(src), stride, count, dst);
+    case ATALLA_BF16:
+      return load_run_of(static_cast<const BfloatTag*>(src), stride, count, dst);
+    case ATALLA_F32:
+      return load_run_of(static_cast<const float*>(src), stride, count, dst);
+    default:
+      return load_run_of(static_cast<const double*>(src), stride, count, dst);
   }
 }
 
@@ -164,12 +184,18 @@ inline D store_value(T t) {
 template <class T>
 [[gnu::noinline]] void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
   switch (dtype) {
-    case ATALLA_BOOL: return store_run_of<uint8_t>(src, count, dst, stride, [](T t) { return uint8_t{t != T(0)}; });
-    case ATALLA_U8: return store_run_of<uint8_t>(src, count, dst, stride, store_value<uint8_t, T>);
-    case ATALLA_I8: return store_run_of<int8_t>(src, count, dst, stride, store_value<int8_t, T>);
-    case ATALLA_I16: return store_run_of<int16_t>(src, count, dst, stride, store_value<int16_t, T>);
-    case ATALLA_I32: return store_run_of<int32_t>(src, count, dst, stride, store_value<int32_t, T>);
-    case ATALLA_I64: return store_run_of<int64_t>(src, count, dst, stride, store_value<int64_t, T>);
+    case ATALLA_BOOL:
+      return store_run_of<uint8_t>(src, count, dst, stride, [](T t) { return uint8_t{t != T(0)}; });
+    case ATALLA_U8:
+      return store_run_of<uint8_t>(src, count, dst, stride, store_value<uint8_t, T>);
+    case ATALLA_I8:
+      return store_run_of<int8_t>(src, count, dst, stride, store_value<int8_t, T>);
+    case ATALLA_I16:
+      return store_run_of<int16_t>(src, count, dst, stride, store_value<int16_t, T>);
+    case ATALLA_I32:
+      return store_run_of<int32_t>(src, count, dst, stride, store_value<int32_t, T>);
+    case ATALLA_I64:
+      return store_run_of<int64_t>(src, count, dst, stride, store_value<int64_t, T>);
     case ATALLA_F16: {
       int64_t i = 0;
 #if defined(__F16C__)
@@ -188,8 +214,10 @@ template <class T>
     case ATALLA_BF16:
       return store_run_of<uint16_t>(src, count, dst, stride,
                                     [](T t) { return float_to_bfloat(static_cast<float>(t)); });
-    case ATALLA_F32: return store_run_of<float>(src, count, dst, stride, store_value<float, T>);
-    default: return store_run_of<double>(src, count, dst, stride, store_value<double, T>);
+    case ATALLA_F32:
+      return store_run_of<float>(src, count, dst, stride, store_value<float, T>);
+    default:
+      return store_run_of<double>(src, count, dst, stride, store_value<double, T>);
   }
 }
 

@@ -8,16 +8,25 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline constexpr int64_t kArrayEdge = 32;                // rows and columns of the array
-inline constexpr int64_t kScratchpadBytes = 1 << 20;     // of each of the two scratchpads
-inline constexpr int64_t kVectorElements = 32;           // of a vector register
+inline constexpr int64_t kArrayEdge = 32;             // rows and columns of the array
+inline constexpr int64_t kScratchpadBytes = 1 << 20;  // of each of the two scratchpads
+inline constexpr int64_t kVectorElements = 32;        // of a vector register
 
 inline int64_t cost_element_size(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_U8: case ATALLA_I8: case ATALLA_BOOL: return 1;
-    case ATALLA_I16: case ATALLA_F16: case ATALLA_BF16: return 2;
-    case ATALLA_I32: case ATALLA_F32: return 4;
-    default: return 8;
+    case ATALLA_U8:
+    case ATALLA_I8:
+    case ATALLA_BOOL:
+      return 1;
+    case ATALLA_I16:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return 2;
+    case ATALLA_I32:
+    case ATALLA_F32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
@@ -33,8 +42,8 @@ struct ArrayProduct {
 // Weight-stationary: each 32 x 32 tile of B is pushed (32 rows), then m rows of A stream through it.
 //
 // Blocking: half of each scratchpad holds the running block, the other half receives the next one. Scratchpad 1 holds a
-// block of B, all of k by as many 32-column tiles as fit (at least one); scratchpad 0 holds rows of A and the output. So
-// B is read once, and A once for every block of B; if all of A fits into its half, A is read once too.
+// block of B, all of k by as many 32-column tiles as fit (at least one); scratchpad 0 holds rows of A and the output.
+// So B is read once, and A once for every block of B; if all of A fits into its half, A is read once too.
 inline ArrayProduct array_product(int64_t m, int64_t n, int64_t k, int64_t a_item, int64_t b_item) {
   const int64_t half = kScratchpadBytes / 2;
   const int64_t k_tiles = ceil_div(k, kArrayEdge), n_tiles = ceil_div(n, kArrayEdge);

@@ -63,9 +63,7 @@ struct Epilogue {
   T* out_row(int64_t row, int64_t col) const { return reinterpret_cast<T*>(const_cast<char*>(out.at(row, col))); }
 
   // A full tile of a product without chunks may be written to the output by the micro-kernel.
-  bool stores_directly() const {
-    return keeps_partials_in_out() && is_plain() && c.data == nullptr && alpha == T(1);
-  }
+  bool stores_directly() const { return keeps_partials_in_out() && is_plain() && c.data == nullptr && alpha == T(1); }
 
   // Asks for the cache lines of a tile while the micro-kernel still computes it.
   void prefetch(int64_t rows, int64_t row, int64_t col) const {
@@ -78,8 +76,8 @@ struct Epilogue {
 
   // The tile at [row, col] of the output: `rows` x `cols` accumulators with row stride kPanel. `partial` points to the
   // partial sum of its first element.
-  [[gnu::noinline]] void apply(const T* tile, int64_t rows, int64_t cols, int64_t row, int64_t col, Chunk chunk, T* partial,
-             int64_t partial_stride) const {
+  [[gnu::noinline]] void apply(const T* tile, int64_t rows, int64_t cols, int64_t row, int64_t col, Chunk chunk,
+                               T* partial, int64_t partial_stride) const {
     constexpr int lanes = kLanes<T>;
     const bool to_memory = !chunk.last || (keeps_partials_in_out() && is_plain());
     alignas(64) T line[kPanel<T>];
@@ -145,11 +143,20 @@ struct Epilogue {
     using S = std::make_signed_t<T>;
     for (int64_t i = 0; i < cols; ++i) {
       switch (compute_dtype) {
-        case ATALLA_BOOL: line[i] = line[i] != 0; break;
-        case ATALLA_U8: line[i] = static_cast<uint8_t>(line[i]); break;
-        case ATALLA_I8: line[i] = static_cast<T>(static_cast<S>(static_cast<int8_t>(line[i]))); break;
-        case ATALLA_I16: line[i] = static_cast<T>(static_cast<S>(static_cast<int16_t>(line[i]))); break;
-        default: break;
+        case ATALLA_BOOL:
+          line[i] = line[i] != 0;
+          break;
+        case ATALLA_U8:
+          line[i] = static_cast<uint8_t>(line[i]);
+          break;
+        case ATALLA_I8:
+          line[i] = static_cast<T>(static_cast<S>(static_cast<int8_t>(line[i])));
+          break;
+        case ATALLA_I16:
+          line[i] = static_cast<T>(static_cast<S>(static_cast<int16_t>(line[i])));
+          break;
+        default:
+          break;
       }
     }
   }

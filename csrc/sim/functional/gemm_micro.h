@@ -2,9 +2,9 @@
 //
 // The register-blocked inner product: a tile of R rows by V vectors of columns stays in registers while k runs.
 //
-// The operands are row-major: element (r, p) of A stands at a[r * lda + p], row p of B at b[p * ldb]. So an A whose k is
-// contiguous, and a B whose n is, can be read in place as well as packed. Whole vectors of the tile are written, with row
-// stride ldt: to the output itself when it takes them as they are, else to a small buffer for the epilogue.
+// The operands are row-major: element (r, p) of A stands at a[r * lda + p], row p of B at b[p * ldb]. So an A whose k
+// is contiguous, and a B whose n is, can be read in place as well as packed. Whole vectors of the tile are written,
+// with row stride ldt: to the output itself when it takes them as they are, else to a small buffer for the epilogue.
 //
 // Order of additions of one element: p ascending, one accumulator. It depends on nothing else, so a result is the same
 // in any tile, at any position and with any number of threads.

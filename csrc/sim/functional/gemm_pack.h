@@ -88,7 +88,8 @@ inline void copy_panels(const MatrixView& src, int64_t rows, int64_t panels, T* 
 
 // dst[r * ld + c] = src[r, c]; columns cols .. padded are set to zero.
 template <class T>
-[[gnu::noinline]] void pack_matrix(const MatrixView& src, int64_t rows, int64_t cols, int64_t padded, T* dst, int64_t ld) {
+[[gnu::noinline]] void pack_matrix(const MatrixView& src, int64_t rows, int64_t cols, int64_t padded, T* dst,
+                                   int64_t ld) {
   if (src.col_stride != 1 && src.row_stride == 1 && rows > 1) {
     pack_transposed(src, rows, cols, dst, ld);
   } else if (src.col_stride == 1 && src.dtype == kNativeDtype<T>) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Cuts a matrix product into ranges of columns or rows for the thread pool. Every range is computed on its own, with its
-// own packing, so a product needs one parallel section and no barrier. k is never cut: results do not depend on threads.
+// Cuts a matrix product into ranges of columns or rows for the thread pool. Every range is computed on its own, with
+// its own packing, so a product needs one parallel section and no barrier. k is never cut: results do not depend on
+// threads.
 #pragma once
 
 #include "gemm_vector_matrix.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline constexpr int64_t kSerialWork = 1 << 18;    // multiply-adds below which a second thread does not pay
-inline constexpr int64_t kTransposedRows = 64;     // see orient()
+inline constexpr int64_t kSerialWork = 1 << 18;  // multiply-adds below which a second thread does not pay
+inline constexpr int64_t kTransposedRows = 64;   // see orient()
 
 // Chooses between out = a b and out' = b' a', which sum in the same order:
 // - the output's rows should be contiguous,

@@ -28,19 +28,21 @@ struct Launch {
 
   const atalla_operand& operand(int i) const { return desc.operands[i]; }
   template <class T>
-  T* ptr(int i) const { return static_cast<T*>(data[i]); }
+  T* ptr(int i) const {
+    return static_cast<T*>(data[i]);
+  }
 };
 
 // What the timing model charges for. Counted from the descriptor alone, so that an estimate needs no run.
 struct Cost {
-  uint64_t bytes_read = 0;      // DRAM traffic, each operand once unless the kernel re-reads it
+  uint64_t bytes_read = 0;  // DRAM traffic, each operand once unless the kernel re-reads it
   uint64_t bytes_written = 0;
-  uint64_t macs = 0;            // on the systolic array
-  uint64_t array_rows = 0;      // gemm.vv rows pushed through the array (each occupies it for one cycle)
-  uint64_t weight_rows = 0;     // lw.vi weight pushes
-  uint64_t vector_ops = 0;      // 32-lane vector instructions other than exp
-  uint64_t exp_ops = 0;         // 32-lane expi.vi instructions
-  uint64_t tiles = 0;           // SDMA tile transfers; 0: derived from the bytes as contiguous 32 x 32 BF16 tiles
+  uint64_t macs = 0;         // on the systolic array
+  uint64_t array_rows = 0;   // gemm.vv rows pushed through the array (each occupies it for one cycle)
+  uint64_t weight_rows = 0;  // lw.vi weight pushes
+  uint64_t vector_ops = 0;   // 32-lane vector instructions other than exp
+  uint64_t exp_ops = 0;      // 32-lane expi.vi instructions
+  uint64_t tiles = 0;        // SDMA tile transfers; 0: derived from the bytes as contiguous 32 x 32 BF16 tiles
 };
 
 struct Kernel {
