@@ -86,6 +86,17 @@ def launch_expression(entry: Entry, f: NativeFunction, iterator: str) -> str:
     return f"launch_pointwise({', '.join([iterator, kernel, *(s.name for s in scalars)])})"
 
 
+def variant_check(entry: Entry, f: NativeFunction) -> list[str]:
+    """A string argument that picks the kernel is checked before anything is computed (an optional one: by the meta)."""
+    if not entry.variants:
+        return []
+    arg = next(a for a in signature(f).arguments() if a.name == entry.variant_arg)
+    if "optional" in arg.type:
+        return []
+    test = " || ".join(f'{arg.name} == "{v}"' for v in entry.variants)
+    return [f'  TORCH_CHECK({test}, "{arg.name} argument must be either {" or ".join(entry.variants)}.");']
+
+
 def device_check(f: NativeFunction) -> list[str]:
     tensors = [a.name for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
     return [f'  check_devices("{f.func.name}", {", ".join(tensors)});'] if tensors else []
@@ -105,7 +116,7 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     }[kind]
     sig = signature(f)
     meta_args = ", ".join(e.expr for e in translate(sig.arguments(), structured.meta_arguments(group), method=False))
-    lines = [f"{declaration(f, name)} {{"]
+    lines = [f"{declaration(f, name)} {{", *variant_check(entry, f)]
     is_iterator = group.out.structured_inherits is not None
     if not is_iterator:
         lines += device_check(f)

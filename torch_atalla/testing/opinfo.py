@@ -23,11 +23,12 @@ def op_name(op: Any) -> str:
 
 
 def to_device(value: Any, device: str) -> Any:
-    """Moves the tensors of a nested sample and keeps their strides."""
+    """Moves the tensors of a nested sample. Strides, offsets, and which tensors share memory stay as they are."""
+    moved: dict[int, torch.Tensor] = {}  # host storage -> its copy on the device
 
     def move(x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.device.type != "meta":
-            return move_strided(x, device)
+            return move_strided(x, device, moved)
         if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
             return torch.device(device)
         return x
@@ -35,13 +36,15 @@ def to_device(value: Any, device: str) -> Any:
     return tree_map(move, value)
 
 
-def move_strided(x: torch.Tensor, device: str) -> torch.Tensor:
-    """Copy of `x` on `device` with the same sizes, strides and storage offset."""
-    if x.layout != torch.strided or x.numel() == 0:
+def move_strided(x: torch.Tensor, device: str, moved: dict[int, torch.Tensor]) -> torch.Tensor:
+    if x.layout != torch.strided or x.numel() == 0 or x.is_conj() or x.is_neg():
         return x.detach().to(device).requires_grad_(x.requires_grad)
-    extent = 1 + sum((n - 1) * s for n, s in zip(x.size(), x.stride()))
-    flat = x.detach().as_strided((extent,), (1,), x.storage_offset()).to(device)
-    return flat.as_strided(x.size(), x.stride(), 0).requires_grad_(x.requires_grad)
+    storage = x.untyped_storage()
+    if storage.data_ptr() not in moved:
+        moved[storage.data_ptr()] = torch.empty(0, dtype=torch.uint8).set_(storage).to(device)
+    base = torch.empty(0, dtype=x.dtype, device=device)
+    base.set_(moved[storage.data_ptr()].untyped_storage(), x.storage_offset(), x.size(), x.stride())
+    return base.requires_grad_(x.requires_grad)
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, Any]:
@@ -77,10 +80,10 @@ def largest_error(values: Any, truth: Any) -> float:
 
 
 def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expected: Any) -> bool:
-    """For half types: whether atalla is no farther from the float64 result than the CPU is.
+    """Whether atalla is about as close to the float64 result as the CPU is (at most as far for half types).
 
     Many CPU kernels round to half between the steps of an op; the chip rounds once, so the two may differ by more than
-    a tolerance for one rounding allows.
+    a tolerance for one rounding allows. Long chains in float32 differ by the order of their sums.
     """
 
     def widen(x: Any) -> Any:
@@ -90,12 +93,13 @@ def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expec
 
     inputs, args, kwargs = (tree_map(widen, v) for v in (sample.input, sample.args, sample.kwargs))
     truth = op(inputs, *args, **kwargs)
-    return largest_error(actual, truth) <= largest_error(expected, truth)
+    allowed = 2.0 if dtype == torch.float32 else 1.0
+    return largest_error(actual, truth) <= allowed * largest_error(expected, truth)
 
 
 def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
     """The op on `device` with the fallback forbidden; raises NotImplementedError where it is not native."""
-    inputs, args, kwargs = (to_device(v, device) for v in (sample.input, sample.args, sample.kwargs))
+    inputs, args, kwargs = to_device((sample.input, sample.args, sample.kwargs), device)
     with torch_atalla.fallback.mode("error"):
         return op(inputs, *args, **kwargs)
 
@@ -114,5 +118,7 @@ def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla
     try:
         torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(dtype))
     except AssertionError:
-        if dtype not in (torch.float16, torch.bfloat16) or not as_close_as_cpu(op, sample, dtype, host, expected):
+        if dtype not in (torch.float16, torch.bfloat16, torch.float32) or not as_close_as_cpu(
+            op, sample, dtype, host, expected
+        ):
             raise

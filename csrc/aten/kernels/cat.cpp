@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/IListRef.h>
 
@@ -23,7 +24,9 @@ void cat(const at::ITensorListRef& tensors, int64_t dim, const at::Tensor& out) 
     TORCH_CHECK(t.device() == out.device(), "Expected all tensors to be on the same device, but got tensors is on ",
                 t.device(), ", different from other tensors on ", out.device(),
                 " (when checking argument in method wrapper_cat)");
+    at::assert_no_overlap(out, t);
   }
+  at::assert_no_internal_overlap(out);
   if (out.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, out.dim());
   int64_t start = 0;

@@ -58,6 +58,9 @@ at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, const at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_partial_overlap(out, index);
   if (out.numel() == 0) return;
   LaunchBuilder(kGather, self.scalar_type())
       .output(out)
