@@ -33,7 +33,7 @@ def mlp(tmp_path_factory):
 def test_no_torch_no_python():
     libraries = run("/usr/bin/ldd", BIN / "hello")
     assert "libatalla_runtime.so" in libraries
-    assert "torch" not in libraries and "python" not in libraries
+    assert "libtorch" not in libraries and "libpython" not in libraries
 
 
 def test_hello_is_50_lines():

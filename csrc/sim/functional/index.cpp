@@ -155,10 +155,11 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
       total / run_elements * ((run_bytes + kTileBytes - 1) / kTileBytes) + (bytes + kTileBytes - 1) / kTileBytes;
 }
 
-// Elements that lie together behind dimension `dim` of in: what one index value brings.
+// Elements that lie together behind dimension `dim` of in: what one index value brings. An estimate is asked for before
+// the parameters are checked, so dim may be anything.
 uint64_t run_behind(const atalla_operand& in, int64_t dim) {
   uint64_t run = 1;
-  for (int64_t d = in.ndim - 1; d > dim && in.strides[d] == static_cast<int64_t>(run); --d) {
+  for (int64_t d = in.ndim - 1; d >= 0 && d > dim && in.strides[d] == static_cast<int64_t>(run); --d) {
     run *= static_cast<uint64_t>(in.sizes[d]);
   }
   return run > 0 ? run : 1;
