@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.codegen import model, registrations, support_table  # noqa: E402
+from tools.codegen import docs, model, registrations, support_table  # noqa: E402
 
 OPS = ROOT / "csrc/aten/atalla_native_functions.yaml"
 
@@ -84,6 +84,10 @@ class TestOutputs(unittest.TestCase):
         self.assertEqual(row["scalars"], ["alpha"])
         self.assertEqual(row["inputs"], ["self", "other"])
         self.assertIn("aten.add_.Tensor", table)
+
+    def test_docs_are_up_to_date(self):
+        page = docs.page(model.load(OPS))
+        self.assertEqual(page, (ROOT / "docs/ops.md").read_text(), "run `make docs`")
 
     def test_at_least_80_families(self):
         self.assertGreaterEqual(len(model.load(OPS)), 80)
