@@ -15,12 +15,12 @@
 #define ATALLA_SIMD_BINARY(name)                                                 \
   __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept; \
   __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept;
-#define ATALLA_FORALL_SIMD_UNARY(X)                                                                                 \
-  X(acos)                                                                                                           \
-  X(acosh)                                                                                                          \
-  X(asin)                                                                                                           \
-  X(asinh) X(atan) X(atanh) X(cbrt) X(cos) X(cosh) X(erfc) X(exp) X(exp2) X(expm1) X(log) X(log10) X(log1p) X(log2) \
-      X(sin) X(sinh) X(tan) X(tanh)
+// clang-format off
+#define ATALLA_FORALL_SIMD_UNARY(X)                                     \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(cbrt) X(cos)     \
+  X(cosh) X(erfc) X(exp) X(exp2) X(expm1) X(log) X(log10) X(log1p)      \
+  X(log2) X(sin) X(sinh) X(tan) X(tanh)
+// clang-format on
 #define ATALLA_FORALL_SIMD_BINARY(X) X(atan2) X(hypot) X(pow)
 
 extern "C" {
