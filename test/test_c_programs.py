@@ -63,4 +63,4 @@ def test_atalla_run_refuses_bad_files(mlp, tmp_path):
     data = bytearray(mlp[2].read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.atl").write_bytes(data)
-    assert "checksum" in run(BIN / "atalla-run", tmp_path / "bad.atl", "--check", status=1).lower()
+    assert "is damaged: the CRC32C" in run(BIN / "atalla-run", tmp_path / "bad.atl", "--check", status=1)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Allocates, copies, launches, reads counters and checks, with neither PyTorch nor Python:
 //   gcc hello.c -Iinclude -Llib -latalla_runtime -lm -Wl,-rpath,'$ORIGIN/lib' -o hello
 #include <math.h>
