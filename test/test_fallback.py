@@ -78,6 +78,15 @@ class TestFallback(TestCase):
             self.assertEqual((x.to("atalla") * 2j).cpu(), x * 2j)
         self.assertGreater(fallback.total(), 0)
 
+    def test_conversion_of_a_dtype_that_the_chip_lacks(self):
+        x = torch.tensor([0, 1, 60000], dtype=torch.uint16)
+        with fallback.mode("silent"):
+            self.assertEqual(x.to("atalla", torch.float32).cpu(), x.float())
+            self.assertEqual([row.op for row in fallback.stats()], ["aten::_copy_from"])
+            fallback.reset()
+            self.assertEqual(torch.ones(3, dtype=torch.float64).to("atalla", torch.float32).cpu(), torch.ones(3))
+        self.assertEqual(fallback.total(), 0)
+
     def test_convolution_transposed(self):
         x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 3, 3, 3)
         with fallback.mode("silent"):

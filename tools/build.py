@@ -26,6 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tools.codegen.files import write  # noqa: E402
+
 ISAS = {
     "baseline": "-march=x86-64-v2 -O2",
     "avx2": "-mavx2 -mfma -mf16c -mbmi2",
@@ -39,13 +41,6 @@ CONFIGS = {
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math"
-
-
-def write(path: Path, text: str) -> None:
-    """Only if it changed, so that ninja rebuilds nothing in vain."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 def host_isa() -> dict[str, str]:

@@ -8,13 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-# Native without a kernel of their own in the op list: factories, copies, views and reads, registered by hand.
-HAND_REGISTERED = {
-    "copy": ["_copy_from", "_copy_from_and_resize"],
-    "fill": ["fill_.Scalar", "fill_.Tensor", "zero_"],
-    "read": ["_local_scalar_dense", "equal"],
-}
-
 
 @lru_cache(maxsize=1)
 def support() -> dict[str, dict[str, Any]]:

@@ -6,14 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import model, pointwise, registrations, support_table
+from .files import write
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 def write_folder(folder: Path, files: dict[str, str]) -> None:
@@ -27,7 +22,6 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 
 def generate(out: Path, root: Path) -> None:
     entries = model.load(root / OPS)
-    out.mkdir(parents=True, exist_ok=True)
     pointwise.emit(model.pointwise_kernels(entries), OPS, out)
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')

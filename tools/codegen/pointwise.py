@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.codegen.files import write
 from tools.codegen.model import CLASSES, Pointwise
 
 CODES = {
@@ -232,12 +233,6 @@ def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str)
             source.add("    nullptr,")
     source.add("};", "", "}  // namespace", "}  // namespace atalla::sim::ATALLA_ISA")
     return source.text()
-
-
-def write(path: Path, text: str) -> None:
-    """Only if it changed, so that nothing is compiled again for nothing."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 def emit(kernels: list[Pointwise], yaml_path: str | Path, directory: str | Path) -> None:

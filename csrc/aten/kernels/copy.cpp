@@ -44,15 +44,23 @@ runtime::Stream& stream_of(const at::Tensor& t) {
   return driver_call([&]() -> runtime::Stream& { return current_stream(t.device()); });
 }
 
+// A conversion from or to a dtype that the chip does not have is the host's work: a fallback, and counted as one.
+void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
+  if (src.scalar_type() == dst.scalar_type()) return;
+  count_fallback("aten::_copy_from", std::string(c10::getDtypeNames(src.scalar_type()).first) + ", " +
+                                         std::string(c10::getDtypeNames(dst.scalar_type()).first));
+}
+
 void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
   if (same_layout(host, dst)) {
     driver_call([&] { stream_of(dst).memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), non_blocking); });
     return;
   }
-  // The conversion is the chip's: only the bytes cross as they are.
-  at::Tensor source = takes_dtype(kChipDtypes, host.scalar_type()) || host.scalar_type() == dst.scalar_type()
-                          ? host.contiguous()
-                          : host.to(dst.scalar_type()).contiguous();
+  // The conversion is the chip's, where it has both dtypes: only the bytes cross as they are.
+  const bool on_chip = host.scalar_type() == dst.scalar_type() ||
+                       (takes_dtype(kChipDtypes, host.scalar_type()) && takes_dtype(kChipDtypes, dst.scalar_type()));
+  if (!on_chip) count_host_conversion(host, dst);
+  at::Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
   if (same_layout(source, dst)) return upload(source, dst, non_blocking);
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
   upload(source, staged, false);
@@ -74,6 +82,7 @@ void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) 
   if (same_layout(staged, host)) return download(staged, host, non_blocking);
   at::Tensor landed = at::empty(staged.sizes(), staged.options().device(at::kCPU));
   download(staged, landed, false);
+  count_host_conversion(landed, host);
   host.copy_(landed);
 }
 
