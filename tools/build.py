@@ -10,7 +10,13 @@ Four kinds of target, each of which brings what it needs:
   tests    executables of test/cpp and examples/c, linked to the two libraries only
 
 A release build puts libraries and headers into the package (torch_atalla/lib, torch_atalla/include); the other
-configurations stay in build/<config>. ATALLA_BUILD names the default configuration.
+configurations stay in build/<config>. Environment:
+  ATALLA_BUILD              the default configuration
+  ATALLA_HOST_ISA_ONLY=1    compile the kernels for this machine's widest instruction set only (a third of the time)
+  ATALLA_COMPILER_LAUNCHER  a program in front of the compiler, such as ccache
+
+Every path in build.ninja is relative to the top of the repository, where ninja runs: a cache of objects serves every
+checkout, and a copied checkout does not rebuild.
 """
 
 from __future__ import annotations
@@ -71,29 +77,31 @@ class Ninja:
 class Build:
     def __init__(self, config: str):
         self.config = config
-        self.dir = ROOT / "build" / config
+        self.one_isa = config != "release" or os.environ.get("ATALLA_HOST_ISA_ONLY") == "1"
+        self.launcher = os.environ.get("ATALLA_COMPILER_LAUNCHER", "")
+        self.dir = Path("build") / config
         self.generated = self.dir / "generated"
-        package = ROOT / "torch_atalla"
+        package = Path("torch_atalla")
         self.lib = package / "lib" if config == "release" else self.dir / "lib"
         self.ext = (package if config == "release" else self.dir) / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
         self.ninja = Ninja()
         self.flags = f"{COMMON} {CONFIGS[config]}"
-        self.includes = f"-I{self.generated} -I{ROOT}/csrc"
+        self.includes = f"-I{self.generated} -Icsrc"
 
     def object(self, source: Path, suffix: str = "", flags: str = "", rule: str = "cxx", implicit=()) -> Path:
-        base = self.generated if source.is_relative_to(self.generated) else ROOT
-        out = self.dir / "obj" / f"{source.relative_to(base)}{suffix}.o"
+        name = source.relative_to(self.generated) if source.is_relative_to(self.generated) else source
+        out = self.dir / "obj" / f"{name}{suffix}.o"
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
     def sim(self) -> Path:
-        sim = ROOT / "csrc/sim"
+        sim = Path("csrc/sim")
         objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
         families = sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
-        isas = ISAS if self.config == "release" else host_isa()
+        isas = host_isa() if self.one_isa else ISAS
         for source in families:
             if source.name == "kernel_table.cpp":
-                one = "" if self.config == "release" else f"-DATALLA_ONE_ISA={next(iter(isas))}"
+                one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
                 objects.append(self.object(source, flags=one))
                 continue
             for isa, flags in isas.items():
@@ -105,7 +113,7 @@ class Build:
         return out
 
     def runtime(self) -> Path:
-        sources = [f for f in sorted((ROOT / "csrc/runtime").rglob("*.cpp")) if f.parent.name != "tools"]
+        sources = [f for f in sorted(Path("csrc/runtime").rglob("*.cpp")) if f.parent.name != "tools"]
         objects = [self.object(f) for f in sources]
         out = self.lib / "libatalla_runtime.so"
         self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-ldl")
@@ -122,10 +130,12 @@ class Build:
         flags += " -Wno-unused-parameter -Wno-missing-field-initializers -Wno-deprecated-declarations"
         if self.config == "release":
             flags += " -O2"
+        if self.launcher:
+            flags += " -fpch-preprocess"  # lets ccache see the precompiled header
         header = self.dir / "pch/pch.h"
-        write(header, f'#include "{ROOT}/csrc/aten/pch.h"\n')
+        write(header, '#include "aten/pch.h"\n')
         self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
-        sources = sorted((ROOT / "csrc/aten").rglob("*.cpp")) + sorted((self.generated / "aten").glob("*.cpp"))
+        sources = sorted(Path("csrc/aten").rglob("*.cpp")) + sorted((self.generated / "aten").glob("*.cpp"))
         objects = [
             self.object(f, flags=f"{flags} -include {header}", rule="cxx", implicit=[f"{header}.gch"]) for f in sources
         ]
@@ -136,27 +146,28 @@ class Build:
 
     def tests(self, libraries: list[Path]) -> list[Path]:
         found = []
-        libs = f"-L{self.lib} -latalla_runtime -latalla_sim -lm -ldl -Wl,-rpath,{self.lib}"
-        for source in sorted((ROOT / "test/cpp").glob("test_*.cpp")):
-            obj = self.object(source, flags=f"-I{ROOT}/test/cpp")
+        rpath = os.path.relpath(self.lib, self.dir / "bin")
+        libs = f"-L{self.lib} -latalla_runtime -latalla_sim -lm -ldl -Wl,-rpath,'$$ORIGIN/{rpath}'"
+        for source in sorted(Path("test/cpp").glob("test_*.cpp")):
+            obj = self.object(source, flags=f"-Itest/cpp")
             out = self.dir / "bin" / source.stem
             self.ninja.build(out, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(out)
-        for source in sorted((ROOT / "test/cpp").glob("fake_*.cpp")):
+        for source in sorted(Path("test/cpp").glob("fake_*.cpp")):
             obj = self.object(source)
             out = self.dir / "bin" / f"lib{source.stem}.so"
             self.ninja.build(out, "link", [obj], flags=f"{self.flags} -shared", libs="")
             found.append(out)
-        tools = [self.object(f) for f in sorted((ROOT / "csrc/runtime/tools").glob("*.cpp"))]
+        tools = [self.object(f) for f in sorted(Path("csrc/runtime/tools").glob("*.cpp"))]
         self.ninja.build(self.dir / "bin/atalla-run", "link", tools, libraries, flags=self.flags, libs=libs)
         found.append(self.dir / "bin/atalla-run")
-        for source in sorted((ROOT / "test/fuzz").glob("*.cpp")):
-            obj = self.object(source, flags=f"-I{ROOT}/test/cpp")
+        for source in sorted(Path("test/fuzz").glob("*.cpp")):
+            obj = self.object(source, flags=f"-Itest/cpp")
             self.ninja.build(self.dir / "bin" / source.stem, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(self.dir / "bin" / source.stem)
-        for source in sorted((ROOT / "examples/c").glob("*.c")):
+        for source in sorted(Path("examples/c").glob("*.c")):
             out = self.dir / "bin" / source.stem
-            flags = f"-std=c11 -Wall -Wextra -O1 -I{ROOT}/csrc/runtime -I{ROOT}/csrc/sim"
+            flags = f"-std=c11 -Wall -Wextra -O1 -Icsrc/runtime -Icsrc/sim"
             if self.config in ("asan", "tsan"):
                 flags += f" -fsanitize={'address,undefined' if self.config == 'asan' else 'thread'}"
             self.ninja.build(out, "c_program", [source], libraries, flags=flags, libs=libs)
@@ -166,23 +177,25 @@ class Build:
     def generate(self) -> None:
         from tools.codegen.generate import generate
 
-        generate(self.generated, ROOT)
+        generate(self.generated, Path("."))
 
     def install_headers(self) -> None:
         if self.config != "release":
             return
-        target = ROOT / "torch_atalla/include"
+        target = Path("torch_atalla/include")
         target.mkdir(exist_ok=True)
         for header in ("csrc/sim/atalla.h", "csrc/runtime/atalla_runtime.h", "csrc/runtime/atalla_program.h"):
-            if (ROOT / header).exists():
-                shutil.copy(ROOT / header, target)
+            if Path(header).exists():
+                shutil.copy(header, target)
 
     def run(self, targets: list[str], jobs: int) -> None:
+        os.chdir(ROOT)
+        self.ninja.lines.append(f"builddir = {self.dir}")
         self.generate()
-        self.ninja.rule("cxx", "g++ -MD -MF $out.d $flags -c $in -o $out", deps=True)
+        self.ninja.rule("cxx", f"{self.launcher} g++ -MD -MF $out.d $flags -c $in -o $out", deps=True)
         self.ninja.rule("pch", "g++ -MD -MF $out.d $flags -x c++-header $in -o $out", deps=True)
         self.ninja.rule("link", "g++ $flags $in -o $out $libs")
-        self.ninja.rule("c_program", "gcc -MD -MF $out.d $flags $in -o $out $libs", deps=True)
+        self.ninja.rule("c_program", f"{self.launcher} gcc -MD -MF $out.d $flags $in -o $out $libs", deps=True)
         wanted: list[Path] = []
         sim, runtime = self.sim(), self.runtime()
         wanted += [sim] if "sim" in targets else []
@@ -195,7 +208,7 @@ class Build:
         ninja = shutil.which("ninja", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
         if ninja is None:
             sys.exit("tools/build.py: ninja is missing; `pip install ninja`")
-        command = [ninja, "-C", str(self.dir), "-k", "0", "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
+        command = [ninja, "-f", str(self.dir / "build.ninja"), "-k", "0", "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
         result = subprocess.run(command)
         if result.returncode:
             sys.exit(result.returncode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import model, pointwise, registrations, support_table
+from . import families, model, pointwise, registrations, support_table
 from .files import write
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
@@ -23,6 +23,7 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 def generate(out: Path, root: Path) -> None:
     entries = model.load(root / OPS)
     pointwise.emit(model.pointwise_kernels(entries), OPS, out)
+    write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))

@@ -56,24 +56,9 @@ struct Kernel {
 
 using KernelTable = std::span<const Kernel>;
 
-// One function a family, in the namespace of each instruction set.
-#define ATALLA_DECLARE_FAMILIES(isa) \
-  namespace isa {                    \
-  KernelTable pointwise_kernels();   \
-  KernelTable copy_kernels();        \
-  KernelTable reduce_kernels();      \
-  KernelTable gemm_kernels();        \
-  KernelTable attention_kernels();   \
-  KernelTable convolution_kernels(); \
-  KernelTable softmax_kernels();     \
-  KernelTable norm_kernels();        \
-  KernelTable index_kernels();       \
-  KernelTable scan_kernels();        \
-  KernelTable random_kernels();      \
-  }
-ATALLA_DECLARE_FAMILIES(baseline)
-ATALLA_DECLARE_FAMILIES(avx2)
-ATALLA_DECLARE_FAMILIES(avx512)
+// A family of kernels is a file of this folder that defines, in the namespace of its instruction set,
+//   KernelTable <family>_kernels();
+// tools/codegen/families.py finds these definitions, and kernel_table.cpp joins their tables.
 
 // Sets the calling thread's error text (printf style) and returns `status`.
 [[gnu::format(printf, 2, 3)]] atalla_status set_error(atalla_status status, const char* format, ...);

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernel_families.inc"
+
 namespace atalla::sim {
 namespace {
 
@@ -46,21 +48,12 @@ Isa choose() {
   return best;
 }
 
-#define ATALLA_FAMILIES_OF(isa)                                                               \
-  {isa::pointwise_kernels, isa::copy_kernels,        isa::reduce_kernels,  isa::gemm_kernels, \
-   isa::attention_kernels, isa::convolution_kernels, isa::softmax_kernels, isa::norm_kernels, \
-   isa::index_kernels,     isa::scan_kernels,        isa::random_kernels}
-
-constexpr int kFamilies = 11;
-#ifdef ATALLA_ONE_ISA  // sanitizer builds compile the families once, for the machine at hand
-#define ATALLA_ISA_OR_ONE(isa) ATALLA_ONE_ISA
-#else
-#define ATALLA_ISA_OR_ONE(isa) isa
-#endif
 constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
-    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(baseline)),
-    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(avx2)),
-    ATALLA_FAMILIES_OF(ATALLA_ISA_OR_ONE(avx512)),
+#ifdef ATALLA_ONE_ISA  // compiled once, for the machine at hand
+    ATALLA_FAMILIES_OF(ATALLA_ONE_ISA), ATALLA_FAMILIES_OF(ATALLA_ONE_ISA), ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
+#else
+    ATALLA_FAMILIES_OF(baseline), ATALLA_FAMILIES_OF(avx2), ATALLA_FAMILIES_OF(avx512),
+#endif
 };
 
 struct Table {
