@@ -85,9 +85,8 @@ class TestMemory(TestCase):
     def test_casts(self):
         from torch_atalla.testing import CHIP_DTYPES
 
-        complexes = (torch.complex64, torch.complex128)
-        for a in (*CHIP_DTYPES, *complexes):
-            for b in (*CHIP_DTYPES, *complexes):
+        for a in CHIP_DTYPES:
+            for b in CHIP_DTYPES:
                 signed = a.is_signed and b.is_signed and torch.bool not in (a, b)
                 x = torch.tensor([0.0, -1.5 if signed else 1.5, 2.75, 100.0, 3.0]).to(a)
                 with warnings.catch_warnings():

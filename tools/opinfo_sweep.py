@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which OpInfos are fully native: runs every OpInfo for every real dtype of the CPU with the fallback forbidden.
+"""Which OpInfos are fully native: runs every OpInfo for every dtype that CPU and chip share, with no fallback.
 
     python tools/opinfo_sweep.py [--only REGEX] [--jobs 2] [--write] [--verbose]
 

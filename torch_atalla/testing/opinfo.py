@@ -10,10 +10,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
 
-# Real dtypes of the chip's kernels; complex numbers are stored and copied only.
+# Dtypes of the chip's kernels.
 CHIP_DTYPES = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
 )  # fmt: skip
 
 
@@ -53,9 +53,9 @@ def tolerance(dtype: torch.dtype) -> dict[str, Any]:
         return {"rtol": 1.6e-2, "atol": 1e-2}
     if dtype == torch.float16:
         return {"rtol": 2e-3, "atol": 2e-3}
-    if dtype == torch.float32:
+    if dtype in (torch.float32, torch.complex64):
         return {"rtol": 1e-5, "atol": 2e-5}
-    if dtype == torch.float64:
+    if dtype in (torch.float64, torch.complex128):
         return {"rtol": 1e-7, "atol": 1e-7}
     return {}  # torch.testing's own, by the dtype of the result
 
@@ -71,8 +71,11 @@ def largest_error(values: Any, truth: Any) -> float:
     """Largest absolute difference of two structures of tensors; inf where exactly one of them is finite."""
     worst = 0.0
     for x, t in zip(tree_leaves(values), tree_leaves(truth)):
-        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel():
-            x, t = x.double(), t.to(x.dtype).double()
+        if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) and x.numel():
+            t = t.to(x.dtype)
+            if x.is_complex():
+                x, t = torch.view_as_real(x.resolve_conj()), torch.view_as_real(t.resolve_conj())
+            x, t = x.double(), t.double()
             same = (x == t) | (x.isnan() & t.isnan())
             difference = torch.where(same, 0.0, (x - t).abs())
             worst = max(worst, torch.where(difference.isnan(), torch.inf, difference).max().item())
@@ -80,20 +83,21 @@ def largest_error(values: Any, truth: Any) -> float:
 
 
 def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expected: Any) -> bool:
-    """Whether atalla is about as close to the float64 result as the CPU is (at most as far for half types).
+    """Whether atalla is about as close to the double-precision result as the CPU is (at most as far for half types).
 
     Many CPU kernels round to half between the steps of an op; the chip rounds once, so the two may differ by more than
-    a tolerance for one rounding allows. Long chains in float32 differ by the order of their sums.
+    a tolerance for one rounding allows. Long chains in float32 and complex64 differ by the order of their sums.
     """
+    wide = torch.complex128 if dtype == torch.complex64 else torch.float64
 
     def widen(x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.dtype == dtype:
-            return x.double()
-        return torch.float64 if x is dtype else x
+            return x.to(wide)
+        return wide if x is dtype else x
 
     inputs, args, kwargs = (tree_map(widen, v) for v in (sample.input, sample.args, sample.kwargs))
     truth = op(inputs, *args, **kwargs)
-    allowed = 2.0 if dtype == torch.float32 else 1.0
+    allowed = 2.0 if dtype in (torch.float32, torch.complex64) else 1.0
     return largest_error(actual, truth) <= allowed * largest_error(expected, truth)
 
 
@@ -118,7 +122,6 @@ def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla
     try:
         torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(dtype))
     except AssertionError:
-        if dtype not in (torch.float16, torch.bfloat16, torch.float32) or not as_close_as_cpu(
-            op, sample, dtype, host, expected
-        ):
+        inexact = (torch.float16, torch.bfloat16, torch.float32, torch.complex64)
+        if dtype not in inexact or not as_close_as_cpu(op, sample, dtype, host, expected):
             raise
