@@ -2,13 +2,14 @@
 # make test   install, build and run all tests
 # make build  install and build only
 # make lint   ruff, mypy, clang-format
+# make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-cpp test-sanitize build lint docs bench clean
+.PHONY: demo test test-cpp test-sanitize build lint docs opinfo opinfo-fallback bench clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +54,13 @@ lint: $(VENV)/lint.stamp
 
 docs: build
 	$(PY) -m tools.codegen.docs
+
+opinfo: build
+	$(PY) tools/opinfo_sweep.py --write
+
+# With the fallback allowed nothing may differ from the CPU, and nothing may crash.
+opinfo-fallback: build
+	$(PY) tools/opinfo_sweep.py --fallback
 
 bench: build
 	$(PY) -m benchmarks.run

@@ -4,7 +4,6 @@
 The record (opinfo_native.json) is written by tools/opinfo_sweep.py --write. It may grow and must not shrink.
 """
 
-import json
 import unittest
 from pathlib import Path
 
@@ -14,16 +13,16 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase, noncontiguous_like, run_tests
 
 import torch_atalla
-from torch_atalla.testing import CHIP_DTYPES, check_sample, op_name
+from torch_atalla.testing import CHIP_DTYPES, Record, check_sample, op_name
 from torch_atalla.testing.opinfo import to_device, tolerance
 
-NATIVE: dict[str, list[str]] = json.loads((Path(__file__).parent / "opinfo_native.json").read_text())
+RECORD = Record.load(Path(__file__).parent / "opinfo_native.json")
 MINIMUM_OPINFOS = 350
 MINIMUM_PAIRS = 2950
 
-native_ops = [op for op in op_db if op_name(op) in NATIVE]
+native_ops = [op for op in op_db if op_name(op) in RECORD.ops]
 for op in native_ops:
-    op.dtypesIf["atalla"] = {getattr(torch, d) for d in NATIVE[op_name(op)]}
+    op.dtypesIf["atalla"] = RECORD.ops[op_name(op)].dtypes()
 
 COMMON = [op for op in native_ops if torch.float32 in op.dtypesIf["atalla"]]
 
@@ -128,9 +127,9 @@ class TestCollected(unittest.TestCase):
 
     def test_minimum(self):
         collected = [n for n in dir(globals().get("TestOpsPRIVATEUSE1", object)) if n.startswith("test_values_")]
-        pairs = sum(map(len, NATIVE.values()))
+        pairs = RECORD.pairs()
         print(f"\n{len(native_ops)} fully native OpInfos, {len(collected)} op-dtype pairs")
-        self.assertEqual(len(native_ops), len({op_name(op) for op in native_ops} & set(NATIVE)))
+        self.assertEqual(len(native_ops), len({op_name(op) for op in native_ops} & set(RECORD.ops)))
         self.assertGreaterEqual(len(native_ops), MINIMUM_OPINFOS)
         self.assertGreaterEqual(pairs, MINIMUM_PAIRS)
         self.assertGreaterEqual(len(collected), MINIMUM_PAIRS)

@@ -1,132 +1,153 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which OpInfos are fully native: runs every OpInfo for every dtype that CPU and chip share, with no fallback.
+"""Which OpInfos are native: runs upstream's op database on the device and compares with the CPU.
 
-    python tools/opinfo_sweep.py [--only REGEX] [--jobs 2] [--write] [--verbose]
+    python tools/opinfo_sweep.py                    forward and backward, all dtypes, fallback forbidden
+    python tools/opinfo_sweep.py --only '^abs$'     some OpInfos (a regular expression over their names)
+    python tools/opinfo_sweep.py --fallback         fallback allowed: nothing may differ, nothing may crash
+    python tools/opinfo_sweep.py --shard 1/4        a quarter of the OpInfos
+    python tools/opinfo_sweep.py --write            also records the result (see below)
+    python tools/opinfo_sweep.py --report --write   records what earlier sweeps of this build found
 
-An OpInfo is fully native if all samples of all its dtypes run without a fallback. --write records these in
-test/opinfo_native.json, which test/test_ops.py holds the device to: an OpInfo may be added, none may be lost.
+A sweep keeps its rows in build/opinfo and goes on there when it was interrupted; another build starts anew.
+--write updates test/opinfo_native.json, which CI holds the device to: dtypes may be added, none may be lost (the exit
+status is 1 then, and nothing is written; --accept-losses writes all the same). After a sweep of everything it writes
+docs/opinfo_status.md too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
-import traceback
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import torch_atalla  # noqa: E402, F401  (before torch.testing: its list of device types is built at import)
+from tools.opinfo import status  # noqa: E402
+from tools.opinfo.progress import Progress  # noqa: E402
+from tools.opinfo.selection import Case, by_name, cases  # noqa: E402
+from tools.opinfo.state import State  # noqa: E402
+from tools.opinfo.worker import Row, run_isolated  # noqa: E402
+from torch_atalla.testing import Native, Record  # noqa: E402
+
 RECORD = ROOT / "test/opinfo_native.json"
-# Not comparable: random, uninitialised, CUDA-only (jiterator), or the sample wants an argument that a copy to the
-# device loses (as_strided.partial_views: a base tensor; tensor_split: indices on the CPU).
-INCOMPARABLE = re.compile(
-    r"^(empty|new_empty|empty_like|empty_strided|empty_permuted|new_empty_strided|rand|randn|randint|normal|uniform|"
-    r"bernoulli|multinomial|nn\.functional\.(dropout|alpha_dropout|feature_alpha_dropout|rrelu|"
-    r"fractional_max_pool|gumbel_softmax)|.*_like$|torch\.ops|sparse|svd_lowrank|pca_lowrank|cauchy|exponential|"
-    r"geometric|log_normal|to_sparse|item_|jiterator_|as_strided\.partial_views|tensor_split$)"
-)
+STATUS = ROOT / "docs/opinfo_status.md"
 
 
-def sweep_one(index: int) -> dict:
-    import warnings
-
-    import torch
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    from torch_atalla.testing import CHIP_DTYPES, check_sample, op_name
-
-    warnings.simplefilter("ignore")
-    op = op_db[index]
-    result: dict = {"name": op_name(op), "dtypes": {}}
-    wanted = [d for d in CHIP_DTYPES if d in op.dtypes]
-    for dtype in wanted:
-        torch.manual_seed(0)
-        status, reason, count = "native", "", 0
-        try:
-            for sample in op.sample_inputs("cpu", dtype, requires_grad=False):
-                count += 1
-                check_sample(op, sample, dtype)
-        except NotImplementedError as error:
-            found = re.search(r"operator '([^']+)'", str(error))
-            status, reason = "fallback", found.group(1) if found else str(error).splitlines()[0]
-        except AssertionError as error:
-            status, reason = "mismatch", str(error).strip().replace("\n", " ")[:300]
-        except Exception as error:  # noqa: BLE001  (every failure is a row of the report)
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            status, reason = (
-                "error",
-                f"{type(error).__name__}: {str(error)[:300]} ({Path(last.filename).name}:{last.lineno})",
-            )
-        if count == 0 and status == "native":
-            status, reason = "empty", "no samples"
-        result["dtypes"][str(dtype).removeprefix("torch.")] = (status, reason, count)
-        if status != "native" and status != "empty":
-            if status == "fallback":
-                break
-    return result
+def shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"expected i/n with 1 <= i <= n, got {text!r}")
+    return int(found[1]), int(found[2])
 
 
-def isolated(index: int) -> dict:
-    """sweep_one in a forked child: a crash is one row of the report, and no op sees another's state."""
-    context = get_context("fork")
-    receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: send.send(sweep_one(index)))
-    child.start()
-    send.close()
-    try:
-        row = receive.recv()
-    except EOFError:
-        from torch.testing._internal.common_methods_invocations import op_db
-
-        from torch_atalla.testing import op_name
-
-        child.join()
-        row = {"name": op_name(op_db[index]), "dtypes": {"any": ("error", f"crash, exit code {child.exitcode}", 0)}}
-    child.join()
-    return row
-
-
-def main() -> int:
+def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="regular expression over OpInfo names")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="record the fully native OpInfos")
-    parser.add_argument("--verbose", action="store_true", help="print why an OpInfo is not native")
-    args = parser.parse_args()
-    from torch.testing._internal.common_methods_invocations import op_db
+    parser.add_argument("--only", default="", metavar="REGEX", help="only OpInfos whose full name matches")
+    parser.add_argument("--direction", choices=["forward", "backward"], help="only this direction")
+    parser.add_argument("--dtype", default="", metavar="REGEX", help="only dtypes whose name matches")
+    parser.add_argument("--fallback", action="store_true", help="allow the fallback; fail on any difference")
+    parser.add_argument("--jobs", type=int, default=2, help="OpInfos at a time, each in a process of its own")
+    parser.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="the i-th of n parts")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that one dtype of an OpInfo may take")
+    parser.add_argument("--fresh", action="store_true", help="forget the rows of an earlier sweep of this build")
+    parser.add_argument("--report", action="store_true", help="run nothing: report the rows that are there")
+    parser.add_argument("--write", action="store_true", help="update the record (and the status page)")
+    parser.add_argument("--accept-losses", action="store_true", help="write even if the record shrinks")
+    parser.add_argument("--verbose", action="store_true", help="print why each dtype is not native")
+    args = parser.parse_args(argv)
+    if args.fallback and args.write:
+        parser.error("--write: the record is about native ops, so not with --fallback")
+    return args
 
-    from torch_atalla.testing import op_name
 
-    indices = [
-        i for i, op in enumerate(op_db) if re.search(args.only, op_name(op)) and not INCOMPARABLE.search(op_name(op))
-    ]
-    native: dict[str, list[str]] = {}
-    problems: list[str] = []
+def wanted(ops: dict[str, Any], args: argparse.Namespace) -> dict[str, list[Case]]:
+    """The cases of each chosen OpInfo. Shards are dealt out in turn: neighbours in the database cost alike."""
+    directions = (args.direction,) if args.direction else ("forward", "backward")
+    chosen = {
+        name: [c for c in cases(op, directions) if re.search(args.dtype, c.dtype)]
+        for name, op in ops.items()
+        if re.search(args.only, name)
+    }
+    chosen = {name: found for name, found in chosen.items() if found}
+    part, parts = args.shard
+    return {name: chosen[name] for name in list(chosen)[part - 1 :: parts]}
+
+
+def sweep(ops: dict[str, Any], todo: dict[str, list[Case]], state: State, args: argparse.Namespace) -> None:
+    mode = "silent" if args.fallback else "error"
+    progress = Progress(len(todo))
+    counts = {"native": 0, "broken": 0}
     with ThreadPoolExecutor(args.jobs) as pool:
-        for n, row in enumerate(pool.map(isolated, indices), 1):
-            states = {d: s for d, (s, _, _) in row["dtypes"].items()}
-            bad = {d: v for d, v in row["dtypes"].items() if v[0] in ("mismatch", "error")}
-            if states and set(states.values()) <= {"native", "empty"} and "native" in states.values():
-                native[row["name"]] = [d for d, s in states.items() if s == "native"]
-            for dtype, (status, reason, _) in bad.items():
-                problems.append(f"{row['name']} {dtype} {status}: {reason}")
-            if args.verbose:
-                for dtype, (status, reason, _) in row["dtypes"].items():
-                    if status == "fallback":
-                        print(f"{row['name']} {dtype} fallback: {reason}")
-            if sys.stderr.isatty() or n % 50 == 0:
-                print(f"\r{n}/{len(indices)} OpInfos, {len(native)} native", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    for line in problems:
-        print(line)
-    pairs = sum(map(len, native.values()))
-    print(f"{len(native)} of {len(indices)} OpInfos fully native ({pairs} op-dtype pairs), {len(problems)} problems")
-    if args.write:
-        RECORD.write_text(json.dumps(native, indent=1, sort_keys=True) + "\n")
-    return bool(problems)
+        running = [pool.submit(run_isolated, ops[name], found, mode, args.timeout) for name, found in todo.items()]
+        try:
+            for future in as_completed(running):
+                rows = future.result()
+                state.append(rows)
+                counts["native"] += all(row.status in ("native", "empty") for row in rows)
+                counts["broken"] += sum(row.broken for row in rows)
+                progress.step(f"{counts['native']} whole, {counts['broken']} rows wrong")
+        except KeyboardInterrupt:
+            for future in running:
+                future.cancel()
+            raise
+    progress.close()
+
+
+def record(rows: Iterable[Row]) -> Record:
+    found: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        if row.status == "native":
+            found.setdefault(row.op, {"forward": [], "backward": []})[row.direction].append(row.dtype)
+    return Record({n: Native(tuple(sorted(d["forward"])), tuple(sorted(d["backward"]))) for n, d in found.items()})
+
+
+def write(ops: dict[str, Any], rows: dict[str, Row], accept_losses: bool) -> bool:
+    """Updates the record with the OpInfos of which every case has a row. False if it would shrink."""
+    whole = {name for name, op in ops.items() if all(case.key in rows for case in cases(op))}
+    old = Record.load(RECORD)
+    new = old.updated(record(rows.values()), whole & {row.op for row in rows.values()})
+    lost = old.lost(new)
+    for line in lost:
+        print(f"lost: {line}")
+    if lost and not accept_losses:
+        print(f"{RECORD.name} not written: {len(lost)} entries would be lost (--accept-losses writes all the same)")
+        return False
+    new.save(RECORD)
+    if len(whole) == len(ops):
+        STATUS.write_text(status.page(ops, rows))
+        print(f"wrote {STATUS.relative_to(ROOT)}")
+    print(f"wrote {RECORD.relative_to(ROOT)}: {new.pairs()} forward and {new.pairs('backward')} backward pairs")
+    return True
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = arguments(argv)
+    ops = by_name()
+    todo = wanted(ops, args)
+    keys = {case.key for found in todo.values() for case in found}
+    state = State("fallback" if args.fallback else "strict", args.shard)
+    if not args.report:
+        state.start(args.fresh)
+        there = state.rows()
+        left = {name: [c for c in found if c.key not in there] for name, found in todo.items()}
+        sweep(ops, {name: found for name, found in left.items() if found}, state, args)
+    rows = state.rows()
+    shown = [row for key, row in rows.items() if key in keys]
+    for row in shown:
+        if row.broken or (args.verbose and row.status == "fallback"):
+            print(f"{row.op} {row.dtype} {row.direction} {row.status}: {row.reason}")
+    print(status.summary(shown))
+    if args.write and not write(ops, rows, args.accept_losses):
+        return 1
+    if args.fallback:
+        return int(any(row.status not in ("native", "empty") for row in shown))
+    return int(any(row.broken for row in shown))
 
 
 if __name__ == "__main__":

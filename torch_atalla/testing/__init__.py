@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What OpInfo suites need to know about this device, read from the op list and the record of native OpInfos."""
+"""What OpInfo suites need: samples on the device, checks against the CPU, the record of native OpInfos."""
 
-from .opinfo import CHIP_DTYPES, check_sample, op_name, run_strict
+from .gradients import GRADIENT_DTYPES, check_gradients
+from .opinfo import CHIP_DTYPES, check_sample, op_name, run_on, sample_on
+from .record import Native, Record
 
-__all__ = ["CHIP_DTYPES", "check_sample", "op_name", "run_strict"]
+__all__ = [
+    "CHIP_DTYPES", "GRADIENT_DTYPES", "Native", "Record", "check_gradients", "check_sample", "op_name", "run_on",
+    "sample_on",
+]  # fmt: skip

@@ -10,11 +10,17 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
 
+from .properties import check_properties, incomparable
+
 # Dtypes of the chip's kernels.
 CHIP_DTYPES = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
 )  # fmt: skip
+
+
+# OpInfos whose tensor arguments (sections, indices of a split) belong on the CPU, whatever the input's device.
+HOST_ARGUMENTS = {"tensor_split"}
 
 
 def op_name(op: Any) -> str:
@@ -60,13 +66,6 @@ def tolerance(dtype: torch.dtype) -> dict[str, Any]:
     return {}  # torch.testing's own, by the dtype of the result
 
 
-def is_random(op: Any, sample: Any) -> bool:
-    """Dropout inside: the devices' generators differ, so only the shapes can be compared."""
-    if op_name(op) == "nn.functional.multi_head_attention_forward":
-        return sample.args[9] > 0  # dropout_p
-    return bool(sample.kwargs.get("dropout_p") or sample.kwargs.get("dropout"))
-
-
 def largest_error(values: Any, truth: Any) -> float:
     """Largest absolute difference of two structures of tensors; inf where exactly one of them is finite."""
     worst = 0.0
@@ -101,20 +100,29 @@ def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expec
     return largest_error(actual, truth) <= allowed * largest_error(expected, truth)
 
 
-def run_strict(op: Any, sample: Any, device: str = "atalla") -> Any:
-    """The op on `device` with the fallback forbidden; raises NotImplementedError where it is not native."""
-    inputs, args, kwargs = to_device((sample.input, sample.args, sample.kwargs), device)
-    with torch_atalla.fallback.mode("error"):
+def sample_on(op: Any, sample: Any, device: str) -> tuple[Any, tuple, dict]:
+    """Input, arguments and keyword arguments with their tensors on the device."""
+    if op_name(op) in HOST_ARGUMENTS:
+        return to_device(sample.input, device), sample.args, sample.kwargs
+    return to_device((sample.input, sample.args, sample.kwargs), device)
+
+
+def run_on(op: Any, sample: Any, device: str = "atalla", fallback: torch_atalla.fallback.Mode = "error") -> Any:
+    """The op on `device`; raises NotImplementedError where it is not native and the fallback is forbidden."""
+    inputs, args, kwargs = sample_on(op, sample, device)
+    with torch_atalla.fallback.mode(fallback):
         return op(inputs, *args, **kwargs)
 
 
-def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla") -> None:
+def check_sample(
+    op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: torch_atalla.fallback.Mode = "error"
+) -> None:
     """Runs one sample on both devices. Raises AssertionError on different values, or whatever atalla raises."""
-    if is_random(op, sample):
-        run_strict(op, sample, device)
+    if incomparable(op, sample):
+        check_properties(op, sample, lambda: run_on(op, sample, device, fallback))
         return
     expected = op(sample.input, *sample.args, **sample.kwargs)
-    actual = run_strict(op, sample, device)
+    actual = run_on(op, sample, device, fallback)
     if sample.output_process_fn_grad is not None:
         expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
     host = tree_map(lambda x: x.detach().cpu() if isinstance(x, torch.Tensor) else x, actual)
