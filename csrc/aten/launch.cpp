@@ -19,6 +19,8 @@ void store_immediate(atalla_operand& operand, const void* bytes, size_t n, atall
   std::memcpy(operand.sizes, bytes, n);
 }
 
+constexpr int kImaginaryParams = 6;  // where the imaginary parts of scalars begin
+
 void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dtype, int64_t ndim) {
   operand.addr = reinterpret_cast<atalla_addr>(data);
   operand.dtype = static_cast<atalla_dtype>(dtype);
@@ -157,6 +159,7 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
   for (int k = 0; k < n_scalars; ++k) {
     desc.iparams[k] = scalars[k].i;
     desc.fparams[k] = scalars[k].f;
+    if (c10::isComplexType(compute)) desc.fparams[kImaginaryParams + k] = scalars[k].imag;
     if (scalars[k].present) desc.iparams[ATALLA_MAX_PARAMS - 1] |= int64_t{1} << k;
   }
   builder.launch(iterator.device(0));
@@ -180,6 +183,19 @@ at::TensorIterator unary_bool_iterator(const at::Tensor& out, const at::Tensor& 
 }
 at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor& self) {
   return at::TensorIterator::unary_float_op(const_cast<at::Tensor&>(out), self);
+}
+at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& self) {
+  if (!self.is_complex()) return unary_iterator(out, self);
+  const c10::ScalarType real = c10::toRealValueType(self.scalar_type());
+  TORCH_CHECK(!out.defined() || c10::canCast(real, out.scalar_type()), "result type ", real,
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_output(out).add_const_input(self);
+  if (!out.defined()) config.declare_static_dtype(real);
+  return config.build();
+}
+at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self) {
+  return self.is_complex() ? unary_real_iterator(out, self) : unary_float_iterator(out, self);
 }
 at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
   return at::TensorIterator::binary_op(const_cast<at::Tensor&>(out), self, other);

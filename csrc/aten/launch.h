@@ -132,7 +132,9 @@ class LaunchBuilder {
 
 // A scalar argument of a formula, as the kernel contract passes it (docs/kernels.md).
 struct ScalarParam {
-  ScalarParam(const at::Scalar& s) : i(to_int(s)), f(s.isComplex() ? s.toComplexDouble().real() : s.toDouble()) {}
+  ScalarParam(const at::Scalar& s) : i(to_int(s)), f(s.isComplex() ? s.toComplexDouble().real() : s.toDouble()) {
+    if (s.isComplex()) imag = s.toComplexDouble().imag();
+  }
   ScalarParam(const std::optional<at::Scalar>& s) {
     if ((present = s.has_value())) *this = ScalarParam(*s);
   }
@@ -145,6 +147,7 @@ struct ScalarParam {
   static int64_t to_int(const at::Scalar& s);
   int64_t i = 0;
   double f = 0;
+  double imag = 0;
   bool present = true;
 };
 
@@ -170,6 +173,9 @@ bool launch_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& k
 at::TensorIterator unary_iterator(const at::Tensor& out, const at::Tensor& self);
 at::TensorIterator unary_bool_iterator(const at::Tensor& out, const at::Tensor& self);
 at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor& self);
+// The result is real for complex inputs.
+at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self);
 at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
 at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
 

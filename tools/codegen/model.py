@@ -26,9 +26,12 @@ CLASSES: dict[str, tuple[str, ...]] = {
 DTYPES = tuple(d for members in CLASSES.values() for d in members)
 DEFAULT_CLASSES = ("bool", "integer", "floating")
 PROMOTIONS = ("default", "int_to_float", "bool", "none")
-ITERATORS = ("unary", "unary_bool", "unary_float", "binary", "comparison")
+ITERATORS = ("unary", "unary_bool", "unary_float", "unary_real", "unary_float_real", "binary", "comparison")
+RESULTS = ("same", "real")
+SCALARS_OF_COMPLEX = 6  # more have no place for their imaginary parts in a launch
 FIELDS = {
-    "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "adaptor", "dtypes",
+    "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "adaptor",
+    "dtypes",
 }  # fmt: skip
 
 
@@ -56,7 +59,7 @@ class Pointwise:
     inputs: tuple[Input, ...]
     scalars: tuple[ScalarArg, ...]
     formulas: dict[str, str]  # dtype class -> C++ expression
-    result: str  # "same" as the compute dtype, or "bool"
+    result: str  # "same" as the compute dtype, "bool", or "real": of complex components, else the same
     dtypes: tuple[str, ...]  # compute dtypes
     line: int  # of the entry in the YAML
 
@@ -198,7 +201,7 @@ class Parser:
     def formulas(self, raw: dict, f: NativeFunction, line: int):
         base = re.sub(r"_$", "", str(f.func.name.name))
         overload = f.func.name.overload_name
-        name = base if overload in ("", "Tensor", "self") else f"{base}_{overload.lower()}"
+        name = base if overload in ("", "Tensor", "self", "out") else f"{base}_{overload.lower()}"
         if "variants" in raw:
             mapping = dict(raw["variants"])
             arg = mapping.pop("arg", None)
@@ -232,7 +235,13 @@ class Parser:
         inputs = tuple(Input(n, types.get(n, "compute")) for n in names)
         scalars = tuple(s for s in scalars_of(f) if s.name != exclude)
         dtypes = tuple(d for c in formulas for d in CLASSES[c])
-        result = "bool" if raw.get("promotion") == "bool" else "same"
+        result = raw.get("result", "same")
+        if result not in RESULTS:
+            raise self.fail(line, f"unknown result `{result}`; known: {', '.join(RESULTS)}")
+        if raw.get("promotion") == "bool":
+            result = "bool"
+        if "complex" in formulas and len(scalars) > SCALARS_OF_COMPLEX:
+            raise self.fail(line, f"a complex formula takes at most {SCALARS_OF_COMPLEX} scalars, got {len(scalars)}")
         return Pointwise(name, inputs, scalars, formulas, result, dtypes, line)
 
     def classes(self, given, line: int) -> list[str]:

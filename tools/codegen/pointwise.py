@@ -52,6 +52,28 @@ OPERATORS: dict[str, tuple[int, int]] = {
                              "<<", ">>")},
 }  # fmt: skip
 
+# The same for complex numbers, whose components stand in registers of their own.
+LOG_C, SINCOS_C, DIVIDE_C = 2 * POLYNOMIAL + 2 * NEWTON + 3 * SELECT + 4, 2 * POLYNOMIAL + NEWTON + 6, 2 * NEWTON + 12
+ROOT_C = 2 * NEWTON + 12
+INVERSE_C = LOG_C + ROOT_C + 10
+COMPLEX_COSTS: dict[str, tuple[int, int]] = {
+    "exp": (2 * POLYNOMIAL + 2, 1), "exp2": (2 * POLYNOMIAL + 4, 1), "expm1": (3 * POLYNOMIAL + 8, 2),
+    "log": (LOG_C, 0), "log2": (LOG_C + 2, 0), "log10": (LOG_C + 2, 0), "log1p": (LOG_C + DIVIDE_C + 10, 0),
+    "sqrt": (ROOT_C, 0), "reciprocal": (DIVIDE_C, 0), "pow": (LOG_C + 6 + 2 * POLYNOMIAL + 2, 1),
+    "sin": (SINCOS_C, 1), "cos": (SINCOS_C, 1), "sinh": (SINCOS_C, 1), "cosh": (SINCOS_C, 1),
+    "tan": (SINCOS_C + DIVIDE_C, 1), "tanh": (SINCOS_C + DIVIDE_C, 1), "sinc": (SINCOS_C + DIVIDE_C + 8, 1),
+    "asin": (INVERSE_C, 0), "acos": (INVERSE_C, 0), "asinh": (INVERSE_C, 0), "acosh": (INVERSE_C, 0),
+    "atan": (LOG_C + DIVIDE_C, 0), "atanh": (LOG_C + DIVIDE_C, 0),
+    "sigmoid": (2 * POLYNOMIAL + DIVIDE_C + 6, 1), "lerp": (22 + 2 * SELECT, 0),
+    "logaddexp": (2 * LOG_C + DIVIDE_C + 2 * POLYNOMIAL, 1),
+    "abs": (NEWTON + 4, 0), "angle": (POLYNOMIAL + NEWTON + 3 * SELECT, 0), "sgn": (2 * NEWTON + 8 + 2 * SELECT, 0),
+    "conj": (1, 0), "isnan": (3, 0),
+}  # fmt: skip
+COMPLEX_OPERATORS: dict[str, tuple[int, int]] = {
+    "+": (2, 0), "-": (2, 0), "*": (6, 0), "/": (DIVIDE_C, 0), "==": (3, 0), "!=": (3, 0), "?": (2 * SELECT, 0),
+    "&&": (1, 0), "||": (1, 0), "!": (1, 0),
+}  # fmt: skip
+
 # Functions whose vector form may differ from the scalar one in the last place.
 INEXACT = frozenset(
     "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p log2 pow sin "
@@ -65,6 +87,9 @@ TOKEN = re.compile(
 )
 
 
+RESULTS = {"same": "T", "bool": "bool", "real": "typename RealOf<T>::Type"}
+
+
 def tokens(formula: str) -> list[tuple[str, str]]:
     """(kind, text) of each token but blanks."""
     found = [(str(m.lastgroup), m.group()) for m in TOKEN.finditer(formula)]
@@ -76,11 +101,12 @@ def calls(formula: str) -> set[str]:
     return {t for (kind, t), following in zip(found, found[1:], strict=False) if kind == "name" and following[1] == "("}
 
 
-def cost(formula: str) -> tuple[int, int]:
+def cost(formula: str, is_complex: bool = False) -> tuple[int, int]:
     """Vector and exp instructions for 32 elements. A sign before an operand costs one subtraction from zero."""
+    functions, operators = (COMPLEX_COSTS, COMPLEX_OPERATORS) if is_complex else (COSTS, OPERATORS)
     vector = exp = 0
     for kind, text in tokens(formula):
-        v, e = (COSTS if kind == "name" else OPERATORS).get(text, (0, 0))
+        v, e = (functions if kind == "name" else operators).get(text, (0, 0))
         vector, exp = vector + v, exp + e
     return vector, exp
 
@@ -139,14 +165,15 @@ def identifier(p: Pointwise) -> str:
 def ops_inc(kernels: list[Pointwise]) -> str:
     rows = []
     for p in kernels:
-        floating, complex_ = (INEXACT.isdisjoint(calls(p.formulas.get(c, ""))) for c in ("floating", "complex"))
+        exact = INEXACT.isdisjoint(calls(p.formulas.get("floating", "")))
         may_fault = not FAULTING.isdisjoint(calls(p.formulas.get("integer", "")))
         vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
+        complex_vector, complex_exp = cost(p.formulas.get("complex", ""), True)
         types = ", ".join("kComputeDtype" if i.type == "compute" else str(CODES[i.type]) for i in p.inputs)
-        flags = ", ".join(str(f).lower() for f in (p.result == "bool", may_fault, floating, complex_))
+        flags = ", ".join(str(f).lower() for f in (p.result == "bool", p.result == "real", may_fault, exact))
         rows.append(
-            f'    {{"pointwise.{p.name}", {len(p.inputs)}, {flags}, {max(vector, 1 - exp)}, {exp}, '
-            f"{mask(p.dtypes):#x}, {{{types}}}}},"
+            f'    {{"pointwise.{p.name}", {len(p.inputs)}, {flags}, {{{max(vector, 1 - exp)}, '
+            f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{types}}}}},"
         )
     body = "\n".join(rows)
     return (
@@ -176,12 +203,12 @@ class Source:
 
 def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> None:
     formula = p.formulas[dtype_class]
-    inexact = dtype_class in ("floating", "complex") and not INEXACT.isdisjoint(calls(formula))
+    inexact = dtype_class == "floating" and not INEXACT.isdisjoint(calls(formula))
     source.add(
         "template <class T>",
         f"void {identifier(p)}(void* out_, const void* const* in_, int64_t n_, "
         "[[maybe_unused]] const atalla_launch_desc& desc_) {",
-        f"  using R_ = {'bool' if p.result == 'bool' else 'T'};",
+        f"  using R_ = {RESULTS[p.result]};",
         "  auto* to_ = static_cast<typename Element<R_>::Stored*>(out_);",
     )
     for k, i in enumerate(p.inputs):

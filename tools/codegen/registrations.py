@@ -151,6 +151,9 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
     lines = [f"{declaration(f, name)} {{"]
     if kind == SchemaKind.functional:
         lines.append("  at::Tensor result;")
+    if kind == SchemaKind.inplace and entry.pointwise[0].result == "real":
+        base = str(f.func.name.name.base)
+        lines.append(f'  TORCH_CHECK(!self.is_complex(), "In-place {base} is not supported for complex tensors.");')
     lines.append(f"  auto iterator = {entry.iterator}_iterator({result}, {tensors});")
     lines.append(f"  if (!{launch_expression(entry, f, 'iterator')}) return {fallback_call(f)};")
     lines.append(f"  return {'iterator.output()' if kind == SchemaKind.functional else result};")

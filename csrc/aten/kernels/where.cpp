@@ -13,8 +13,8 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kWhere{"pointwise.where", 0x88ff, 3};
-const PointwiseKernel kMaskedFill{"pointwise.masked_fill", 0x88ff, 3};
+const PointwiseKernel kWhere{"pointwise.where", kChipDtypes, 3};
+const PointwiseKernel kMaskedFill{"pointwise.masked_fill", kChipDtypes, 3};
 
 void check_condition(const at::Tensor& condition) {
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,

@@ -42,6 +42,10 @@ PointwiseLoop find_loop(atalla_dtype loop_dtype, int index) {
   }
 }
 
+atalla_dtype component_dtype(atalla_dtype complex) {
+  return complex == ATALLA_C64 ? static_cast<atalla_dtype>(ATALLA_F32) : static_cast<atalla_dtype>(ATALLA_F64);
+}
+
 // A launch, resolved: the loop, and the dtype in which each operand meets it.
 struct Job {
   const Launch& launch;
@@ -176,13 +180,10 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
-  Job job{launch,
-          find_loop(loop_dtype, index),
-          floating ? op.exact_floating : complex ? op.exact_complex : true,
-          op.n_inputs,
-          {},
-          {}};
-  job.dtypes[0] = op.result_bool ? static_cast<atalla_dtype>(ATALLA_BOOL) : loop_dtype;
+  Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_inputs, {}, {}};
+  job.dtypes[0] = op.result_bool              ? static_cast<atalla_dtype>(ATALLA_BOOL)
+                  : op.result_real && complex ? component_dtype(loop_dtype)
+                                              : loop_dtype;
   for (int k = 0; k < op.n_inputs; ++k) {
     job.dtypes[k + 1] = op.inputs[k] == kComputeDtype ? loop_dtype : op.inputs[k];
   }
@@ -218,8 +219,9 @@ void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost&
   const uint64_t vectors = (static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32;
   cost.bytes_written += operand_bytes(desc.operands[0]);
   for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
-  cost.vector_ops += vectors * op.vector_ops;
-  cost.exp_ops += vectors * op.exp_ops;
+  const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
+  cost.vector_ops += vectors * op.vector_ops[complex];
+  cost.exp_ops += vectors * op.exp_ops[complex];
 }
 
 namespace {

@@ -21,12 +21,13 @@ inline constexpr atalla_dtype kComputeDtype = 255;  // an input that is loaded a
 struct PointwiseOp {
   const char* name;
   uint8_t n_inputs;
-  bool result_bool;     // the formula's value is a truth value; else it has the compute dtype
-  bool may_fault;       // divides integers
-  bool exact_floating;  // no vectorised maths function in the formula
-  bool exact_complex;
-  uint16_t vector_ops;  // vector instructions of 32 lanes that the chip needs for 32 elements
-  uint16_t exp_ops;
+  bool result_bool;  // the formula's value is a truth value; else it has the compute dtype,
+  bool result_real;  // or that of its components, if the compute dtype is complex
+  bool may_fault;    // divides integers
+  bool exact;        // no vectorised maths function in the formula
+  // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
+  uint16_t vector_ops[2];
+  uint16_t exp_ops[2];
   uint64_t dtypes;
   atalla_dtype inputs[ATALLA_MAX_OPERANDS];
 };

@@ -4,6 +4,7 @@
 // pointwise_loops_*.cpp instantiate for their types.
 #pragma once
 
+#include "complex_math.h"
 #include "vec_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -19,6 +20,44 @@ struct Element<bool> {
   using Stored = uint8_t;
   ATALLA_INLINE static bool load(uint8_t x) { return x != 0; }
 };
+
+// What a formula gives whose result is real for complex inputs.
+template <class T>
+struct RealOf {
+  using Type = T;
+};
+template <class T>
+struct RealOf<Complex<T>> {
+  using Type = T;
+};
+
+// pow() of vec_math.h for complex numbers; two cases more, for which the power function is inexact.
+template <int kCase, class T>
+ATALLA_INLINE Complex<T> pow_case(Complex<T> base, Complex<T> exponent) {
+  constexpr Complex<T> kOne = {1, 0};
+  if constexpr (kCase == 0) return pow(base, exponent);
+  else if constexpr (kCase == 1) return base * base;
+  else if constexpr (kCase == 2) return base * base * base;
+  else if constexpr (kCase == 3) return sqrt(base);
+  else if constexpr (kCase == 4) return kOne / sqrt(base);
+  else if constexpr (kCase == 5) return kOne / base;
+  else if constexpr (kCase == 6) return kOne / (base * base);
+  else if constexpr (kCase == 7) return kOne;
+  else return base;
+}
+template <class T, class F>
+ATALLA_INLINE void dispatch_power(Complex<T> exponent, F&& f) {
+  constexpr auto number = [](double x) { return Complex<T>{static_cast<T>(x), 0}; };
+  if (exponent == number(kPowerCases[1])) return f(std::integral_constant<int, 1>{});
+  if (exponent == number(kPowerCases[2])) return f(std::integral_constant<int, 2>{});
+  if (exponent == number(kPowerCases[3])) return f(std::integral_constant<int, 3>{});
+  if (exponent == number(kPowerCases[4])) return f(std::integral_constant<int, 4>{});
+  if (exponent == number(kPowerCases[5])) return f(std::integral_constant<int, 5>{});
+  if (exponent == number(kPowerCases[6])) return f(std::integral_constant<int, 6>{});
+  if (exponent == number(0)) return f(std::integral_constant<int, 7>{});
+  if (exponent == number(1)) return f(std::integral_constant<int, 8>{});
+  f(std::integral_constant<int, 0>{});
+}
 
 template <class T>
 ATALLA_INLINE T load_element(const void* array, int64_t i) {
