@@ -26,7 +26,7 @@ CODES = {
 assert set(CODES) == set(DTYPES)
 
 # Tensor arguments whose dtype is not the op's: indices and masks.
-UNCHECKED = {"index", "indices", "mask", "condition", "attn_bias", "offsets", "p"}
+UNCHECKED = {"index", "indices", "mask", "condition", "attn_bias", "offsets", "p", "target"}
 
 HEADER = """// Generated from atalla_native_functions.yaml by tools/codegen. Do not edit.
 #include "aten/fallback.h"

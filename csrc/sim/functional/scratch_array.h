@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A buffer that lives as long as one launch. (Not std::vector: its members are linker-merged templates, which must not
+// be shared between instruction sets.)
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "kernel.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+class ScratchArray {
+ public:
+  explicit ScratchArray(int64_t n)
+      : data_(static_cast<T*>(std::malloc(static_cast<size_t>(n > 0 ? n : 1) * sizeof(T)))) {}
+  ~ScratchArray() { std::free(data_); }
+  ScratchArray(const ScratchArray&) = delete;
+  ScratchArray& operator=(const ScratchArray&) = delete;
+  explicit operator bool() const { return data_ != nullptr; }
+  T& operator[](int64_t i) const { return data_[i]; }
+  T* get() const { return data_; }
+
+ private:
+  T* data_;
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA
