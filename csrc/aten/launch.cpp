@@ -2,6 +2,7 @@
 #include "aten/launch.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "aten/error.h"
 
@@ -108,11 +109,12 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
       continue;
     }
     fill_operand(operand, iterator.data_ptr(i), dtype, ndim);
-    const int64_t element = static_cast<int64_t>(c10::elementSize(dtype));
+    // Strides come in bytes, multiples of the element's power of two: a division would cost more than all the rest.
+    const int shift = std::countr_zero(c10::elementSize(dtype));
     const auto strides = iterator.strides(i);
     for (int d = 0; d < ndim; ++d) {  // the iterator's dimension 0 is the innermost
       operand.sizes[ndim - 1 - d] = shape[d];
-      operand.strides[ndim - 1 - d] = strides[d] / element;
+      operand.strides[ndim - 1 - d] = strides[d] >> shift;
     }
   }
   return *this;

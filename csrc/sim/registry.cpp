@@ -11,7 +11,9 @@ namespace atalla::sim {
 constinit Registry registry;
 
 Device* Registry::device_at(uint64_t addr, uint64_t bytes) const {
-  for (const Range& range : ranges) {
+  const uint32_t used = ranges_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used; ++i) {
+    const Range& range = ranges[i];
     const uint64_t size = range.bytes.load(std::memory_order_acquire);
     if (size == 0) continue;
     const uint64_t base = range.base.load(std::memory_order_relaxed);
@@ -75,6 +77,8 @@ atalla_status open_device(const atalla_device_params& params, uint64_t* handle) 
   range.base.store(device->dram().base(), std::memory_order_relaxed);
   range.device.store(device.get(), std::memory_order_relaxed);
   range.bytes.store(device->dram().size(), std::memory_order_release);
+  const auto used = static_cast<uint32_t>(params.ordinal) + 1;
+  if (used > registry.ranges_used.load()) registry.ranges_used.store(used, std::memory_order_release);
   device.release();  // owned by its slot until close_device
   *handle = created;
   return ATALLA_OK;

@@ -40,6 +40,7 @@ struct Registry {
     std::atomic<Device*> device{nullptr};
   };
   std::array<Range, kMaxDevices> ranges;
+  std::atomic<uint32_t> ranges_used{0};  // ordinals from here on were never opened
 
   // The device whose DRAM's device view meets [addr, addr + bytes), or null. The pointer is valid under the mutex only.
   Device* device_at(uint64_t addr, uint64_t bytes) const;
