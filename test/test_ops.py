@@ -1,138 +1,186 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpInfo checks, upstream-style, with the fallback forbidden, over the OpInfos recorded as fully native.
+"""OpInfo checks, upstream-style, with the fallback forbidden, over the OpInfos and dtypes of the record.
 
-The record (opinfo_native.json) is written by tools/opinfo_sweep.py --write. It may grow and must not shrink.
+Values, gradients, dtypes, layouts. test_ops_variants.py has the forms of a call: out=, in-place, methods, errors.
 """
 
 import unittest
-from pathlib import Path
 
 import torch
-from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.common_utils import TestCase, noncontiguous_like, run_tests
+from opinfo_suite import (
+    OPS,
+    RECORD,
+    DeviceTestCase,
+    applicable,
+    collected,
+    float_ops,
+    host,
+    native_ops,
+    raised,
+    samples,
+    stale_rows,
+)
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.testing._internal.common_utils import run_tests
+from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
-from torch_atalla.testing import CHIP_DTYPES, Record, check_sample, op_name
-from torch_atalla.testing.opinfo import to_device, tolerance
+from torch_atalla.testing import CHIP_DTYPES, GRADIENT_DTYPES, check_gradients, check_sample, op_name, run_on, sample_on
+from torch_atalla.testing.opinfo import tolerance
+from torch_atalla.testing.properties import incomparable
 
-RECORD = Record.load(Path(__file__).parent / "opinfo_native.json")
 MINIMUM_OPINFOS = 350
 MINIMUM_PAIRS = 2950
+LIMIT = 8  # samples of a test that is not about values
 
-native_ops = [op for op in op_db if op_name(op) in RECORD.ops]
-for op in native_ops:
-    op.dtypesIf["atalla"] = RECORD.ops[op_name(op)].dtypes()
-
-COMMON = [op for op in native_ops if torch.float32 in op.dtypesIf["atalla"]]
-
-
-# Their meaning is the memory layout itself, so that another layout of the input is another question.
-LAYOUT_BOUND = {"as_strided", "as_strided_copy", "as_strided_scatter", "view_as_complex"}
-# The functional op is native, its out= overload is not: it must be refused, not wrong.
-OUT_FALLS_BACK = {"conj_physical", "narrow_copy"}
+gradient_ops = [op for op in native_ops if RECORD.ops[op_name(op)].backward]
+bool_ops = applicable(
+    [op for op in native_ops if torch.bool in op.dtypesIf["atalla"]], "TestOps", "test_non_standard_bool_values"
+)
 
 
-def raised(call) -> type | None:
-    """Type of the exception that the call raises, or None."""
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001
-        return type(error)
-    return None
+def is_pointwise(op) -> bool:
+    """Whether native_functions.yaml tags the op, in any overload, as pointwise."""
+    packet = getattr(torch.ops.aten, op.aten_name, None)
+    return packet is not None and any(torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
 
 
-class TestOps(TestCase):
-    def setUp(self):
-        super().setUp()
-        self.guard = torch_atalla.fallback.mode("error")
-        self.guard.__enter__()
+def column_major(value):
+    """The same values in Fortran order: pointwise results inherit it."""
 
-    def tearDown(self):
-        self.guard.__exit__()
-        super().tearDown()
+    def turn(x):
+        if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.ndim < 2:
+            return x
+        dims = list(reversed(range(x.ndim)))
+        return x.detach().permute(dims).contiguous().permute(dims)
 
+    return tree_map(turn, value)
+
+
+def strides(value) -> list:
+    """Of the tensors of a result; a dimension of size one, or of an empty tensor, has any stride."""
+    tensors = [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return [[s for n, s in zip(x.shape, x.stride()) if n != 1] if x.numel() else [] for x in tensors]
+
+
+class TestOps(DeviceTestCase):
     @ops(native_ops, allowed_dtypes=CHIP_DTYPES)
     def test_values(self, device, dtype, op):
         """Every sample gives the CPU's value."""
-        for sample in op.sample_inputs("cpu", dtype):
+        for sample in samples(op, dtype):
             check_sample(op, sample, dtype, device)
 
-    @ops([op for op in COMMON if op_name(op) not in LAYOUT_BOUND], allowed_dtypes=(torch.float32,))
+    @ops(gradient_ops, allowed_dtypes=GRADIENT_DTYPES)
+    def test_gradients(self, device, dtype, op):
+        """Every gradient is the CPU's, and its kernels are native."""
+        if dtype not in RECORD.ops[op_name(op)].dtypes("backward"):
+            return
+        for sample in samples(op, dtype, requires_grad=True):
+            check_gradients(op, sample, dtype, device)
+
+    @ops(list(OPS.values()), dtypes=OpDTypes.none)
+    def test_dtypes(self, device, op):
+        """The dtypes of the record are those that run: no fewer, and no more (else `make opinfo` is due)."""
+        if op_name(op).startswith("jiterator_"):
+            return
+        claimed = op.dtypesIf["atalla"]
+        wrong = []
+        for dtype in sorted(set(CHIP_DTYPES) & op.dtypes, key=str):
+            limit = 1 if dtype in claimed else None
+            found = list(samples(op, dtype, limit))
+            errors = (raised(lambda s=s, d=dtype: check_sample(op, s, d, device)) for s in found)
+            runs = bool(found) and not any(errors)
+            if runs != (dtype in claimed) and found:
+                wrong.append(f"{dtype}: runs {runs}, claimed {dtype in claimed}")
+        self.assertEqual(wrong, [])
+
+    @ops(applicable(float_ops, "TestOps", "test_noncontiguous"), allowed_dtypes=(torch.float32,))
     def test_noncontiguous(self, device, dtype, op):
         """Values do not depend on the strides of the inputs."""
-        for sample in op.sample_inputs("cpu", dtype):
-            strided = sample.noncontiguous()
-            check_sample(op, strided, dtype, device)
+        for sample in samples(op, dtype):
+            check_sample(op, sample.noncontiguous(), dtype, device)
 
-    @ops([op for op in COMMON if op.supports_out], allowed_dtypes=(torch.float32,))
-    def test_out(self, device, dtype, op):
-        """out= takes a right-sized, a strided and an empty tensor; a wrong device or dtype is upstream's error."""
-        for n, sample in enumerate(op.sample_inputs("cpu", dtype)):
-            if n == 4:
-                break
-            inputs, args, kwargs = to_device((sample.input, sample.args, sample.kwargs), device)
-            expected = op(inputs, *args, **kwargs)
-            if not isinstance(expected, torch.Tensor):
-                return
-            if op_name(op) in OUT_FALLS_BACK:
-                with self.assertRaises(NotImplementedError):
-                    op(inputs, *args, **kwargs, out=torch.empty_like(expected))
-                return
-            for out in (
-                torch.empty_like(expected),
-                noncontiguous_like(torch.zeros(expected.shape, dtype=expected.dtype)).to(device),
-                torch.empty(0, dtype=expected.dtype, device=device),
-            ):
-                result = op(inputs, *args, **kwargs, out=out)
-                self.assertIs(result, out)
-                torch.testing.assert_close(out.cpu(), expected.cpu(), equal_nan=True, **tolerance(dtype))
-            wrong = torch.empty_like(expected, dtype=torch.long)
-            on_cpu = raised(lambda s=sample, w=wrong: op(s.input, *s.args, **s.kwargs, out=w.cpu()))
-            here = raised(lambda: op(inputs, *args, **kwargs, out=wrong))  # noqa: B023
-            self.assertTrue(here is on_cpu or issubclass(here or object, on_cpu or ()), msg=f"{here}, CPU {on_cpu}")
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_compare_cpu(self, device, dtype, op):
+        """Reference inputs (broadcasts, extremal values, many layouts) give the CPU's value."""
+        for sample in samples(op, dtype, kind="reference"):
+            check_sample(op, sample, dtype, device)
 
-    @ops([op for op in COMMON if op.get_inplace() is not None], allowed_dtypes=(torch.float32,))
-    def test_inplace(self, device, dtype, op):
-        """The in-place variant writes into its input and gives the functional variant's value."""
-        inplace = op.get_inplace()
-        for n, sample in enumerate(op.sample_inputs("cpu", dtype)):
-            if n == 6:
-                break
-            if sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_strides(self, device, dtype, op):
+        """Results are laid out as the CPU lays them out."""
+        for sample in samples(op, dtype, LIMIT):
+            if not incomparable(op, sample):
+                expected = op(sample.input, *sample.args, **sample.kwargs)
+                self.assertEqual(strides(run_on(op, sample, device)), strides(expected))
+
+    @ops([op for op in float_ops if is_pointwise(op)], allowed_dtypes=(torch.float32,))
+    def test_pointwise_tag(self, device, dtype, op):
+        """Ops tagged `pointwise` keep the layout of their inputs."""
+        for sample in samples(op, dtype, LIMIT):
+            sample.input, sample.args, sample.kwargs = column_major((sample.input, sample.args, sample.kwargs))
+            check_sample(op, sample, dtype, device)
+            expected = op(sample.input, *sample.args, **sample.kwargs)
+            self.assertEqual(strides(run_on(op, sample, device)), strides(expected))
+
+    @ops(bool_ops, allowed_dtypes=(torch.bool,))
+    def test_non_standard_bool_values(self, device, dtype, op):
+        """Any byte but zero is true."""
+
+        def other_bytes(x):
+            if not isinstance(x, torch.Tensor) or x.dtype != torch.bool or x.numel() == 0:
+                return x
+            truth = torch.randint(2, 256, x.shape, dtype=torch.uint8)
+            return torch.where(x.cpu(), truth, 0).to(torch.uint8).to(device).view(torch.bool)
+
+        for sample in samples(op, dtype, LIMIT):
+            if incomparable(op, sample):
                 continue
-            inputs, args, kwargs = to_device((sample.input, sample.args, sample.kwargs), device)
-            expected = op(inputs, *args, **kwargs)
-            if expected.dtype != inputs.dtype or expected.shape != inputs.shape:
-                continue
-            target = inputs.clone()
-            pointer = target.data_ptr()
-            result = inplace(target, *args, **kwargs)
-            self.assertEqual(result.data_ptr(), pointer)
-            torch.testing.assert_close(target.cpu(), expected.cpu(), equal_nan=True, **tolerance(dtype))
+            inputs, args, kwargs = tree_map(other_bytes, sample_on(op, sample, device))
+            expected = op(sample.input, *sample.args, **sample.kwargs)
+            self.assertEqual(host(op(inputs, *args, **kwargs)), host(expected))
 
-    @ops([op for op in native_ops if op.error_inputs_func is not None], allowed_dtypes=(torch.float32,))
-    def test_errors(self, device, dtype, op):
-        """Bad input raises what the CPU raises."""
-        for error in op.error_inputs("cpu"):
-            sample = error.sample_input
-            on_cpu = raised(lambda s=sample: op(s.input, *s.args, **s.kwargs))
-            inputs, args, kwargs = to_device((sample.input, sample.args, sample.kwargs), device)
-            here = raised(lambda: op(inputs, *args, **kwargs))  # noqa: B023
-            self.assertEqual(here is None, on_cpu is None, msg=f"{sample}: CPU {on_cpu}, atalla {here}")
+    @ops([op for op in native_ops if torch.complex32 in op.dtypes], dtypes=(torch.complex32,))
+    def test_complex_half(self, device, dtype, op):
+        """The chip has no half-precision complex numbers: the op moves them right, or says so."""
+        for sample in samples(op, dtype, 1):
+            error = raised(lambda s=sample: check_sample(op, s, dtype, device))
+            self.assertTrue(error is None or isinstance(error, NotImplementedError), msg=repr(error))
+
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_deterministic(self, device, dtype, op):
+        """The same bits again, with other numbers of host threads."""
+        before = torch_atalla.chip.get_num_threads()
+        for sample in samples(op, dtype, 2):
+            results = []
+            for threads in (1, 2):
+                torch_atalla.chip.set_num_threads(threads)
+                torch.manual_seed(0)
+                results.append(host(run_on(op, sample, device)))
+            torch_atalla.chip.set_num_threads(before)
+            if not op_name(op).startswith(("empty", "new_empty")):
+                torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
 
 
 class TestCollected(unittest.TestCase):
     """A device registered too late yields no tests and a green run; so the numbers are asserted."""
 
     def test_minimum(self):
-        collected = [n for n in dir(globals().get("TestOpsPRIVATEUSE1", object)) if n.startswith("test_values_")]
-        pairs = RECORD.pairs()
-        print(f"\n{len(native_ops)} fully native OpInfos, {len(collected)} op-dtype pairs")
-        self.assertEqual(len(native_ops), len({op_name(op) for op in native_ops} & set(RECORD.ops)))
+        self.assertEqual({op_name(op) for op in native_ops}, {n for n, row in RECORD.ops.items() if row.forward})
         self.assertGreaterEqual(len(native_ops), MINIMUM_OPINFOS)
-        self.assertGreaterEqual(pairs, MINIMUM_PAIRS)
-        self.assertGreaterEqual(len(collected), MINIMUM_PAIRS)
+        self.assertGreaterEqual(RECORD.pairs(), MINIMUM_PAIRS)
+        self.assertEqual(collected(globals(), "TestOps", "test_values_"), RECORD.pairs())
+        self.assertEqual(collected(globals(), "TestOps", "test_dtypes_"), len(OPS))
+        for test in ("test_compare_cpu_", "test_strides_", "test_deterministic_"):
+            self.assertEqual(collected(globals(), "TestOps", test), len(float_ops))
+        self.assertGreaterEqual(collected(globals(), "TestOps", "test_pointwise_tag_"), 100)
+        self.assertGreaterEqual(collected(globals(), "TestOps", "test_non_standard_bool_values_"), 150)
+
+    def test_tolerance_of_exact_dtypes(self):
+        self.assertEqual(tolerance(torch.int64), {})
+
+    def test_expected_failures_belong_to_tests(self):
+        self.assertEqual(stale_rows(globals(), "TestOps"), [])
 
     def test_families(self):
         self.assertGreaterEqual(len(torch_atalla.ops.families()), 80)

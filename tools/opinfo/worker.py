@@ -21,7 +21,10 @@ from torch_atalla.testing import check_gradients, check_sample
 
 from .selection import Case
 
-MISSING = re.compile(r"operator '([^']+)'")
+# What the fallback, upstream's placeholders and the copy say of what the device has not.
+MISSING = re.compile(
+    r"operator '(?P<op>[^']+)'|(?P<hook>\w+_overrideable): |(?P<copy>copy_ from \w+ to \w+) is not supp"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def run_case(op: Any, case: Case, fallback: Any) -> Row:
         status, reason = "mismatch", str(error).strip()[:300]
     except Exception as error:  # noqa: BLE001  (every failure is a row of the report)
         missing = MISSING.search(str(error)) if isinstance(error, NotImplementedError) else None
-        status, reason = ("fallback", missing.group(1)) if missing else ("error", where(error))
+        status, reason = ("fallback", missing[missing.lastgroup or 0]) if missing else ("error", where(error))
     if count == 0 and status == "native":
         status, reason = "empty", "no samples"
     reason = " ".join(reason.split())

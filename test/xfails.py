@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests that are known to fail, with the reason. All are strict: one that passes fails the suite until its row goes.
+
+Keys are (class, test); below them an OpInfo's name, or its name and a dtype ("sum float16").
+"""
+
+XFAILS: dict[tuple[str, str], dict[str, str]] = {}
+
+# Questions that have no answer for an OpInfo: left out, not expected to fail.
+NOT_APPLICABLE: dict[tuple[str, str], dict[str, str]] = {
+    ("TestOps", "test_noncontiguous"): {
+        "as_strided": "its arguments name the layout of the input",
+        "as_strided_copy": "its arguments name the layout of the input",
+        "as_strided_scatter": "its arguments name the layout of the input",
+        "as_strided.partial_views": "its arguments name the layout of the input",
+        "native_group_norm": "the CPU's kernel takes contiguous input only",
+        "view_as_complex": "the last dimension must have stride 1",
+    },
+    ("TestOps", "test_non_standard_bool_values"): {
+        "as_strided.partial_views": "reads memory around its input, which other bytes in a copy lack",
+    },
+    ("TestOpVariants", "test_variant_consistency_eager"): {
+        "as_strided.partial_views": "reads memory around its input, which a clone lacks",
+    },
+}
