@@ -3,6 +3,9 @@
 // Tensors made of a rule.
 #include <ATen/Dispatch.h>
 #include <ATen/native/RangeUtils.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/real.h>
 
 #include "aten/empty.h"
 #include "aten/launch.h"
@@ -63,6 +66,13 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
   if (steps == 1) return out.fill_(start);
+  if (out.is_complex()) {
+    const c10::complex<double> from = start.toComplexDouble(), to = end.toComplexDouble();
+    at::Tensor re = at::real(out), im = at::imag(out);
+    linspace_out(from.real(), to.real(), steps, re);
+    linspace_out(from.imag(), to.imag(), steps, im);
+    return out;
+  }
   // An integer type takes the floating values between the truncated ends, truncated themselves.
   const bool integral = c10::isIntegralType(out.scalar_type(), true);
   const double first = integral ? static_cast<double>(ScalarParam::to_int(start)) : start.toDouble();
@@ -77,6 +87,22 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   });
   if (integral) out.copy_(values);
   return out;
+}
+
+// The power of exponents that are evenly spaced in double precision.
+at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  const c10::ScalarType dtype = out.scalar_type();
+  at::Tensor exponents = empty_like_dtype(out, {steps}, out.is_complex() ? at::kComplexDouble : at::kDouble);
+  if (c10::isIntegralType(dtype, true) && steps > 1) {  // between the truncated ends
+    linspace_out(static_cast<double>(ScalarParam::to_int(start)), static_cast<double>(ScalarParam::to_int(end)), steps,
+                 exponents);
+  } else {
+    linspace_out(start, end, steps, exponents);
+  }
+  return out.copy_(at::pow(base, exponents).view(out.sizes()));
 }
 
 at::Tensor& eye_out(int64_t n, int64_t m, at::Tensor& out) {

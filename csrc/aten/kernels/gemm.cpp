@@ -35,6 +35,9 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   if (out.tensor.numel() == 0) return;
   TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
+  // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
+  TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
+  const int64_t conjugated = (a.tensor.is_conj() ? 1 : 0) | (b.tensor.is_conj() ? 2 : 0);
   LaunchBuilder builder(kGemm, a.tensor.scalar_type());
   builder.output(out.tensor, out.sizes, out.strides)
       .input(a.tensor, a.sizes, a.strides)
@@ -42,6 +45,7 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
   const ScalarParam scale_product(alpha), scale_addend(beta);
   builder.fparam(0, scale_product.f).fparam(1, scale_addend.f);
+  builder.fparam(6, scale_product.imag).fparam(7, scale_addend.imag).iparam(3, conjugated);
   // Integer kernels read the factors here.
   builder.iparam(0, scale_product.i).iparam(1, scale_addend.i).iparam(2, static_cast<int64_t>(activation));
   builder.launch(out.tensor.device());
@@ -51,10 +55,11 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
 void launch_with_addend(const Matrix& out, const Matrix& a, const Matrix& b, const at::Tensor& addend,
                         Matrix (*view)(const at::Tensor&), const char* name, const at::Scalar& beta,
                         const at::Scalar& alpha, Activation activation = Activation::kNone) {
-  auto expanded = at::expand_size(addend, out.tensor.sizes(), name);
+  const at::Tensor plain = addend.resolve_conj();
+  auto expanded = at::expand_size(plain, out.tensor.sizes(), name);
   TORCH_CHECK(addend.scalar_type() == out.tensor.scalar_type(), "self and mat2 must have the same dtype, but got ",
               addend.scalar_type(), " and ", out.tensor.scalar_type());
-  if (beta.toDouble() == 0) {
+  if (beta.equal(0)) {
     launch_gemm(out, a, b, nullptr, beta, alpha, activation);
     return;
   }
@@ -111,6 +116,10 @@ at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
   const std::array<int64_t, 3> sizes{1, 1, 1}, strides{0, 0, 0};
   launch_gemm({out, sizes, strides}, row(self), column(other), nullptr, kZero, kOne);
   return out;
+}
+
+at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) {
+  return self.is_complex() ? dot(self.conj(), other) : dot(self, other);
 }
 
 // The sum over the batch is one more contracted dimension.

@@ -4,6 +4,13 @@
 #include "aten/kernels/reduce.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/sum.h>
 
 #include "aten/empty.h"
 
@@ -158,11 +165,24 @@ void all_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
   launch_reduce(kAll, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
 }
 
+namespace {
+
+// Relative to the largest real part. An empty range has no such part.
+at::Tensor complex_logsumexp(const at::Tensor& self, at::IntArrayRef dim) {
+  if (self.numel() == 0) return at::log(at::sum(at::exp(self), dim, true));
+  const at::Tensor largest = at::amax(at::real(self), dim, true);
+  const at::Tensor shift = largest.masked_fill(at::isinf(largest), 0);
+  return at::log(at::sum(at::exp(at::sub(self, shift)), dim, true)).add_(shift);
+}
+
+}  // namespace
+
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(out.scalar_type()),
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
+  if (self.is_complex()) return out.copy_(complex_logsumexp(self, dim).view(out.sizes()));
   launch_reduce(kLogsumexp, out.scalar_type(), out, self, mask);
   return out;
 }
@@ -172,6 +192,7 @@ at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) 
   const c10::ScalarType result = c10::isIntegralType(own, true) ? c10::get_default_dtype_as_scalartype() : own;
   const DimMask mask = reduced_dims(self, dim);
   at::Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, keepdim), result);
+  if (self.is_complex()) return complex_logsumexp(self, dim).view(out.sizes());
   launch_reduce(kLogsumexp, result, out, self, mask);
   return out;
 }

@@ -23,7 +23,8 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
   const double p = ord.toDouble();
   const c10::ScalarType wide = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // With dtype given, upstream converts before it computes.
-  const at::Tensor x = (dtype.has_value() ? self.to(*dtype) : self).to(wide);
+  const at::Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
+  const at::Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);
   at::Tensor result;
   if (self.numel() == 0 && std::isfinite(p) && p >= 0) {
     result = at::sum(x, dim, keepdim);

@@ -12,6 +12,16 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
+// The type of a number's components: its own, if it is real.
+template <class T>
+struct RealOf {
+  using Type = T;
+};
+template <class T>
+struct RealOf<Complex<T>> {
+  using Type = T;
+};
+
 #define ATALLA_COMPLEX \
   template <class T>   \
   [[gnu::always_inline]] inline

@@ -4,6 +4,7 @@
 // structure.
 #include "gemm_parallel.h"
 //
+#include "gemm_complex.h"
 #include "gemm_cost.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -11,8 +12,10 @@ namespace {
 
 constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
                              1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
-                             1u << ATALLA_BOOL | 1u << ATALLA_BF16;
+                             1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
+constexpr int kImaginaryParams = 6;  // fparams of the imaginary parts of alpha and beta
 
+bool is_complex(atalla_dtype dtype) { return dtype == ATALLA_C64 || dtype == ATALLA_C128; }
 bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
 
 // One operand with its batch stride.
@@ -44,7 +47,8 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
   }
   const bool known = o.dtype < 64 && ((kDtypes >> o.dtype) & 1) != 0;
   const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
-  if (!known || (boolean && o.dtype != ATALLA_BOOL)) {
+  const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
+  if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: %s has dtype code %d, which compute dtype code %d does not take",
                      name, int{o.dtype}, int{launch.desc.compute_dtype});
   }
@@ -67,7 +71,7 @@ atalla_status check(const Launch& launch) {
   const int64_t* out = launch.operand(0).sizes;
   const int64_t b = out[0], m = out[1], n = out[2], k = launch.operand(1).sizes[2];
   const int64_t activation = desc.iparams[2];
-  const int64_t last = is_integer(desc.compute_dtype) ? 1 : 4;
+  const int64_t last = is_complex(desc.compute_dtype) ? 0 : is_integer(desc.compute_dtype) ? 1 : 4;
   if (activation < 0 || activation > last) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
                      static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
@@ -157,9 +161,75 @@ atalla_status run_as(const Launch& launch) {
   return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
 }
 
+// An input that starts where the output does, copied as it is, densely; the output's batches would overwrite it.
+bool detach(ComplexMatrix& operand, int64_t& batch_stride, const char* out, ScratchSlot slot, int64_t b, int64_t rows,
+            int64_t cols) {
+  if (operand.data != out) return true;
+  auto* copy = scratch<Complex<double>>(slot, b * rows * cols);
+  if (copy == nullptr) return false;
+  for (int64_t i = 0; i < b; ++i) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        copy[(i * rows + r) * cols + c] = operand.batch(i * batch_stride).load<double>(r, c);
+      }
+    }
+  }
+  operand = {reinterpret_cast<char*>(copy), cols, 1, true};
+  batch_stride = rows * cols;
+  return true;
+}
+
+template <class T>
+atalla_status run_complex(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const int64_t b = launch.operand(0).sizes[0];
+  ComplexProduct<T> g;
+  g.m = launch.operand(0).sizes[1], g.n = launch.operand(0).sizes[2], g.k = launch.operand(1).sizes[2];
+  if (b == 0 || g.m == 0 || g.n == 0) return ATALLA_OK;
+  auto factor = [&](int i) {
+    return Complex<T>{static_cast<T>(desc.fparams[i]), static_cast<T>(desc.fparams[kImaginaryParams + i])};
+  };
+  g.alpha = factor(0), g.beta = factor(1);
+  g.conjugate_a = desc.iparams[3] & 1, g.conjugate_b = desc.iparams[3] >> 1 & 1;
+  ComplexMatrix operands[4];
+  int64_t batch_strides[4] = {};
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& o = launch.operand(i);
+    operands[i] = {launch.ptr<char>(i), o.strides[1], o.strides[2], o.dtype == ATALLA_C128};
+    batch_strides[i] = o.strides[0];
+  }
+  if (g.beta == Complex<T>{0, 0}) operands[3].data = nullptr;
+  if (!detach(operands[1], batch_strides[1], operands[0].data, ScratchSlot::Alias, b, g.m, g.k) ||
+      !detach(operands[2], batch_strides[2], operands[0].data, ScratchSlot::Offsets, b, g.k, g.n)) {
+    return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
+  }
+  bool ok = true;
+  auto run_batch = [&](int64_t i) {
+    ComplexProduct<T> product = g;
+    product.out = operands[0].batch(i * batch_strides[0]);
+    product.a = operands[1].batch(i * batch_strides[1]);
+    product.b = operands[2].batch(i * batch_strides[2]);
+    if (operands[3].data != nullptr) product.c = operands[3].batch(i * batch_strides[3]);
+    if (!multiply_complex(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  };
+  const int64_t work = 4 * g.m * g.n * max_of(g.k, 1);
+  if (b == 1 || (b < 8 && work > 16 * kSerialWork)) {
+    for (int64_t i = 0; i < b; ++i) run_batch(i);
+  } else {
+    parallel_for(b, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_batch(i);
+    });
+  }
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
+}
+
 atalla_status run(const Launch& launch) {
   if (atalla_status s = check(launch)) return s;
   switch (launch.desc.compute_dtype) {
+    case ATALLA_C64:
+      return run_complex<float>(launch);
+    case ATALLA_C128:
+      return run_complex<double>(launch);
     case ATALLA_F64:
       return run_as<double>(launch);
     case ATALLA_I64:
@@ -186,19 +256,23 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   }
   const ArrayProduct product = array_product(m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
   const uint64_t count = static_cast<uint64_t>(batch);
-  cost.macs = product.macs * count;
-  cost.array_rows = product.array_rows * count;
-  cost.weight_rows = product.weight_rows * count;
+  const bool complex = is_complex(desc.compute_dtype);
+  const uint64_t products = complex ? 4 * count : count;
+  cost.macs = product.macs * products;
+  cost.array_rows = product.array_rows * products;
+  cost.weight_rows = product.weight_rows * products;
   cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
   cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(cost_element_size(out.dtype));
   const uint64_t vectors = count * static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
   const bool integer = is_integer(desc.compute_dtype);
   const double alpha = integer ? static_cast<double>(desc.iparams[0]) : desc.fparams[0];
   const double beta = integer ? static_cast<double>(desc.iparams[1]) : desc.fparams[1];
-  if (alpha != 1.0) cost.vector_ops += vectors;
+  const uint64_t scaling = complex ? 6 : 1;     // a complex product is six real operations
+  if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
+  if (alpha != 1.0 || (complex && desc.fparams[kImaginaryParams] != 0)) cost.vector_ops += scaling * vectors;
   if (desc.n_operands == 4 && desc.operands[3].addr != 0 && beta != 0.0) {
     cost.bytes_read += stored_bytes(desc.operands[3]);
-    cost.vector_ops += vectors * (beta != 1.0 ? 2 : 1);
+    cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
   switch (static_cast<Activation>(desc.iparams[2])) {
     case Activation::Relu:

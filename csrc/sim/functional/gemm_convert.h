@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "convert_types.h"
 #include "gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -36,42 +37,6 @@ inline constexpr atalla_dtype kNativeDtype = std::is_same_v<T, float>      ? ATA
                                              : std::is_same_v<T, double>   ? ATALLA_F64
                                              : std::is_same_v<T, uint32_t> ? ATALLA_I32
                                                                            : ATALLA_I64;
-
-// IEEE binary16 <-> binary32, round to nearest even, NaN stays NaN.
-inline float half_to_float(uint16_t h) {
-#if defined(__F16C__)
-  return _cvtsh_ss(h);
-#else
-  // The exponent is rebased by a multiplication, which also normalises subnormals.
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t magnitude = h & 0x7fffu;
-  if (magnitude >= 0x7c00u) {
-    const uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
-    return __builtin_bit_cast(float, sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13) | quiet);
-  }
-  const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
-  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, scaled) | sign);
-#endif
-}
-
-inline uint16_t float_to_half(float f) {
-#if defined(__F16C__)
-  return static_cast<uint16_t>(_cvtss_sh(f, 0));
-#else
-  const uint32_t bits = __builtin_bit_cast(uint32_t, f);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-  if (magnitude >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // at least 2^16: infinity
-  if (magnitude < 0x38800000u) {
-    // Subnormal: adding 0.5 aligns the fraction with the unit 2^-24, rounded by the adder.
-    const float aligned = __builtin_bit_cast(float, magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (__builtin_bit_cast(uint32_t, aligned) - 0x3f000000u));
-  }
-  magnitude += 0xc8000fffu + ((magnitude >> 13) & 1u);  // rebase the exponent by -112, round half to even
-  return static_cast<uint16_t>(sign | (magnitude >> 13));
-#endif
-}
 
 inline float bfloat_to_float(uint16_t b) { return __builtin_bit_cast(float, static_cast<uint32_t>(b) << 16); }
 

@@ -25,6 +25,8 @@ inline int64_t cost_element_size(atalla_dtype dtype) {
     case ATALLA_I32:
     case ATALLA_F32:
       return 4;
+    case ATALLA_C128:
+      return 16;
     default:
       return 8;
   }

@@ -21,16 +21,6 @@ struct Element<bool> {
   ATALLA_INLINE static bool load(uint8_t x) { return x != 0; }
 };
 
-// What a formula gives whose result is real for complex inputs.
-template <class T>
-struct RealOf {
-  using Type = T;
-};
-template <class T>
-struct RealOf<Complex<T>> {
-  using Type = T;
-};
-
 // pow() of vec_math.h for complex numbers; two cases more, for which the power function is inexact.
 template <int kCase, class T>
 ATALLA_INLINE Complex<T> pow_case(Complex<T> base, Complex<T> exponent) {

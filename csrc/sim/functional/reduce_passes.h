@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "complex_math.h"
 #include "reduce_engine.h"
 #include "vec_math.h"
 
@@ -126,7 +127,11 @@ struct MinOp {
 // Squares of distances from the mean, summed.
 template <class V>
 struct SquaredDistanceOp : SumOp<V> {
-  ATALLA_INLINE static V map(V x, V mean) { return (x - mean) * (x - mean); }
+  ATALLA_INLINE static V map(V x, V mean) {
+    const V d = x - mean;
+    if constexpr (kIsComplex<V>) return {d.re * d.re + d.im * d.im, 0};
+    else return d * d;
+  }
 };
 
 template <class V>

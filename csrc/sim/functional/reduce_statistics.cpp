@@ -16,23 +16,33 @@ struct Variance {
   static constexpr int kOutputs = kStatistic == Statistic::kVarMean ? 2 : 1;
   static constexpr bool kOrdered = false;
 
-  Variance(const Launch& launch, int64_t n, atalla_dtype loop_dtype) : dtype(loop_dtype), count(static_cast<T>(n)) {
+  using R = typename RealOf<T>::Type;
+
+  Variance(const Launch& launch, int64_t n, atalla_dtype loop_dtype) : dtype(loop_dtype), count(static_cast<R>(n)) {
     const double left = static_cast<double>(n) - launch.desc.fparams[0];
-    divisor = static_cast<T>(left > 0 ? left : 0);
+    divisor = static_cast<R>(left > 0 ? left : 0);
   }
-  T param(T sum) const { return sum / count; }
+  T param(T sum) const {
+    if constexpr (kIsComplex<T>) return {sum.re / count, sum.im / count};
+    else return sum / count;
+  }
+  // Of complex numbers: the sum of the variances of both parts, a real number (the store drops its imaginary part).
   void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T* means) const {
     for (int64_t c = 0; c < tile.sizes[0]; ++c) {
-      const T variance = accs[c] / divisor;
-      accs[c] = kStatistic == Statistic::kStd ? sqrt(variance) : variance;
+      R variance;
+      if constexpr (kIsComplex<T>) variance = accs[c].re / divisor;
+      else variance = accs[c] / divisor;
+      if (kStatistic == Statistic::kStd) variance = sqrt(variance);
+      if constexpr (kIsComplex<T>) accs[c] = {variance, 0};
+      else accs[c] = variance;
     }
     store_tile(launch, plan, tile, 0, accs, dtype);
     if constexpr (kOutputs == 2) store_tile(launch, plan, tile, 1, means, dtype);
   }
 
   atalla_dtype dtype;
-  T count;
-  T divisor;
+  R count;
+  R divisor;
 };
 
 template <class T>
@@ -55,10 +65,14 @@ struct LogSumExp {
 template <Statistic kStatistic>
 atalla_status run_variance(const char* kernel, const Launch& launch) {
   const int n_outputs = kStatistic == Statistic::kVarMean ? 2 : 1;
-  const auto status = check_reduce(kernel, launch, n_outputs, kReduceFloating);
+  const auto status = check_reduce(kernel, launch, n_outputs, kReduceFloating | kReduceComplex);
   if (status != ATALLA_OK) return status;
-  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<Variance<T, kStatistic>>(launch, dtype);
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
+    if constexpr (std::is_integral_v<T>) {
+      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
+    } else {
+      return run_reduction<Variance<T, kStatistic>>(launch, dtype);
+    }
   });
 }
 
