@@ -30,8 +30,8 @@ ITERATORS = ("unary", "unary_bool", "unary_float", "unary_real", "unary_float_re
 RESULTS = ("same", "real")
 SCALARS_OF_COMPLEX = 6  # more have no place for their imaginary parts in a launch
 FIELDS = {
-    "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "adaptor",
-    "dtypes",
+    "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "operands",
+    "scalars", "adaptor", "dtypes",
 }  # fmt: skip
 
 
@@ -58,10 +58,16 @@ class Pointwise:
     name: str
     inputs: tuple[Input, ...]
     scalars: tuple[ScalarArg, ...]
-    formulas: dict[str, str]  # dtype class -> C++ expression
-    result: str  # "same" as the compute dtype, "bool", or "real": of complex components, else the same
+    formulas: dict[str, str]  # dtype class -> C++ expressions, one a result, separated by semicolons
+    results: tuple[
+        str, ...
+    ]  # each a dtype, "same" as the compute dtype, or "real": of complex components, else the same
     dtypes: tuple[str, ...]  # compute dtypes
     line: int  # of the entry in the YAML
+
+    @property
+    def result(self) -> str:
+        return self.results[0]
 
 
 @dataclass(frozen=True)
@@ -202,6 +208,10 @@ class Parser:
         base = re.sub(r"_$", "", str(f.func.name.name))
         overload = f.func.name.overload_name
         name = base if overload in ("", "Tensor", "self", "out") else f"{base}_{overload.lower()}"
+        if "kernel" in raw and ("formula" in raw or "variants" in raw):
+            family, _, name = str(raw["kernel"]).partition(".")
+            if family != "pointwise" or not name:
+                raise self.fail(line, f"kernel: a formula's kernel is named pointwise.<name>, not `{raw['kernel']}`")
         if "variants" in raw:
             mapping = dict(raw["variants"])
             arg = mapping.pop("arg", None)
@@ -228,21 +238,29 @@ class Parser:
             raise self.fail(line, "formula: expected a text or a mapping of dtype classes to texts")
         types = raw.get("inputs", {})
         names = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like()]
+        names = raw.get("operands", names)
         for given, dtype in types.items():
             if given not in names:
                 raise self.fail(line, f"inputs: `{raw['op']}` has no tensor `{given}`; it has {', '.join(names)}")
             self.expand([dtype], line)
         inputs = tuple(Input(n, types.get(n, "compute")) for n in names)
         scalars = tuple(s for s in scalars_of(f) if s.name != exclude)
+        if "scalars" in raw:
+            scalars = tuple(ScalarArg(s, False) for s in raw["scalars"])
         dtypes = tuple(d for c in formulas for d in CLASSES[c])
-        result = raw.get("result", "same")
-        if result not in RESULTS:
-            raise self.fail(line, f"unknown result `{result}`; known: {', '.join(RESULTS)}")
-        if raw.get("promotion") == "bool":
-            result = "bool"
+        if "dtypes" in raw:
+            dtypes = tuple(d for d in dtypes if d in self.expand(raw["dtypes"], line))
+        given = raw.get("result", "bool" if raw.get("promotion") == "bool" else "same")
+        results = tuple(given) if isinstance(given, list) else (given,)
+        for result in results:
+            if result not in (*RESULTS, *DTYPES):
+                raise self.fail(line, f"unknown result `{result}`; known: {', '.join((*RESULTS, *DTYPES))}")
+        for text in formulas.values():
+            if text.count(";") + 1 != len(results):
+                raise self.fail(line, f"formula: {text.count(';') + 1} expressions for {len(results)} results")
         if "complex" in formulas and len(scalars) > SCALARS_OF_COMPLEX:
             raise self.fail(line, f"a complex formula takes at most {SCALARS_OF_COMPLEX} scalars, got {len(scalars)}")
-        return Pointwise(name, inputs, scalars, formulas, result, dtypes, line)
+        return Pointwise(name, inputs, scalars, formulas, results, dtypes, line)
 
     def classes(self, given, line: int) -> list[str]:
         for c in given:

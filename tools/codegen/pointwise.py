@@ -44,7 +44,11 @@ COSTS: dict[str, tuple[int, int]] = {
     "floor": (3, 0), "ceil": (3, 0), "trunc": (4, 0), "round": (2, 0),
     "maximum": (1 + SELECT, 0), "minimum": (1 + SELECT, 0), "fmax": (1 + SELECT, 0), "fmin": (1 + SELECT, 0),
     "clamp": (2 + 2 * SELECT, 0), "heaviside": (2 + 2 * SELECT, 0), "lerp": (6 + SELECT, 0),
-    "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
+    "logaddexp2": (POLYNOMIAL + 6, 1), "logit": (POLYNOMIAL + NEWTON + 4 + 3 * SELECT, 0),
+    "logit_gradient": (NEWTON + 4 + SELECT, 0), "gelu_tanh_gradient": (12, 0), "elu_gradient": (8 + 2 * SELECT, 1),
+    "gcd": (16 * (NEWTON + 6), 0), "lcm": (17 * (NEWTON + 6), 0),
+    "nextafter": (4 + 4 * SELECT, 0), "frexp_mantissa": (4 + 2 * SELECT, 0), "frexp_exponent": (4 + 2 * SELECT, 0),
+    "round_decimals": (4 + NEWTON, 0), "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),
@@ -77,7 +81,7 @@ COMPLEX_OPERATORS: dict[str, tuple[int, int]] = {
 # Functions whose vector form may differ from the scalar one in the last place.
 INEXACT = frozenset(
     "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p log2 pow sin "
-    "sinh tan tanh sigmoid logaddexp".split()
+    "sinh tan tanh sigmoid logaddexp logaddexp2 logit elu_gradient".split()
 )
 FAULTING = frozenset(("div_trunc", "div_floor", "fmod", "remainder"))  # integer division
 
@@ -87,7 +91,8 @@ TOKEN = re.compile(
 )
 
 
-RESULTS = {"same": "T", "bool": "bool", "real": "typename RealOf<T>::Type"}
+RESULTS = {"same": "T", "real": "typename RealOf<T>::Type"}
+OPERAND_DTYPES = {"same": "kComputeDtype", "compute": "kComputeDtype", "real": "kComponentDtype"}
 
 
 def tokens(formula: str) -> list[tuple[str, str]]:
@@ -111,7 +116,7 @@ def cost(formula: str, is_complex: bool = False) -> tuple[int, int]:
     return vector, exp
 
 
-def hoist(formula: str) -> tuple[list[str], str]:
+def hoist(formula: str, prefix: str = "call") -> tuple[list[str], str]:
     """Moves calls of maths functions in front of the expression, so that none stands in an untaken branch, which would
     keep the loop from being vectorised. Literals with a decimal point get the type T."""
     statements: list[str] = []
@@ -135,8 +140,8 @@ def hoist(formula: str) -> tuple[list[str], str]:
                     position += 1
                 call = f"{text}({', '.join(arguments)})"
                 if text in INEXACT:
-                    statements.append(f"const auto call{len(statements)}_ = {call};")
-                    call = f"call{len(statements) - 1}_"
+                    statements.append(f"const auto {prefix}{len(statements)}_ = {call};")
+                    call = f"{prefix}{len(statements) - 1}_"
                 parts.append(call)
             elif text == "(":
                 inner, position = expression(position + 1, False)
@@ -169,11 +174,15 @@ def ops_inc(kernels: list[Pointwise]) -> str:
         may_fault = not FAULTING.isdisjoint(calls(p.formulas.get("integer", "")))
         vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
         complex_vector, complex_exp = cost(p.formulas.get("complex", ""), True)
-        types = ", ".join("kComputeDtype" if i.type == "compute" else str(CODES[i.type]) for i in p.inputs)
-        flags = ", ".join(str(f).lower() for f in (p.result == "bool", p.result == "real", may_fault, exact))
+        results, inputs = (
+            ", ".join(OPERAND_DTYPES.get(t) or str(CODES[t]) for t in types)
+            for types in (p.results, [i.type for i in p.inputs])
+        )
+        flags = ", ".join(str(f).lower() for f in (may_fault, exact))
         rows.append(
-            f'    {{"pointwise.{p.name}", {len(p.inputs)}, {flags}, {{{max(vector, 1 - exp)}, '
-            f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{types}}}}},"
+            f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{max(vector, 1 - exp)}, '
+            f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{results}}}, "
+            f"{{{inputs}}}}},"
         )
     body = "\n".join(rows)
     return (
@@ -206,11 +215,16 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
     inexact = dtype_class == "floating" and not INEXACT.isdisjoint(calls(formula))
     source.add(
         "template <class T>",
-        f"void {identifier(p)}(void* out_, const void* const* in_, int64_t n_, "
+        f"void {identifier(p)}(void* const* out_, const void* const* in_, int64_t n_, "
         "[[maybe_unused]] const atalla_launch_desc& desc_) {",
-        f"  using R_ = {RESULTS[p.result]};",
-        "  auto* to_ = static_cast<typename Element<R_>::Stored*>(out_);",
     )
+    if "compute_dtype" in [text for _, text in tokens(formula)]:
+        source.add("  const atalla_dtype compute_dtype = desc_.compute_dtype;")
+    for k, r in enumerate(p.results):
+        source.add(
+            f"  using R{k}_ = {RESULTS.get(r) or STORED[r]};",
+            f"  auto* to{k}_ = static_cast<typename Element<R{k}_>::Stored*>(out_[{k}]);",
+        )
     for k, i in enumerate(p.inputs):
         source.add(f"  const void* const from{k}_ = in_[{k}];  // {i.name}")
     for k, s in enumerate(p.scalars):
@@ -230,9 +244,13 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
     for k, i in enumerate(p.inputs):
         stored = "T" if i.type == "compute" else STORED[i.type]
         source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
-    statements, expression = hoist(formula)
-    source.located(path, p.line, *(f"    {s}" for s in statements), f"    to_[i_] = static_cast<R_>({expression});")
-    source.add("  }", *(["  });"] if power else []), "}", "")
+    lines, stores = [], []
+    for k, text in enumerate(formula.split(";")):
+        statements, expression = hoist(text, f"call{k}_" if k else "call")
+        lines += [*statements, f"const auto result{k}_ = static_cast<R{k}_>({expression});"]
+        stores.append(f"    to{k}_[i_] = result{k}_;")
+    source.located(path, p.line, *(f"    {line}" for line in lines))
+    source.add(*stores, "  }", *(["  });"] if power else []), "}", "")
 
 
 def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str) -> str:

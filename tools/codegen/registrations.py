@@ -147,11 +147,12 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
     kind = f.func.kind()
     name = {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out"}[kind]
     tensors = ", ".join(a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like())
-    result = {SchemaKind.functional: "result", SchemaKind.inplace: "self", SchemaKind.out: "out"}[kind]
+    out = f.func.arguments.out[0].name if f.func.arguments.out else ""
+    result = {SchemaKind.functional: "result", SchemaKind.inplace: "self", SchemaKind.out: out}[kind]
     lines = [f"{declaration(f, name)} {{"]
     if kind == SchemaKind.functional:
         lines.append("  at::Tensor result;")
-    if kind == SchemaKind.inplace and entry.pointwise[0].result == "real":
+    if kind == SchemaKind.inplace and entry.pointwise and entry.pointwise[0].result == "real":
         base = str(f.func.name.name.base)
         lines.append(f'  TORCH_CHECK(!self.is_complex(), "In-place {base} is not supported for complex tensors.");')
     lines.append(f"  auto iterator = {entry.iterator}_iterator({result}, {tensors});")
@@ -173,10 +174,9 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
 def variants(entry: Entry) -> list[tuple[NativeFunction, str, list[str]]]:
     """(function, name of the C++ wrapper, its lines) for every overload that the entry registers."""
     if entry.structured or entry.iterator:
-        assert entry.group is not None
         emit = structured_variant if entry.structured else iterator_variant
         found = []
-        for f in entry.group.functions():
+        for f in entry.group.functions() if entry.group else [entry.function]:
             if f.func.kind() in (SchemaKind.functional, SchemaKind.inplace, SchemaKind.out):
                 name = {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace"}.get(f.func.kind(), "out")
                 with native_function_manager(f):

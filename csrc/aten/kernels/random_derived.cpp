@@ -50,6 +50,10 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+  // The product of an integer and the scale is a float.
+  if (!at::isFloatingType(grad_output.scalar_type())) {
+    return at::mul(grad_output, at::mul(mask.to(grad_output.scalar_type()), scale));
+  }
   return at::mul(grad_output, mask).mul_(scale);
 }
 

@@ -51,11 +51,12 @@ struct Job {
   const Launch& launch;
   PointwiseLoop loop;
   bool exact;
+  int n_outputs;
   int n_inputs;
-  uint8_t dtypes[ATALLA_MAX_OPERANDS];  // by operand: of the result, then of the inputs
+  uint8_t dtypes[ATALLA_MAX_OPERANDS];  // by operand: of the results, then of the inputs
   uint8_t element_sizes[ATALLA_MAX_OPERANDS];
 
-  void run(void* out, const void* const* in, int64_t n) const {
+  void run(void* const* out, const void* const* in, int64_t n) const {
     if (exact || n % kLoopMultiple == 0) {
       loop(out, in, n, launch.desc);
     } else {
@@ -65,23 +66,28 @@ struct Job {
 
  private:
   // The last elements go through the loop in a whole vector, filled up with copies of the first of them.
-  [[gnu::noinline]] void run_ragged(void* out, const void* const* in, int64_t n) const {
+  [[gnu::noinline]] void run_ragged(void* const* out, const void* const* in, int64_t n) const {
     const int64_t whole = n / kLoopMultiple * kLoopMultiple;
     const int64_t rest = n - whole;
     alignas(64) unsigned char tails[ATALLA_MAX_OPERANDS][kLoopMultiple * kMaxElementSize];
     const void* tail_in[kMaxInputs];
+    void* tail_out[kMaxResults];
+    for (int k = 0; k < n_outputs; ++k) tail_out[k] = tails[k];
     for (int k = 0; k < n_inputs; ++k) {
-      const size_t size = element_sizes[k + 1];
-      unsigned char* tail = tails[k + 1];
+      const size_t size = element_sizes[n_outputs + k];
+      unsigned char* tail = tails[n_outputs + k];
       const auto* from = static_cast<const unsigned char*>(in[k]) + static_cast<size_t>(whole) * size;
       std::memcpy(tail, from, static_cast<size_t>(rest) * size);
       for (int64_t i = rest; i < kLoopMultiple; ++i) std::memcpy(tail + static_cast<size_t>(i) * size, tail, size);
       tail_in[k] = tail;
     }
     if (whole > 0) loop(out, in, whole, launch.desc);
-    loop(tails[0], tail_in, kLoopMultiple, launch.desc);
-    std::memcpy(static_cast<unsigned char*>(out) + static_cast<size_t>(whole) * element_sizes[0], tails[0],
-                static_cast<size_t>(rest) * element_sizes[0]);
+    loop(tail_out, tail_in, kLoopMultiple, launch.desc);
+    for (int k = 0; k < n_outputs; ++k) {
+      const size_t size = element_sizes[k];
+      std::memcpy(static_cast<unsigned char*>(out[k]) + static_cast<size_t>(whole) * size, tails[k],
+                  static_cast<size_t>(rest) * size);
+    }
   }
 };
 
@@ -92,9 +98,9 @@ bool runs_in_place(const Job& job) {
   if (out.dtype != job.dtypes[0] || !operand_contiguous(out)) return false;
   const size_t bytes = out.ndim * sizeof(int64_t);
   for (int k = 1; k < desc.n_operands; ++k) {
-    const atalla_operand& in = desc.operands[k];
-    if (in.immediate || in.dtype != job.dtypes[k]) return false;
-    if (std::memcmp(in.strides, out.strides, bytes) != 0 && !operand_contiguous(in)) return false;
+    const atalla_operand& operand = desc.operands[k];
+    if (operand.immediate || operand.dtype != job.dtypes[k]) return false;
+    if (std::memcmp(operand.strides, out.strides, bytes) != 0 && !operand_contiguous(operand)) return false;
   }
   return true;
 }
@@ -102,10 +108,13 @@ bool runs_in_place(const Job& job) {
 void run_contiguous(const Job& job, int64_t n) {
   auto body = [&job](int64_t begin, int64_t end) {
     const void* in[kMaxInputs];
-    for (int k = 0; k < job.n_inputs; ++k) {
-      in[k] = job.launch.ptr<unsigned char>(k + 1) + begin * job.element_sizes[k + 1];
+    void* out[kMaxResults];
+    for (int k = 0; k < job.n_outputs + job.n_inputs; ++k) {
+      unsigned char* from = job.launch.ptr<unsigned char>(k) + begin * job.element_sizes[k];
+      if (k < job.n_outputs) out[k] = from;
+      else in[k - job.n_outputs] = from;
     }
-    job.run(job.launch.ptr<unsigned char>(0) + begin * job.element_sizes[0], in, end - begin);
+    job.run(out, in, end - begin);
   };
   if (n <= kParallelGrain) {
     body(0, n);
@@ -120,21 +129,23 @@ void run_blocks(const Job& job, const Space& space, int64_t begin, int64_t end) 
   // Only what a launch uses of these is ever touched.
   alignas(64) unsigned char buffers[ATALLA_MAX_OPERANDS][kBufferBytes];
   const void* in[kMaxInputs];
+  void* out[kMaxResults];
   const void* filled_from[ATALLA_MAX_OPERANDS] = {};
   const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
   Block block;
   for (int64_t b = begin; b < end; ++b) {
     locate_block(space, b, block);
     int64_t dense[kBlockDims] = {1, block.sizes[0], block.sizes[0] * block.sizes[1]};
-    for (int k = 1; k < desc.n_operands; ++k) {
+    for (int k = job.n_outputs; k < desc.n_operands; ++k) {
+      const void*& at = in[k - job.n_outputs];
       const atalla_dtype dtype = desc.operands[k].dtype;
       const unsigned char* from =
           job.launch.ptr<unsigned char>(k) + block_offset(space, block, k) * static_cast<int64_t>(dtype_size(dtype));
       if (dtype == job.dtypes[k] && !desc.operands[k].immediate && block_dense(space, block, k)) {
-        in[k - 1] = from;
+        at = from;
         continue;
       }
-      in[k - 1] = buffers[k];
+      at = buffers[k];
       if (block_uniform(space, k)) {
         if (filled_from[k] != from) fill_contiguous(buffers[k], job.dtypes[k], from, dtype, block_numel);
         filled_from[k] = from;
@@ -142,23 +153,26 @@ void run_blocks(const Job& job, const Space& space, int64_t begin, int64_t end) 
         convert_block(job.dtypes[k], dtype)(buffers[k], dense, from, space.strides[k], block.sizes);
       }
     }
-    const atalla_dtype dtype = desc.operands[0].dtype;
-    unsigned char* to =
-        job.launch.ptr<unsigned char>(0) + block_offset(space, block, 0) * static_cast<int64_t>(dtype_size(dtype));
-    if (dtype == job.dtypes[0] && block_dense(space, block, 0)) {
-      job.run(to, in, block.numel);
-    } else {
-      job.run(buffers[0], in, block.numel);
-      convert_block(dtype, job.dtypes[0])(to, space.strides[0], buffers[0], dense, block.sizes);
+    unsigned char* to[kMaxResults];
+    for (int k = 0; k < job.n_outputs; ++k) {
+      const atalla_dtype dtype = desc.operands[k].dtype;
+      to[k] =
+          job.launch.ptr<unsigned char>(k) + block_offset(space, block, k) * static_cast<int64_t>(dtype_size(dtype));
+      out[k] = dtype == job.dtypes[k] && block_dense(space, block, k) ? to[k] : buffers[k];
+    }
+    job.run(out, in, block.numel);
+    for (int k = 0; k < job.n_outputs; ++k) {
+      if (out[k] == to[k]) continue;
+      convert_block(desc.operands[k].dtype, job.dtypes[k])(to[k], space.strides[k], buffers[k], dense, block.sizes);
     }
   }
 }
 
 atalla_status check(const Launch& launch, const PointwiseOp& op) {
   const atalla_launch_desc& desc = launch.desc;
-  if (desc.n_outputs != 1 || desc.n_operands != 1 + op.n_inputs) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected 1 output and %d inputs", op.name,
-                     desc.n_outputs, desc.n_operands, op.n_inputs);
+  if (desc.n_outputs != op.n_outputs || desc.n_operands != op.n_outputs + op.n_inputs) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected %d outputs and %d inputs",
+                     op.name, desc.n_outputs, desc.n_operands, op.n_outputs, op.n_inputs);
   }
   if (!is_dtype(desc.compute_dtype) || !(op.dtypes >> desc.compute_dtype & 1)) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "%s: does not compute in dtype %s", op.name,
@@ -180,12 +194,13 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
-  Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_inputs, {}, {}};
-  job.dtypes[0] = op.result_bool              ? static_cast<atalla_dtype>(ATALLA_BOOL)
-                  : op.result_real && complex ? component_dtype(loop_dtype)
-                                              : loop_dtype;
-  for (int k = 0; k < op.n_inputs; ++k) {
-    job.dtypes[k + 1] = op.inputs[k] == kComputeDtype ? loop_dtype : op.inputs[k];
+  Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_outputs, op.n_inputs, {}, {}};
+  for (int k = 0; k < desc.n_operands; ++k) {
+    const atalla_dtype dtype = k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs];
+    job.dtypes[k] = dtype == kComputeDtype     ? loop_dtype
+                    : dtype != kComponentDtype ? dtype
+                    : complex                  ? component_dtype(loop_dtype)
+                                               : loop_dtype;
   }
   for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
 
@@ -217,8 +232,9 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
 
 void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost) {
   const uint64_t vectors = (static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32;
-  cost.bytes_written += operand_bytes(desc.operands[0]);
-  for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
+  for (int k = 0; k < desc.n_operands; ++k) {
+    (k < op.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
+  }
   const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
   cost.vector_ops += vectors * op.vector_ops[complex];
   cost.exp_ops += vectors * op.exp_ops[complex];

@@ -8,27 +8,30 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// The formula over n elements. out and in are arrays of the loop type (BOOL is stored as a byte), out may be one of in.
-// Unless the op is `exact` for the dtype, n is a multiple of kLoopMultiple.
-using PointwiseLoop = void (*)(void* out, const void* const* in, int64_t n, const atalla_launch_desc& desc);
+// The formula over n elements. The arrays have the loop type, or the dtype that the op gives for an operand (BOOL is
+// stored as a byte); an output may be one of the inputs. Unless the op is `exact` for the dtype, n is a multiple of
+// kLoopMultiple.
+using PointwiseLoop = void (*)(void* const* out, const void* const* in, int64_t n, const atalla_launch_desc& desc);
 
 // Vectorised maths functions may differ from their scalar forms in the last place. So that a result does not depend on
 // where its element stands, loops with such functions only ever see whole vectors of the widest set.
 inline constexpr int64_t kLoopMultiple = 16;
 
-inline constexpr atalla_dtype kComputeDtype = 255;  // an input that is loaded as the compute dtype
+inline constexpr atalla_dtype kComputeDtype = 255;    // an operand that the loop meets in the loop type
+inline constexpr atalla_dtype kComponentDtype = 254;  // that of the components where the loop type is complex
+inline constexpr int kMaxResults = 2;
 
 struct PointwiseOp {
   const char* name;
+  uint8_t n_outputs;
   uint8_t n_inputs;
-  bool result_bool;  // the formula's value is a truth value; else it has the compute dtype,
-  bool result_real;  // or that of its components, if the compute dtype is complex
-  bool may_fault;    // divides integers
-  bool exact;        // no vectorised maths function in the formula
+  bool may_fault;  // divides integers
+  bool exact;      // no vectorised maths function in the formula
   // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
   uint16_t vector_ops[2];
   uint16_t exp_ops[2];
   uint64_t dtypes;
+  atalla_dtype results[kMaxResults];  // dtype of each result, kComputeDtype or kComponentDtype
   atalla_dtype inputs[ATALLA_MAX_OPERANDS];
 };
 

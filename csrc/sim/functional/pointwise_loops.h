@@ -5,6 +5,7 @@
 #pragma once
 
 #include "complex_math.h"
+#include "number_math.h"
 #include "vec_math.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -185,6 +185,46 @@ ATALLA_INLINE T logaddexp(T a, T b) {
   const T sum = larger + log1p(exp(-abs(a - b)));
   return isinf(a) & (a == b) ? a : sum;
 }
+// log2(2^a + 2^b).
+template <Floating T>
+ATALLA_INLINE T logaddexp2(T a, T b) {
+  const T larger = maximum(a, b);
+  const T sum = larger + log1p(exp2(-abs(a - b))) * T(1.4426950408889634074);
+  return isinf(a) & (a == b) ? a : sum;
+}
+// log(x / (1 - x)) with x kept within [eps, 1 - eps], where that is given and not negative.
+template <Floating T>
+ATALLA_INLINE T logit(T x, bool has_eps, T eps) {
+  const bool bounded = has_eps & (eps >= T(0));
+  const T high = x > T(1) - eps ? T(1) - eps : x;
+  const T kept = bounded ? (x < eps ? eps : high) : x;
+  const T value = log(kept / (T(1) - kept));
+  return kept == T(1) ? std::numeric_limits<T>::infinity() : value;
+}
+template <Floating T>
+ATALLA_INLINE T logit_gradient(T gradient, T x, bool has_eps, T eps) {
+  const bool bounded = has_eps & (eps >= T(0));
+  const T low = bounded ? eps : T(0);
+  const T high = bounded ? T(1) - eps : T(1);
+  const T outside = bounded ? T(0) : std::numeric_limits<T>::quiet_NaN();
+  const T slope = gradient / (x * (T(1) - x));
+  return (x < low) | (x > high) ? outside : slope;
+}
+
+// --------------------------------------------------------------------------------------- gradients of activations
+// Of gelu's approximation, for t = tanh(c (x + 0.044715 x^3)).
+template <Floating T>
+ATALLA_INLINE T gelu_tanh_gradient(T x, T t) {
+  constexpr T kScale = static_cast<T>(M_SQRT2 * M_2_SQRTPI * 0.5);
+  const T inner = kScale * (T(1) + T(3 * 0.044715) * x * x);
+  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner;
+}
+template <Floating T>
+ATALLA_INLINE T elu_gradient(T gradient, T negative, T positive, T input_scale, T is_result, T x) {
+  const T power = negative * exp(x * input_scale);
+  const T slope = is_result != T(0) ? x + negative : power;
+  return x <= T(0) ? gradient * input_scale * slope : gradient * positive;
+}
 
 // libmvec leaves negative bases to scalar code, lane by lane; here they go through the power of the magnitude.
 template <Floating T>
