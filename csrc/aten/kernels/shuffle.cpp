@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reordering elements along dimensions: one launch, whatever the number of dimensions.
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/ops/empty_like.h>
+
+#include "aten/empty.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kFlip("flip"), kRoll("roll"), kCopy("copy");
+
+}  // namespace
+
+at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
+  const auto flipped = at::dim_list_to_bitset(dims, self.dim());
+  at::Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
+  if (out.numel() == 0) return out;
+  LaunchBuilder(kFlip, self.scalar_type())
+      .output(out)
+      .input(self)
+      .iparam(0, static_cast<int64_t>(flipped.to_ullong()))
+      .launch(self.device());
+  return out;
+}
+
+at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (dims.empty() && shifts.size() == 1) {
+    const at::Tensor flat = self.contiguous().view(self.numel());
+    return roll(flat, shifts[0], 0).view(self.sizes());
+  }
+  TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+              ", dims:", dims.size());
+  if (self.numel() == 0) return self.clone(at::MemoryFormat::Preserve);
+  at::DimVector total(std::max<int64_t>(self.dim(), 1), 0);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(dims[i]);
+    total[dim] = (total[dim] + shifts[i] % size) % size;
+  }
+  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  LaunchBuilder builder(kRoll, self.scalar_type());
+  builder.output(out).input(self);
+  for (int64_t d = 0; d < self.dim(); ++d) builder.iparam(static_cast<int>(d), total[d]);
+  builder.launch(self.device());
+  return out;
+}
+
+// Channel g * k + j of [groups, k] channels goes to j * groups + g: a copy between two strided views.
+at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
+  const int64_t channels = self.size(1);
+  TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
+              " channels and ", groups, " groups.");
+  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  if (out.numel() == 0) return out;
+  const int64_t per_group = channels / groups;
+  at::DimVector sizes(self.sizes()), to(out.strides()), from(self.strides());
+  sizes[1] = groups;
+  sizes.insert(sizes.begin() + 2, per_group);
+  to.insert(to.begin() + 2, to[1] * groups);
+  from.insert(from.begin() + 2, from[1]);
+  from[1] *= per_group;
+  LaunchBuilder(kCopy, self.scalar_type()).output(out, sizes, to).input(self, sizes, from).launch(self.device());
+  return out;
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// flip, roll, pad.reflect, pad.replicate and resample.nearest: out[i, j, ...] = in[f(i), g(j), ...].
+#include "index_map.h"
+
+#include "resample_position.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// f(d, i): the index of in in dimension d that index i of out takes.
+template <class F>
+atalla_status run_map(const char* name, const Launch& l, F&& f) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  int64_t entries = 0;
+  for (int d = 0; d < out.ndim; ++d) entries += out.sizes[d];
+  IndexMap map;
+  if (!map.reserve(entries)) return no_memory(name);
+  for (int d = 0; d < out.ndim; ++d) {
+    int64_t bad = 0;
+    if (!map.add(out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], [&](int64_t i) { return f(d, i); }, &bad)) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: the result reaches element %lld of dimension %d, which has %lld", name,
+                       static_cast<long long>(bad), d, static_cast<long long>(in.sizes[d]));
+    }
+  }
+  bool ok = true;
+  switch (dtype_size(out.dtype)) {
+    case 1:
+      ok = map.run(l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
+      break;
+    case 2:
+      ok = map.run(l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
+      break;
+    case 4:
+      ok = map.run(l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
+      break;
+    case 8:
+      ok = map.run(l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
+      break;
+    default:
+      ok = map.run(l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
+      break;
+  }
+  return ok ? ATALLA_OK : no_memory(name);
+}
+
+atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  if (same_sizes) return check_same_sizes(name, l, 0, 1);
+  if (l.operand(0).ndim == l.operand(1).ndim) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %d dimensions, the input %d", name, l.operand(0).ndim,
+                   l.operand(1).ndim);
+}
+
+atalla_status run_flip(const Launch& l) {
+  ATALLA_CHECK(check_map("flip", l, true));
+  const int64_t mask = l.desc.iparams[0];
+  const int64_t* sizes = l.operand(1).sizes;
+  return run_map("flip", l, [&](int d, int64_t i) { return (mask >> d & 1) != 0 ? sizes[d] - 1 - i : i; });
+}
+
+atalla_status run_roll(const Launch& l) {
+  ATALLA_CHECK(check_map("roll", l, true));
+  const int64_t* sizes = l.operand(1).sizes;
+  return run_map("roll", l, [&](int d, int64_t i) {
+    const int64_t x = (i - l.desc.iparams[d] % sizes[d]) % sizes[d];
+    return x < 0 ? x + sizes[d] : x;
+  });
+}
+
+// iparams[d]: elements in front of dimension d; negative: so many of in are left out.
+atalla_status run_reflect(const Launch& l) {
+  ATALLA_CHECK(check_map("pad.reflect", l, false));
+  const int64_t* sizes = l.operand(1).sizes;
+  return run_map("pad.reflect", l, [&](int d, int64_t i) {
+    const int64_t x = i - l.desc.iparams[d];
+    return x < 0 ? -x : x < sizes[d] ? x : 2 * (sizes[d] - 1) - x;
+  });
+}
+
+atalla_status run_replicate(const Launch& l) {
+  ATALLA_CHECK(check_map("pad.replicate", l, false));
+  const int64_t* sizes = l.operand(1).sizes;
+  return run_map("pad.replicate", l, [&](int d, int64_t i) {
+    const int64_t x = i - l.desc.iparams[d];
+    return x < 0 ? 0 : x < sizes[d] ? x : sizes[d] - 1;
+  });
+}
+
+atalla_status run_nearest(const Launch& l) {
+  const char* name = "resample.nearest";
+  ATALLA_CHECK(check_map(name, l, false));
+  const int64_t* sizes = l.operand(1).sizes;
+  const int64_t* outs = l.operand(0).sizes;
+  const int first = l.operand(1).ndim - 3;
+  const int64_t mode = l.desc.iparams[0];
+  if (mode < 0 || mode > 3 || first < 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld of a tensor of %d dimensions", name,
+                     static_cast<long long>(mode), l.operand(1).ndim);
+  }
+  const auto choose = [&](auto tag) {
+    return run_map(name, l, [&](int d, int64_t i) {
+      if (d < first) return i;
+      return nearest_index<decltype(tag)>(static_cast<Nearest>(mode), i, sizes[d], outs[d], l.desc.fparams[d - first]);
+    });
+  };
+  return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});
+}
+
+// Moved by the SDMA alone: every element of the result is written once, and read from where it stands.
+void cost_map(const atalla_launch_desc& d, Cost& cost) {
+  const uint64_t bytes = distinct_bytes(d.operands[0]);
+  cost.bytes_read += bytes;
+  cost.bytes_written += bytes;
+}
+
+constexpr Kernel kKernels[] = {
+    {"flip", 1, kAllDtypes, run_flip, cost_map},
+    {"roll", 1, kAllDtypes, run_roll, cost_map},
+    {"pad.reflect", 1, kAllDtypes, run_reflect, cost_map},
+    {"pad.replicate", 1, kAllDtypes, run_replicate, cost_map},
+    {"resample.nearest", 1, kAllDtypes, run_nearest, cost_map},
+};
+
+}  // namespace
+
+KernelTable index_map_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Windows of pooling kernels and the images that they slide over: [n, c, d, h, w], sizes of 1 where there are fewer
+// spatial dimensions.
+//
+// A window is a box, so it is reduced in two steps: the rows of the input that it covers onto one row (a vector loop
+// over contiguous elements), then the columns of that row. Where channels are the contiguous dimension, both steps are
+// one: each tap is a vector of channels.
+#pragma once
+
+#include "dispatch.h"
+#include "dispatch_check.h"
+#include "dispatch_dims.h"
+#include "table.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kImageDims = 5;
+constexpr int kSpatialDims = 3;
+
+// Windows along one dimension.
+struct PoolWindows {
+  int64_t in = 1, out = 1;
+  int64_t kernel = 0, stride = 1, padding = 0, dilation = 1;  // kernel 0: adaptive
+
+  int64_t origin(int64_t o) const { return o * stride - padding; }
+  // The first element inside the input, and one past the last.
+  int64_t begin(int64_t o) const {
+    if (kernel == 0) return o / out * in + o % out * in / out;
+    const int64_t x = origin(o);
+    return x >= 0 ? x : x + (-x + dilation - 1) / dilation * dilation;
+  }
+  int64_t end(int64_t o) const {
+    if (kernel == 0) return 1 + ((o + 1) * in - 1) / out;
+    const int64_t x = origin(o) + (kernel - 1) * dilation + 1;
+    return x < in ? x : in;
+  }
+};
+
+struct PoolImage {
+  char* data;
+  atalla_dtype dtype;
+  int64_t item;
+  const int64_t* strides;
+
+  char* at(int64_t n, int64_t c, int64_t d, int64_t h, int64_t w) const {
+    return data + (n * strides[0] + c * strides[1] + d * strides[2] + h * strides[3] + w * strides[4]) * item;
+  }
+};
+
+inline PoolImage pool_image(const Launch& l, int i) {
+  const atalla_operand& o = l.operand(i);
+  return {l.ptr<char>(i), o.dtype, static_cast<int64_t>(dtype_size(o.dtype)), o.strides};
+}
+
+struct Pool {
+  int64_t batch, channels;
+  PoolWindows window[kSpatialDims];
+  PoolImage out, in;
+
+  int64_t rows() const { return batch * channels * window[0].out * window[1].out; }
+  int64_t positions() const { return batch * window[0].out * window[1].out * window[2].out; }
+  // Channels are what lies together: each tap is a vector of them.
+  bool channels_last() const {
+    return channels >= 4 && in.strides[1] == 1 && out.strides[1] == 1 && (in.strides[4] != 1 || window[2].in == 1);
+  }
+  int64_t taps() const {
+    int64_t n = 1;
+    for (const PoolWindows& w : window) n *= w.kernel > 0 ? w.kernel : (w.in + w.out - 1) / w.out;
+    return n;
+  }
+  // Elements that the row of the first step needs, with what the last window reaches beyond the input.
+  int64_t padded_width() const {
+    const PoolWindows& w = window[2];
+    if (w.kernel == 0) return w.in;
+    const int64_t reach = w.padding + w.origin(w.out - 1) + (w.kernel - 1) * w.dilation + 1;
+    return reach > w.padding + w.in ? reach : w.padding + w.in;
+  }
+};
+
+struct PoolRow {
+  int64_t n, c, d, h;
+};
+inline PoolRow pool_row(const Pool& p, int64_t r) {
+  PoolRow at;
+  at.h = r % p.window[1].out, r /= p.window[1].out;
+  at.d = r % p.window[0].out, r /= p.window[0].out;
+  at.c = r % p.channels;
+  at.n = r / p.channels;
+  return at;
+}
+
+// n elements from `from` as T: in place where they lie so, else in `buffer`.
+template <class T>
+inline const T* pool_load(const PoolImage& image, const char* from, int64_t stride, int64_t n, T* buffer) {
+  constexpr atalla_dtype kNative = std::is_same_v<T, float>    ? ATALLA_F32
+                                   : std::is_same_v<T, double> ? ATALLA_F64
+                                                               : ATALLA_I64;
+  if (stride == 1 && image.dtype == kNative) return reinterpret_cast<const T*>(from);
+  load_run(from, image.dtype, stride, n, buffer);
+  return buffer;
+}
+
+// The parameters of regular windows: iparams[0..2] kernel, [3..5] stride, [6..8] padding.
+inline atalla_status read_pool(const char* name, const Launch& l, bool adaptive, int in, Pool* pool) {
+  const atalla_operand &o = l.operand(0), &x = l.operand(in);
+  if (o.ndim != kImageDims || x.ndim != kImageDims) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 5 and 5", name, o.ndim,
+                     x.ndim);
+  }
+  if (o.sizes[0] != x.sizes[0] || o.sizes[1] != x.sizes[1]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %lld images of %lld channels, the input %lld of %lld",
+                     name, static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
+                     static_cast<long long>(x.sizes[0]), static_cast<long long>(x.sizes[1]));
+  }
+  pool->batch = o.sizes[0], pool->channels = o.sizes[1];
+  pool->out = pool_image(l, 0), pool->in = pool_image(l, in);
+  for (int d = 0; d < kSpatialDims; ++d) {
+    PoolWindows& w = pool->window[d];
+    w.in = x.sizes[2 + d], w.out = o.sizes[2 + d];
+    if (adaptive) {
+      if (w.in > 0 || w.out == 0) continue;
+    } else {
+      w.kernel = l.desc.iparams[d], w.stride = l.desc.iparams[3 + d], w.padding = l.desc.iparams[6 + d];
+      // Each window has an element inside the input or its padding.
+      if (w.kernel > 0 && w.stride > 0 && w.padding >= 0 && (w.out == 0 || w.origin(w.out - 1) < w.in + w.padding)) {
+        continue;
+      }
+    }
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld windows of %lld, %lld apart, do not fit %lld elements", name,
+                     static_cast<long long>(w.out), static_cast<long long>(w.kernel), static_cast<long long>(w.stride),
+                     static_cast<long long>(w.in));
+  }
+  return ATALLA_OK;
+}
+
+// Taps of a launch for its cost, from the descriptor alone.
+inline int64_t pool_taps(const atalla_launch_desc& d, bool adaptive, int in) {
+  int64_t n = 1;
+  for (int i = 0; i < kSpatialDims; ++i) {
+    const int64_t x = d.operands[in].sizes[2 + i], o = d.operands[0].sizes[2 + i];
+    n *= !adaptive ? d.iparams[i] : o > 0 ? (x + o - 1) / o : 0;
+  }
+  return n > 0 ? n : 1;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA
