@@ -17,6 +17,9 @@ constexpr uint64_t kAny = kReal | kReduceComplex;
 
 constexpr Kernel kKernels[] = {
     {"reduce.sum", 1, kAny, run_reduce_sum, cost_of<1, 0, 1>},
+    {"reduce.nansum", 1, kReduceFloating, run_reduce_nansum, cost_of<4, 0, 1>},
+    {"reduce.count_nonzero", 1, kAny, run_reduce_count_nonzero, cost_of<2, 0, 1>},
+    {"reduce.xor", 1, kReal, run_reduce_xor, cost_of<1, 0, 1>},
     {"reduce.prod", 1, kAny, run_reduce_prod, cost_of<1, 0, 1>},
     {"reduce.mean", 1, kReduceFloating | kReduceComplex, run_reduce_mean, cost_of<1, 0, 1>},
     {"reduce.amax", 1, kReal, run_reduce_amax, cost_of<3, 0, 1>},

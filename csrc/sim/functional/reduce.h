@@ -40,6 +40,9 @@ void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, Re
 void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost);
 
 atalla_status run_reduce_sum(const Launch& launch);
+atalla_status run_reduce_nansum(const Launch& launch);
+atalla_status run_reduce_count_nonzero(const Launch& launch);
+atalla_status run_reduce_xor(const Launch& launch);
 atalla_status run_reduce_prod(const Launch& launch);
 atalla_status run_reduce_mean(const Launch& launch);
 atalla_status run_reduce_any(const Launch& launch);

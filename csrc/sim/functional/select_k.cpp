@@ -200,9 +200,8 @@ atalla_status run_kthvalue(const Launch& l) {
 }
 
 atalla_status run_median(const Launch& l) {
-  return run_selection("median", l, 1, [&]<class S>(S) {
-    return Median{l.desc.iparams[1] != 0, kHasNaN<S>, kLastKey<S>};
-  });
+  return run_selection("median", l, 1,
+                       [&]<class S>(S) { return Median{l.desc.iparams[1] != 0, kHasNaN<S>, kLastKey<S>}; });
 }
 
 atalla_status run_mode(const Launch& l) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// sort: rows along one dimension, stable, with the positions that the values came from. sort_rows: the order of the rows
-// of a matrix, by their first elements, then the second, ...
+// sort: rows along one dimension, stable, with the positions that the values came from. sort_rows: the order of the
+// rows of a matrix, by their first elements, then the second, ...
 #include <algorithm>
 
 #include "gemm_scratch.h"
@@ -10,8 +10,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// Where equal elements may come in any order, bytes (which are mostly equal) come in the order of upstream's CPU: that of
-// the standard library's sort. Rows for which this would be slow are sorted in the stable order.
+// Where equal elements may come in any order, bytes (which are mostly equal) come in the order of upstream's CPU: that
+// of the standard library's sort. Rows for which this would be slow are sorted in the stable order.
 constexpr int64_t kUpstreamOrderLength = 16384;
 
 struct ByKey {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cdist, pdist and cross.
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/zeros.h>
+
+#include "aten/empty.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kCdist("cdist"), kPdist("pdist"), kCross("cross");
+
+}  // namespace
+
+// Distances are taken directly in every mode: the way by a matrix product loses digits of short ones.
+at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
+  TORCH_CHECK(x1.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", x1.dim(), "D");
+  TORCH_CHECK(x2.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", x2.dim(), "D");
+  TORCH_CHECK(x1.size(-1) == x2.size(-1), "X1 and X2 must have the same number of columns. X1: ", x1.size(-1),
+              " X2: ", x2.size(-1));
+  TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "expected scalar type ", x1.scalar_type(), " but found ",
+              x2.scalar_type());
+  TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
+  const int64_t mode = compute_mode.value_or(0);
+  TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
+  const at::IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();
+  const at::DimVector batch = at::infer_size_dimvector(s1.slice(0, s1.size() - 2), s2.slice(0, s2.size() - 2));
+  at::DimVector sizes1(batch), sizes2(batch), sizes(batch);
+  const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1);
+  sizes1.append({m, k});
+  sizes2.append({n, k});
+  sizes.append({m, n});
+  if (k == 0) return at::zeros(sizes, x1.options());
+  at::Tensor out = empty_like_dtype(x1, sizes, x1.scalar_type());
+  if (out.numel() == 0) return out;
+  const int64_t count = c10::multiply_integers(batch);
+  // The expanded batch is only copied where it does not fold into one dimension.
+  LaunchBuilder(kCdist, x1.scalar_type())
+      .output(out.view({count, m, n}))
+      .input(x1.contiguous().expand(sizes1).reshape({count, m, k}))
+      .input(x2.contiguous().expand(sizes2).reshape({count, n, k}))
+      .fparam(0, p)
+      .launch(x1.device());
+  return out;
+}
+
+at::Tensor pdist_forward(const at::Tensor& self, double p) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_forward requires contiguous input");
+  const int64_t n = self.size(0), pairs = n > 1 ? n * (n - 1) / 2 : 0;
+  if (pairs > 0 && self.size(1) == 0) return at::zeros({pairs}, self.options());
+  at::Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
+  if (pairs > 0) LaunchBuilder(kPdist, self.scalar_type()).output(out).input(self).fparam(0, p).launch(self.device());
+  return out;
+}
+
+void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  const c10::ScalarType own = out.scalar_type();
+  LaunchBuilder(kCross, own)
+      .output(out)
+      .input(self.to(own).expand(out.sizes()))
+      .input(other.to(own).expand(out.sizes()))
+      .iparam(0, at::maybe_wrap_dim(dim, out.dim()))
+      .launch(out.device());
+}
+
+}  // namespace atalla::aten
