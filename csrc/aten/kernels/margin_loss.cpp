@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <ATen/core/Reduction.h>
+#include <ATen/native/LossMulti.h>
+
+#include "aten/empty.h"
+#include "aten/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kMultiMargin("multi_margin_loss"), kMultilabelMargin("multilabel_margin_loss");
+
+void check_long(const at::Tensor& target) {
+  TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
+}
+
+// Nothing to add up: 0 rows.
+at::Tensor& fill_empty(at::Tensor& out) { return out.numel() > 0 ? out.zero_() : out; }
+
+}  // namespace
+
+at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
+                                  const at::Scalar& margin, const std::optional<at::Tensor>& weight, int64_t reduction,
+                                  at::Tensor& out) {
+  int64_t rows = 0, columns = 0;
+  at::native::multi_margin_loss_shape_check(rows, columns, self.dim(), self, target, weight);
+  const double power = p.toDouble();
+  TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
+  check_long(target);
+  at::native::resize_output(
+      out, reduction != at::Reduction::None || target.dim() == 0 ? at::IntArrayRef{} : at::IntArrayRef{rows});
+  if (self.numel() == 0) return fill_empty(out);
+  const at::Tensor scores = self.contiguous(), classes = target.contiguous();
+  const at::Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : at::Tensor();
+  LaunchBuilder builder(kMultiMargin, self.scalar_type());
+  builder.output(out).input(scores, {rows, columns}, {columns, 1}).input(classes, {rows}, {1});
+  if (weights.defined()) builder.input(weights, {columns}, {1});
+  else builder.absent();
+  builder.fparam(0, margin.toDouble()).iparam(0, reduction).iparam(1, static_cast<int64_t>(power));
+  builder.launch(self.device());
+  return out;
+}
+
+at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
+                             const at::Scalar& margin, const std::optional<at::Tensor>& weight, int64_t reduction) {
+  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
+  return multi_margin_loss_out(self, target, p, margin, weight, reduction, out);
+}
+
+std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self,
+                                                                        const at::Tensor& target, int64_t reduction,
+                                                                        at::Tensor& output, at::Tensor& is_target) {
+  int64_t rows = 0, columns = 0;
+  at::native::multilabel_margin_loss_shape_check(rows, columns, self.dim(), self, target);
+  check_long(target);
+  at::native::resize_output(
+      output, reduction != at::Reduction::None || target.dim() <= 1 ? at::IntArrayRef{} : at::IntArrayRef{rows});
+  at::native::resize_output(is_target, target.sizes());
+  TORCH_CHECK(is_target.is_contiguous(), "is_target must be contiguous");
+  if (self.numel() == 0) {
+    fill_empty(output);
+    return {output, is_target};
+  }
+  const at::Tensor scores = self.contiguous(), labels = target.contiguous();
+  const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
+  LaunchBuilder(kMultilabelMargin, self.scalar_type())
+      .output(output)
+      .output(is_target, sizes, strides)
+      .input(scores, sizes, strides)
+      .input(labels, sizes, strides)
+      .iparam(0, reduction)
+      .launch(self.device());
+  return {output, is_target};
+}
+
+std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss_forward(const at::Tensor& self, const at::Tensor& target,
+                                                                  int64_t reduction) {
+  at::Tensor output = empty_like_dtype(self, {0}, self.scalar_type()), is_target = output.clone();
+  multilabel_margin_loss_forward_out(self, target, reduction, output, is_target);
+  return {output, is_target};
+}
+
+}  // namespace atalla::aten
