@@ -3,13 +3,14 @@
 # make build  install and build only
 # make lint   ruff, mypy, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
+# make models run small forms of well-known architectures; write docs/models.md
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-cpp test-sanitize build lint docs opinfo opinfo-fallback bench clean
+.PHONY: demo test test-cpp test-sanitize build lint docs opinfo opinfo-fallback models bench bench-ops clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,7 +37,7 @@ demo: build $(VENV)/demo.stamp
 	$(PY) examples/quickstart.py
 
 test: build $(VENV)/demo.stamp test-cpp test-sanitize
-	$(PY) -m pytest test -q
+	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
 	$(PY) tools/build.py tests
@@ -62,8 +63,14 @@ opinfo: build
 opinfo-fallback: build
 	$(PY) tools/opinfo_sweep.py --fallback
 
+models: build $(VENV)/demo.stamp
+	$(PY) tools/model_table.py --write
+
 bench: build
 	$(PY) -m benchmarks.run
+
+bench-ops: build
+	$(PY) -m benchmarks.ops --write-docs
 
 clean:
 	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/*.so *.egg-info

@@ -3,9 +3,13 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
+
+#include <memory>
+#include <vector>
 
 #include "aten/allocator.h"
 #include "runtime/runtime.h"
@@ -51,6 +55,28 @@ at::Tensor empty_strided_op(at::IntArrayRef sizes, at::IntArrayRef strides, std:
                             std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
   return empty_strided(sizes, strides, c10::dtype_or_default(dtype), device ? device->index() : c10::DeviceIndex(-1));
+}
+
+// One a device, for good: storages point to it.
+c10::Allocator* zero_allocator(c10::DeviceIndex index) {
+  using Allocators = std::vector<std::unique_ptr<at::native::ZeroTensorAllocator>>;
+  static const Allocators* all = [] {
+    auto* made = new Allocators;
+    for (c10::DeviceIndex i = 0; i < runtime::device_count(); ++i)
+      made->push_back(std::make_unique<at::native::ZeroTensorAllocator>(c10::Device(c10::DeviceType::PrivateUse1, i)));
+    return made;
+  }();
+  return all->at(index).get();
+}
+
+// Zeros that have no memory: autograd's stand-in for a gradient or tangent that is zero everywhere.
+at::Tensor efficient_zeros(at::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
+                           std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                           std::optional<bool> pin_memory) {
+  check_factory(layout, pin_memory);
+  const c10::DeviceIndex index = resolve(device ? device->index() : c10::DeviceIndex(-1));
+  const auto keys = kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(sizes, zero_allocator(index), keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
 }  // namespace
@@ -108,6 +134,7 @@ at::Tensor make_proxy(const at::Tensor& out, at::IntArrayRef sizes, at::IntArray
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_strided_op));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
 }
 
 }  // namespace atalla::aten

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Type promotion: a result's dtype, and the values computed in it, for every pair of dtypes and kinds of operands."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from opinfo_suite import answered, raised
+
+DEVICE = "atalla"
+REAL = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+        torch.float32, torch.float64]  # fmt: skip
+DTYPES = [*REAL, torch.complex64, torch.complex128]
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "floor_divide": torch.floor_divide,
+    "remainder": torch.remainder, "pow": torch.pow, "maximum": torch.maximum, "atan2": torch.atan2,
+    "where": lambda x, y: torch.where(torch.tensor([True, False, True], device=x.device), x, y),
+    "bitwise_and": torch.bitwise_and, "copysign": torch.copysign, "addcmul": lambda x, y: torch.addcmul(x, y, y),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.5), "cat": lambda x, y: torch.cat((x, y)),
+}  # fmt: skip
+COMPARISON = {"eq": torch.eq, "lt": torch.lt, "ge": torch.ge, "ne": torch.ne, "logical_and": torch.logical_and,
+              "isclose": torch.isclose}  # fmt: skip
+UNARY = {"exp": torch.exp, "neg": torch.neg, "sqrt": torch.sqrt, "abs": torch.abs, "sign": torch.sign,
+         "round": torch.round, "isnan": torch.isnan, "sum": torch.sum, "prod": torch.prod, "mean": torch.mean,
+         "cumsum": lambda x: x.cumsum(0), "amax": torch.amax, "any": torch.any, "argmax": torch.argmax,
+         "sigmoid": torch.sigmoid, "relu": torch.relu, "softmax": lambda x: x.softmax(0), "var": torch.var,
+         "logical_not": torch.logical_not, "bitwise_not": torch.bitwise_not, "std": torch.std,
+         "reciprocal": torch.reciprocal, "square": torch.square, "angle": torch.angle}  # fmt: skip
+SCALARS = [True, 2, 2.5, 1 + 1j]
+
+
+def tensor(dtype: torch.dtype, values: tuple[int, ...] = (1, 2, 3)) -> torch.Tensor:
+    return torch.tensor(values).to(dtype)
+
+
+def agree(f: Callable[..., Any], *operands: Any) -> None:
+    """The same dtype and values as on the CPU, or an error as there."""
+
+    def fresh(device: str) -> list[Any]:
+        return [x.to(device, copy=True) if isinstance(x, torch.Tensor) else x for x in operands]
+
+    moved = fresh(DEVICE)
+    error = raised(lambda: f(*fresh("cpu")))
+    if "not implemented for" in str(error):  # a kernel that the CPU lacks
+        return
+    if error is not None:
+        here = answered(lambda: f(*moved))
+        assert type(here) is type(error), f"{here!r}, CPU {error!r}"
+        return
+    want = f(*fresh("cpu"))
+    if want.dtype == torch.complex32:  # which the chip lacks
+        assert isinstance(raised(lambda: f(*moved)), NotImplementedError)
+        return
+    got = f(*moved)
+    assert (got.device.type, got.dtype, got.shape) == (DEVICE, want.dtype, want.shape)
+    half = any(isinstance(x, torch.Tensor) and x.dtype in (torch.float16, torch.bfloat16) for x in (*operands, want))
+    torch.testing.assert_close(got.cpu(), want, equal_nan=True, **({"rtol": 1.6e-2, "atol": 1e-2} if half else {}))
+
+
+@pytest.mark.parametrize("name", [*ARITHMETIC, *COMPARISON])
+@pytest.mark.parametrize("left", DTYPES, ids=str)
+def test_pairs_of_tensors(left: torch.dtype, name: str) -> None:
+    f = (ARITHMETIC | COMPARISON)[name]
+    for right in DTYPES:
+        agree(f, tensor(left), tensor(right, (3, 1, 2)))
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "div", "remainder", "pow", "eq", "lt", "maximum"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_tensors_of_no_dimension(dtype: torch.dtype, name: str) -> None:
+    """They yield to tensors with dimensions of the same category; CPU ones are taken too."""
+    f = (ARITHMETIC | COMPARISON)[name]
+    for other in DTYPES:
+        agree(f, tensor(dtype), torch.tensor(2).to(other))
+        agree(f, torch.tensor(2).to(other), tensor(dtype))
+    x = tensor(dtype)
+    error = raised(lambda: f(x, torch.tensor(2.5)))
+    if error is None:
+        got = f(x.to(DEVICE), torch.tensor(2.5))
+        assert got.dtype == f(x, torch.tensor(2.5)).dtype and got.device.type == DEVICE
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_python_scalars(dtype: torch.dtype) -> None:
+    for f in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
+              operator.lt, operator.eq, operator.and_):  # fmt: skip
+        for scalar in SCALARS:
+            agree(lambda x, f=f, s=scalar: f(x, s), tensor(dtype))
+            agree(lambda x, f=f, s=scalar: f(s, x), tensor(dtype))
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_one_operand(dtype: torch.dtype, name: str) -> None:
+    agree(UNARY[name], tensor(dtype))
+
+
+@pytest.mark.parametrize("left, right", itertools.product(DTYPES, DTYPES), ids=str)
+def test_in_place_and_out(left: torch.dtype, right: torch.dtype) -> None:
+    """A result that cannot be cast to its place is refused as on the CPU."""
+    for name in ("add", "mul", "div", "pow"):
+        agree(lambda x, y, n=name: getattr(x, f"{n}_")(y), tensor(left), tensor(right))
+        agree(lambda x, y, n=name: getattr(torch, n)(y, y, out=x), tensor(left), tensor(right))
+
+
+@pytest.mark.parametrize("source, target", itertools.product(DTYPES, DTYPES), ids=str)
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_conversion(source: torch.dtype, target: torch.dtype) -> None:
+    agree(lambda x: x.to(target), tensor(source, (0, 1, 2, 100)))
+    agree(lambda x: torch.zeros(4, dtype=target, device=x.device).copy_(x), tensor(source, (0, 1, 2, 100)))
+
+
+def test_result_type_and_can_cast() -> None:
+    for left, right in itertools.product(DTYPES, DTYPES):
+        x, y = tensor(left), torch.tensor(1).to(right)
+        assert torch.result_type(x.to(DEVICE), y.to(DEVICE)) == torch.result_type(x, y)
+
+
+def test_integer_overflow_wraps() -> None:
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        top = torch.full((5,), torch.iinfo(dtype).max, dtype=dtype)
+        agree(torch.add, top, top)
+        agree(torch.mul, top, top)
+        agree(torch.neg, torch.full((5,), torch.iinfo(dtype).min, dtype=dtype))
+
+
+def test_enough_ops() -> None:
+    assert len(ARITHMETIC) + len(COMPARISON) >= 20 and len(UNARY) >= 24
