@@ -28,6 +28,12 @@ STORED = {
 NEWTON = 7  # a seed by exponent arithmetic and three Newton steps of a multiply and a multiply-subtract
 SELECT = 2  # a masked add onto a seeded register
 POLYNOMIAL = 16  # argument reduction and a polynomial of degree six
+POLYNOMIALS = (
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+)  # fmt: skip
 COSTS: dict[str, tuple[int, int]] = {
     "exp": (0, 1), "exp2": (1, 1), "expm1": (2, 1), "exp10": (1, 1),
     "log": (POLYNOMIAL, 0), "log2": (POLYNOMIAL + 1, 0), "log10": (POLYNOMIAL + 1, 0), "log1p": (POLYNOMIAL + 1, 0),
@@ -48,7 +54,18 @@ COSTS: dict[str, tuple[int, int]] = {
     "logit_gradient": (NEWTON + 4 + SELECT, 0), "gelu_tanh_gradient": (12, 0), "elu_gradient": (8 + 2 * SELECT, 1),
     "gcd": (16 * (NEWTON + 6), 0), "lcm": (17 * (NEWTON + 6), 0),
     "nextafter": (4 + 4 * SELECT, 0), "frexp_mantissa": (4 + 2 * SELECT, 0), "frexp_exponent": (4 + 2 * SELECT, 0),
-    "round_decimals": (4 + NEWTON, 0), "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
+    "round_decimals": (4 + NEWTON, 0),
+    "lgamma": (3 * POLYNOMIAL + NEWTON, 0), "digamma": (3 * POLYNOMIAL + 11 * NEWTON, 0),
+    "polygamma": (12 * POLYNOMIAL, 10), "zeta": (12 * POLYNOMIAL, 10),
+    "igamma": (8 * POLYNOMIAL, 4), "igammac": (8 * POLYNOMIAL, 4),
+    "erfinv": (3 * POLYNOMIAL + NEWTON, 0), "ndtri": (3 * POLYNOMIAL + NEWTON, 0),
+    "erfcx": (3 * POLYNOMIAL, 1), "log_ndtr": (5 * POLYNOMIAL, 1),
+    "i0": (4 * POLYNOMIAL, 1), "i0e": (4 * POLYNOMIAL, 0), "i1": (4 * POLYNOMIAL, 1), "i1e": (4 * POLYNOMIAL, 0),
+    "k0": (6 * POLYNOMIAL, 1), "k0e": (6 * POLYNOMIAL, 1), "k1": (6 * POLYNOMIAL, 1), "k1e": (6 * POLYNOMIAL, 1),
+    "bessel_j0": (5 * POLYNOMIAL, 0), "bessel_j1": (5 * POLYNOMIAL, 0), "bessel_y0": (7 * POLYNOMIAL, 0),
+    "bessel_y1": (7 * POLYNOMIAL, 0), "spherical_bessel_j0": (POLYNOMIAL + NEWTON, 0),
+    "airy_ai": (8 * POLYNOMIAL, 1), **dict.fromkeys(POLYNOMIALS, (8 * 4, 0)),
+    "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),

@@ -6,6 +6,7 @@
 
 #include "complex_math.h"
 #include "number_math.h"
+#include "special_math.h"
 #include "vec_math.h"
 
 namespace atalla::sim::ATALLA_ISA {

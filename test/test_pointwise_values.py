@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pointwise ops against the CPU where OpInfo samples do not reach: dense grids and special values of special functions,
+losses with every reduction, results that go into given outputs, errors, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, special
+
+import torch_atalla
+
+DEVICE = "atalla"
+FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.fixture(autouse=True)
+def native() -> Iterator[None]:
+    with torch_atalla.fallback.mode("error"):
+        yield
+
+
+def close(got: Tensor, want: Tensor, rtol: float = 1e-6, atol: float = 1e-7) -> None:
+    torch.testing.assert_close(got.cpu(), want, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def agree(f: Callable[..., Tensor], *args: Tensor, rtol: float = 1e-6, atol: float = 1e-7) -> None:
+    close(f(*(a.to(DEVICE) for a in args)), f(*args), rtol, atol)
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, -2.0, 0.5, -0.5, 1e-30, 30.0, INF, -INF, NAN]
+UNARY: list[tuple[Callable[[Tensor], Tensor], float, float]] = [
+    (torch.lgamma, -5.9, 60), (torch.digamma, -5.9, 60), (torch.erfinv, -1, 1), (special.erfcx, -5, 60),
+    (special.ndtri, 0, 1), (special.log_ndtr, -40, 8), (torch.i0, -60, 60), (special.i0e, -60, 60),
+    (special.i1, -60, 60), (special.i1e, -60, 60), (special.modified_bessel_i0, -60, 60),
+    (special.modified_bessel_k0, 0, 60), (special.modified_bessel_k1, 0, 60),
+    (special.scaled_modified_bessel_k0, 0, 60), (special.scaled_modified_bessel_k1, 0, 60),
+    (special.bessel_j0, -60, 60), (special.bessel_j1, -60, 60), (special.bessel_y0, 0, 60), (special.bessel_y1, 0, 60),
+    (special.spherical_bessel_j0, -60, 60), (special.airy_ai, -40, 110),
+]  # fmt: skip
+
+
+def name(f: Callable[..., Tensor]) -> str:
+    return f.__name__
+
+
+@pytest.mark.parametrize(("f", "low", "high"), UNARY, ids=[name(row[0]) for row in UNARY])
+def test_special_function_on_a_grid(f: Callable[[Tensor], Tensor], low: float, high: float) -> None:
+    grid = torch.linspace(low, high, 20011, dtype=torch.float64)
+    agree(f, grid, rtol=1e-9, atol=1e-11)
+    # Float results are the double ones, rounded once.
+    single = grid.float()
+    got = f(single.to(DEVICE)).cpu()
+    close(got, f(single.double().to(DEVICE)).cpu().float(), rtol=2e-7, atol=0)
+
+
+@pytest.mark.parametrize("f", [row[0] for row in UNARY], ids=[name(row[0]) for row in UNARY])
+def test_special_function_at_edges(f: Callable[[Tensor], Tensor]) -> None:
+    agree(f, torch.tensor(EDGES, dtype=torch.float64), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_polygamma(n: int) -> None:
+    x = torch.cat([torch.linspace(-3.95, 30, 2003), torch.tensor([0.0, -1.0, -4.0])]).double()
+    agree(lambda t: torch.polygamma(n, t), x, rtol=1e-6)
+    x = torch.tensor([-3, -1, 0, 1, 4])
+    agree(lambda t: torch.polygamma(n, t), x, rtol=1e-5)
+
+
+@pytest.mark.parametrize("f", [torch.special.gammainc, torch.special.gammaincc, special.zeta])
+def test_two_arguments(f: Callable[[Tensor, Tensor], Tensor]) -> None:
+    a = torch.tensor([0.01, 0.3, 1, 2.5, 10, 25, 150, 250, 1000], dtype=torch.float64)[:, None]
+    x = torch.cat([torch.linspace(0.01, 40, 97), torch.tensor([150.0, 160, 240, 1050])]).double()
+    agree(f, a, x, rtol=1e-7, atol=1e-12)
+    edges = torch.tensor([*EDGES, 3.0], dtype=torch.float64)
+    agree(f, edges[:, None], edges)
+
+
+POLYNOMIALS = [
+    *(f"{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw"),
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", POLYNOMIALS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_polynomial(op: str, dtype: torch.dtype) -> None:
+    f = getattr(special, op)
+    x = torch.tensor([-2.5, -1, -0.75, -0.001, 0, 0.25, 0.5, 0.9, 1, 1.5, 8], dtype=dtype)[:, None]
+    n = torch.tensor([-3, 0, 1, 2.7, 5, 7, 9, 13, 30], dtype=dtype)
+    agree(f, x, n, rtol=1e-3 if dtype == torch.float32 else 1e-9, atol=1e-4)
+    # No degree: infinity, NaN, more than the limit of Hermite polynomials.
+    agree(f, torch.full((4,), 1.5, dtype=dtype), torch.tensor([INF, -INF, NAN, 600], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_nextafter_in_its_own_format(dtype: torch.dtype) -> None:
+    values = torch.tensor([*EDGES, 65504.0, 3.4e38, 6e-8], dtype=torch.float64).to(dtype)
+    a, b = (t.contiguous() for t in torch.broadcast_tensors(values[:, None], values))
+    got = torch.nextafter(a.to(DEVICE), b.to(DEVICE)).cpu()
+    want = torch.nextafter(a, b)
+    assert torch.equal(got.isnan(), want.isnan())
+    assert torch.equal(got.nan_to_num(), want.nan_to_num())
+
+
+def test_frexp_outputs() -> None:
+    x = torch.randn(37, 5).t()
+    mantissa, exponent = torch.empty(0, device=DEVICE), torch.empty(0, dtype=torch.int32, device=DEVICE)
+    torch.frexp(x.to(DEVICE), out=(mantissa, exponent))
+    want = torch.frexp(x)
+    assert torch.equal(mantissa.cpu(), want.mantissa)
+    assert torch.equal(exponent.cpu(), want.exponent)
+    with pytest.raises(RuntimeError, match="expects exponent to have int dtype"):
+        torch.frexp(x.to(DEVICE), out=(mantissa, torch.empty(0, dtype=torch.int64, device=DEVICE)))
+    with pytest.raises(RuntimeError, match="only supports floating-point"):
+        torch.frexp(torch.ones(2, dtype=torch.int32, device=DEVICE))
+
+
+LOSSES: list[tuple[str, Callable[..., Tensor]]] = [
+    ("mse", F.mse_loss),
+    ("smooth_l1", lambda a, b, reduction: F.smooth_l1_loss(a, b, reduction=reduction, beta=0.3)),
+    ("huber", lambda a, b, reduction: F.huber_loss(a, b, reduction=reduction, delta=0.3)),
+    ("bce", F.binary_cross_entropy),
+]
+
+
+@pytest.mark.parametrize(("loss"), [row[1] for row in LOSSES], ids=[row[0] for row in LOSSES])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(), (0,), (5, 7)])
+def test_loss_and_gradient(loss: Callable[..., Tensor], reduction: str, shape: tuple[int, ...]) -> None:
+    x, y = torch.rand(shape), torch.rand(shape)
+    results = []
+    for device in ("cpu", DEVICE):
+        a, b = (t.to(device).requires_grad_() for t in (x, y)) if loss is not F.binary_cross_entropy else (
+            x.to(device).requires_grad_(), y.to(device))  # fmt: skip
+        value = loss(a, b, reduction=reduction)
+        value.sum().backward()
+        results.append((value.detach().cpu(), a.grad.cpu() if a.grad is not None else torch.zeros(shape)))
+    for got, want in zip(results[1], results[0]):
+        close(got, want, rtol=1e-5, atol=1e-6)
+
+
+ACTIVATIONS: list[tuple[str, Callable[[Tensor], Tensor]]] = [
+    ("gelu", F.gelu), ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")), ("hardtanh", F.hardtanh),
+    ("hardswish", F.hardswish), ("hardsigmoid", F.hardsigmoid), ("hardshrink", F.hardshrink),
+    ("softshrink", F.softshrink), ("elu", F.elu), ("elu_", lambda x: F.elu(x * 1, inplace=True)),
+    ("celu", F.celu), ("selu", F.selu), ("softplus", F.softplus), ("relu", F.relu), ("relu6", F.relu6),
+    ("threshold", lambda x: F.threshold(x, 0.5, 9)), ("logsigmoid", F.logsigmoid),
+    ("logit", lambda x: torch.logit(x, 0.1)), ("glu", lambda x: F.glu(x, 0)), ("mish", F.mish), ("silu", F.silu),
+    ("prelu", lambda x: F.prelu(x, torch.tensor(0.3, device=x.device, dtype=x.dtype))),
+    ("lgamma", lambda x: torch.lgamma(x.abs() + 1)), ("i0", torch.i0), ("erfinv", lambda x: torch.erfinv(x / 9)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", [row[1] for row in ACTIVATIONS], ids=[row[0] for row in ACTIVATIONS])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradient(f: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
+    x = torch.cat([torch.linspace(-8, 8, 995), torch.tensor([0.0, -3, 3, -1, 1])]).to(dtype)
+    gradients = []
+    for device in ("cpu", DEVICE):
+        t = x.to(device).requires_grad_()
+        f(t).sum().backward()
+        assert t.grad is not None
+        gradients.append(t.grad.cpu())
+    close(gradients[1], gradients[0], rtol=2e-5, atol=2e-6)
+
+
+def test_prelu_gradient_of_the_weight() -> None:
+    x, w = torch.randn(4, 3, 5), torch.rand(3)
+    results = []
+    for device in ("cpu", DEVICE):
+        a, b = x.to(device).requires_grad_(), w.to(device).requires_grad_()
+        F.prelu(a, b).sum().backward()
+        assert a.grad is not None
+        assert b.grad is not None
+        results.append((a.grad.cpu(), b.grad.cpu()))
+    for got, want in zip(*reversed(results)):
+        close(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_clamp_by_tensors() -> None:
+    x, low, high = torch.randn(6, 1), torch.randn(5) - 1, torch.randn(6, 5) + 1
+    high[0, 0] = NAN
+    agree(torch.clamp, x, low, high)
+    agree(lambda a, b: torch.clamp(a, max=b), x, high)
+    agree(lambda a, b: torch.clamp(a, min=b), x, low)
+
+
+def test_errors_as_upstream() -> None:
+    x = torch.ones(3, device=DEVICE)
+    with pytest.raises(RuntimeError, match="huber_loss does not support non-positive values for delta"):
+        torch.huber_loss(x, x, 1, 0.0)
+    with pytest.raises(RuntimeError, match="Bool inputs not supported for hardtanh"):
+        F.hardtanh(x.bool())
+    with pytest.raises(RuntimeError, match="cannot do hardtanh on an unsigned type with negative limits"):
+        F.hardtanh(x.to(torch.uint8))
+    with pytest.raises(RuntimeError, match="polygamma"):
+        torch.polygamma(-1, x)
+    with pytest.raises(RuntimeError, match="Halving dimension must be even"):
+        F.glu(x)
+    with pytest.raises(RuntimeError, match="nan_to_num: dtype of out"):
+        torch.nan_to_num(x, out=x.double())
+    with pytest.raises(RuntimeError, match="two bool tensors"):
+        torch.rsub(x.bool(), x.bool())
+    with pytest.raises(RuntimeError, match="ZeroDivisionError|division by zero"):
+        torch.floor_divide(x.int(), torch.zeros(3, dtype=torch.int32, device=DEVICE)).cpu()
