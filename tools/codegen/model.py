@@ -31,7 +31,7 @@ RESULTS = ("same", "real")
 SCALARS_OF_COMPLEX = 6  # more have no place for their imaginary parts in a launch
 FIELDS = {
     "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "operands",
-    "scalars", "adaptor", "dtypes",
+    "scalars", "requires", "adaptor", "dtypes",
 }  # fmt: skip
 
 
@@ -64,6 +64,7 @@ class Pointwise:
     ]  # each a dtype, "same" as the compute dtype, or "real": of complex components, else the same
     dtypes: tuple[str, ...]  # compute dtypes
     line: int  # of the entry in the YAML
+    requires: tuple[tuple[str, str], ...] = ()  # conditions on each element, and what to say where one fails
 
     @property
     def result(self) -> str:
@@ -260,7 +261,10 @@ class Parser:
                 raise self.fail(line, f"formula: {text.count(';') + 1} expressions for {len(results)} results")
         if "complex" in formulas and len(scalars) > SCALARS_OF_COMPLEX:
             raise self.fail(line, f"a complex formula takes at most {SCALARS_OF_COMPLEX} scalars, got {len(scalars)}")
-        return Pointwise(name, inputs, scalars, formulas, results, dtypes, line)
+        requires = raw.get("requires", {})
+        if not isinstance(requires, dict):
+            raise self.fail(line, "requires: expected a mapping of conditions to error texts")
+        return Pointwise(name, inputs, scalars, formulas, results, dtypes, line, tuple(requires.items()))
 
     def classes(self, given, line: int) -> list[str]:
         for c in given:

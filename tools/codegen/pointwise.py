@@ -195,7 +195,7 @@ def ops_inc(kernels: list[Pointwise]) -> str:
             ", ".join(OPERAND_DTYPES.get(t) or str(CODES[t]) for t in types)
             for types in (p.results, [i.type for i in p.inputs])
         )
-        flags = ", ".join(str(f).lower() for f in (may_fault, exact))
+        flags = ", ".join(str(f).lower() for f in (may_fault, bool(p.requires), exact))
         rows.append(
             f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{max(vector, 1 - exp)}, '
             f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{results}}}, "
@@ -257,17 +257,21 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
         source.add(
             f"  dispatch_power({power}, [&](auto chosen_) {{", "  constexpr int case_ = decltype(chosen_)::value;"
         )
+    source.add(*(f"  bool holds{k}_ = true;" for k, _ in enumerate(p.requires)))
     source.add("#pragma GCC ivdep", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
     for k, i in enumerate(p.inputs):
         stored = "T" if i.type == "compute" else STORED[i.type]
         source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
-    lines, stores = [], []
+    lines, stores = [f"holds{k}_ &= ({condition});" for k, (condition, _) in enumerate(p.requires)], []
     for k, text in enumerate(formula.split(";")):
         statements, expression = hoist(text, f"call{k}_" if k else "call")
         lines += [*statements, f"const auto result{k}_ = static_cast<R{k}_>({expression});"]
         stores.append(f"    to{k}_[i_] = result{k}_;")
     source.located(path, p.line, *(f"    {line}" for line in lines))
-    source.add(*stores, "  }", *(["  });"] if power else []), "}", "")
+    source.add(*stores, "  }", *(["  });"] if power else []))
+    for k, (_, text) in enumerate(p.requires):
+        source.add(f'  if (!holds{k}_) element_fault = "{text}";')
+    source.add("}", "")
 
 
 def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str) -> str:

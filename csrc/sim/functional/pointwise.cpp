@@ -9,7 +9,7 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-__thread bool integer_division_by_zero = false;
+__thread const char* element_fault = nullptr;
 
 namespace {
 
@@ -204,8 +204,8 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   }
   for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
 
-  std::atomic<bool> fault = false;
-  const bool may_fault = op.may_fault && !floating && !complex;
+  std::atomic<const char*> fault = nullptr;
+  const bool may_fault = op.has_requirements || (op.divides && !floating && !complex);
   if (!may_fault && runs_in_place(job)) {
     run_contiguous(job, n);
     return ATALLA_OK;
@@ -213,9 +213,9 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   Space space;
   make_space(desc, space);
   auto body = [&](int64_t begin, int64_t end) {
-    integer_division_by_zero = false;
+    element_fault = nullptr;
     run_blocks(job, space, begin, end);
-    if (integer_division_by_zero) fault.store(true, std::memory_order_relaxed);
+    if (element_fault) fault.store(element_fault, std::memory_order_relaxed);
   };
   const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
   const int64_t grain = block_numel >= kParallelGrain ? 1 : kParallelGrain / block_numel;
@@ -224,8 +224,8 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   } else {
     parallel_for(space.n_blocks, grain, body);
   }
-  if (fault.load(std::memory_order_relaxed)) {
-    return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: integer division by zero", op.name);
+  if (const char* text = fault.load(std::memory_order_relaxed)) {
+    return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: %s", op.name, text);
   }
   return ATALLA_OK;
 }

@@ -25,8 +25,9 @@ struct PointwiseOp {
   const char* name;
   uint8_t n_outputs;
   uint8_t n_inputs;
-  bool may_fault;  // divides integers
-  bool exact;      // no vectorised maths function in the formula
+  bool divides;           // integers, which may fault
+  bool has_requirements;  // so that any dtype may fault
+  bool exact;             // no vectorised maths function in the formula
   // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
   uint16_t vector_ops[2];
   uint16_t exp_ops[2];
@@ -38,8 +39,9 @@ struct PointwiseOp {
 atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index);
 void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost);
 
-// Set by integer division by zero in a formula; the engine turns it into a fault of the launch.
-extern __thread bool integer_division_by_zero;
+// What is wrong with an element, set by a loop: an integer division by zero, or a requirement of the formula that does
+// not hold. The engine turns it into a fault of the launch.
+extern __thread const char* element_fault;
 
 // The loops of each loop type, indexed as the generated list of ops; null where the op does not take the dtype.
 extern const PointwiseLoop* const kPointwiseLoopsBool;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bessel and Airy functions. J and Y are the C library's. The modified ones and Ai are Chebyshev series on intervals
-// cut as in Clenshaw's tables (and in Cephes), with coefficients interpolated in 40 digits; Ai at large arguments by
-// the amplitudes of DLMF 9.7.5 and 9.7.9, near 0 by the power series of DLMF 9.4.1.
+// Modified and spherical Bessel functions and Ai. Chebyshev series on intervals cut as in Clenshaw's tables (and in
+// Cephes), with coefficients interpolated in 40 digits; Ai at large arguments by the amplitudes of DLMF 9.7.5
+// and 9.7.9, near 0 by the power series of DLMF 9.4.1.
 #include "special_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -160,18 +160,6 @@ double k1(double x) {
 double k1e(double x) {
   if (!(x > 0)) return x == 0 ? kInfinity : kNaN;
   return x <= 2 ? small_k1(x) * ::exp(x) : large_k1(x);
-}
-
-// Upstream has no value at infinity.
-double bessel_j0(double x) { return is_finite(x) ? ::j0(x) : kNaN; }
-double bessel_j1(double x) { return is_finite(x) ? ::j1(x) : kNaN; }
-double bessel_y0(double x) {
-  if (!(x > 0)) return x == 0 ? -kInfinity : kNaN;
-  return is_finite(x) ? ::y0(x) : kNaN;
-}
-double bessel_y1(double x) {
-  if (!(x > 0)) return x == 0 ? -kInfinity : kNaN;
-  return is_finite(x) ? ::y1(x) : kNaN;
 }
 
 double spherical_bessel_j0(double x) {

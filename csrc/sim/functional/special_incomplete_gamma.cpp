@@ -116,14 +116,20 @@ double temme(double a, double x, double sign) {
 }
 bool near_large(double a, double x) { return a > 200 && ::fabs(x - a) / a < 4.5 / ::sqrt(a); }
 
-// Values at the edges of the domain; false inside it.
+// Values of P at the edges of the domain, in upstream's order; false inside it.
 bool at_edge(double a, double x, double* lower) {
-  if (a != a || x != x || x < 0 || a < 0 || (a == 0 && x == 0) || (std::isinf(a) && std::isinf(x))) {
+  if (x < 0 || a < 0) {
     *lower = kNaN;
-  } else if (a == 0 || (std::isinf(x) && x > 0)) {
-    *lower = 1;
-  } else if (x == 0 || std::isinf(a)) {
+  } else if (a == 0) {
+    *lower = x > 0 ? 1 : kNaN;
+  } else if (x == 0) {
     *lower = 0;
+  } else if (std::isinf(a)) {
+    *lower = std::isinf(x) ? kNaN : 0;
+  } else if (std::isinf(x)) {
+    *lower = 1;
+  } else if (a != a || x != x) {
+    *lower = kNaN;
   } else {
     return false;
   }

@@ -37,7 +37,7 @@ ATALLA_FORALL_SPECIAL_UNARY(ATALLA_DECLARE_SPECIAL)
 ATALLA_FORALL_SPECIAL_BINARY(ATALLA_DECLARE_SPECIAL)
 #undef ATALLA_DECLARE_SPECIAL
 
-// Of degree n, truncated to an integer. In the dtype itself, as upstream: the recurrences overflow where upstream's do.
+// Of degree n, truncated to an integer. The recurrences overflow where those in the dtype itself do.
 #define ATALLA_DECLARE_SPECIAL(name) \
   float name(float x, float n);      \
   double name(double x, double n);

@@ -292,7 +292,7 @@ template <Integer T>
 ATALLA_INLINE bool divisor_is_zero(T b) {
   if (b != T(0)) [[likely]]
     return false;
-  integer_division_by_zero = true;
+  element_fault = "integer division by zero";
   return true;
 }
 template <Real T>
