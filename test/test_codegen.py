@@ -56,6 +56,12 @@ class TestEntries(unittest.TestCase):
         self.fails("- {op: exp, formula: exp(self), inputs: {other: bool}}", "has no tensor `other`")
         self.fails("- {op: gelu, variants: {arg: mode, none: {floating: self}}}", "has no argument `mode`")
 
+    def test_results_and_requirements(self):
+        self.fails("- {op: exp, formula: exp(self), result: float7}", "unknown result `float7`")
+        self.fails("- {op: exp, formula: exp(self), result: [same, int32]}", "1 expressions for 2 results")
+        self.fails("- {op: exp, formula: exp(self), requires: self > 0}", "requires: expected a mapping")
+        self.fails("- {op: exp, formula: exp(self), kernel: exp}", "a formula's kernel is named pointwise.<name>")
+
     def test_not_a_list(self):
         self.fails("op: exp", "expected a list of entries")
 
