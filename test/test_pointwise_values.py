@@ -184,7 +184,7 @@ def test_clamp_by_tensors() -> None:
 def test_errors_as_upstream() -> None:
     x = torch.ones(3, device=DEVICE)
     with pytest.raises(RuntimeError, match="huber_loss does not support non-positive values for delta"):
-        torch.huber_loss(x, x, 1, 0.0)
+        F.huber_loss(x, x, delta=0.0)
     with pytest.raises(RuntimeError, match="Bool inputs not supported for hardtanh"):
         F.hardtanh(x.bool())
     with pytest.raises(RuntimeError, match="cannot do hardtanh on an unsigned type with negative limits"):
