@@ -12,7 +12,14 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kCdist("cdist"), kPdist("pdist"), kCross("cross");
+const Kernel kCdist("cdist"), kPdist("pdist"), kCross("cross"), kCdistBackward("cdist_backward"),
+    kPdistBackward("pdist_backward");
+
+// The common batch of rows x1 and x2, without their last two dimensions.
+at::DimVector common_batch(const at::Tensor& x1, const at::Tensor& x2) {
+  const at::IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();
+  return at::infer_size_dimvector(s1.slice(0, s1.size() - 2), s2.slice(0, s2.size() - 2));
+}
 
 }  // namespace
 
@@ -27,8 +34,7 @@ at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, s
   TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
   const int64_t mode = compute_mode.value_or(0);
   TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
-  const at::IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();
-  const at::DimVector batch = at::infer_size_dimvector(s1.slice(0, s1.size() - 2), s2.slice(0, s2.size() - 2));
+  const at::DimVector batch = common_batch(x1, x2);
   at::DimVector sizes1(batch), sizes2(batch), sizes(batch);
   const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1);
   sizes1.append({m, k});
@@ -54,6 +60,42 @@ at::Tensor pdist_forward(const at::Tensor& self, double p) {
   if (pairs > 0 && self.size(1) == 0) return at::zeros({pairs}, self.options());
   at::Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
   if (pairs > 0) LaunchBuilder(kPdist, self.scalar_type()).output(out).input(self).fparam(0, p).launch(self.device());
+  return out;
+}
+
+// As upstream's, the result has the common batch: what was broadcast is summed by the caller.
+at::Tensor cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at::Tensor& x2, double p,
+                          const at::Tensor& cdist) {
+  const at::DimVector batch = common_batch(x1, x2);
+  const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1), count = c10::multiply_integers(batch);
+  if (m == 0 || n == 0 || k == 0 || count == 0) return at::zeros(x1.sizes(), x1.options());
+  at::DimVector sizes1(batch), sizes2(batch);
+  sizes1.append({m, k});
+  sizes2.append({n, k});
+  at::Tensor out = empty_like_dtype(x1, sizes1, x1.scalar_type());
+  LaunchBuilder(kCdistBackward, x1.scalar_type())
+      .output(out.view({count, m, k}))
+      .input(grad.contiguous().view({count, m, n}))
+      .input(x1.expand(sizes1).contiguous().view({count, m, k}))
+      .input(x2.expand(sizes2).contiguous().view({count, n, k}))
+      .input(cdist.contiguous().view({count, m, n}))
+      .fparam(0, p)
+      .launch(x1.device());
+  return out;
+}
+
+at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
+  TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
+  at::Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
+  if (self.numel() == 0) return out;
+  LaunchBuilder(kPdistBackward, self.scalar_type())
+      .output(out)
+      .input(grad.contiguous())
+      .input(self)
+      .input(pdist)
+      .fparam(0, p)
+      .launch(self.device());
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/_histogramdd_bin_edges_native.h>
 #include <ATen/ops/_histogramdd_from_bin_cts_native.h>
 #include <ATen/ops/_histogramdd_from_bin_tensors_native.h>
+#include <ATen/ops/_segment_reduce_backward_native.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/histc_native.h>
 #include <ATen/ops/histogram_native.h>
@@ -19,7 +20,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce");
+const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce"), kSegmentBackward("segment_reduce_backward");
 
 enum class Bins : int64_t { kInterpolate, kInterpolateAndLook, kSearch };
 
@@ -113,6 +114,41 @@ at::Tensor segments_by_offsets(at::native::ReductionType reduction, const at::Te
   return segments(reduction, data, offsets, true, initial);
 }
 
+at::Tensor segment_gradients(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                             at::native::ReductionType reduction, const at::Tensor& numbers, bool offsets,
+                             const std::optional<at::Scalar>& initial) {
+  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
+  at::Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
+  if (out.numel() == 0) return out;
+  if (count == 0) return out.zero_();
+  const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
+  const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
+  LaunchBuilder(kSegmentBackward, data.scalar_type())
+      .output(out.view({outer, data.size(axis), inner}))
+      .input(grad.contiguous().view({outer, count, inner}))
+      .input(output.contiguous().view({outer, count, inner}))
+      .input(data.contiguous().view({outer, data.size(axis), inner}))
+      .input(numbers.contiguous().view({outer, numbers.size(axis)}))
+      .iparam(0, kind_of(reduction))
+      .iparam(1, offsets)
+      .iparam(2, initial.has_value())
+      .fparam(0, initial.has_value() ? initial->toDouble() : 0)
+      .launch(data.device());
+  return out;
+}
+
+at::Tensor gradients_by_lengths(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                at::native::ReductionType reduction, const at::Tensor& lengths, int64_t axis,
+                                const std::optional<at::Scalar>& initial) {
+  return segment_gradients(grad, output, data, reduction, lengths, false, initial);
+}
+
+at::Tensor gradients_by_offsets(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                at::native::ReductionType reduction, const at::Tensor& offsets, int64_t axis,
+                                const std::optional<at::Scalar>& initial) {
+  return segment_gradients(grad, output, data, reduction, offsets, true, initial);
+}
+
 }  // namespace
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
@@ -164,6 +200,13 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce, const
   return at::native::segment_reduce_kernel(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
 }
 
+at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                   std::string_view reduce, const std::optional<at::Tensor>& lengths,
+                                   const std::optional<at::Tensor>& offsets, int64_t axis,
+                                   const std::optional<at::Scalar>& initial) {
+  return at::native::_segment_reduce_backward_kernel(grad, output, data, reduce, lengths, offsets, axis, initial);
+}
+
 }  // namespace atalla::aten
 
 namespace at::native {
@@ -172,4 +215,6 @@ REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_linear_stub, &atalla::aten::histogram_
 REGISTER_PRIVATEUSE1_DISPATCH(histogram_select_outer_bin_edges_stub, &atalla::aten::outer_edges)
 REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_stub, &atalla::aten::segments_by_lengths)
 REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_stub, &atalla::aten::segments_by_offsets)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_backward_stub, &atalla::aten::gradients_by_lengths)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_backward_stub, &atalla::aten::gradients_by_offsets)
 }  // namespace at::native

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/multinomial_native.h>
+#include <ATen/ops/topk.h>
 
 #include <cmath>
 
@@ -61,10 +62,19 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
 // but for several draws without replacement, which upstream takes from the best places of one race.
 at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement,
                             std::optional<at::Generator> generator, at::Tensor& out) {
-  const bool races = num_samples > 0 && (replacement || num_samples == 1) && (self.dim() == 1 || self.dim() == 2) &&
-                     self.numel() > 0 && out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
+  const bool races = num_samples > 0 && (self.dim() == 1 || self.dim() == 2) && self.numel() > 0 &&
+                     (replacement || num_samples <= self.size(-1)) && at::isFloatingType(self.scalar_type()) &&
+                     out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
   if (!races) return at::native::multinomial_out(self, num_samples, replacement, std::move(generator), out);
   check_probabilities(self);
+  const bool one_race = !replacement && num_samples > 1;
+  if (one_race) {
+    at::Tensor q = empty_like_dtype(self, self.sizes(), self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    q.exponential_(1, std::move(generator));
+    const at::Tensor places = std::get<1>(at::topk(at::div(self, q), num_samples));
+    out.resize_(places.sizes());
+    return out.copy_(places);
+  }
   at::DimVector sizes(self.sizes());
   sizes.insert(sizes.end() - 1, num_samples);
   at::Tensor q = empty_like_dtype(self, sizes, self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);

@@ -15,7 +15,23 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kNansum("reduce.nansum"), kCountNonzero("reduce.count_nonzero");
+const Kernel kNansum("reduce.nansum"), kCountNonzero("reduce.count_nonzero"), kXor("reduce.xor");
+
+// The result is uint64, which the chip writes as int64; the list of native ops names dtypes of the chip only, so this
+// one is registered here.
+at::Tensor& hash_tensor_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, int64_t mode, at::Tensor& out) {
+  TORCH_CHECK(mode == 0, "hash_tensor: unknown mode ", mode);
+  TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes, self) && !self.is_complex(), "\"xor_sum_cpu\" not implemented for '",
+                              self.scalar_type(), "'");
+  TORCH_CHECK(out.scalar_type() == at::kUInt64, "Expected out tensor to have dtype ", at::kUInt64, ", but got ",
+              out.scalar_type(), " instead");
+  const DimMask mask = reduced_dims(self, dim);
+  at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
+  launch_reduce(kXor, self.scalar_type(), out.view(at::kLong), self, mask);
+  return out;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("hash_tensor.out", TORCH_FN(hash_tensor_out)); }
 
 }  // namespace
 

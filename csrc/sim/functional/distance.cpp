@@ -33,7 +33,7 @@ T distance(const T* a, const T* b, int64_t k, T p) {
     else return d;
   };
   auto combine = [](T x, T y) {
-    if constexpr (kNorm == Norm::Infinity) return x > y || x != x ? x : y;  // a NaN stays
+    if constexpr (kNorm == Norm::Infinity) return (x > y) | (x != x) ? x : y;  // a NaN stays
     else return x + y;
   };
   T lanes[kLanes] = {};

@@ -37,6 +37,21 @@ void scan_columns(const Rows& rows, const S* in, S* values, int64_t* indices, in
   }
 }
 
+// One row, whose best element stays in registers.
+template <class S, bool kMax>
+void scan_row(const Rows& rows, const S* in, S* values, int64_t* indices) {
+  S value = in[0];
+  auto best = extreme_key<S, kMax>(value);
+  int64_t place = 0;
+  for (int64_t i = 0; i < rows.size; ++i) {
+    const S x = in[i * rows.in_stride];
+    const auto key = extreme_key<S, kMax>(x);
+    if (key >= best) best = key, value = x, place = i;
+    values[i * rows.values_stride] = value;
+    indices[i * rows.indices_stride] = place;
+  }
+}
+
 template <class S, bool kMax>
 void scan_extreme(const Launch& l) {
   Rows rows(l, l.desc.iparams[0]);
@@ -49,9 +64,12 @@ void scan_extreme(const Launch& l) {
     Cursor<3> at(rows.dims, begin / blocks);
     for (int64_t b = begin; b < end; ++b) {
       const int64_t c = b % blocks * kColumns;
-      scan_columns<S, kMax>(rows, l.ptr<const S>(2) + at.offsets[2] + c * s[2], l.ptr<S>(0) + at.offsets[0] + c * s[0],
-                            l.ptr<int64_t>(1) + at.offsets[1] + c * s[1], s[2], s[0], s[1],
-                            width - c < kColumns ? width - c : kColumns);
+      const S* in = l.ptr<const S>(2) + at.offsets[2] + c * s[2];
+      S* values = l.ptr<S>(0) + at.offsets[0] + c * s[0];
+      int64_t* indices = l.ptr<int64_t>(1) + at.offsets[1] + c * s[1];
+      const int64_t columns = width - c < kColumns ? width - c : kColumns;
+      if (columns == 1) scan_row<S, kMax>(rows, in, values, indices);
+      else scan_columns<S, kMax>(rows, in, values, indices, s[2], s[0], s[1], columns);
       if (b % blocks == blocks - 1) at.next();
     }
   });

@@ -1,47 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // segment_reduce: consecutive segments of a dimension, given by their lengths or by offsets, reduced each on its own.
-#include <limits>
+#include "segment.h"
 
-#include "dispatch.h"
-#include "dispatch_check.h"
-#include "dispatch_dims.h"
+#include <limits>
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
-
-enum class Kind { Sum, Mean, Max, Min, Prod };
-constexpr int64_t kColumns = 256;
-
-bool contiguous(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
-
-int64_t number(const Launch& l, int64_t i) {
-  return l.operand(2).dtype == ATALLA_I64 ? l.ptr<const int64_t>(2)[i] : l.ptr<const int32_t>(2)[i];
-}
-
-// Where segment s of outer index o begins and ends.
-struct Segments {
-  const Launch& l;
-  bool offsets;
-  int64_t count, per_outer;
-
-  explicit Segments(const Launch& launch) : l(launch), offsets(l.desc.iparams[1] != 0) {
-    per_outer = l.operand(2).sizes[1];
-    count = offsets ? per_outer - 1 : per_outer;
-  }
-  // begin of segment 0 must be given for lengths: the running sum.
-  void bounds(int64_t o, int64_t s, int64_t sum, int64_t* begin, int64_t* end) const {
-    *begin = offsets ? number(l, o * per_outer + s) : sum;
-    *end = offsets ? number(l, o * per_outer + s + 1) : sum + number(l, o * per_outer + s);
-  }
-};
 
 template <class C>
 C start_of(Kind kind) {
@@ -61,7 +26,7 @@ template <class S, Kind kKind>
 void reduce_segments(const Launch& l) {
   using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
   const atalla_operand &out = l.operand(0), &data = l.operand(1);
-  const Segments segments(l);
+  const Segments segments(l, 2);
   const int64_t outer = out.sizes[0], inner = out.sizes[2], n = data.sizes[1];
   const bool given = l.desc.iparams[2] != 0;
   const C start = given ? static_cast<C>(l.desc.fparams[0]) : start_of<C>(kKind);
@@ -95,31 +60,12 @@ void reduce_segments(const Launch& l) {
 atalla_status check_segments(const Launch& l) {
   const char* name = "segment_reduce";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
-  const atalla_operand &out = l.operand(0), &data = l.operand(1), &numbers = l.operand(2);
-  ATALLA_CHECK(check_dtype(name, "the data", data.dtype, kFloatDtypes));
-  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
-  ATALLA_CHECK(check_dtype(name, "a length", numbers.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
-  for (int i = 0; i < 3; ++i) {
-    ATALLA_CHECK(check_present(name, l, i));
-    if (!contiguous(l.operand(i))) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
+  ATALLA_CHECK(check_operands_of_segments(name, l, 2));
+  const atalla_operand &out = l.operand(0), &data = l.operand(1);
+  if (out.sizes[0] != data.sizes[0] || out.sizes[2] != data.sizes[2]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the result and the data differ", name);
   }
-  const int64_t extra = l.desc.iparams[1] != 0;
-  const bool fits = out.ndim == 3 && data.ndim == 3 && numbers.ndim == 2 && out.sizes[0] == data.sizes[0] &&
-                    out.sizes[2] == data.sizes[2] && numbers.sizes[0] == out.sizes[0] &&
-                    numbers.sizes[1] == out.sizes[1] + extra && l.desc.iparams[0] >= 0 && l.desc.iparams[0] <= 4;
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the result, the data and the segments differ", name);
-  const Segments segments(l);
-  for (int64_t o = 0; o < out.sizes[0]; ++o) {
-    int64_t begin = 0, end = 0;
-    for (int64_t s = 0; s < segments.count; ++s) {
-      segments.bounds(o, s, end, &begin, &end);
-      if (begin >= 0 && begin <= end && end <= data.sizes[1]) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: segment [%lld, %lld) is out of range for %lld rows", name,
-                       static_cast<long long>(begin), static_cast<long long>(end),
-                       static_cast<long long>(data.sizes[1]));
-    }
-  }
-  return ATALLA_OK;
+  return check_numbers(name, l, 2, data.sizes[0], data.sizes[1], out.sizes[1]);
 }
 
 atalla_status run_segment_reduce(const Launch& l) {

@@ -27,11 +27,15 @@ struct Sequence {
   int64_t source(int64_t i) const { return order ? order[i] : i; }
   const S* row(int64_t i) const { return x + source(i) * row_stride; }
   // A NaN differs from everything.
-  bool differ(int64_t i, int64_t j) const {
+  static bool differ(S a, S b) {
+    const auto u = order_key(a), v = order_key(b);
+    return u != v || (kHasNaN<S> && u == kLastKey<S>);
+  }
+  bool rows_differ(int64_t i, int64_t j) const {
     const S *a = row(i), *b = row(j);
+    if (width == 1) return differ(*a, *b);
     for (int64_t k = 0; k < width; ++k) {
-      const auto u = order_key(a[k * stride]), v = order_key(b[k * stride]);
-      if (u != v || (kHasNaN<S> && u == kLastKey<S>)) return true;
+      if (differ(a[k * stride], b[k * stride])) return true;
     }
     return false;
   }
@@ -48,7 +52,7 @@ bool count_runs(const Launch& l) {
     int64_t rank = 0;
     for (int64_t i = begin; i < end; ++i) {
       if (i % kCountChunk == 0) rank = 0;
-      if (i > 0) rank += x.differ(i, i - 1);
+      if (i > 0) rank += x.rows_differ(i, i - 1);
       ranks[i] = rank;
     }
   });
