@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// cumsum against a plain reference.
+// cumsum, cumprod and logcumsumexp against a plain reference.
 #include <cstdio>
 
 #include "check.h"
@@ -93,6 +93,35 @@ void complex_numbers() {
   CHECK(got[0] == 1 && got[1] == 2 && got[2] == 4 && got[3] == -2 && got[4] == 9 && got[5] == 4);
 }
 
+// cumprod and logcumsumexp.
+void other_scans() {
+  auto run = [](const char* kernel, Tensor& out, Tensor& in) {
+    atalla_launch_desc d{};
+    d.n_outputs = 1;
+    d.compute_dtype = out.dtype;
+    return run_kernel(kernel, d, {&out, &in});
+  };
+  Tensor x(ATALLA_F64, {200}), sum = x, product = x;
+  for (int64_t i = 0; i < 200; ++i) x.set({i}, 0.9 + 0.001 * static_cast<double>(i));
+  CHECK_EQ(run("logcumsumexp", sum, x), ATALLA_OK);
+  CHECK_EQ(run("cumprod", product, x), ATALLA_OK);
+  double total = 0, all = 1;
+  int wrong = 0;
+  for (int64_t i = 0; i < 200; ++i) {
+    total += std::exp(x.get({i})), all *= x.get({i});
+    wrong += std::fabs(sum.get({i}) - std::log(total)) > 1e-12 || std::fabs(product.get({i}) - all) > 1e-12;
+  }
+  CHECK_EQ(wrong, 0);
+  const double values[] = {-INFINITY, 1, INFINITY, INFINITY, NAN};
+  for (int64_t i = 0; i < 5; ++i) x.set({i}, values[i]);
+  CHECK_EQ(run("logcumsumexp", sum, x), ATALLA_OK);
+  CHECK(sum.get({0}) == -INFINITY && sum.get({1}) == 1 && sum.get({3}) == INFINITY && std::isnan(sum.get({5})));
+  Tensor bytes(ATALLA_I8, {3}), wrapped(ATALLA_I64, {3});
+  for (int64_t i = 0; i < 3; ++i) bytes.set({i}, -100);
+  CHECK_EQ(run("cumprod", wrapped, bytes), ATALLA_OK);
+  CHECK_EQ(wrapped.get({2}), -1000000);
+}
+
 void in_place_threads_errors() {
   Random random;
   for (const int64_t dim : {0, 1}) {
@@ -118,6 +147,7 @@ int main() {
   values();
   wrapping_and_special();
   complex_numbers();
+  other_scans();
   in_place_threads_errors();
   return check_report();
 }
