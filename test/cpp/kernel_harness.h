@@ -39,6 +39,8 @@ inline size_t item_size(atalla_dtype d) {
     case ATALLA_I32:
     case ATALLA_F32:
       return 4;
+    case ATALLA_C128:
+      return 16;
     default:
       return 8;
   }

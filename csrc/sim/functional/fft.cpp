@@ -163,7 +163,7 @@ struct Transform {
     const auto body = [&](int64_t begin, int64_t end) {
       WorkArray<T> work(4 * elements);
       if (!work.ok()) {
-        ok = false;  // only ever set to false
+        __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
         return;
       }
       for (int64_t g = begin; g < end; ++g) {
