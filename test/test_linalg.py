@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear algebra where upstream's OpInfo samples do not reach: factors that are unique up to a phase are checked by what
-they must satisfy, and strides, `info`, errors, degenerate matrices and blocked sizes against the CPU."""
+"""Linear algebra where upstream's OpInfo samples do not reach: factors that are unique up to a phase are checked by
+what they must satisfy, and strides, `info`, errors, degenerate matrices and blocked sizes against the CPU."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ def positive(*shape: int, dtype: torch.dtype) -> Tensor:
 
 def close(got: Tensor, want: Tensor, scale: float = 1, strides: bool = False) -> None:
     limit = tolerance(want.dtype) * scale
-    torch.testing.assert_close(got.cpu(), want, rtol=limit, atol=limit, check_stride=strides)
+    assert not strides or got.stride() == want.stride()
+    torch.testing.assert_close(got.cpu(), want, rtol=limit, atol=limit)
 
 
-def compare(f: Any, *args: Tensor, scale: float = 10, **kwargs: Any) -> None:
+def compare(f: Any, *args: Any, scale: float = 10, **kwargs: Any) -> None:
     """Values, dtypes and strides of f on the device and on the CPU."""
-    want, got = f(*args, **kwargs), f(*(a.to(DEVICE) for a in args), **kwargs)
+    want, got = f(*args, **kwargs), f(*(a.to(DEVICE) if isinstance(a, Tensor) else a for a in args), **kwargs)
     for g, w in zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]:
         close(g, w, scale, strides=True)
 
@@ -51,7 +52,7 @@ def identity_like(a: Tensor) -> Tensor:
     return torch.eye(a.shape[-1], dtype=a.dtype).expand(a.shape)
 
 
-# ---------------------------------------------------------------------------------------------------- triangular factors
+# ------------------------------------------------------------------------------------------------ triangular factors
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_factors_are_those_of_the_cpu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -116,11 +117,11 @@ def test_a_singular_matrix_is_told_by_info() -> None:
     assert linalg.cholesky_ex(-a).info.tolist() == [1, 1]
     for call in (linalg.inv, linalg.lu_factor, lambda x: linalg.solve(x, x)):
         for matrix in (a, a[0]):
-            with pytest.raises(linalg.LinAlgError) as on_device:
+            with pytest.raises(RuntimeError) as on_device:
                 call(matrix)
-            with pytest.raises(linalg.LinAlgError) as on_cpu:
+            with pytest.raises(RuntimeError) as on_cpu:
                 call(matrix.cpu())
-            assert str(on_device.value) == str(on_cpu.value)
+            assert (type(on_device.value), str(on_device.value)) == (type(on_cpu.value), str(on_cpu.value))
     with pytest.raises(linalg.LinAlgError, match="the input is not positive-definite"):
         linalg.cholesky(-a)
 
@@ -140,7 +141,7 @@ def test_pivots_out_of_range_fault() -> None:
 def test_eigh(shape: tuple[int, ...], dtype: torch.dtype, uplo: str) -> None:
     a = hermitian(*shape, dtype=dtype)
     half = a.tril() if uplo == "L" else a.triu()  # the other triangle is not read
-    values, vectors = (t.cpu() for t in linalg.eigh(half.to(DEVICE), UPLO=uplo))
+    values, vectors = (t.cpu() for t in linalg.eigh(half.to(DEVICE), UPLO=uplo))  # dense: strides stay
     want = linalg.eigh(a)
     close(values, want[0], 10, strides=True)
     close(linalg.eigvalsh(half.to(DEVICE), UPLO=uplo), want[0], 10)
@@ -177,10 +178,11 @@ def test_eigenvalues_of_special_matrices() -> None:
     ):
         a = a.double()
         got, want = linalg.eigvals(a.to(DEVICE)).cpu(), linalg.eigvals(a)
-        key = lambda w: sorted((round(x.real, 6), round(x.imag, 6)) for x in w.tolist())  # noqa: E731
-        assert key(got / a.abs().max().clamp(min=1)) == pytest.approx(key(want / a.abs().max().clamp(min=1)))
+        nearest = (got.unsqueeze(0) - want.unsqueeze(1)).abs()
+        size = a.abs().max().clamp(min=1)
+        assert (torch.maximum(nearest.amin(0).max(), nearest.amin(1).max()) / size).item() < 1e-6
         b = (a + a.mT) / 2
-        close(linalg.eigvalsh(b.to(DEVICE)), linalg.eigvalsh(b), 10)
+        close(linalg.eigvalsh(b.to(DEVICE)).cpu() / size, linalg.eigvalsh(b) / size, 10)
     for f in (linalg.eig, linalg.eigvals):
         with pytest.raises(RuntimeError, match="should not contain infs or NaNs"):
             f(torch.full((2, 2), float("nan"), device=DEVICE))

@@ -80,7 +80,7 @@ double error(const Tensor& out, const Tensor& in, int64_t dim, bool forward, dou
 }
 
 void check(double got, bool is_wide, const char* what, int64_t n) {
-  const double limit = is_wide ? 2e-15 : 1e-6;
+  const double limit = is_wide ? 5e-15 : 1e-6;
   if (!CHECK(got < limit)) std::fprintf(stderr, "%s of length %d: error %g\n", what, int(n), got);
 }
 

@@ -98,7 +98,9 @@ bool solve_general(const Plane& in, const Plane& values, const Plane& vectors, c
   Balance balance{0, 0, scale.get()};
   balance_matrix<S>(a, balance);
   if (!reduce_to_hessenberg<S>(a, balance, q, tau.get(), w.get())) return false;
-  const int64_t failed = schur_iteration(a, q, balance.low, balance.high);
+  const bool narrow = in.dtype == ATALLA_F32 || in.dtype == ATALLA_C64;
+  const int64_t failed =
+      schur_iteration(a, q, balance.low, balance.high, narrow ? Precision{0x1p-23, 0x1p-126} : Precision{});
   store_int(info, 0, failed);
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < n; ++i) t(i, j) = widen(a(i, j));

@@ -12,8 +12,15 @@ namespace {
 
 constexpr int64_t kExceptional = 10;  // iterations without a deflation before a shift is made up
 
+// What counts as 0 beside other numbers, and in itself. For operands in F32 these are F32's: the computation in double
+// then takes LAPACK's steps in F32, and finds the eigenvalues in the same order.
+struct Precision {
+  double epsilon = kEpsilon, minimum = kSafeMinimum;
+  double small(int64_t n) const { return minimum * (static_cast<double>(n) / epsilon); }
+};
+
 template <class S>
-bool negligible(const Mat<S>& h, int64_t k, int64_t low, int64_t high, double small) {
+bool negligible(const Mat<S>& h, int64_t k, int64_t low, int64_t high, double small, double epsilon) {
   const double sub = modulus1(h(k, k - 1));
   if (sub <= small) return true;
   double test = modulus1(h(k - 1, k - 1)) + modulus1(h(k, k));
@@ -21,17 +28,17 @@ bool negligible(const Mat<S>& h, int64_t k, int64_t low, int64_t high, double sm
     if (k - 2 >= low) test += std::fabs(real(h(k - 1, k - 2)));
     if (k + 1 < high) test += std::fabs(real(h(k + 1, k)));
   }
-  if (std::fabs(real(h(k, k - 1))) > kEpsilon * test) return false;
+  if (std::fabs(real(h(k, k - 1))) > epsilon * test) return false;
   const double super = modulus1(h(k - 1, k)), ab = std::fmax(sub, super), ba = std::fmin(sub, super);
   const double one = modulus1(h(k, k)), two = modulus1(h(k - 1, k - 1) - h(k, k));
   const double aa = std::fmax(one, two), bb = std::fmin(one, two), s = aa + ab;
-  return ba * (ab / s) <= std::fmax(small, kEpsilon * (bb * (aa / s)));
+  return ba * (ab / s) <= std::fmax(small, epsilon * (bb * (aa / s)));
 }
 
 inline double sign(double x) { return std::copysign(1.0, x); }
 
 // The standard form of a real 2 x 2 block: triangular, or with equal diagonal and off-diagonals of opposite signs.
-inline void standardize(double& a, double& b, double& c, double& d, double& cs, double& sn) {
+inline void standardize(double& a, double& b, double& c, double& d, double& cs, double& sn, double epsilon) {
   cs = 1, sn = 0;
   if (c == 0) return;
   if (b == 0) {
@@ -46,7 +53,7 @@ inline void standardize(double& a, double& b, double& c, double& d, double& cs, 
   const double least = std::fmin(std::fabs(b), std::fabs(c)) * sign(b) * sign(c);
   const double scale = std::fmax(std::fabs(p), most);
   double z = p / scale * p + most / scale * least;
-  if (z >= 4 * kEpsilon) {  // real eigenvalues
+  if (z >= 4 * epsilon) {  // real eigenvalues
     z = p + std::copysign(std::sqrt(scale) * std::sqrt(z), p);
     a = d + z, d -= most / z * least;
     const double r = hypot(c, z);
@@ -78,14 +85,15 @@ inline void rotate(double& x, double& y, double cs, double sn) {
 }
 
 // h becomes block triangular in standard form, z := z Q. Returns 0, or the number of eigenvalues not found.
-inline int64_t schur_iteration(const Mat<double>& h, const Mat<double>& z, int64_t low, int64_t high) {
+inline int64_t schur_iteration(const Mat<double>& h, const Mat<double>& z, int64_t low, int64_t high,
+                               const Precision& precision) {
   const int64_t n = h.rows, limit = 30 * (high - low < 10 ? 10 : high - low);
-  const double small = kSafeMinimum * (static_cast<double>(high - low) / kEpsilon);
+  const double epsilon = precision.epsilon, small = precision.small(high - low);
   for (int64_t i = high - 1; i >= low;) {
     int64_t l = low, stuck = 0;
     for (int64_t iteration = 0;; ++iteration) {
       int64_t k = i;
-      while (k > l && !negligible(h, k, low, high, small)) --k;
+      while (k > l && !negligible(h, k, low, high, small, epsilon)) --k;
       l = k;
       if (l > low) h(l, l - 1) = 0;
       if (l >= i - 1) break;
@@ -125,7 +133,7 @@ inline int64_t schur_iteration(const Mat<double>& h, const Mat<double>& z, int64
         v[0] /= s, v[1] /= s, v[2] /= s;
         if (m == l) break;
         const double around = std::fabs(h(m - 1, m - 1)) + std::fabs(h(m, m)) + std::fabs(h(m + 1, m + 1));
-        if (std::fabs(h(m, m - 1)) * (std::fabs(v[1]) + std::fabs(v[2])) <= kEpsilon * std::fabs(v[0]) * around) break;
+        if (std::fabs(h(m, m - 1)) * (std::fabs(v[1]) + std::fabs(v[2])) <= epsilon * std::fabs(v[0]) * around) break;
       }
       for (k = m; k < i; ++k) {
         const int count = i - k + 1 < 3 ? 2 : 3;
@@ -168,7 +176,7 @@ inline int64_t schur_iteration(const Mat<double>& h, const Mat<double>& z, int64
     }
     if (l == i - 1) {
       double cs, sn;
-      standardize(h(i - 1, i - 1), h(i - 1, i), h(i, i - 1), h(i, i), cs, sn);
+      standardize(h(i - 1, i - 1), h(i - 1, i), h(i, i - 1), h(i, i), cs, sn, epsilon);
       for (int64_t j = i + 1; j < n; ++j) rotate(h(i - 1, j), h(i, j), cs, sn);
       for (int64_t j = 0; j < i - 1; ++j) rotate(h(j, i - 1), h(j, i), cs, sn);
       for (int64_t j = 0; j < z.rows; ++j) rotate(z(j, i - 1), z(j, i), cs, sn);
@@ -193,9 +201,10 @@ inline void scale_column(const Mat<Z>& a, int64_t column, int64_t begin, int64_t
 }
 
 // h becomes triangular, z := z Q. The subdiagonal is kept real.
-inline int64_t schur_iteration(const Mat<Z>& h, const Mat<Z>& z, int64_t low, int64_t high) {
+inline int64_t schur_iteration(const Mat<Z>& h, const Mat<Z>& z, int64_t low, int64_t high,
+                               const Precision& precision) {
   const int64_t n = h.rows, limit = 30 * (high - low < 10 ? 10 : high - low);
-  const double small = kSafeMinimum * (static_cast<double>(high - low) / kEpsilon);
+  const double epsilon = precision.epsilon, small = precision.small(high - low);
   for (int64_t i = low + 1; i < high; ++i) {
     const Z x = h(i, i - 1);
     if (x.im == 0) continue;
@@ -210,7 +219,7 @@ inline int64_t schur_iteration(const Mat<Z>& h, const Mat<Z>& z, int64_t low, in
     int64_t l = low, stuck = 0;
     for (int64_t iteration = 0;; ++iteration) {
       int64_t k = i;
-      while (k > l && !negligible(h, k, low, high, small)) --k;
+      while (k > l && !negligible(h, k, low, high, small, epsilon)) --k;
       l = k;
       if (l > low) h(l, l - 1) = {0, 0};
       if (l >= i) break;
@@ -245,7 +254,7 @@ inline int64_t schur_iteration(const Mat<Z>& h, const Mat<Z>& z, int64_t low, in
         h11s = h11s / s, h21 /= s;
         v[0] = h11s, v[1] = {h21, 0};
         if (m == l) break;
-        if (std::fabs(h(m, m - 1).re) * std::fabs(h21) <= kEpsilon * (modulus1(h11s) * (modulus1(h11) + modulus1(h22))))
+        if (std::fabs(h(m, m - 1).re) * std::fabs(h21) <= epsilon * (modulus1(h11s) * (modulus1(h11) + modulus1(h22))))
           break;
       }
       for (k = m; k < i; ++k) {

@@ -102,6 +102,7 @@ struct LeastSquares {
     WorkArray<S> tau(n);
     WorkMatrix<S> r(n, n), u(by_values ? n : 0, n), v(by_values ? n : 0, n), y(n, b.cols);
     if (!tau.ok() || !r.ok() || !u.ok() || !v.ok() || !y.ok()) return false;
+    if (n == 0 && !by_values) clear(b);  // as LAPACK does
     if (!factor_qr<S>(a, tau.get())) return false;
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t i = 0; i < n; ++i) {
