@@ -168,6 +168,8 @@ at::Tensor& linalg_eigvals_out(const at::Tensor& self, at::Tensor& out) {
 at::Tensor linalg_matrix_exp(const at::Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.matrix_exp");
   at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
+  if (c10::isReducedFloatingType(self.scalar_type()))
+    return linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
   at::Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
   if (out.numel() > 0) LaunchBuilder(kMatrixExp, self.scalar_type()).output(out).input(self).launch(self.device());
   return out;
