@@ -16,6 +16,15 @@ SHAPES = [(1, 1), (5, 5), (2, 3, 4, 4), (0, 3, 3), (2, 0, 0), (70, 70)]
 RECTANGLES = [(5, 3), (3, 5), (2, 4, 4), (0, 3, 4), (3, 0), (0, 2), (80, 40), (40, 80)]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """LAPACK on the CPU spends more on waking threads than on matrices of these sizes."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def tolerance(dtype: torch.dtype) -> float:
     return 1e-10 if dtype in (torch.float64, torch.complex128) else 2e-4
 
