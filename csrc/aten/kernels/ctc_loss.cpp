@@ -12,7 +12,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kCtcLoss("ctc_loss");
+const Kernel kCtcLoss("ctc_loss"), kCtcLossBackward("ctc_loss_backward");
 
 void check_lengths(const char* name, at::IntArrayRef lengths, int64_t batch, int64_t most) {
   TORCH_CHECK(static_cast<int64_t>(lengths.size()) == batch, name, " must be of size batch_size");
@@ -75,6 +75,37 @@ std::tuple<at::Tensor, at::Tensor> ctc_loss_tensor(const at::Tensor& log_probs, 
   const at::Tensor lengths = target_lengths.to(at::kCPU, at::kLong).contiguous();
   return ctc_loss(log_probs, targets, {steps.const_data_ptr<int64_t>(), static_cast<size_t>(steps.numel())},
                   {lengths.const_data_ptr<int64_t>(), static_cast<size_t>(lengths.numel())}, blank, zero_infinity);
+}
+
+at::Tensor ctc_loss_backward_tensor(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                                    const at::Tensor& input_lengths, const at::Tensor& target_lengths,
+                                    const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                                    bool zero_infinity) {
+  at::Tensor out = empty_like_dtype(log_probs, log_probs.sizes(), log_probs.scalar_type());
+  if (out.numel() == 0) return out;
+  const c10::Device device = log_probs.device();
+  LaunchBuilder(kCtcLossBackward, log_probs.scalar_type())
+      .output(out)
+      .input(log_alpha.contiguous())
+      .input(log_probs)
+      .input(targets.to(device))
+      .input(input_lengths.to(device, at::kLong))
+      .input(target_lengths.to(device, at::kLong))
+      .input(grad)
+      .input(neg_log_likelihood)
+      .iparam(0, blank)
+      .iparam(1, zero_infinity ? 1 : 0)
+      .launch(device);
+  return out;
+}
+
+at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                             const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                             bool zero_infinity) {
+  return ctc_loss_backward_tensor(grad, log_probs, targets, at::tensor(input_lengths, at::kLong),
+                                  at::tensor(target_lengths, at::kLong), neg_log_likelihood, log_alpha, blank,
+                                  zero_infinity);
 }
 
 }  // namespace atalla::aten

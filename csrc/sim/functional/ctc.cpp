@@ -3,54 +3,13 @@
 // ctc_loss: the forward recursion of A. Graves et al., "Connectionist temporal classification", ICML 2006, in
 // logarithms. A sample is a task of its own. State s of a target of length u is a blank where s is even, label (s - 1)
 // / 2 where it is odd; there are 2 u + 1.
-#include <cmath>
-
-#include "channel_norm.h"
+#include "ctc.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kWideFloats = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
-enum Operand { kNll, kAlpha, kLogProbs, kTargets, kInputLengths, kTargetLengths };
-
-struct Shape {
-  const Launch& l;
-  int64_t time, batch, classes, states, blank;
-  bool joined;  // targets of all samples one after another
-
-  explicit Shape(const Launch& launch) : l(launch) {
-    const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha);
-    time = x.sizes[0], batch = x.sizes[1], classes = x.sizes[2], states = alpha.sizes[2];
-    blank = l.desc.iparams[0];
-    joined = l.operand(kTargets).ndim == 1;
-  }
-  int64_t length(int operand, int64_t b) const {
-    return l.ptr<const int64_t>(operand)[b * l.operand(operand).strides[0]];
-  }
-  // Where the labels of sample b begin.
-  int64_t begin(int64_t b) const {
-    if (!joined) return b * l.operand(kTargets).strides[0];
-    int64_t sum = 0;
-    for (int64_t i = 0; i < b; ++i) sum += length(kTargetLengths, i);
-    return sum * l.operand(kTargets).strides[0];
-  }
-  int64_t label(int64_t begin, int64_t s) const {
-    const atalla_operand& t = l.operand(kTargets);
-    const int64_t o = begin + s / 2 * t.strides[t.ndim - 1];
-    return t.dtype == ATALLA_I32 ? l.ptr<const int32_t>(kTargets)[o] : l.ptr<const int64_t>(kTargets)[o];
-  }
-};
-
 template <class T>
-T log_sum(T a, T b, T c) {
-  T most = a > b ? a : b;
-  most = c > most ? c : most;
-  if (most == -INFINITY) most = 0;  // the difference of two infinities is none
-  return std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most)) + most;
-}
-
-template <class T>
-void run_sample(const Shape& shape, int64_t b) {
+void run_sample(const CtcShape& shape, int64_t b) {
   const Launch& l = shape.l;
   const atalla_operand &x = l.operand(kLogProbs), &alpha_operand = l.operand(kAlpha), &out = l.operand(kNll);
   const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
@@ -106,31 +65,12 @@ atalla_status check(const Launch& l) {
                      static_cast<long long>(x.sizes[1]));
   }
   for (int i = 0; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_present(name, l, i));
-  const Shape shape(l);
-  int64_t total = 0;
-  for (int64_t b = 0; b < shape.batch; ++b) {
-    const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
-    if (steps < 0 || steps > shape.time || target < 0 || 2 * target + 1 > shape.states ||
-        (!shape.joined && target > targets.sizes[1])) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: sample %lld has lengths %lld and %lld, at most %lld and %lld", name,
-                       static_cast<long long>(b), static_cast<long long>(steps), static_cast<long long>(target),
-                       static_cast<long long>(shape.time), static_cast<long long>(shape.states / 2));
-    }
-    total += target;
-    if (shape.joined && total > targets.sizes[0]) return set_error(ATALLA_ERR_ARGUMENT, "%s: too few labels", name);
-    for (int64_t u = 0; u < target; ++u) {
-      const int64_t label = shape.label(shape.begin(b), 2 * u + 1);
-      if (label >= 0 && label < shape.classes) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: label %lld is out of bounds for %lld classes", name,
-                       static_cast<long long>(label), static_cast<long long>(shape.classes));
-    }
-  }
-  return ATALLA_OK;
+  return check_labels(name, CtcShape(l));
 }
 
 atalla_status run(const Launch& l) {
   ATALLA_CHECK(check(l));
-  const Shape shape(l);
+  const CtcShape shape(l);
   parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       if (l.desc.compute_dtype == ATALLA_F64) run_sample<double>(shape, b);
