@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Windows of pooling kernels and the images that they slide over: [n, c, d, h, w], sizes of 1 where there are fewer
-// spatial dimensions.
+// Windows of pooling kernels over images.
 //
 // A window is a box, so it is reduced in two steps: the rows of the input that it covers onto one row (a vector loop
 // over contiguous elements), then the columns of that row. Where channels are the contiguous dimension, both steps are
 // one: each tap is a vector of channels.
 #pragma once
 
-#include "dispatch.h"
-#include "dispatch_check.h"
-#include "dispatch_dims.h"
-#include "table.h"
+#include "image.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
-
-constexpr int kImageDims = 5;
-constexpr int kSpatialDims = 3;
 
 // Windows along one dimension.
 struct PoolWindows {
@@ -38,26 +31,17 @@ struct PoolWindows {
   }
 };
 
-struct PoolImage {
-  char* data;
-  atalla_dtype dtype;
-  int64_t item;
-  const int64_t* strides;
-
-  char* at(int64_t n, int64_t c, int64_t d, int64_t h, int64_t w) const {
-    return data + (n * strides[0] + c * strides[1] + d * strides[2] + h * strides[3] + w * strides[4]) * item;
-  }
-};
-
-inline PoolImage pool_image(const Launch& l, int i) {
-  const atalla_operand& o = l.operand(i);
-  return {l.ptr<char>(i), o.dtype, static_cast<int64_t>(dtype_size(o.dtype)), o.strides};
+// Elements of window o that count for an average: those in the input, or in the input and its padding.
+inline int64_t pool_count(const PoolWindows& w, int64_t o, bool count_padding) {
+  if (w.kernel == 0 || !count_padding) return w.end(o) - w.begin(o);
+  const int64_t end = w.origin(o) + w.kernel, limit = w.in + w.padding;
+  return (end < limit ? end : limit) - w.origin(o);
 }
 
 struct Pool {
   int64_t batch, channels;
   PoolWindows window[kSpatialDims];
-  PoolImage out, in;
+  Image out, in;
 
   int64_t rows() const { return batch * channels * window[0].out * window[1].out; }
   int64_t positions() const { return batch * window[0].out * window[1].out * window[2].out; }
@@ -91,31 +75,12 @@ inline PoolRow pool_row(const Pool& p, int64_t r) {
   return at;
 }
 
-// n elements from `from` as T: in place where they lie so, else in `buffer`.
-template <class T>
-inline const T* pool_load(const PoolImage& image, const char* from, int64_t stride, int64_t n, T* buffer) {
-  constexpr atalla_dtype kNative = std::is_same_v<T, float>    ? ATALLA_F32
-                                   : std::is_same_v<T, double> ? ATALLA_F64
-                                                               : ATALLA_I64;
-  if (stride == 1 && image.dtype == kNative) return reinterpret_cast<const T*>(from);
-  load_run(from, image.dtype, stride, n, buffer);
-  return buffer;
-}
-
 // The parameters of regular windows: iparams[0..2] kernel, [3..5] stride, [6..8] padding.
 inline atalla_status read_pool(const char* name, const Launch& l, bool adaptive, int in, Pool* pool) {
   const atalla_operand &o = l.operand(0), &x = l.operand(in);
-  if (o.ndim != kImageDims || x.ndim != kImageDims) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 5 and 5", name, o.ndim,
-                     x.ndim);
-  }
-  if (o.sizes[0] != x.sizes[0] || o.sizes[1] != x.sizes[1]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %lld images of %lld channels, the input %lld of %lld",
-                     name, static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
-                     static_cast<long long>(x.sizes[0]), static_cast<long long>(x.sizes[1]));
-  }
+  ATALLA_CHECK(check_images(name, o, x));
   pool->batch = o.sizes[0], pool->channels = o.sizes[1];
-  pool->out = pool_image(l, 0), pool->in = pool_image(l, in);
+  pool->out = image_of(l, 0), pool->in = image_of(l, in);
   for (int d = 0; d < kSpatialDims; ++d) {
     PoolWindows& w = pool->window[d];
     w.in = x.sizes[2 + d], w.out = o.sizes[2 + d];

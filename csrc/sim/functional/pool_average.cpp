@@ -13,12 +13,7 @@ struct AveragePool {
   bool count_padding;
   int64_t divisor;  // 0: the window's size
 
-  // Elements of window o that count: those in the input, or in the input and its padding.
-  int64_t count(const PoolWindows& w, int64_t o) const {
-    if (w.kernel == 0 || !count_padding) return w.end(o) - w.begin(o);
-    const int64_t end = w.origin(o) + w.kernel, limit = w.in + w.padding;
-    return (end < limit ? end : limit) - w.origin(o);
-  }
+  int64_t count(const PoolWindows& w, int64_t o) const { return pool_count(w, o, count_padding); }
   T divisor_of(int64_t counted) const { return static_cast<T>(divisor != 0 ? divisor : counted > 0 ? counted : 1); }
 
   template <int kStride>
@@ -41,7 +36,7 @@ struct AveragePool {
       for (int64_t i = 0; i < ww.in; ++i) inside[i] = T(0);
       for (int64_t d = wd.begin(at.d); d < wd.end(at.d); ++d) {
         for (int64_t h = wh.begin(at.h); h < wh.end(at.h); ++h) {
-          const T* x = pool_load(pool.in, pool.in.at(at.n, at.c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+          const T* x = load_row(pool.in, pool.in.at(at.n, at.c, d, h, 0), pool.in.strides[4], ww.in, line.get());
           add_tap<1>(x, 1, ww.in, inside);
         }
       }
@@ -76,7 +71,7 @@ struct AveragePool {
       for (int64_t z = wd.begin(d); z < wd.end(d); ++z) {
         for (int64_t y = wh.begin(h); y < wh.end(h); ++y) {
           for (int64_t x = ww.begin(w); x < ww.end(w); ++x) {
-            add_tap<1>(pool_load(pool.in, pool.in.at(n, 0, z, y, x), 1, channels, line.get()), 1, channels, sum.get());
+            add_tap<1>(load_row(pool.in, pool.in.at(n, 0, z, y, x), 1, channels, line.get()), 1, channels, sum.get());
           }
         }
       }

@@ -10,7 +10,7 @@ namespace {
 template <class T>
 struct FractionalPool {
   Pool pool;
-  PoolImage index;
+  Image index;
   const atalla_operand* samples;
   const char* sample_data;
   int spatial;
@@ -62,7 +62,7 @@ struct FractionalPool {
             for (int64_t z = at[0][d]; z < at[0][d] + w[0].kernel; ++z) {
               for (int64_t y = at[1][h]; y < at[1][h] + w[1].kernel; ++y) {
                 const T* v =
-                    pool_load(pool.in, pool.in.at(n, c, z, y, at[2][x]), pool.in.strides[4], w[2].kernel, line.get());
+                    load_row(pool.in, pool.in.at(n, c, z, y, at[2][x]), pool.in.strides[4], w[2].kernel, line.get());
                 for (int64_t i = 0; i < w[2].kernel; ++i) {
                   if (!(v[i] > best) && v[i] == v[i]) continue;
                   best = v[i];
@@ -115,7 +115,7 @@ atalla_status run_fractional(const Launch& l) {
                      static_cast<long long>(w.kernel), static_cast<long long>(w.in));
   }
   for (int i = 0; i < 4; ++i) ATALLA_CHECK(check_present(name, l, i));
-  const PoolImage index = pool_image(l, 1);
+  const Image index = image_of(l, 1);
   const int dims = static_cast<int>(spatial);
   if (in.dtype == ATALLA_F64) {
     return FractionalPool<double>{pool, index, &samples, l.ptr<const char>(3), dims}.run();

@@ -16,7 +16,7 @@ constexpr int64_t kLowest<int64_t> = INT64_MIN;
 template <class T, class I>
 struct MaxPool {
   Pool pool;
-  PoolImage index;
+  Image index;
   static constexpr I kNowhere = sizeof(I) == 4 ? static_cast<I>(INT32_MAX) : static_cast<I>(INT64_MAX);
 
   // Taps that follow in the plane's order.
@@ -67,7 +67,7 @@ struct MaxPool {
       bool first = true;
       for (int64_t d = wd.begin(at.d); d < wd.end(at.d); d += wd.dilation) {
         for (int64_t h = wh.begin(at.h); h < wh.end(at.h); h += wh.dilation) {
-          const T* x = pool_load(pool.in, pool.in.at(at.n, at.c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+          const T* x = load_row(pool.in, pool.in.at(at.n, at.c, d, h, 0), pool.in.strides[4], ww.in, line.get());
           const I base = static_cast<I>((d * wh.in + h) * ww.in);
           if (first) {
             for (int64_t i = 0; i < ww.in; ++i) inside[i] = x[i], inside_at[i] = static_cast<I>(base + i);
@@ -116,7 +116,7 @@ struct MaxPool {
       for (int64_t z = wd.begin(d); z < wd.end(d); z += wd.dilation) {
         for (int64_t y = wh.begin(h); y < wh.end(h); y += wh.dilation) {
           for (int64_t x = ww.begin(w); x < ww.end(w); x += ww.dilation) {
-            const T* taps = pool_load(pool.in, pool.in.at(n, 0, z, y, x), 1, channels, line.get());
+            const T* taps = load_row(pool.in, pool.in.at(n, 0, z, y, x), 1, channels, line.get());
             take_next(taps, static_cast<I>((z * wh.in + y) * ww.in + x), I(0), channels, best.get(), where.get());
           }
         }
@@ -160,7 +160,7 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
-  const PoolImage index = pool_image(l, 1);
+  const Image index = image_of(l, 1);
   const int64_t plane = pool.window[0].in * pool.window[1].in * pool.window[2].in;
   switch (l.operand(2).dtype) {
     case ATALLA_F64:

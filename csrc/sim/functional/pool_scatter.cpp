@@ -25,7 +25,7 @@ struct PoolScatter {
       for (int64_t i = 0; i < size; ++i) plane[i] = T(0);
       for (int64_t d = 0; d < w[0].in; ++d) {
         for (int64_t h = 0; h < w[1].in; ++h) {
-          const T* x = pool_load(pool.in, pool.in.at(n, c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+          const T* x = load_row(pool.in, pool.in.at(n, c, d, h, 0), pool.in.strides[4], ww.in, line.get());
           const int64_t* s = index_strides;
           const int64_t first = n * s[0] + c * s[1] + d * s[2] + h * s[3];
           if (add) {

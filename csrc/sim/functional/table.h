@@ -33,6 +33,10 @@ class Table {
     data_ = static_cast<T*>(std::aligned_alloc(64, bytes));
     return data_ != nullptr;
   }
+  void swap(Table& other) {
+    T* const data = data_;
+    data_ = other.data_, other.data_ = data;
+  }
   T* get() const { return data_; }
   T& operator[](int64_t i) const { return data_[i]; }
   explicit operator bool() const { return data_ != nullptr; }

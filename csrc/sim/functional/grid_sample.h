@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Where the points of a sampling grid fall in an image: up to 16 taps a point, each an offset and a weight.
+#pragma once
+
+#include "image.h"
+#include "resample_taps.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum class GridMode { Linear, Nearest, Cubic };
+enum class GridPadding { Zeros, Border, Reflection };
+
+constexpr int64_t kGridBlock = 64;  // points whose taps are worked out together
+constexpr int kGridTaps = 16;
+
+// One dimension of the image.
+template <class T>
+struct GridAxis {
+  int64_t size, stride;  // stride in elements of the image
+  bool align_corners;
+  GridPadding padding;
+
+  // From [-1, 1] to elements.
+  T scale() const { return static_cast<T>(align_corners ? size - 1 : size) / 2; }
+  T place(T x) const { return align_corners ? (x + 1) * scale() : (x + 1) * scale() - T(0.5); }
+
+  T clip(T x) const {
+    const T high = static_cast<T>(size - 1), y = x > 0 ? x : T(0);
+    return y < high ? y : high;
+  }
+  T reflect(T x) const {
+    const T low = align_corners ? T(0) : T(-0.5), span = static_cast<T>(align_corners ? size - 1 : size) * 2;
+    if (span == 0) return 0;
+    const T distance = x > low ? x - low : low - x;
+    const T extra = distance - static_cast<T>(__builtin_trunc(distance / span)) * span;
+    return (extra < span - extra ? extra : span - extra) + low;
+  }
+  T pad(T x) const {
+    switch (padding) {
+      case GridPadding::Border:
+        return clip(x);
+      case GridPadding::Reflection:
+        return clip(reflect(x));
+      default:
+        return x;
+    }
+  }
+  // Offset of element x; -1 outside of the image, and where x is NaN.
+  int64_t offset(T x) const { return x > T(-1) && x < static_cast<T>(size) ? static_cast<int64_t>(x) * stride : -1; }
+};
+
+// The taps of one point along one dimension.
+template <class T>
+struct AxisTaps {
+  int64_t offset[4];
+  T weight[4];
+  int count;
+};
+
+template <class T>
+inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinate) {
+  AxisTaps<T> t;
+  const T x = axis.place(coordinate);
+  if (mode == GridMode::Cubic) {
+    const T floor = static_cast<T>(__builtin_floor(x)), f = x - floor, a = T(-0.75);
+    const T w[4] = {cubic_far(f + 1, a), cubic_near(f, a), cubic_near(1 - f, a), cubic_far(1 - f + 1, a)};
+    t.count = 4;
+    for (int k = 0; k < 4; ++k) {
+      t.weight[k] = w[k];
+      t.offset[k] = axis.offset(axis.pad(floor + static_cast<T>(k - 1)));
+    }
+    return t;
+  }
+  const T p = axis.pad(x);
+  if (mode == GridMode::Nearest) {
+    t.count = 1;
+    t.weight[0] = 1;
+    t.offset[0] = axis.offset(static_cast<T>(__builtin_nearbyint(p)));
+    return t;
+  }
+  const T floor = static_cast<T>(__builtin_floor(p));
+  t.count = 2;
+  t.weight[1] = p - floor;
+  t.weight[0] = 1 - t.weight[1];
+  t.offset[0] = axis.offset(floor);
+  t.offset[1] = axis.offset(floor + 1);
+  return t;
+}
+
+// Taps of a block of points: [tap][point], so that points are the lanes.
+template <class T>
+struct GridTaps {
+  int count;
+  int64_t offset[kGridTaps][kGridBlock];
+  T weight[kGridTaps][kGridBlock];
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA
