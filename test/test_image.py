@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -121,6 +123,7 @@ def test_grid_sample(mode, padding):
             agree(F.grid_sample, image(shape=(2, 3, 4, 5, 6)), torch.rand(2, 3, 4, 5, 3) * 3 - 1.5, **kwargs)
 
 
+GRID = torch.rand(2, 5, 6, 2, generator=torch.Generator().manual_seed(0)) * 3 - 1.5
 GRADIENTS = {
     "max": lambda t: F.max_pool2d(t, 3, 2, 1),
     "average": lambda t: F.avg_pool2d(t, 3, 2, 1, True, False),
@@ -133,6 +136,9 @@ GRADIENTS = {
     "bicubic": lambda t: F.interpolate(t, size=(7, 30), mode="bicubic", align_corners=True),
     "reflect": lambda t: F.pad(t, (2, 1, 3, 4), mode="reflect"),
     "replicate": lambda t: F.pad(t, (2, 1, 3, -2), mode="replicate"),
+    "windows": lambda t: t.unfold(2, 4, 3).unfold(0, 2, 1),
+    "grid_bilinear": lambda t: F.grid_sample(t, GRID.to(t.device), padding_mode="reflection", align_corners=False),
+    "grid_bicubic": lambda t: F.grid_sample(t, GRID.to(t.device), mode="bicubic", align_corners=True),
     "unfold": lambda t: F.unfold(t, 3, 2, 1, 2),
 }
 
@@ -141,6 +147,20 @@ GRADIENTS = {
 def test_gradient(name):
     for layout in (LAYOUTS["contiguous"], LAYOUTS["channels_last"]):
         agree_on_gradient(GRADIENTS[name], layout(image()))
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_gradient(mode, padding):
+    for align in (False, True):
+
+        def sample(g, x, mode=mode, align=align):
+            return F.grid_sample(x.to(g.device), g, mode, padding, align)
+
+        agree_on_gradient(functools.partial(sample, x=image()), GRID)
+        if mode != "bicubic":
+            grid = torch.cat([GRID, GRID[..., :1]], -1)[:, None]
+            agree_on_gradient(functools.partial(sample, x=image(shape=(2, 3, 4, 5, 6))), grid)
 
 
 def test_errors():

@@ -9,7 +9,18 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kGridSample("grid_sample");
+const Kernel kGridSample("grid_sample"), kGridSampleBackward("grid_sample_backward");
+
+// The grid with d, h and w.
+void grid_operand(LaunchBuilder& builder, const at::Tensor& grid, bool output) {
+  at::DimVector sizes(grid.sizes()), strides(grid.strides());
+  if (grid.dim() == 4) {
+    sizes.insert(sizes.begin() + 1, 1);
+    strides.insert(strides.begin() + 1, 0);
+  }
+  if (output) builder.output(grid, sizes, strides);
+  else builder.input(grid, sizes, strides);
+}
 
 at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation_mode,
                        int64_t padding_mode, bool align_corners) {
@@ -23,17 +34,32 @@ at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t 
   LaunchBuilder builder(kGridSample, input.scalar_type());
   image_output(builder, out, spatial);
   image_input(builder, input, spatial);
-  at::DimVector grid_sizes(grid.sizes()), grid_strides(grid.strides());
-  if (spatial == 2) {
-    grid_sizes.insert(grid_sizes.begin() + 1, 1);
-    grid_strides.insert(grid_strides.begin() + 1, 0);
-  }
-  builder.input(grid, grid_sizes, grid_strides)
-      .iparam(0, interpolation_mode)
-      .iparam(1, padding_mode)
-      .iparam(2, align_corners ? 1 : 0)
-      .launch(input.device());
+  grid_operand(builder, grid, false);
+  builder.iparam(0, interpolation_mode).iparam(1, padding_mode).iparam(2, align_corners ? 1 : 0).launch(input.device());
   return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> grid_sample_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                                        const at::Tensor& grid, int64_t interpolation_mode,
+                                                        int64_t padding_mode, bool align_corners, bool with_input) {
+  const int64_t spatial = input.dim() - 2;
+  at::Tensor grad_input, grad_grid = empty_like_dtype(grid, grid.sizes(), grid.scalar_type());
+  if (with_input) grad_input = empty_like_dtype(input, input.sizes(), input.scalar_type());
+  if (grid.numel() == 0 || input.numel() == 0) {
+    if (with_input) grad_input.zero_();
+    grad_grid.zero_();
+    return {grad_input, grad_grid};
+  }
+  LaunchBuilder builder(kGridSampleBackward, input.scalar_type());
+  if (with_input) image_output(builder, grad_input, spatial);
+  else builder.optional_output({});
+  grid_operand(builder, grad_grid, true);
+  image_input(builder, grad_output, spatial);
+  image_input(builder, input, spatial);
+  grid_operand(builder, grid, false);
+  builder.iparam(0, interpolation_mode).iparam(1, padding_mode).iparam(2, align_corners ? 1 : 0);
+  builder.launch(input.device());
+  return {grad_input, grad_grid};
 }
 
 }  // namespace
@@ -50,6 +76,26 @@ at::Tensor grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int6
   at::native::check_grid_sampler_common(input, grid);
   at::native::check_grid_sampler_3d(input, grid, interpolation_mode);
   return grid_sample(input, grid, interpolation_mode, padding_mode, align_corners);
+}
+
+std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                                            const at::Tensor& grid, int64_t interpolation_mode,
+                                                            int64_t padding_mode, bool align_corners,
+                                                            std::array<bool, 2> output_mask) {
+  at::native::check_grid_sampler_common(input, grid);
+  at::native::check_grid_sampler_2d(input, grid);
+  return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,
+                              output_mask[0]);
+}
+
+std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                                            const at::Tensor& grid, int64_t interpolation_mode,
+                                                            int64_t padding_mode, bool align_corners,
+                                                            std::array<bool, 2> output_mask) {
+  at::native::check_grid_sampler_common(input, grid);
+  at::native::check_grid_sampler_3d(input, grid, interpolation_mode);
+  return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,
+                              output_mask[0]);
 }
 
 }  // namespace atalla::aten

@@ -20,7 +20,7 @@ struct GridSampler {
       const S* at =
           l.ptr<const S>(2) + b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + (x0 + i) * g.strides[3];
       AxisTaps<T> t[kSpatialDims];
-      t[0] = {{0}, {T(1)}, 1};
+      t[0] = {{0}, {T(1)}, {T(0)}, 1};
       for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
         t[d] = axis_taps(axis[d], mode, convert<T>(at[(kSpatialDims - 1 - d) * g.strides[4]]));
       }

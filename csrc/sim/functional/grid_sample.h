@@ -47,17 +47,43 @@ struct GridAxis {
         return x;
     }
   }
+  // The derivative of pad(x). Where x leaves the image it is clipped, and the border counts as outside.
+  T pad_slope(T x) const {
+    T slope = 1;
+    if (padding == GridPadding::Reflection) {
+      const T low = align_corners ? T(0) : T(-0.5), span = static_cast<T>(align_corners ? size - 1 : size) * 2;
+      if (span == 0) return 0;
+      const T distance = x > low ? x - low : low - x;
+      const T extra = distance - static_cast<T>(__builtin_trunc(distance / span)) * span;
+      slope = (x > low) == (extra < span - extra) ? T(1) : T(-1);
+      x = reflect(x);
+    }
+    if (padding == GridPadding::Zeros) return 1;
+    return x > 0 && x < static_cast<T>(size - 1) ? slope : T(0);
+  }
   // Offset of element x; -1 outside of the image, and where x is NaN.
   int64_t offset(T x) const { return x > T(-1) && x < static_cast<T>(size) ? static_cast<int64_t>(x) * stride : -1; }
 };
 
-// The taps of one point along one dimension.
+// The taps of one point along one dimension. The slopes are the weights' derivatives by the grid's coordinate; only
+// gradients want them.
 template <class T>
 struct AxisTaps {
   int64_t offset[4];
   T weight[4];
+  T slope[4];
   int count;
 };
+
+// Derivatives of cubic_near and cubic_far.
+template <class T>
+inline T cubic_near_slope(T x, T a) {
+  return (3 * (a + 2) * x - 2 * (a + 3)) * x;
+}
+template <class T>
+inline T cubic_far_slope(T x, T a) {
+  return (3 * a * x - 10 * a) * x + 8 * a;
+}
 
 template <class T>
 inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinate) {
@@ -66,9 +92,12 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   if (mode == GridMode::Cubic) {
     const T floor = static_cast<T>(__builtin_floor(x)), f = x - floor, a = T(-0.75);
     const T w[4] = {cubic_far(f + 1, a), cubic_near(f, a), cubic_near(1 - f, a), cubic_far(1 - f + 1, a)};
+    const T scale = axis.scale();
+    const T s[4] = {cubic_far_slope(f + 1, a), cubic_near_slope(f, a), -cubic_near_slope(1 - f, a),
+                    -cubic_far_slope(1 - f + 1, a)};
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
-      t.weight[k] = w[k];
+      t.weight[k] = w[k], t.slope[k] = s[k] * scale;
       t.offset[k] = axis.offset(axis.pad(floor + static_cast<T>(k - 1)));
     }
     return t;
@@ -76,7 +105,7 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   const T p = axis.pad(x);
   if (mode == GridMode::Nearest) {
     t.count = 1;
-    t.weight[0] = 1;
+    t.weight[0] = 1, t.slope[0] = 0;
     t.offset[0] = axis.offset(static_cast<T>(__builtin_nearbyint(p)));
     return t;
   }
@@ -84,6 +113,8 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   t.count = 2;
   t.weight[1] = p - floor;
   t.weight[0] = 1 - t.weight[1];
+  t.slope[1] = axis.scale() * axis.pad_slope(x);
+  t.slope[0] = -t.slope[1];
   t.offset[0] = axis.offset(floor);
   t.offset[1] = axis.offset(floor + 1);
   return t;
