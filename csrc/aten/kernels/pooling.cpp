@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pooling over windows, regular and adaptive.
+#include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/native/Pool.h>
 
 #include "aten/empty.h"
@@ -204,10 +205,12 @@ void adaptive_max_pool3d(const at::Tensor& self, at::IntArrayRef, const at::Tens
 
 void fractional_max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
                            const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<2>(self, random_samples);
   launch_fractional(self, 2, kernel_size, random_samples, out, indices);
 }
 void fractional_max_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
                            const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<3>(self, random_samples);
   launch_fractional(self, 3, kernel_size, random_samples, out, indices);
 }
 

@@ -2,6 +2,7 @@
 //
 // Reordering elements along dimensions: one launch, whatever the number of dimensions.
 #include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 
 #include "aten/empty.h"
@@ -66,6 +67,16 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   from.insert(from.begin() + 2, from[1]);
   from[1] *= per_group;
   LaunchBuilder(kCopy, self.scalar_type()).output(out, sizes, to).input(self, sizes, from).launch(self.device());
+  return out;
+}
+
+at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
+              ", but got ", out.scalar_type(), " instead");
+  const at::Tensor part = self.narrow(dim, start, length);
+  at::native::resize_output(out, part.sizes());
+  if (out.numel() == 0) return out;
+  LaunchBuilder(kCopy, self.scalar_type()).output(out).input(part).launch(self.device());
   return out;
 }
 
