@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // im2col (Unfold) and col2im (Fold). The chip has the taps and positions of a column in dimensions of their own.
-#include <ATen/WrapDimUtils.h>
 #include <ATen/native/im2col_shape_check.h>
-#include <ATen/ops/sum.h>
 
 #include "aten/empty.h"
 #include "aten/launch.h"
@@ -129,28 +127,6 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef output_size, IntArrayRef kern
                    IntArrayRef padding, IntArrayRef stride, Tensor& out) {
   out.resize_(col2im_sizes(self, output_size, kernel_size, dilation, padding, stride));
   launch_col2im(self, kernel_size, dilation, padding, stride, out);
-  return out;
-}
-
-// The gradient of Tensor.unfold: windows along one dimension are columns of one row, everything else is planes.
-Tensor unfold_backward(const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t size, int64_t step) {
-  const Tensor out = empty_like_dtype(grad, input_sizes, grad.scalar_type());
-  if (out.numel() == 0) return out;
-  if (grad.numel() == 0 || input_sizes.empty()) {
-    if (grad.numel() == 0) out.zero_();
-    else out.copy_(grad.sum());
-    return out;
-  }
-  dim = at::maybe_wrap_dim(dim, out.dim());
-  const Tensor in = grad.contiguous();
-  const int64_t outer = c10::size_to_dim_(static_cast<int>(dim), input_sizes), length = input_sizes[dim];
-  const int64_t inner = out.numel() / outer / length, windows = in.size(dim);
-  const int64_t window = inner * size;
-  LaunchBuilder builder(kCol2im, grad.scalar_type());
-  builder.output(out, {outer, inner, 1, length}, {length * inner, 1, 0, inner});
-  builder.input(in, {outer, inner, 1, size, 1, windows}, {windows * window, size, 0, 1, 0, window});
-  set_window(builder, {1, 1}, {0, 0}, {1, step});
-  builder.launch(grad.device());
   return out;
 }
 
