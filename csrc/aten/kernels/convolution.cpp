@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones and calls the overrideable
-// op.
+// Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones, splits complex numbers
+// into real ones, and calls the overrideable op.
 #include <ATen/native/ConvUtils.h>
-#include <ATen/ops/convolution.h>
+
+#include <numeric>
 
 #include "aten/empty.h"
-#include "aten/fallback.h"
 #include "aten/launch.h"
 
 namespace atalla::aten {
@@ -15,16 +15,91 @@ namespace {
 
 const Kernel kConvolution("convolution");
 
-// The generic fallback would call the same op on the CPU, where it is an error: call `convolution` itself.
-at::Tensor on_host(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                   at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                   at::IntArrayRef output_padding, int64_t groups) {
-  count_fallback("aten::convolution_overrideable", std::string(c10::getDtypeNames(input.scalar_type()).first));
-  std::optional<at::Tensor> host_bias;
-  if (bias && bias->defined()) host_bias = bias->cpu();
-  return at::convolution(input.cpu(), weight.cpu(), host_bias, stride, padding, dilation, transposed, output_padding,
-                         groups)
-      .to(input.device());
+// The outputs of a transposed convolution along one dimension that have the same remainder of (position + padding) by
+// the stride: they see the same taps, and are a convolution of stride 1 with these taps, last one first.
+struct Phase {
+  int64_t first;     // output position; the others follow at the stride
+  int64_t taps;      // may be none
+  int64_t last_tap;  // of the weight
+  int64_t tap_step;  // between taps
+  int64_t dilation;  // of the input, from tap to tap
+  int64_t padding;   // before the first element; may be negative
+};
+
+Phase phase_of(int64_t remainder, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  Phase phase{};
+  phase.first = ((remainder - padding) % stride + stride) % stride;
+  const int64_t common = std::gcd(stride, dilation);
+  phase.tap_step = stride / common, phase.dilation = dilation / common;
+  int64_t tap = 0;
+  while (tap < phase.tap_step && (dilation * tap - remainder) % stride != 0) ++tap;
+  if (tap == phase.tap_step || tap >= kernel) return phase;
+  phase.taps = (kernel - 1 - tap) / phase.tap_step + 1;
+  phase.last_tap = tap + (phase.taps - 1) * phase.tap_step;
+  phase.padding = phase.dilation * (phase.taps - 1) - (phase.first + padding - dilation * tap) / stride;
+  return phase;
+}
+
+// The weight of a transposed convolution as [output channels, input channels of a group, kernel...].
+at::Tensor swapped_channels(const at::Tensor& weight, int64_t groups) {
+  if (groups == 1) return weight.transpose(0, 1);
+  at::DimVector grouped{groups, weight.size(0) / groups}, merged{weight.size(1) * groups, weight.size(0) / groups};
+  for (int64_t d = 1; d < weight.dim(); ++d) grouped.push_back(weight.size(d));
+  for (int64_t d = 2; d < weight.dim(); ++d) merged.push_back(weight.size(d));
+  return weight.reshape(grouped).transpose(1, 2).reshape(merged);
+}
+
+void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                  at::ArrayRef<Phase> phases, int64_t groups) {
+  at::DimVector sizes(weight.sizes()), strides(weight.strides());
+  int64_t offset = 0;
+  for (size_t d = 0; d < phases.size(); ++d) {
+    offset += phases[d].last_tap * strides[2 + d];
+    sizes[2 + d] = phases[d].taps;
+    strides[2 + d] *= -phases[d].tap_step;
+  }
+  LaunchBuilder builder(kConvolution, input.scalar_type());
+  builder.output(out).input(input).input(weight, sizes, strides).optional_input(bias).iparam(0, groups);
+  builder.operand(2).addr += static_cast<uint64_t>(offset) * weight.element_size();
+  for (size_t d = 0; d < phases.size(); ++d) {
+    const int i = static_cast<int>(d);
+    builder.iparam(1 + i, 1).iparam(4 + i, phases[d].padding).iparam(7 + i, phases[d].dilation);
+  }
+  builder.launch(input.device());
+}
+
+at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                                  at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                  at::IntArrayRef output_padding, int64_t groups) {
+  const auto sizes =
+      at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
+  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
+  if (out.numel() == 0) return out;
+  const at::Tensor swapped = swapped_channels(weight, groups);
+  const int64_t spatial = input.dim() - 2;
+  int64_t combinations = 1;
+  for (int64_t d = 0; d < spatial; ++d) combinations *= stride[d];
+  for (int64_t i = 0; i < combinations; ++i) {
+    c10::SmallVector<Phase, 3> phases;
+    at::Tensor part = out;
+    bool sees_input = input.numel() > 0;
+    for (int64_t d = 0, rest = i; d < spatial; rest /= stride[d], ++d) {
+      phases.push_back(phase_of(rest % stride[d], weight.size(2 + d), stride[d], padding[d], dilation[d]));
+      part = part.slice(2 + d, phases.back().first, std::nullopt, stride[d]);
+      sees_input = sees_input && phases.back().taps > 0;
+    }
+    if (part.numel() == 0) continue;
+    if (sees_input) {
+      launch_phase(part, input, swapped, bias, phases, groups);
+    } else if (bias.defined()) {
+      at::DimVector shape(input.dim(), 1);
+      shape[1] = bias.numel();
+      part.copy_(bias.view(shape).expand(part.sizes()));
+    } else {
+      part.zero_();
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -35,12 +110,15 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   const int64_t spatial = input.dim() - 2;
   TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution expects 1 to 3 spatial dimensions, got an input of shape ",
               input.sizes());
-  if (transposed) return on_host(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  const at::Tensor addend = bias.value_or(at::Tensor());
+  if (transposed) {
+    return transposed_convolution(input, weight, addend, stride, padding, dilation, output_padding, groups);
+  }
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
   if (out.numel() == 0) return out;
   LaunchBuilder builder(kConvolution, input.scalar_type());
-  builder.output(out).input(input).input(weight).optional_input(bias ? *bias : at::Tensor());
+  builder.output(out).input(input).input(weight).optional_input(addend);
   builder.iparam(0, groups);
   for (int d = 0; d < spatial; ++d) {
     builder.iparam(1 + d, stride[d]).iparam(4 + d, padding[d]).iparam(7 + d, dilation[d]);
