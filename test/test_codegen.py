@@ -50,6 +50,7 @@ class TestEntries(unittest.TestCase):
         self.fails("- {op: abs, formula: abs(self)}", "give `iterator` or `adaptor`")
 
     def test_twice(self):
+        self.fails('- {op: abs, formula: "abs(self)", iterator: unary_real, result: rael}', "unknown result `rael`")
         self.fails("- {op: exp, formula: exp(self)}\n- {op: exp, kernel: pointwise.exp}", "already stands in line 1", 2)
 
     def test_unknown_input_and_variant_argument(self):

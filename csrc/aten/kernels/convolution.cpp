@@ -2,12 +2,13 @@
 //
 // Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones, splits complex numbers
 // into real ones, and calls the overrideable op.
+#include "aten/kernels/convolution.h"
+
 #include <ATen/native/ConvUtils.h>
 
 #include <numeric>
 
 #include "aten/empty.h"
-#include "aten/launch.h"
 
 namespace atalla::aten {
 
@@ -68,11 +69,24 @@ void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tens
   builder.launch(input.device());
 }
 
+}  // namespace
+
+void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight,
+                        const at::Tensor& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                        at::IntArrayRef dilation, int64_t groups) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kConvolution, input.scalar_type());
+  builder.output(out).input(input).input(weight).optional_input(bias);
+  builder.iparam(0, groups);
+  for (int d = 0; d < static_cast<int>(input.dim()) - 2; ++d) {
+    builder.iparam(1 + d, stride[d]).iparam(4 + d, padding[d]).iparam(7 + d, dilation[d]);
+  }
+  builder.launch(input.device());
+}
+
 at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
-                                  at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                                  at::IntArrayRef output_padding, int64_t groups) {
-  const auto sizes =
-      at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
+                                  at::IntArrayRef sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                                  at::IntArrayRef dilation, int64_t groups) {
   at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
   if (out.numel() == 0) return out;
   const at::Tensor swapped = swapped_channels(weight, groups);
@@ -102,8 +116,6 @@ at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& wei
   return out;
 }
 
-}  // namespace
-
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, int64_t groups) {
@@ -112,18 +124,13 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
               input.sizes());
   const at::Tensor addend = bias.value_or(at::Tensor());
   if (transposed) {
-    return transposed_convolution(input, weight, addend, stride, padding, dilation, output_padding, groups);
+    const auto sizes =
+        at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
+    return transposed_convolution(input, weight, addend, sizes, stride, padding, dilation, groups);
   }
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
-  if (out.numel() == 0) return out;
-  LaunchBuilder builder(kConvolution, input.scalar_type());
-  builder.output(out).input(input).input(weight).optional_input(addend);
-  builder.iparam(0, groups);
-  for (int d = 0; d < spatial; ++d) {
-    builder.iparam(1 + d, stride[d]).iparam(4 + d, padding[d]).iparam(7 + d, dilation[d]);
-  }
-  builder.launch(input.device());
+  launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
   return out;
 }
 

@@ -147,12 +147,31 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   return copy_from(self, dst, false);
 }
 
+// The chip has no complex numbers of two halves; it converts their parts.
+void copy_complex_half(const at::Tensor& src, const at::Tensor& dst) {
+  if (src.is_complex() && dst.is_complex()) {
+    device_copy(at::view_as_real(src), at::view_as_real(dst));
+  } else if (dst.is_complex()) {
+    const at::Tensor parts = at::view_as_real(dst);
+    device_copy(src, parts.select(-1, 0));
+    parts.select(-1, 1).zero_();
+  } else {
+    at::Tensor wide = empty(src.sizes(), at::kComplexFloat, src.device().index());
+    device_copy(at::view_as_real(src), at::view_as_real(wide));
+    device_copy(wide, dst);
+  }
+}
+
 }  // namespace
 
 void device_copy(const at::Tensor& src, const at::Tensor& dst) {
   if (same_layout(src, dst)) {
     // One contiguous range; also the way for dtypes that the chip cannot convert.
     if (src.const_data_ptr() == dst.const_data_ptr()) return;
+  }
+  if (src.scalar_type() != dst.scalar_type() &&
+      (src.scalar_type() == at::kComplexHalf || dst.scalar_type() == at::kComplexHalf)) {
+    return copy_complex_half(src, dst);
   }
   std::optional<c10::ScalarType> from = src.scalar_type(), to = dst.scalar_type();
   if (from == to) from = to = carrier(*from);
