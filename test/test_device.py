@@ -278,5 +278,18 @@ class TestFaults(TestCase):
             torch.ones(2, 2, device="atalla") @ torch.ones(2, 2)
 
 
+class TestExit(TestCase):
+    def test_right_after_backward(self):
+        """Autograd's device thread must not meet an interpreter that is being finalized."""
+        code = (
+            "import torch, torch_atalla\n"
+            "x = torch.ones(4, device='atalla', requires_grad=True)\n"
+            "(x * 2).backward(torch.ones(4, device='atalla'))\n"
+        )
+        for _ in range(3):
+            done = child(code)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 if __name__ == "__main__":
     run_tests()

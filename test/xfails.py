@@ -6,6 +6,9 @@ Keys are (class, test); below them an OpInfo's name, or its name and a dtype ("s
 
 XFAILS: dict[tuple[str, str], dict[str, str]] = {}
 
+# Tests outside the OpInfo suites, by the beginning of "file.py::test[parameters]".
+XFAILED_TESTS: dict[str, str] = {}
+
 # Questions that have no answer for an OpInfo: left out, not expected to fail.
 NOT_APPLICABLE: dict[tuple[str, str], dict[str, str]] = {
     ("TestOps", "test_noncontiguous"): {

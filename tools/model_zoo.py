@@ -16,8 +16,10 @@ Inputs = dict[str, Any]
 Made = tuple[nn.Module, Inputs]
 
 WORDS, LENGTH, WIDTH, HEADS, LAYERS = 97, 12, 32, 4, 2
-TEXT = {"vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "intermediate_size": 2 * WIDTH, "max_position_embeddings": 64}  # fmt: skip
+TEXT: dict[str, Any] = {
+    "vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+    "intermediate_size": 2 * WIDTH, "max_position_embeddings": 64,
+}  # fmt: skip
 SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 
 
@@ -64,9 +66,9 @@ def vision(name: str, model: str = "", size: int = 32, **settings: Any) -> Calla
     return build(f"{name}Config", model or f"{name}Model", lambda: pixels(size), **settings)
 
 
-PATCHES = {"image_size": 32, "patch_size": 8, "hidden_size": WIDTH, "num_hidden_layers": LAYERS,
+PATCHES: dict[str, Any] = {"image_size": 32, "patch_size": 8, "hidden_size": WIDTH, "num_hidden_layers": LAYERS,
            "num_attention_heads": HEADS, "intermediate_size": 2 * WIDTH}  # fmt: skip
-STAGES = {"depths": [1, 1], "hidden_sizes": [16, 32]}
+STAGES: dict[str, Any] = {"depths": [1, 1], "hidden_sizes": [16, 32]}
 
 
 def clip() -> Made:

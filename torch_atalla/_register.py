@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
+import time
 from types import ModuleType
 
 import torch
@@ -19,3 +21,15 @@ def register(device_module: ModuleType) -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     _printing.install()
+    atexit.register(_let_autograd_settle, device_module)
+
+
+def _let_autograd_settle(device_module: ModuleType) -> None:
+    """At exit, before the interpreter is finalized: gives the interpreter's lock away for a moment.
+
+    Autograd's device thread drops the last graph's Python objects after backward() has returned, for which it needs the
+    lock. If it first asks while the interpreter is being finalized, Python ends the thread inside a destructor and the
+    process aborts.
+    """
+    if device_module.is_initialized():
+        time.sleep(0.02)

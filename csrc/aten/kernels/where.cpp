@@ -21,41 +21,36 @@ void check_condition(const at::Tensor& condition) {
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
 }
 
-void launch_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+// Launches into `out`, or into a new tensor in the layout of the inputs, as upstream's iterator chooses it.
+at::Tensor launch_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other,
+                        const at::Tensor& out, c10::ScalarType dtype) {
   check_condition(condition);
-  auto iterator = at::TensorIteratorConfig()
-                      .check_all_same_dtype(false)
+  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
+                             : other.is_privateuseone()                ? other
+                                                                       : condition;
+  at::TensorIteratorConfig config;
+  if (!out.defined()) config.declare_static_dtype_and_device(dtype, placed.device());
+  auto iterator = config.check_all_same_dtype(false)
                       .allow_cpu_scalars(true)
                       .add_output(out)
                       .add_const_input(condition)
                       .add_const_input(self)
                       .add_const_input(other)
                       .build();
-  if (iterator.numel() == 0) return;
-  launch_operands(iterator, kWhere.kernel, out.defined() ? out.scalar_type() : iterator.dtype(0));
-}
-
-// The shape, device and promoted dtype that upstream's where gives.
-at::Tensor allocate_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
-  auto sizes = at::infer_size_dimvector(at::infer_size_dimvector(condition.sizes(), self.sizes()), other.sizes());
-  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
-                             : other.is_privateuseone()                ? other
-                                                                       : condition;
-  return empty(sizes, at::result_type(self, other), placed.device().index());
+  if (iterator.numel() > 0) launch_operands(iterator, kWhere.kernel, dtype);
+  return iterator.output();
 }
 
 }  // namespace
 
 at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
-  at::Tensor out = allocate_where(condition, self, other);
-  launch_where(condition, self, other, out);
-  return out;
+  return launch_where(condition, self, other, at::Tensor(), at::result_type(self, other));
 }
 
 at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   const c10::ScalarType dtype = at::result_type(self, other);
   TORCH_CHECK(out.scalar_type() == dtype, "Expected out type to be ", dtype, " but got ", out.scalar_type());
-  launch_where(condition, self, other, out);
+  launch_where(condition, self, other, out, dtype);
   return out;
 }
 
