@@ -28,7 +28,7 @@ assert set(CODES) == set(DTYPES)
 # Tensor arguments whose dtype is not the op's: indices and masks.
 UNCHECKED = {
     "index", "indices", "mask", "condition", "attn_bias", "offsets", "p", "target", "targets", "input_lengths",
-    "target_lengths", "state_steps", "lr", "grad_scale", "found_inf", "offset2bag", "bag_size",
+    "target_lengths", "state_steps", "lr", "grad_scale", "found_inf", "reserve", "offset2bag", "bag_size",
     "maximum_indices",
 }  # fmt: skip
 
