@@ -29,9 +29,9 @@ at::Tensor launch_where(const at::Tensor& condition, const at::Tensor& self, con
                              : other.is_privateuseone()                ? other
                                                                        : condition;
   at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false);
   if (!out.defined()) config.declare_static_dtype_and_device(dtype, placed.device());
-  auto iterator = config.check_all_same_dtype(false)
-                      .allow_cpu_scalars(true)
+  auto iterator = config.allow_cpu_scalars(true)
                       .add_output(out)
                       .add_const_input(condition)
                       .add_const_input(self)
