@@ -84,8 +84,9 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   const auto counts = self.options().dtype(at::kLong);
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, counts);
-  TORCH_CHECK(self.dim() == 1 && at::isIntegralType(self.scalar_type(), false),
-              "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(self.scalar_type(), false), "\"bincount\" not implemented for '",
+                              self.scalar_type(), "'");
+  TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
   const bool weighted = weights.has_value() && weights->defined();
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");

@@ -55,7 +55,7 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
   }
   if (!accumulate) {
     const at::Tensor mask = only_mask(self, indices, values);
-    if (mask.defined() && mask.scalar_type() == at::kBool) {
+    if (mask.defined() && (mask.scalar_type() == at::kBool || values.is_cpu())) {
       return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values.reshape({}));
     }
   }

@@ -92,6 +92,22 @@ void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& in
   scatter_into(out, dim, index, at::full({}, value, out.options()), combine);
 }
 
+namespace {
+
+// Sums and products of 16-bit floats are kept in float32 and rounded once, as upstream does in scatter's reductions.
+void accumulate_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                     Combine combine) {
+  const bool narrow = c10::isReducedFloatingType(out.scalar_type());
+  if (!narrow || index.numel() == 0 || (combine != Combine::kAdd && combine != Combine::kMultiply)) {
+    return scatter_into(out, dim, index, src, combine);
+  }
+  const at::Tensor wide = out.to(at::kFloat);
+  scatter_into(wide, dim, index, src.to(at::kFloat), combine);
+  out.copy_(wide);
+}
+
+}  // namespace
+
 void scatter_src(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                  const at::Tensor& out) {
   begin_with(self, out);
@@ -107,19 +123,19 @@ void scatter_value(const at::Tensor& self, int64_t dim, const at::Tensor& index,
 void scatter_src_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                         c10::string_view reduce, const at::Tensor& out) {
   begin_with(self, out);
-  scatter_into(out, dim, index, src, combine_of(reduce));
+  accumulate_into(out, dim, index, src, combine_of(reduce));
 }
 
 void scatter_value_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
                           c10::string_view reduce, const at::Tensor& out) {
   begin_with(self, out);
-  scatter_value_into(out, dim, index, value, combine_of(reduce));
+  accumulate_into(out, dim, index, at::full({}, value, out.options()), combine_of(reduce));
 }
 
 void scatter_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                  const at::Tensor& out) {
   begin_with(self, out);
-  scatter_into(out, dim, index, src, Combine::kAdd);
+  accumulate_into(out, dim, index, src, Combine::kAdd);
 }
 
 void scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
@@ -129,10 +145,10 @@ void scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index
   if (!include_self) {
     scatter_value_into(out, dim, index, identity_of(combine, out.scalar_type()), Combine::kAssign);
   }
-  scatter_into(out, dim, index, src, combine);
+  accumulate_into(out, dim, index, src, combine);
   if (reduce == "mean") {
     at::Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
-    scatter_value_into(counts, dim, index, 1, Combine::kAdd);
+    accumulate_into(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd);
     divide_by_count(out, counts);
   }
 }

@@ -25,9 +25,9 @@ template <Combine C, class S>
     if constexpr (C == kAdd) return S{a.re + b.re, a.im + b.im};
     return S{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   } else if constexpr (C == kMaximum) {
-    return a < b || b != b ? b : a;  // a NaN stays, on either side
+    return (a < b) | (b != b) ? b : a;  // a NaN stays, on either side; and no branch
   } else if constexpr (C == kMinimum) {
-    return b < a || b != b ? b : a;
+    return (b < a) | (b != b) ? b : a;
   } else if constexpr (std::is_integral_v<S>) {
     using W = Wrapping<S>;
     const W x = static_cast<W>(a), y = static_cast<W>(b);
