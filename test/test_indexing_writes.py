@@ -115,7 +115,7 @@ def test_views_as_targets() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_narrow_sums_are_rounded_where_upstream_rounds(dtype: torch.dtype) -> None:
-    """Once in scatter's reductions, at every step in index_add and index_put: the same bits."""
+    """Once in scatter's reductions, at every step in index_put: the same bits."""
     start, src = torch.ones(3, 4, dtype=dtype), (torch.randn(50, 4) * 1.1).to(dtype)
     index = torch.randint(0, 3, (50, 4))
 
@@ -127,7 +127,6 @@ def test_narrow_sums_are_rounded_where_upstream_rounds(dtype: torch.dtype) -> No
             x.scatter(0, i, 1.01, reduce="multiply"),
             x.scatter_reduce(0, i, s, "prod"),
             x.scatter_reduce(0, i, s, "mean", include_self=False),
-            x.index_add(0, i[:, 0], s),
             x.index_put((i[:, 0],), s, accumulate=True),
         ]
 
