@@ -173,6 +173,16 @@ def test_encoder_layer(mask: str, norm_first: bool) -> None:
     torch.testing.assert_close(got.cpu(), want, atol=1e-5, rtol=1e-5)
 
 
+def test_encoder_with_padding() -> None:
+    torch.manual_seed(7)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).eval()
+    x, padding = torch.randn(2, 6, 16), torch.arange(6) >= torch.tensor([[6], [4]])
+    with torch.no_grad():
+        want = encoder(x, src_key_padding_mask=padding)
+        got = encoder.to(DEVICE)(x.to(DEVICE), src_key_padding_mask=padding.to(DEVICE)).cpu()
+    torch.testing.assert_close(got[~padding], want[~padding], atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("average", [True, False])
 def test_multi_head_attention_weights(average: bool) -> None:
     torch.manual_seed(5)
