@@ -181,6 +181,16 @@ def test_clamp_by_tensors() -> None:
     agree(lambda a, b: torch.clamp(a, min=b), x, low)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_shift_operators(dtype: torch.dtype) -> None:
+    x, n = torch.arange(60, dtype=dtype), torch.arange(60, dtype=dtype) % 5
+    agree(lambda a, b: (a << b) + (a >> b) + (a << 2) + (a >> 1), x, n)
+    got = x.to(DEVICE)
+    got <<= n.to(DEVICE)
+    got >>= 1
+    close(got, (x << n) >> 1)
+
+
 def test_errors_as_upstream() -> None:
     x = torch.ones(3, device=DEVICE)
     with pytest.raises(RuntimeError, match="huber_loss does not support non-positive values for delta"):

@@ -2,6 +2,8 @@
 //
 // Pointwise ops whose arguments need a decision before the launch.
 #include <ATen/native/Resize.h>
+#include <ATen/ops/bitwise_left_shift.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sub.h>
 
@@ -37,6 +39,17 @@ double largest(c10::ScalarType dtype) {
 
 at::Tensor rsub(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   return at::sub(other, self, alpha);
+}
+
+at::Tensor lshift_scalar(const at::Tensor& self, const at::Scalar& other) {
+  return at::bitwise_left_shift(self, other);
+}
+at::Tensor& lshift_scalar_inplace(at::Tensor& self, const at::Scalar& other) { return self.bitwise_left_shift_(other); }
+at::Tensor rshift_scalar(const at::Tensor& self, const at::Scalar& other) {
+  return at::bitwise_right_shift(self, other);
+}
+at::Tensor& rshift_scalar_inplace(at::Tensor& self, const at::Scalar& other) {
+  return self.bitwise_right_shift_(other);
 }
 
 void clamp_tensor(at::TensorIteratorBase& iterator, const at::Tensor& self, at::OptionalTensorRef min,
