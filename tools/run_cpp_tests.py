@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MINIMUM = 150
+MINIMUM = 60_000
 
 
 def main() -> int:
