@@ -55,6 +55,7 @@ lint: $(VENV)/lint.stamp
 
 docs: build
 	$(PY) -m tools.codegen.docs
+	$(PY) -m tools.codegen.code_size
 
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write
