@@ -149,7 +149,7 @@ class Build:
         rpath = os.path.relpath(self.lib, self.dir / "bin")
         libs = f"-L{self.lib} -latalla_runtime -latalla_sim -lm -ldl -Wl,-rpath,'$$ORIGIN/{rpath}'"
         for source in sorted(Path("test/cpp").glob("test_*.cpp")):
-            obj = self.object(source, flags=f"-Itest/cpp")
+            obj = self.object(source, flags="-Itest/cpp")
             out = self.dir / "bin" / source.stem
             self.ninja.build(out, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(out)
@@ -162,12 +162,12 @@ class Build:
         self.ninja.build(self.dir / "bin/atalla-run", "link", tools, libraries, flags=self.flags, libs=libs)
         found.append(self.dir / "bin/atalla-run")
         for source in sorted(Path("test/fuzz").glob("*.cpp")):
-            obj = self.object(source, flags=f"-Itest/cpp")
+            obj = self.object(source, flags="-Itest/cpp")
             self.ninja.build(self.dir / "bin" / source.stem, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(self.dir / "bin" / source.stem)
         for source in sorted(Path("examples/c").glob("*.c")):
             out = self.dir / "bin" / source.stem
-            flags = f"-std=c11 -Wall -Wextra -O1 -Icsrc/runtime -Icsrc/sim"
+            flags = "-std=c11 -Wall -Wextra -O1 -Icsrc/runtime -Icsrc/sim"
             if self.config in ("asan", "tsan"):
                 flags += f" -fsanitize={'address,undefined' if self.config == 'asan' else 'thread'}"
             self.ninja.build(out, "c_program", [source], libraries, flags=flags, libs=libs)
@@ -208,7 +208,8 @@ class Build:
         ninja = shutil.which("ninja", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
         if ninja is None:
             sys.exit("tools/build.py: ninja is missing; `pip install ninja`")
-        command = [ninja, "-f", str(self.dir / "build.ninja"), "-k", "0", "-j", str(jobs), *map(str, dict.fromkeys(wanted))]
+        command = [ninja, "-f", str(self.dir / "build.ninja"), "-k", "0", "-j", str(jobs)]
+        command += map(str, dict.fromkeys(wanted))
         result = subprocess.run(command)
         if result.returncode:
             sys.exit(result.returncode)

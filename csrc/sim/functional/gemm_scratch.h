@@ -12,7 +12,21 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-enum class ScratchSlot { PackedA, PackedB, Partial, Keys, Values, Scores, Queries, Offsets, Alias, SortA, SortB, SortC, Count };
+enum class ScratchSlot {
+  PackedA,
+  PackedB,
+  Partial,
+  Keys,
+  Values,
+  Scores,
+  Queries,
+  Offsets,
+  Alias,
+  SortA,
+  SortB,
+  SortC,
+  Count
+};
 
 class ScratchBuffer {
  public:

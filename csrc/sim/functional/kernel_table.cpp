@@ -50,9 +50,13 @@ Isa choose() {
 
 constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
 #ifdef ATALLA_ONE_ISA  // compiled once, for the machine at hand
-    ATALLA_FAMILIES_OF(ATALLA_ONE_ISA), ATALLA_FAMILIES_OF(ATALLA_ONE_ISA), ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
+    ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
+    ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
+    ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
 #else
-    ATALLA_FAMILIES_OF(baseline), ATALLA_FAMILIES_OF(avx2), ATALLA_FAMILIES_OF(avx512),
+    ATALLA_FAMILIES_OF(baseline),
+    ATALLA_FAMILIES_OF(avx2),
+    ATALLA_FAMILIES_OF(avx512),
 #endif
 };
 
