@@ -72,9 +72,7 @@ class TestInstructionSets(TestCase):
             rtol = 1.6e-2 if dtype == torch.bfloat16 else 2e-6
             for isa in ("baseline", "avx2"):
                 actual = torch.frombuffer(bytearray.fromhex(self.by_isa[isa][name]), dtype=dtype)
-                torch.testing.assert_close(
-                    actual, expected, rtol=rtol, atol=2e-5
-                )
+                torch.testing.assert_close(actual, expected, rtol=rtol, atol=2e-5)
 
 
 if __name__ == "__main__":
