@@ -129,20 +129,21 @@ void run_passes(const Plan<T>& plan, Split<T>& x, Split<T>& y, int64_t lanes) {
     const bool by_sequence = pass.m >= 8;
     const int64_t work = r * s * pass.m, units = by_sequence ? pass.m : s;
     const int64_t grain = work <= 65536 ? units : 32768 / (work / units) + 1;
-    parallel_for(units, grain, [&, pass](int64_t begin, int64_t end) mutable {
-      pass.p0 = by_sequence ? begin : 0, pass.p1 = by_sequence ? end : pass.m;
-      pass.q0 = by_sequence ? 0 : begin, pass.q1 = by_sequence ? s : end;
+    parallel_for(units, grain, [&](int64_t begin, int64_t end) {
+      Pass<T> part = pass;
+      part.p0 = by_sequence ? begin : 0, part.p1 = by_sequence ? end : pass.m;
+      part.q0 = by_sequence ? 0 : begin, part.q1 = by_sequence ? s : end;
       switch (r) {
         case 2:
-          return run_pass<T, 2>(pass);
+          return run_pass<T, 2>(part);
         case 3:
-          return run_pass<T, 3>(pass);
+          return run_pass<T, 3>(part);
         case 4:
-          return run_pass<T, 4>(pass);
+          return run_pass<T, 4>(part);
         case 5:
-          return run_pass<T, 5>(pass);
+          return run_pass<T, 5>(part);
         default:
-          return run_prime_pass<T>(pass, r);
+          return run_prime_pass<T>(part, r);
       }
     });
     const Split<T> old = x;

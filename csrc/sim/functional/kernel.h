@@ -65,12 +65,13 @@ using KernelTable = std::span<const Kernel>;
 
 // Runs body(context, begin, end) over [0, n) on the shared pool. Every range but the last is a multiple of `grain`
 // long, and its start is one too, whatever the number of threads: a kernel that combines partial results a grain
-// is deterministic. A range of at most one grain, or a nested call, runs on the calling thread.
+// is deterministic. A range of at most one grain, or a nested call, runs on the calling thread. All threads call the
+// one body, so it is called as const: a mutable lambda would share what it captured by value, and does not compile.
 void parallel_for(int64_t n, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end), void* context);
 
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
-  using Fn = std::remove_reference_t<F>;
+  using Fn = const std::remove_reference_t<F>;
   parallel_for(
       n, grain, [](void* c, int64_t begin, int64_t end) { (*static_cast<Fn*>(c))(begin, end); },
       const_cast<void*>(static_cast<const void*>(&f)));
