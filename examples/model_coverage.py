@@ -95,7 +95,10 @@ MODELS = {
     "small CNN": Entry(small_cnn, None),
     "LSTM cell": Entry(lambda: (nn.LSTMCell(8, 16), (torch.randn(2, 8),)), None),
     "top-k router": Entry(lambda: (Call(lambda x: x.softmax(-1).topk(2)), (torch.randn(4, 8),)), None),
-    "Airy function": Entry(lambda: (Call(lambda x: torch.special.airy_ai(x).relu()), (torch.randn(4),)), False),
+    "simulated int8": Entry(
+        lambda: (Call(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127).relu()), (torch.randn(4),)),
+        False,
+    ),
 }
 
 

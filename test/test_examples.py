@@ -88,7 +88,7 @@ def test_explore_fx_graph() -> None:
 def test_eager_kernels() -> None:
     text = example("eager_kernels")
     assert len(re.findall(r"gemm +\[1, 4, 16\]: \d+ cycles, 640 bytes read, 256 written", text)) == 2
-    assert re.search(r"aten.special_airy_ai.default +fallback", text) and re.search(
+    assert re.search(r"aten.fake_quantize_per_tensor_affine_cachemask.default +fallback", text) and re.search(
         r"aten._softmax.default +native", text
     )
     assert "1 allocation from the device in all, none by the second call" in text
@@ -105,7 +105,7 @@ def test_pipeline() -> None:
     ]
     stages = [int(stage) for stage in re.findall(r"^== (\d)\.", text, re.MULTILINE)]
     assert stages == list(range(1, 10))
-    assert "aten::special_airy_ai (float32), node special_airy_ai" in text and "ATALLA_ERR_UNSUPPORTED" in text
+    assert "aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quant" in text and "ATALLA_ERR_UNSUPPORTED" in text
 
 
 @NEEDS_MODELS
@@ -116,7 +116,7 @@ def test_model_coverage() -> None:
     }
     for name in ("matmul, relu", "ViT block", "BERT, 2 layers", "GPT-2, 2 layers"):
         assert rows[name][2] == rows[name][3] and rows[name][4] == "-"
-    assert rows["Airy function"][4] == "aten::special_airy_ai"
+    assert rows["simulated int8"][4] == "aten::fake_quantize_per_tensor_affine_cachemask"
     assert "no native kernel" in text and "models that must be native are" in text
 
 
