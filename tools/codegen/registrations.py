@@ -169,7 +169,9 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     sig = signature(f)
     names = ", ".join(a.name for a in sig.arguments())
     lines = [f"{declaration(f, 'direct')} {{", *device_check(f)]
-    checked = [t for t in entry.tensors() if t not in UNCHECKED] + [a.name for a in f.func.arguments.out]
+    checked = [t for t in entry.tensors() if t not in UNCHECKED] + [
+        a.name for a in f.func.arguments.out if a.name != "reserve"
+    ]
     if checked:
         lines.append(f"  if (!takes(kDtypes, {', '.join(checked)})) return {fallback_call(f)};")
     return [*lines, f"  return {entry.adaptor}({names});", "}"]

@@ -42,6 +42,7 @@ at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const 
 // The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`.
 std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& output,
                                                              at::Tensor& buffer) {
+  output.resize_(self.sizes());  // without a warning, as upstream
   auto iterator = unary_iterator(output, self);
   run_pointwise(iterator, kLogSigmoid);
   return {output, buffer};

@@ -40,6 +40,8 @@ std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& first, const at::Tenso
 
 at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imag, at::Tensor& out) {
   check_devices("complex", real, imag, out);
+  TORCH_CHECK(out.is_privateuseone(), "Expected all tensors to be on the same device, but got out on ", out.device(),
+              ", different from the inputs of complex");
   check_parts(real, imag, out, true);
   auto [re, im] = parts(real, imag, out);
   re.copy_(real.expand(re.sizes()));

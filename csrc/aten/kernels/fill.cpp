@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "aten/kernels/real_scalar.h"
 #include "aten/launch.h"
 
 namespace atalla::aten {
@@ -9,11 +10,16 @@ const Kernel kFill("fill");
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
+  // The chip has no wide unsigned types; their bits are those of signed ones.
+  if (self.scalar_type() == at::kUInt64) {
+    at::Tensor same = self.view(at::kLong);
+    fill_scalar(same, static_cast<int64_t>(value.toUInt64()));
+    return self;
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(kChipDtypes, self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
                               " is not supported on the atalla device");
   c10::ScalarType dtype = self.scalar_type();
-  if (!c10::isComplexType(dtype) && value.isComplex())
-    TORCH_CHECK(value.toComplexDouble().imag() == 0, "value cannot be converted to type ", dtype, " without overflow");
+  check_real_scalar(value, dtype);
   // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
   c10::ScalarType carrier = c10::isComplexType(dtype) ? c10::kComplexDouble
                             : value.isFloatingPoint() ? c10::kDouble

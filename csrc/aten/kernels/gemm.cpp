@@ -134,7 +134,9 @@ at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const a
   const int64_t k = batch1.size(0) * batch1.size(2);
   at::Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), k});
   at::Tensor right = batch2.reshape({k, batch2.size(2)});
-  return at::addmm_out(out, self, left, right, beta, alpha);
+  const auto addend = at::expand_size(self, {batch1.size(1), batch2.size(2)}, "addbmm_out");
+  if (!out.is_same(self)) out.resize_(addend->sizes());  // without a warning, as upstream
+  return at::addmm_out(out, *addend, left, right, beta, alpha);
 }
 
 at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,

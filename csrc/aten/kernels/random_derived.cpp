@@ -17,7 +17,13 @@ namespace atalla::aten {
 
 namespace {
 
-void check_probabilities(const at::Tensor& p) {
+// `one_by_one`: the words of upstream's kernel for draws that it does not make as a race.
+void check_probabilities(const at::Tensor& p, bool one_by_one) {
+  if (one_by_one) {
+    TORCH_CHECK(p.ge(0).all().item<bool>(), "invalid multinomial distribution (encountering probability entry < 0)");
+    TORCH_CHECK(p.max().lt(INFINITY).item<bool>(),
+                "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+  }
   const bool valid = p.max().lt(INFINITY).logical_and(p.min().ge(0)).item<bool>();
   TORCH_CHECK(valid, "probability tensor contains either `inf`, `nan` or element < 0");
   TORCH_CHECK(!p.sum(-1).eq(0).any().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
@@ -66,7 +72,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
                      (replacement || num_samples <= self.size(-1)) && at::isFloatingType(self.scalar_type()) &&
                      out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
   if (!races) return at::native::multinomial_out(self, num_samples, replacement, std::move(generator), out);
-  check_probabilities(self);
+  check_probabilities(self, replacement && num_samples > 1);
   const bool one_race = !replacement && num_samples > 1;
   if (one_race) {
     at::Tensor q = empty_like_dtype(self, self.sizes(), self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);

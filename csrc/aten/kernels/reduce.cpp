@@ -88,7 +88,10 @@ void sum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std:
 
 void mean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
           const at::Tensor& out) {
-  launch_reduce(kMean, out.scalar_type(), out, self, reduced_dims(self, dim));
+  const c10::ScalarType result = out.scalar_type();
+  TORCH_CHECK(!c10::isIntegralType(result, true), "result type ", self.scalar_type(),
+              " can't be cast to the desired output type ", result);
+  launch_reduce(kMean, result, out, self, reduced_dims(self, dim));
 }
 
 void prod_dim(const at::Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype,

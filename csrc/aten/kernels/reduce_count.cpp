@@ -23,8 +23,7 @@ at::Tensor& hash_tensor_out(const at::Tensor& self, at::IntArrayRef dim, bool ke
   TORCH_CHECK(mode == 0, "hash_tensor: unknown mode ", mode);
   TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes, self) && !self.is_complex(), "\"xor_sum_cpu\" not implemented for '",
                               self.scalar_type(), "'");
-  TORCH_CHECK(out.scalar_type() == at::kUInt64, "Expected out tensor to have dtype ", at::kUInt64, ", but got ",
-              out.scalar_type(), " instead");
+  TORCH_CHECK(out.scalar_type() == at::kUInt64, "Expected result to be of dtype uint64, but got ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
   launch_reduce(kXor, self.scalar_type(), out.view(at::kLong), self, mask);
@@ -38,10 +37,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("hash_tensor.out", TORCH_FN(ha
 at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                        std::optional<at::ScalarType> dtype, at::Tensor& out) {
   if (c10::isIntegralType(self.scalar_type(), true)) return at::sum_out(out, self, dim, keepdim, dtype);
-  TORCH_CHECK(!dtype.has_value() || *dtype == out.scalar_type(), "Expected out tensor to have dtype ", *dtype,
-              ", but got ", out.scalar_type(), " instead");
-  TORCH_CHECK(at::isFloatingType(out.scalar_type()), "nansum: expected a floating point result, but got ",
-              out.scalar_type());
+  TORCH_CHECK(!dtype.has_value() || *dtype == out.scalar_type(),
+              "nansum: provided dtype must match dtype of result. Got ", self.scalar_type(), " and ", *dtype, ".");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(out.scalar_type()), "\"nansum_cpu\" not implemented for '",
+                              out.scalar_type(), "'");
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
   launch_reduce(kNansum, out.scalar_type(), out, self, mask);

@@ -45,6 +45,7 @@ void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType> 
 }
 
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::resize_output(out, self.sizes());
   launch_scan(kLogcumsumexp, self, dim, out);
   return out;

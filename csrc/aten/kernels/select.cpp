@@ -116,7 +116,7 @@ at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::T
               source.scalar_type());
   const auto wide_mask = at::expand_inplace(self, mask, "masked_scatter_");
   TORCH_CHECK(wide_mask->scalar_type() == at::kBool,
-              "masked_scatter_ only supports boolean masks, but got mask with dtype ", wide_mask->dtype());
+              "masked_scatter_ only supports boolean masks, but got mask with dtype ", wide_mask->scalar_type());
   if (self.numel() == 0) return self;
   const at::Tensor line = source.contiguous();
   LaunchBuilder(kMaskedScatter, self.scalar_type())

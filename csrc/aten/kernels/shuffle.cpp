@@ -73,8 +73,14 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
 at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
+  // Upstream's words for a negative length differ from those of narrow.
+  if (self.dim() > 0 && length < 0) {
+    const int64_t size = self.size(dim);
+    const int64_t first = start == size ? start : at::maybe_wrap_dim(start, size);
+    TORCH_CHECK(false, "start (", first, ") + length (", length, ") exceeds dimension size (", size, ").");
+  }
   const at::Tensor part = self.narrow(dim, start, length);
-  at::native::resize_output(out, part.sizes());
+  out.resize_(part.sizes());
   if (out.numel() == 0) return out;
   LaunchBuilder(kCopy, self.scalar_type()).output(out).input(part).launch(self.device());
   return out;

@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/fallback.h"
+#include "aten/kernels/real_scalar.h"
 #include "aten/launch.h"
 
 namespace atalla::aten {
@@ -59,8 +60,11 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
               value.dim(), " dimension(s).");
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
-  TORCH_CHECK(!value.is_complex() || self.is_complex(), "value cannot be converted to type ", self.scalar_type(),
-              " without overflow");
+  if (value.is_complex() && !self.is_complex()) {
+    const at::Scalar number = value.item();
+    check_real_scalar(number, self.scalar_type());
+    return masked_fill_tensor(self, mask, at::scalar_to_tensor(number.toComplexDouble().real()));
+  }
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)
