@@ -86,4 +86,9 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
   return out;
 }
 
+at::Tensor narrow_copy(const at::Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
+  return narrow_copy_out(self, dim, start, length, out);
+}
+
 }  // namespace atalla::aten
