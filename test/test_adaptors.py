@@ -393,7 +393,11 @@ def test_multinomial() -> None:
     assert abs((draws[0] == 2).double().mean().item() - 0.75) < 0.05
     assert torch.multinomial(p, 1).shape == (2, 1)
     with pytest.raises(RuntimeError, match="probability tensor contains"):
+        torch.multinomial(-p, 2)
+    with pytest.raises(RuntimeError, match="encountering probability entry < 0"):
         torch.multinomial(-p, 2, replacement=True)
+    with pytest.raises(RuntimeError, match="entry = infinity or NaN"):
+        torch.multinomial(p + torch.inf, 2, replacement=True)
 
 
 # ---------------------------------------------------------------------------------------------------- ranges

@@ -105,7 +105,10 @@ def test_pipeline() -> None:
     ]
     stages = [int(stage) for stage in re.findall(r"^== (\d)\.", text, re.MULTILINE)]
     assert stages == list(range(1, 10))
-    assert "aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quant" in text and "ATALLA_ERR_UNSUPPORTED" in text
+    assert (
+        "aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quant" in text
+        and "ATALLA_ERR_UNSUPPORTED" in text
+    )
 
 
 @NEEDS_MODELS
