@@ -6,12 +6,36 @@ Keys are (class, test); below them an OpInfo's name, or its name and a dtype ("s
 
 _IHFFT = "upstream ignores out= where one dimension is transformed; the CPU gives the same wrong result"
 _NORMAL = "upstream broadcasts the mean with the shape that out= has before it is resized; the CPU refuses it too"
+_F32 = "the CPU computes in float32, far from float64's value; the device, in float64, is within a rounding of it"
+_INTEGERS = ("int16", "int32", "int64", "int8", "uint8")
+
 XFAILS: dict[tuple[str, str], dict[str, str]] = {
     ("TestOpVariants", "test_out"): {
         "fft.ihfft2": _IHFFT,
         "fft.ihfftn": _IHFFT,
         "normal": _NORMAL,
         "normal.number_mean": _NORMAL,
+    },
+    ("TestBinaryUfuncs", "test_mixed_dtypes"): {
+        "ldexp float32": "the device also takes float16 with a bool exponent, for which the CPU has no kernel",
+    },
+    ("TestBinaryUfuncs", "test_small_values"): {
+        "gcd int8": "the magnitude of -128 does not fit: the sign of the CPU's result depends on the operands' order",
+        "special.chebyshev_polynomial_v uint8": _F32,
+        "special.chebyshev_polynomial_w uint8": _F32,
+        **{f"special.laguerre_polynomial_l {dtype}": _F32 for dtype in _INTEGERS},
+    },
+    ("TestUnaryUfuncs", "test_ends_of_the_range"): {
+        "special.airy_ai int16": _F32,
+        "special.airy_ai int32": _F32,
+        "special.bessel_j0 int32": _F32,
+        "special.bessel_j1 int32": _F32,
+        "special.bessel_y1 int32": _F32,
+    },
+    ("TestUnaryUfuncs", "test_large_values"): {
+        "special.airy_ai int16": _F32,
+        "special.airy_ai int32": _F32,
+        "special.airy_ai int64": _F32,
     },
 }
 
