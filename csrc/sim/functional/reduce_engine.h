@@ -231,8 +231,10 @@ atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
   plan_reduce(desc, Reduction::kOutputs, Reduction::kOrdered, plan);
   if (plan.kept.n_blocks == 0 || plan.kept.numel == 0) return ATALLA_OK;
   const atalla_operand& operand = desc.operands[Reduction::kOutputs];
+  // Any byte but zero is true, and only a conversion makes it 1.
+  const bool as_is = operand.dtype == loop_dtype && loop_dtype != ATALLA_BOOL;
   const ReduceInput in{launch.ptr<unsigned char>(Reduction::kOutputs), static_cast<int64_t>(dtype_size(operand.dtype)),
-                       operand.dtype == loop_dtype ? nullptr : convert_block(loop_dtype, operand.dtype)};
+                       as_is ? nullptr : convert_block(loop_dtype, operand.dtype)};
   const Reduction reduction(launch, plan.count, loop_dtype);
 
   if (plan.parts == 1) {
