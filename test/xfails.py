@@ -32,6 +32,9 @@ XFAILS: dict[tuple[str, str], dict[str, str]] = {
         "special.bessel_j1 int32": _F32,
         "special.bessel_y1 int32": _F32,
     },
+    ("TestUnaryUfuncs", "test_extremal_values"): {
+        "special.airy_ai float64": "upstream loses five digits between -2.4 and -2.1; the device does not",
+    },
     ("TestUnaryUfuncs", "test_large_values"): {
         "special.airy_ai int16": _F32,
         "special.airy_ai int32": _F32,

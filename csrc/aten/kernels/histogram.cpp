@@ -152,6 +152,10 @@ at::Tensor gradients_by_offsets(const at::Tensor& grad, const at::Tensor& output
 }  // namespace
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  // Counts of integers are integers, as on upstream's other accelerators; its CPU kernel takes none.
+  if (c10::isIntegralType(self.scalar_type(), false)) {
+    return at::native::histogram_histc(self.to(at::kDouble), bins, min, max).to(self.scalar_type());
+  }
   return at::native::histogram_histc(self, bins, min, max);
 }
 at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,

@@ -36,7 +36,10 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, boo
   TORCH_CHECK(!layout.has_value() || *layout == at::kStrided, "only support layout=torch.strided, got", *layout);
   const int64_t n =
       upper ? rows * columns - lower_elements(rows, columns, diagonal - 1) : lower_elements(rows, columns, diagonal);
-  at::Tensor out = empty({2, n}, dtype.value_or(at::kLong), device.has_value() ? device->index() : -1);
+  const c10::ScalarType result = dtype.value_or(at::kLong);
+  TORCH_CHECK_NOT_IMPLEMENTED(result == at::kInt || result == at::kLong, upper ? "\"triu" : "\"tril",
+                              "_indices\" not implemented for '", result, "'");
+  at::Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
   if (n == 0) return out;
   LaunchBuilder(kTriangleIndices, out.scalar_type())
       .output(out)
