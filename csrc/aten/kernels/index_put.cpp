@@ -54,9 +54,8 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
         "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
   }
   if (!accumulate) {
-    at::Tensor mask = only_mask(self, indices, values);
+    const at::Tensor mask = only_mask(self, indices, values);
     if (mask.defined()) {
-      if (mask.scalar_type() == at::kByte) mask = mask.to(at::kBool);  // the deprecated form of a mask
       return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values.reshape({}));
     }
   }
