@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MINIMUM = 60_000
+MINIMUM = 200_000
 
 
 def main() -> int:
