@@ -1,16 +1,21 @@
 # make demo   install, build and run the main job on real input
 # make test   install, build and run all tests
 # make build  install and build only
+# make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
+# make test-isas   build the kernels for all instruction sets and compare them
+# make soak   run the driver's tests and its long soak under TSan and ASan
 # make lint   ruff, mypy, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/models.md
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
+# Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`pip install .`) have all.
+export ATALLA_HOST_ISA_ONLY ?= 1
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-cpp test-sanitize build lint docs opinfo opinfo-fallback models bench bench-ops clean
+.PHONY: demo test test-cpp test-sanitize test-slow test-isas soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +52,27 @@ test-sanitize: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config asan
 	$(PY) tools/run_cpp_tests.py asan
 
+SLOW_TESTS = test/test_ops.py $(shell grep -l "@slowTest" test/test_*.py)
+test-slow: build
+	PYTORCH_TEST_WITH_SLOW=1 $(PY) -m pytest $(SLOW_TESTS) -q -n 2 --dist worksteal
+
+test-isas: export ATALLA_HOST_ISA_ONLY = 0
+test-isas: build
+	$(PY) -m pytest test/test_isa.py -q
+
+# 8 threads x 4 streams x 10,000 steps, under the thread and the address sanitizer.
+soak: $(VENV)/base.stamp
+	$(PY) tools/build.py tests --config tsan
+	$(PY) tools/run_cpp_tests.py tsan test_driver_
+	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py tsan test_driver_soak
+	$(PY) tools/build.py tests --config asan
+	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
+
+# 10 million executions of the loader on changed files, guided by coverage, under the address and undefined sanitizers.
+# FUZZ="--seconds 60" for a short run.
+fuzz: build
+	$(PY) tools/fuzz.py --jobs 2 $(FUZZ)
+
 lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -55,7 +81,9 @@ lint: $(VENV)/lint.stamp
 
 docs: build
 	$(PY) -m tools.codegen.docs
+	$(PY) -m tools.codegen.isa_docs
 	$(PY) -m tools.codegen.code_size
+	$(PY) tools/cuda_names.py
 
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write
@@ -69,6 +97,9 @@ models: build $(VENV)/demo.stamp
 
 bench: build
 	$(PY) -m benchmarks.run
+
+bench-isa: build
+	$(PY) -m benchmarks.isa
 
 bench-ops: build
 	$(PY) -m benchmarks.ops --write-docs

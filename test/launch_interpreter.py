@@ -64,6 +64,8 @@ def run_launch(launch: Launch, memory: dict[int, torch.Tensor]) -> None:
     outs = [None if out is None else _view(memory, out) for out in launch.outputs]
     ins = [load(operand) for operand in launch.inputs]
     family, _, name = launch.kernel.partition(".")
+    if launch.program is not None:
+        ins[-1] = ins[-1].tolist()  # the words of a vector program
     iparams = [*launch.iparams, *[0] * (12 - len(launch.iparams))]
     fparams = [*launch.fparams, *[0.0] * (12 - len(launch.fparams))]
     results = FAMILIES[family](name, ins, outs, iparams, fparams, launch.compute_dtype)
@@ -212,7 +214,148 @@ def _convolution(name: str, ins: list, outs: list, iparams: list, fparams: list,
     return [torch.convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, iparams[0])]
 
 
+def _pool(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x, functional = ins[0], torch.nn.functional
+    kernel, stride, padding = iparams[:3], iparams[3:6], iparams[6:9]
+    if name == "max":
+        # Depth 1: an index in the volume is an index in the plane.
+        return list(
+            torch.ops.aten.max_pool3d_with_indices(
+                x, kernel, stride, padding, iparams[9:12], _ceil(x, outs[0], iparams)
+            )
+        )
+    if name == "adaptive_average":
+        return [functional.adaptive_avg_pool3d(x, outs[0].shape[2:])]
+    assert name == "average"
+    return [
+        functional.avg_pool3d(
+            x,
+            kernel,
+            stride,
+            padding,
+            _ceil(x, outs[0], [*iparams[:9], 1, 1, 1]),
+            bool(iparams[9]),
+            iparams[10] or None,
+        )
+    ]
+
+
+def _ceil(x: torch.Tensor, out: torch.Tensor, p: list) -> bool:
+    """Whether the output is larger than whole windows allow."""
+    return any(
+        out.shape[2 + d] > (x.shape[2 + d] + 2 * p[6 + d] - p[9 + d] * (p[d] - 1) - 1) // p[3 + d] + 1 for d in range(3)
+    )
+
+
+def _channel_norm(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    assert name == "apply"
+    x, mean, rstd, weight, bias = (None if value is None else value.to(compute) for value in ins)
+    if iparams[0]:
+        rstd = 1 / (rstd + fparams[0]).sqrt()
+    x = (x - mean[..., None]) * rstd[..., None]
+    x = x if weight is None else x * weight[..., None]
+    return [x if bias is None else x + bias[..., None]]
+
+
+def _fnv1a(text: str) -> int:
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x100000001B3) % (1 << 64)
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+_BY_HASH = {_fnv1a(f"pointwise.{name}"): name for name in (*POINTWISE, "clamp")}
+_CODES = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
+          6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16}  # fmt: skip
+
+
+def run_vector_program(words: list[int], inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Decodes as docs/compiler-passes.md says, buffers included: a value that was overwritten is not there any more."""
+    version, counts = words[:2]
+    n_inputs, n_steps, n_outputs, n_buffers = (counts >> 8 * k & 255 for k in range(4))
+    assert version == 1 and n_inputs == len(inputs)
+    values = {k: x.to(_CODES[words[2 + k]]) for k, x in enumerate(inputs)}
+    at, holds = 2 + n_inputs, {}
+    for step in range(n_steps):
+        op, head = words[at], words[at + 1] % (1 << 64)
+        n_sources, buffer, code, numbers = (head >> 8 * k & 255 for k in range(4))
+        sources = [values[head >> 32 + 8 * k & 255] for k in range(n_sources)]
+        n_integers, n_floats = numbers & 15, numbers >> 4
+        iparams = words[at + 2 : at + 2 + n_integers]
+        at += 2 + n_integers
+        bits = torch.tensor(words[at : at + n_floats], dtype=torch.int64)
+        at += n_floats
+        fparams = bits.view(torch.float64).tolist()
+        loop = torch.float32 if _CODES[code] in (torch.float16, torch.bfloat16) else _CODES[code]
+        if op == 0:
+            result = sources[0].to(_CODES[code])
+        else:
+            full = [iparams + [0] * (12 - n_integers), fparams + [0.0] * (12 - n_floats)]
+            (result,) = _pointwise(_BY_HASH[op], sources, [], *full, loop)
+        assert buffer < n_buffers
+        values.pop(holds.get(buffer), None)
+        holds[buffer] = n_inputs + step
+        values[n_inputs + step] = result
+    assert len(words) == at + n_outputs
+    return [values[value] for value in words[at:]]
+
+
+def _fused(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    *inputs, program = ins
+    return run_vector_program(program, inputs)
+
+
+def _unpacked(packed: torch.Tensor, rows: int) -> torch.Tensor:
+    """[panels, k, 32] -> [rows, k]."""
+    return packed.transpose(1, 2).reshape(-1, packed.shape[1])[:rows]
+
+
+def _gemm_packed(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    a, packed, c, *more = ins
+    result = a.float() @ _unpacked(packed, outs[0].shape[1]).float().t()
+    if c is not None:
+        result = result + c
+    if not iparams[0]:
+        return [result]
+    *extras, program = more
+    return run_vector_program(program, [result, *extras])
+
+
+def _convolution_fused(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    (sums,) = _convolution(name, ins[:3], outs, iparams, fparams, compute)
+    *extras, program = ins[3:]
+    return run_vector_program(program, [sums.flatten(2), *extras])
+
+
+def _index_select_packed(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: Any) -> list:
+    return [_unpacked(ins[0], iparams[0])[ins[1].long()]]
+
+
+def _sort(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return list(torch.sort(ins[0], dim=iparams[0], descending=bool(iparams[1]), stable=not iparams[2]))
+
+
+def _topk(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    return list(torch.topk(ins[0], iparams[1], iparams[0], bool(iparams[2]), bool(iparams[3])))
+
+
+def _resample(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    assert name == "linear" and ins[0].shape[2] == 1
+    scales = None if not any(fparams[:3]) else fparams[1:3]
+    size = list(outs[0].shape[3:]) if scales is None else None
+    result = torch.ops.aten.upsample_bilinear2d.vec(ins[0].squeeze(2), size, bool(iparams[0]), scales)
+    return [result.unsqueeze(2)]
+
+
 FAMILIES: dict[str, Callable[..., list]] = {
+    "sort": _sort,
+    "topk": _topk,
+    "resample": _resample,
+    "channel_norm": _channel_norm,
+    "convolution_fused": _convolution_fused,
+    "fused": _fused,
+    "gemm_packed": _gemm_packed,
+    "index_select_packed": _index_select_packed,
     "pointwise": _pointwise,
     "copy": _copy,
     "fill": _copy,
@@ -229,4 +372,5 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "cumsum": _cumsum,
     "triangle": _triangle,
     "convolution": _convolution,
+    "pool": _pool,
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lower floors without torch and Python: the C examples and atalla-run, as `tools/build.py tests` builds them."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -64,3 +65,12 @@ def test_atalla_run_refuses_bad_files(mlp, tmp_path):
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.atl").write_bytes(data)
     assert "is damaged: the CRC32C" in run(BIN / "atalla-run", tmp_path / "bad.atl", "--check", status=1)
+
+
+def test_changed_files_never_crash_the_loader(monkeypatch):
+    """A short run of what `make fuzz` does at length, with random changes: validate, describe, load, run."""
+    monkeypatch.setenv("ATALLA_FUZZ_RUN", "1")
+    files = sorted((Path(__file__).parent / "data/loadables").glob("*.atl"))
+    text = run(BIN / "loadable_fuzz", 3, 1, *files)
+    inputs, accepted, ran = map(int, re.findall(r"(\d+) (?:inputs|accepted|run)", text))
+    assert inputs > 100 and accepted > 0 and ran > 0, text

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDS_MODELS = pytest.mark.skipif(
@@ -44,6 +46,20 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
+def test_two_streams(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    text = example("two_streams", str(path))
+    hidden = re.search(r"simulated .*: +([\d.]+)% of the shorter part is hidden", text)
+    assert hidden and float(hidden[1]) > 80
+    assert re.search(r"^wall ", text, re.MULTILINE)
+    events = json.loads(path.read_text())["traceEvents"]
+    uploads = [e for e in events if e.get("cat") == "host_to_device"]
+    sorts = [e for e in events if e.get("cat") == "launch"]
+    assert {e["tid"] for e in uploads}.isdisjoint(e["tid"] for e in sorts)
+    first = min(sorts, key=lambda e: e["ts"])
+    assert any(e["ts"] < first["ts"] + first["dur"] and first["ts"] < e["ts"] + e["dur"] for e in uploads)
+
+
 @NEEDS_MODELS
 def test_quickstart() -> None:
     text = example("quickstart")
@@ -60,6 +76,68 @@ def test_quickstart() -> None:
         "Our accelerator multiplies matrices in a systolic array.",
         "Matrix products run on a grid of multiply-accumulate cells.",
     ]
+
+
+def test_train_like_cuda(tmp_path: Path) -> None:
+    """The loss falls, nothing falls back, and a resumed run equals the uninterrupted one bit for bit."""
+    trace, whole, half, rest = (tmp_path / name for name in ("trace.json", "whole.pt", "half.pt", "rest.pt"))
+    text = example("train_like_cuda", "--steps", "40", "--save", str(whole), "--trace", str(trace))
+    losses = [float(loss) for loss in re.findall(r"^step +\d+  loss ([\d.]+)", text, re.MULTILINE)]
+    assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
+    milliseconds = [float(t) for t in re.findall(r"([\d.]+) ms a step on the device", text)]
+    assert len(milliseconds) == 4 and min(milliseconds) > 0
+    assert "ops that fell back to the CPU: none" in text
+    assert re.search(r"memory: peak [\d.]+ MiB in use, [\d.]+ MiB reserved", text)
+    assert text.rstrip().endswith("ok")
+    assert json.loads(trace.read_text())["traceEvents"]
+
+    example("train_like_cuda", "--steps", "20", "--save", str(half), "--workers", "0")
+    resumed = example("train_like_cuda", "--steps", "40", "--resume", str(half), "--save", str(rest), "--workers", "1")
+    assert "resumed at step 20" in resumed
+    expected, found = (torch.load(path, map_location="cpu", weights_only=True) for path in (whole, rest))
+    assert flatten(found).keys() == flatten(expected).keys()
+    for key, value in flatten(expected).items():
+        other = flatten(found)[key]
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, key
+
+
+def flatten(state: object, prefix: str = "") -> dict[str, object]:
+    """The leaves of nested dicts and lists, by their path."""
+    if isinstance(state, dict):
+        pairs = list(state.items())
+    elif isinstance(state, list | tuple):
+        pairs = list(enumerate(state))
+    else:
+        return {prefix: state}
+    return {path: leaf for key, value in pairs for path, leaf in flatten(value, f"{prefix}/{key}").items()}
+
+
+def attribute_chains(source: str, root: str) -> set[str]:
+    """Names that a program reads off a module: "cuda.Stream" for torch.cuda.Stream."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        if re.fullmatch(rf"{root}\.[\w.]+", text):
+            found.add(text.removeprefix(f"{root}."))
+    return found
+
+
+def test_train_like_cuda_is_a_script_for_cuda() -> None:
+    """With the name replaced, every name that it uses exists in the real torch.cuda."""
+    source = (ROOT / "examples/train_like_cuda.py").read_text().replace("atalla", "cuda").replace("ATALLA", "CUDA")
+    used = {name for name in attribute_chains(source, "torch") if name.startswith("cuda.")}
+    assert {"cuda.Stream", "cuda.Event", "cuda.memory_stats", "cuda.get_rng_state"} <= used and len(used) >= 15
+    for name in used:
+        target = torch
+        for part in name.split("."):
+            assert hasattr(target, part), f"torch.{name}"
+            target = getattr(target, part)
+    assert attribute_chains(source, "ProfilerActivity") == {"CPU", "CUDA"}
+    assert all(hasattr(torch.profiler.ProfilerActivity, name) for name in ("CPU", "CUDA"))
+    methods = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+    assert "cuda" in methods and hasattr(torch.nn.Module, "cuda")
+    imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not any("cuda" in ast.unparse(node) for node in imported)  # no package of the device's own
 
 
 def test_export_basics() -> None:

@@ -27,45 +27,39 @@ class TestPrinted(TestCase):
         self.assertExpectedInline(
             str(compiled("mlp").program),
             """\
-input  i6 f32[8, 32]  x
-   0  gemm                 t7 f32[1, 8, 64] <- i6 f32[1, 8, 32], w0 f32[1, 32, 64]{32, 1, 32}, w1 f32[1, 8, 64]{0, 0, 1}  f=[1.0, 1.0]  # linear
-   1  pointwise.gelu_none  t8 f32[8, 64] <- t7 f32[8, 64]  # gelu
-   2  gemm                 t9 f32[1, 8, 64] <- t8 f32[1, 8, 64], w2 f32[1, 64, 64]{64, 1, 64}, w3 f32[1, 8, 64]{0, 0, 1}  f=[1.0, 1.0]  # linear_1
-   3  pointwise.relu       t10 f32[8, 64] <- t9 f32[8, 64]  # relu
-   4  gemm                 o11 f32[1, 8, 10] <- t10 f32[1, 8, 64], w4 f32[1, 64, 10]{64, 1, 64}, w5 f32[1, 8, 10]{0, 0, 1}  f=[1.0, 1.0]  # linear_2
-output o11 f32[8, 10]  linear_2""",
+input  i4 f32[8, 32]  x
+   0  gemm_packed          t5 f32[8, 64] <- i4 f32[8, 32], w8 f32[2, 32, 32], w0 f32[8, 64]{0, 1}, w10 i64[6]  i=[1, 27, 1]  {v1 = gelu_none.f32 v0 -> v1}  # gelu
+   1  gemm_packed          t6 f32[8, 64] <- t5 f32[8, 64], w9 f32[2, 64, 32], w1 f32[8, 64]{0, 1}, w10 i64[6]+64  i=[1, 3, 0]  {v1 = relu.f32 v0 -> v1}  # relu
+   2  gemm                 o7 f32[1, 8, 10] <- t6 f32[1, 8, 64], w2 f32[1, 64, 10]{64, 1, 64}, w3 f32[1, 8, 10]{0, 0, 1}  f=[1.0, 1.0]  # linear_2
+output o7 f32[8, 10]  linear_2""",
         )
 
     def test_linear_program_with_views_and_absent_operands(self) -> None:
         self.assertExpectedInline(
             str(compiled("vit_block").program),
             """\
-input  i12 f32[2, 17, 64]  x
-   0  layer_norm           t13 f32[34, 64], -, - <- i12 f32[34, 64], w0 f32[64], w1 f32[64]  f=[1e-05]  # layer_norm
-   1  gemm                 t14 f32[1, 34, 192] <- t13 f32[1, 34, 64], w4 f32[1, 64, 192]{64, 1, 64}, w5 f32[1, 34, 192]{0, 0, 1}  f=[1.0, 1.0]  # linear
-   2  attention            t15 f32[2, 4, 17, 16]{1088, 16, 64, 1}, - <- t14 f32[2, 4, 17, 16]{3264, 16, 192, 1}, t14 f32[2, 4, 17, 16]{3264, 16, 192, 1}+256, t14 f32[2, 4, 17, 16]{3264, 16, 192, 1}+512, -  f=[0.25]  # scaled_dot_product_attention
-   3  gemm                 t16 f32[1, 34, 64] <- t15 f32[1, 34, 64], w6 f32[1, 64, 64]{64, 1, 64}, w7 f32[1, 34, 64]{0, 0, 1}  f=[1.0, 1.0]  # linear_1
-   4  pointwise.add        t17 f32[2, 17, 64] <- i12 f32[2, 17, 64], t16 f32[2, 17, 64]  i=[1]  f=[1.0]  # add
-   5  layer_norm           t18 f32[34, 64], -, - <- t17 f32[34, 64], w2 f32[64], w3 f32[64]  f=[1e-05]  # layer_norm_1
-   6  gemm                 t19 f32[1, 34, 256] <- t18 f32[1, 34, 64], w8 f32[1, 64, 256]{64, 1, 64}, w9 f32[1, 34, 256]{0, 0, 1}  f=[1.0, 1.0]  # linear_2
-   7  pointwise.gelu_none  t20 f32[2, 17, 256] <- t19 f32[2, 17, 256]  # gelu
-   8  gemm                 t21 f32[1, 34, 64] <- t20 f32[1, 34, 256], w10 f32[1, 256, 64]{256, 1, 256}, w11 f32[1, 34, 64]{0, 0, 1}  f=[1.0, 1.0]  # linear_3
-   9  pointwise.add        o22 f32[2, 17, 64] <- t17 f32[2, 17, 64], t21 f32[2, 17, 64]  i=[1]  f=[1.0]  # add_1
-output o22 f32[2, 17, 64]  add_1""",
+input  i8 f32[2, 17, 64]  x
+   0  layer_norm           t9 f32[34, 64], -, - <- i8 f32[34, 64], w0 f32[64], w1 f32[64]  f=[1e-05]  # layer_norm
+   1  gemm_packed          t10 f32[34, 192] <- t9 f32[34, 64], w16 f32[6, 64, 32], w4 f32[34, 192]{0, 1}  # linear
+   2  attention            t11 f32[2, 4, 17, 16]{1088, 16, 64, 1}, - <- t10 f32[2, 4, 17, 16]{3264, 16, 192, 1}, t10 f32[2, 4, 17, 16]{3264, 16, 192, 1}+256, t10 f32[2, 4, 17, 16]{3264, 16, 192, 1}+512, -  f=[0.25]  # scaled_dot_product_attention
+   3  gemm_packed          t12 f32[34, 64] <- t11 f32[34, 64], w17 f32[2, 64, 32], w5 f32[34, 64]{0, 1}, i8 f32[34, 64], w20 i64[9]  i=[1, 2, 0]  {v2 = add.f32 v1 v0 (1) -> v2}  # add
+   4  layer_norm           t13 f32[34, 64], -, - <- t12 f32[34, 64], w2 f32[64], w3 f32[64]  f=[1e-05]  # layer_norm_1
+   5  gemm_packed          t14 f32[34, 256] <- t13 f32[34, 64], w18 f32[8, 64, 32], w6 f32[34, 256]{0, 1}, w20 i64[6]+128  i=[1, 27, 1]  {v1 = gelu_none.f32 v0 -> v1}  # gelu
+   6  gemm_packed          o15 f32[34, 64] <- t14 f32[34, 256], w19 f32[2, 256, 32], w7 f32[34, 64]{0, 1}, t12 f32[34, 64], w20 i64[9]  i=[1, 2, 0]  {v2 = add.f32 v1 v0 (1) -> v2}  # add_1
+output o15 f32[2, 17, 64]  add_1""",
         )
 
     def test_memory_plan(self) -> None:
         self.assertExpectedInline(
             str(compiled("vit_block").plan),
             """\
-arena 52224 bytes, lower bound 52224, without reuse 147968
-       26112 +8704       [0, 1]  t13
-           0 +26112      [1, 2]  t14
-       26112 +8704       [2, 3]  t15
-       34816 +8704       [3, 9]  t16 = t17
-       43520 +8704       [5, 6]  t18
-           0 +34816      [6, 8]  t19 = t20
-       43520 +8704       [8, 9]  t21""",
+arena 52224 bytes, lower bound 52224, without reuse 95744
+       26112 +8704       [0, 1]  t9
+           0 +26112      [1, 2]  t10
+       26112 +8704       [2, 3]  t11
+       34816 +8704       [3, 6]  t12
+       43520 +8704       [4, 5]  t13
+           0 +34816      [5, 6]  t14""",
         )
 
     def test_fallback(self) -> None:
@@ -93,7 +87,12 @@ output o3 i64[3, 5]  getitem_1""",
 remove_identities: 9 nodes (clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, clone_1, clone_2, clone_3, clone_4, ...)
 fold_constants: 11 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
 merge_common_subexpressions: 0 nodes
-remove_dead_code: 12 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, expand, folded_gather, expand_1, ...)""",
+remove_dead_code: 12 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, expand, folded_gather, expand_1, ...)
+pack_weights: 12 nodes (p_model_encoder_layer_0_attention_self_query_weight, p_model_encoder_layer_0_attention_self_key_weight, p_model_encoder_layer_0_attention_self_value_weight, p_model_encoder_layer_0_attention_output_dense_weight, p_model_encoder_layer_0_intermediate_dense_weight, p_model_encoder_layer_0_output_dense_weight, p_model_encoder_layer_1_attention_self_query_weight, p_model_encoder_layer_1_attention_self_key_weight, ...)
+fuse_pointwise: 3 nodes (add, div, sqrt)
+fuse_epilogues: 6 nodes (add_4, gelu, add_5, add_6, gelu_1, add_7)
+store_programs: 9 nodes (add_1, add_4, gelu, add_5, add_6, gelu_1, add_7, mul_1, ...)
+remove_unused_buffers: 0 nodes""",
         )
 
     def test_report(self) -> None:

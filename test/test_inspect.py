@@ -38,7 +38,7 @@ class TestInspect(TestCase):
             printed(*models.seed_models()["relu_matmul_softmax"]),
             """\
 model       ReluMatmulSoftmax
-format      1.0, needs driver 1.0
+format      1.1, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
@@ -47,7 +47,7 @@ sections
   kind                offset         bytes  records  crc32c
   strings                ...
   integers             ...       29
-  doubles              ...        2
+  doubles              ...       68
   kernels              ...        3
   storages             ...        5
   values               ...        6
@@ -59,6 +59,7 @@ sections
   segments             ...        1
   methods              ...        1
   metadata             ...       11
+  goldens              ...        1
   weights              ...
 
 interface
@@ -93,7 +94,7 @@ coverage
             printed(models.SortInTheMiddle(), (torch.randn(3, 5),)),
             """\
 model       SortInTheMiddle
-format      1.0, needs driver 1.0
+format      1.1, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
@@ -102,6 +103,7 @@ sections
   kind                offset         bytes  records  crc32c
   strings                ...
   integers             ...        7
+  doubles              ...       32
   kernels              ...        2
   storages             ...        5
   values               ...        7
@@ -114,6 +116,7 @@ sections
   segments             ...        3
   methods              ...        1
   metadata             ...       11
+  goldens              ...        1
 
 interface
   input   i0 f32[3, 5]  x

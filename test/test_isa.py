@@ -5,8 +5,11 @@ import json
 import os
 import subprocess
 import sys
+import unittest
 
 from torch.testing._internal.common_utils import TestCase, run_tests
+
+from torch_atalla import info
 
 # Runs a fixed set of ops and prints their results as hexadecimal bytes.
 PROGRAM = """
@@ -41,6 +44,7 @@ def results(isa: str) -> dict[str, str]:
     return json.loads(child.stdout)
 
 
+@unittest.skipUnless("baseline" in info.build()["isas"], "built for the host only: make test-isas")
 class TestInstructionSets(TestCase):
     @classmethod
     def setUpClass(cls):

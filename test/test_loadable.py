@@ -214,7 +214,7 @@ def test_wrong_options(tmp_path: Path) -> None:
     module, args = models.SinCos(), (torch.randn(2, 2),)
     for options, text in (
         ({"fallback": "gpu"}, 'fallback: expected "cpu" or "error", got \'gpu\''),
-        ({"engine": "isa"}, 'engine: expected "functional"'),
+        ({"engine": "rtl"}, 'engine: expected "functional" or "isa"'),
         ({"fold": "some"}, 'fold: expected "exact", "all" or "none"'),
     ):
         with pytest.raises(ExportError, match=text):

@@ -59,6 +59,19 @@ def test_special_function_on_a_grid(f: Callable[[Tensor], Tensor], low: float, h
     close(got, f(single.double().to(DEVICE)).cpu().float(), rtol=2e-7, atol=0)
 
 
+def test_log_gamma_of_floats() -> None:
+    """Floats of all magnitudes and signs, denormal ones too: at most one place from the rounded double result."""
+    bits = torch.arange(0, 0x7F800000, 9973, dtype=torch.int64).int()
+    x = torch.cat([bits, bits | -(2**31)]).view(torch.float32)
+    want = torch.lgamma(x.double()).float()
+    got = torch.lgamma(x.to(DEVICE)).cpu()
+    finite = want.isfinite() & got.isfinite()
+    assert (want.isfinite() != got.isfinite()).sum() == 0
+    assert torch.equal(got[~finite], want[~finite])
+    apart = (got[finite].view(torch.int32) - want[finite].view(torch.int32)).abs()
+    assert apart.max() <= 1
+
+
 @pytest.mark.parametrize("f", [row[0] for row in UNARY], ids=[name(row[0]) for row in UNARY])
 def test_special_function_at_edges(f: Callable[[Tensor], Tensor]) -> None:
     agree(f, torch.tensor(EDGES, dtype=torch.float64), rtol=1e-9)

@@ -22,6 +22,7 @@ checkout, and a copied checkout does not rebuild.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tools.codegen.families import instruction_sets  # noqa: E402
 from tools.codegen.files import write  # noqa: E402
 
 ISAS = {
@@ -42,11 +44,12 @@ ISAS = {
 CONFIGS = {
     "release": "-O3 -DNDEBUG",
     "debug": "-O0 -g",
-    "asan": "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined",
-    "tsan": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread",
+    "asan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined",
+    "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
-FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math"
+FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
+EXTENSION_FLAGS = "-DTORCH_EXTENSION_NAME=_C -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS"
 
 
 def host_isa() -> dict[str, str]:
@@ -85,6 +88,7 @@ class Build:
         self.lib = package / "lib" if config == "release" else self.dir / "lib"
         self.ext = (package if config == "release" else self.dir) / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
         self.ninja = Ninja()
+        self.tool_objects: list[Path] = []
         self.flags = f"{COMMON} {CONFIGS[config]}"
         self.includes = f"-I{self.generated} -Icsrc"
 
@@ -96,17 +100,23 @@ class Build:
 
     def sim(self) -> Path:
         sim = Path("csrc/sim")
-        objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
-        families = sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
         isas = host_isa() if self.one_isa else ISAS
+        one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
+        objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
+        objects += [self.object(f, flags=f"{FLOAT} {one}") for f in sorted((sim / "isa").glob("*.cpp"))]
+        families = sorted((sim / "isa/engine").glob("*.cpp"))
+        families += sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
         for source in families:
             if source.name == "kernel_table.cpp":
-                one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
                 objects.append(self.object(source, flags=one))
                 continue
-            for isa, flags in isas.items():
+            compiled = isas if self.one_isa else instruction_sets(source)
+            for isa, flags in ((isa, isas[isa]) for isa in compiled):
                 flags = flags if self.config == "release" else flags.replace("-O2", "")
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa} -I{sim}/functional"
+                if source.parent.name == "engine":
+                    # Threaded code, and scalar code that is fast as it stands; what shall be vectors says so.
+                    extra += " -fno-gcse -fno-tree-vectorize -fno-tree-reassoc -mno-stv"
                 objects.append(self.object(source, f".{isa}", extra))
         out = self.lib / "libatalla_sim.so"
         self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-lmvec -lm")
@@ -120,13 +130,14 @@ class Build:
         return out
 
     def extension(self, runtime: Path) -> Path:
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # the package may be half built
         import torch
 
         torch_dir = Path(torch.__file__).parent
         include = f"-isystem {torch_dir}/include -isystem {torch_dir}/include/torch/csrc/api/include"
-        include += f" -isystem {sysconfig.get_path('include')}"
+        include += f" -isystem {torch_dir}/include/kineto -isystem {sysconfig.get_path('include')}"
         # ATen's headers dominate the compile time, not our code: -O2 without -Wextra, and one precompiled header.
-        flags = f"{include} -DTORCH_EXTENSION_NAME=_C -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS"
+        flags = f"{include} {EXTENSION_FLAGS}"
         flags += " -Wno-unused-parameter -Wno-missing-field-initializers -Wno-deprecated-declarations"
         if self.config == "release":
             flags += " -O2"
@@ -158,9 +169,7 @@ class Build:
             out = self.dir / "bin" / f"lib{source.stem}.so"
             self.ninja.build(out, "link", [obj], flags=f"{self.flags} -shared", libs="")
             found.append(out)
-        tools = [self.object(f) for f in sorted(Path("csrc/runtime/tools").glob("*.cpp"))]
-        self.ninja.build(self.dir / "bin/atalla-run", "link", tools, libraries, flags=self.flags, libs=libs)
-        found.append(self.dir / "bin/atalla-run")
+        found.append(self.tool(libraries[-1], self.dir / "bin/atalla-run"))
         for source in sorted(Path("test/fuzz").glob("*.cpp")):
             obj = self.object(source, flags="-Itest/cpp")
             self.ninja.build(self.dir / "bin" / source.stem, "link", [obj], libraries, flags=self.flags, libs=libs)
@@ -174,6 +183,15 @@ class Build:
             found.append(out)
         return found
 
+    def tool(self, runtime: Path, out: Path) -> Path:
+        """atalla-run: needs the driver's library only, which loads the chip's."""
+        if not self.tool_objects:
+            self.tool_objects = [self.object(f) for f in sorted(Path("csrc/runtime/tools").glob("*.cpp"))]
+        rpath = os.path.relpath(self.lib, out.parent)
+        libs = f"-L{self.lib} -latalla_runtime -ldl -Wl,-rpath,'$$ORIGIN/{rpath}'"
+        self.ninja.build(out, "link", self.tool_objects, [runtime], flags=self.flags, libs=libs)
+        return out
+
     def generate(self) -> None:
         from tools.codegen.generate import generate
 
@@ -184,9 +202,27 @@ class Build:
             return
         target = Path("torch_atalla/include")
         target.mkdir(exist_ok=True)
-        for header in ("csrc/sim/atalla.h", "csrc/runtime/atalla_runtime.h", "csrc/runtime/atalla_program.h"):
-            if Path(header).exists():
-                shutil.copy(header, target)
+        headers = ("atalla_runtime.h", "atalla_program.h", "atalla.hpp")
+        for header in ("sim/atalla.h", "sim/atalla_isa.h", *(f"runtime/{name}" for name in headers)):
+            shutil.copy(Path("csrc") / header, target)
+        for source in sorted(Path("csrc/runtime/package").iterdir()):
+            folder = Path("torch_atalla/share") / ("pkgconfig" if source.suffix == ".pc" else "cmake/atalla")
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder)
+
+    def write_build_info(self) -> None:
+        """What `python -m torch_atalla info` tells about the build."""
+        if self.config != "release":
+            return
+        first_line = subprocess.run(["g++", "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
+        found = {
+            "config": self.config,
+            "compiler": first_line,
+            "flags": self.flags,
+            "isas": list(host_isa() if self.one_isa else ISAS),
+            "extension_flags": EXTENSION_FLAGS,
+        }
+        write(Path("torch_atalla/_generated/build.json"), json.dumps(found, indent=1) + "\n")
 
     def run(self, targets: list[str], jobs: int) -> None:
         os.chdir(ROOT)
@@ -199,7 +235,10 @@ class Build:
         wanted: list[Path] = []
         sim, runtime = self.sim(), self.runtime()
         wanted += [sim] if "sim" in targets else []
-        wanted += [runtime] if "runtime" in targets else []
+        if "runtime" in targets:
+            wanted.append(runtime)
+            if self.config == "release":
+                wanted.append(self.tool(runtime, Path("torch_atalla/bin/atalla-run")))
         if "tests" in targets:
             wanted += self.tests([sim, runtime])
         if "ext" in targets:
@@ -214,6 +253,7 @@ class Build:
         if result.returncode:
             sys.exit(result.returncode)
         self.install_headers()
+        self.write_build_info()
 
 
 def main() -> None:

@@ -25,10 +25,12 @@ from ._register import register as _register  # noqa: E402
 
 _register(_device)
 
-from . import chip, fallback, ops, telemetry  # noqa: E402  (the device must be registered first)
+from . import chip, distributed, fallback, isa, ops, telemetry  # noqa: E402  (the device must be registered first)
 from .loadable import load_loadable, save_loadable  # noqa: E402
 
-__all__ = ["chip", "fallback", "load_loadable", "ops", "save_loadable", "telemetry"]
+distributed.register()
+
+__all__ = ["chip", "distributed", "fallback", "isa", "load_loadable", "ops", "save_loadable", "telemetry"]
 
 
 del torch

@@ -4,32 +4,42 @@
 from __future__ import annotations
 
 import atexit
-import time
 from types import ModuleType
 
 import torch
 
-from . import _printing
+from . import _dynamo, _meta, _printing, comm
+
+
+class _DeviceModule(ModuleType):
+    """torch.atalla with attributes that are asked for and change."""
+
+    @property
+    def _initialized(self) -> bool:
+        """Whether any device is open: then torch.utils.checkpoint has states of generators to preserve."""
+        from . import _C
+
+        return any(_C.is_open(i) for i in range(_C.device_count()))
 
 
 def register(device_module: ModuleType) -> None:
     torch.utils.rename_privateuse1_backend("atalla")
-    from . import _C  # noqa: F401  (registers kernels, guard, hooks and allocator)
+    from . import _C  # (registers kernels, guard, hooks and allocator)
 
+    device_module.__class__ = _DeviceModule
     torch._register_device_module("atalla", device_module)
+    device_module._alias_submodules()
+    comm.install()
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    from . import _dlpack, _sharing
+
     _printing.install()
-    atexit.register(_let_autograd_settle, device_module)
-
-
-def _let_autograd_settle(device_module: ModuleType) -> None:
-    """At exit, before the interpreter is finalized: gives the interpreter's lock away for a moment.
-
-    Autograd's device thread drops the last graph's Python objects after backward() has returned, for which it needs the
-    lock. If it first asks while the interpreter is being finalized, Python ends the thread inside a destructor and the
-    process aborts.
-    """
-    if device_module.is_initialized():
-        time.sleep(0.02)
+    _dlpack.install()
+    _sharing.install()
+    _dynamo.install()
+    _meta.install()
+    # Threads that may ask for the interpreter's lock end, or have nothing left to ask it for, before the interpreter
+    # is finalized.
+    atexit.register(_C.shutdown)

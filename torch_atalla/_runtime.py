@@ -75,6 +75,16 @@ class _RunParams(ctypes.Structure):
     ]
 
 
+class _Replacement(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
 class _KernelInfo(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -165,6 +175,17 @@ def _library() -> ctypes.CDLL:
         "atalla_program_set_host_call": (status, [program, _HOST_CALL, ctypes.c_void_p]),
         "atalla_program_set_error": (None, [text]),
         "atalla_program_run": (status, [program, ctypes.POINTER(_RunParams)]),
+        "atalla_program_verify": (status, [program, ctypes.POINTER(ctypes.c_uint32)]),
+        "atalla_program_resolve": (status, [program, ctypes.c_uint32, *2 * (ctypes.POINTER(_Tensor), ctypes.c_size_t)]),
+        "atalla_program_reset_state": (status, [program]),
+        "atalla_program_read_state": (status, [program, text, ctypes.c_void_p, ctypes.c_size_t]),
+        "atalla_program_write_state": (status, [program, text, ctypes.c_void_p, ctypes.c_size_t]),
+        "atalla_program_replace": (status, [program, ctypes.POINTER(_Replacement), ctypes.c_size_t]),
+        "atalla_golden_input": (
+            status,
+            [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint8, ctypes.c_double, ctypes.c_double, ctypes.c_uint64]
+            + [ctypes.c_void_p],
+        ),
         "atalla_program_estimate": (status, [program, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64)]),
     }
     for name, (result, arguments) in signatures.items():
@@ -204,6 +225,11 @@ def validate(data: bytes | bytearray) -> None:
     _check(_library().atalla_program_validate(address, length))
 
 
+def golden_input(seed: int, number: int, dtype: int, low: float, high: float, elements: int, address: int) -> None:
+    """Fills host memory with the elements of input `number` of a golden (docs/loadable-format.md)."""
+    _check(_library().atalla_golden_input(seed, number, dtype, low, high, elements, address))
+
+
 @lru_cache
 def _device(ordinal: int) -> ctypes.c_void_p:
     device = ctypes.c_void_p()
@@ -222,9 +248,29 @@ def copy_from_device(device: int, host: int, address: int, nbytes: int) -> None:
         _check(_library().atalla_rt_copy_from_device(_device(device), host, address, nbytes))
 
 
+@dataclass(frozen=True)
+class DeviceLibrary:
+    path: str
+    abi: tuple[int, int]
+    host_isa: str | None  # instruction set of the simulator's kernels; None for another device library
+
+
+def _device_library_path() -> str:
+    return os.environ.get("ATALLA_DEVICE_LIBRARY") or str(_LIBRARIES / "libatalla_sim.so")
+
+
+def device_library() -> DeviceLibrary:
+    """The library that stands behind the devices."""
+    path, api = _device_library_path(), _device_api()
+    isa = getattr(ctypes.CDLL(path), "atalla_sim_kernel_isa", None)
+    if isa is not None:
+        isa.restype = ctypes.c_char_p
+    return DeviceLibrary(path, (api.abi_major, api.abi_minor), isa().decode() if isa is not None else None)
+
+
 @lru_cache(maxsize=1)
 def _device_api() -> _Api:
-    path = os.environ.get("ATALLA_DEVICE_LIBRARY") or str(_LIBRARIES / "libatalla_sim.so")
+    path = _device_library_path()
     lib = ctypes.CDLL(path)
     lib.atalla_get_api.restype = ctypes.c_int32
     lib.atalla_get_api.argtypes = [ctypes.c_uint32, ctypes.POINTER(ctypes.POINTER(_Api))]
@@ -288,6 +334,29 @@ class Program:
         _check(_library().atalla_program_estimate(self._open(), method, ctypes.byref(cycles)))
         return cycles.value
 
+    def verify(self) -> int:
+        """Replays the golden outputs; raises with every difference, and gives how many goldens there are."""
+        count = ctypes.c_uint32()
+        self._errors.last = None
+        self._check_call(_library().atalla_program_verify(self._open(), ctypes.byref(count)))
+        return count.value
+
+    def reset_state(self) -> None:
+        _check(_library().atalla_program_reset_state(self._open()))
+
+    def read_state(self, name: str, host: int, nbytes: int) -> None:
+        _check(_library().atalla_program_read_state(self._open(), name.encode(), host, nbytes))
+
+    def write_state(self, name: str, host: int, nbytes: int) -> None:
+        _check(_library().atalla_program_write_state(self._open(), name.encode(), host, nbytes))
+
+    def replace(self, items: Sequence[tuple[str, int, int]], *, on_device: bool = False) -> None:
+        """Replaces parameters and buffers, given as (name, address, bytes), all at once."""
+        records = (_Replacement * max(len(items), 1))()
+        for record, (name, address, nbytes) in zip(records, items):
+            record.name, record.data, record.bytes, record.flags = name.encode(), address, nbytes, int(on_device)
+        _check(_library().atalla_program_replace(self._open(), records, len(items)))
+
     def set_host_call(self, handler: HostCallHandler) -> None:
         def callback(context, call, program, inputs, n_inputs, outputs, n_outputs):  # type: ignore[no-untyped-def]
             try:
@@ -305,16 +374,14 @@ class Program:
         self._callback = _HOST_CALL(callback)
         _check(_library().atalla_program_set_host_call(self._open(), self._callback, None))
 
-    def bind(self, inputs: Sequence[TensorRef], outputs: Sequence[TensorRef], method: int = 0) -> Binding:
-        """Prepares calls with tensors of these dtypes, sizes and strides; their addresses come with each call."""
-        given = (_Tensor * max(len(inputs), 1))(*(tensor.to_c() for tensor in inputs))
-        wanted = (_Tensor * max(len(outputs), 1))(*(tensor.to_c() for tensor in outputs))
-        return Binding(self, given, wanted, len(inputs), len(outputs), method)
+    @property
+    def handle(self) -> int:
+        """The driver's handle, for who calls the driver from C++; legal until close."""
+        return self._open().value or 0
 
-    def _run(self, params: _RunParams) -> None:
-        self._errors.last = None
-        status = _library().atalla_program_run(self._open(), ctypes.byref(params))
-        error, self._errors.last = self._errors.last, None
+    def _check_call(self, status: int) -> None:
+        """Raises what a host call of this thread raised, or the driver's error."""
+        error, self._errors.last = getattr(self._errors, "last", None), None
         if error is not None:
             raise error
         _check(status)
@@ -323,29 +390,6 @@ class Program:
         if self._handle is None:
             raise RuntimeError("the program is closed")
         return self._handle
-
-
-class Binding:
-    """A program with the types of its tensors: a call costs two copies of a few hundred bytes. Any thread may call."""
-
-    def __init__(self, program: Program, inputs: Any, outputs: Any, n_inputs: int, n_outputs: int, method: int):
-        self._program = program
-        self._inputs, self._outputs = inputs, outputs
-        self._n_inputs, self._n_outputs = n_inputs, n_outputs
-        self._method = method
-
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], *, stream: int = 0, host: bool = False) -> None:
-        """Queues the method on a stream of the device; with `host`, addresses are host memory and the call waits."""
-        given = type(self._inputs).from_buffer_copy(self._inputs)
-        wanted = type(self._outputs).from_buffer_copy(self._outputs)
-        for tensor, address in zip(given, inputs):
-            tensor.addr = address
-        for tensor, address in zip(wanted, outputs):
-            tensor.addr = address
-        flags = _RUN_HOST if host else 0
-        size = ctypes.sizeof(_RunParams)
-        params = _RunParams(size, self._method, flags, 0, stream, given, self._n_inputs, wanted, self._n_outputs)
-        self._program._run(params)
 
 
 _ERR_KERNEL = 42  # ATALLA_ERR_FAULT_KERNEL

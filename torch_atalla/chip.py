@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from typing import Any
 
@@ -34,3 +35,19 @@ def set_num_threads(threads: int) -> None:
 
 def get_num_threads() -> int:
     return _C.get_threads()
+
+
+def engine(name: str, *, missing: str = "error") -> Any:
+    """A context in which eager ops run on another engine.
+
+    "isa": every op on atalla tensors that computes becomes a program of Atalla code (cached by op, sizes, dtypes) and
+    runs on the ISA engine; views, transfers and fresh tensors stay as they are. missing: what becomes of an op without
+    a program, "error" (NoProgramError, which names it) or "functional". "functional": no change.
+    """
+    if name == "functional":
+        return contextlib.nullcontext()
+    if name != "isa":
+        raise ValueError(f'chip.engine: expected "functional" or "isa", got {name!r}')
+    from .isa.eager import IsaMode
+
+    return IsaMode(missing)

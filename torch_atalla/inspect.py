@@ -15,13 +15,14 @@ from . import _runtime
 from .export.dtypes import from_name, short_name
 from .export.ir import contiguous_strides
 
-_PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o"}
+_PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o", "state": "s"}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Prints a loadable. Exit code 1, with the reasons on stderr, for a file that is none."""
     parser = argparse.ArgumentParser(prog="python -m torch_atalla inspect", description="Print a loadable.")
     parser.add_argument("path", help="a file written by save_loadable")
+    parser.add_argument("--asm", action="store_true", help="the Atalla code, as assembly")
     parser.add_argument("--json", action="store_true", help="all records as JSON")
     args = parser.parse_args(argv)
     try:
@@ -29,6 +30,15 @@ def main(argv: list[str] | None = None) -> int:
     except (OSError, _runtime.RuntimeLibraryError) as error:
         print(f"{args.path}: {error}", file=sys.stderr)
         return 1
+    if args.asm:
+        from .isa.loaded import listing
+
+        try:
+            print(listing(args.path))
+        except ValueError as error:
+            print(f"{args.path}: {error}", file=sys.stderr)
+            return 1
+        return 0
     print(json.dumps(data, indent=2) if args.json else render(data))
     return 0
 
@@ -47,6 +57,9 @@ def render(data: dict[str, Any]) -> str:
         "": _header(data),
         "sections": _sections(data),
         "interface": _interface(data),
+        "methods": _methods(data),
+        "mutable buffers": _states(data),
+        "dynamic sizes": _sizes(data),
         "graph": _graph(data),
         "linear program": _instructions(data),
         "memory plan": _memory(data),
@@ -91,6 +104,42 @@ def _interface(data: dict[str, Any]) -> str:
         for port in data[what]:
             value = data["values"][port["value"]]
             rows.append(f"  {what[:-1]:<8}{_storage(data, value['storage'])} {_tensor(value)}  {port['name']}")
+    return "\n".join(rows)
+
+
+def _methods(data: dict[str, Any]) -> str:
+    """When there are several."""
+    if len(data["methods"]) == 1:
+        return ""
+    rows = []
+    for method in data["methods"]:
+        inputs, outputs = (
+            ", ".join(port["name"] for port in data[what][first : first + count])
+            for what, (first, count) in (("inputs", method["inputs"]), ("outputs", method["outputs"]))
+        )
+        first, count = method["instructions"]
+        rows.append(f"  {method['name']}({inputs}) -> {outputs}: instructions {first} to {first + count - 1}")
+    return "\n".join(rows)
+
+
+def _states(data: dict[str, Any]) -> str:
+    rows = []
+    for state in data["states"]:
+        value = data["values"][state["value"]]
+        begins = "zeros" if state["zeros"] else "stored values"
+        rows.append(f"  {_storage(data, value['storage'])} {_tensor(value)}  {state['name']}, begins as {begins}")
+    return "\n".join(rows)
+
+
+def _sizes(data: dict[str, Any]) -> str:
+    rows = []
+    for symbol in data["symbols"]:
+        port = data["inputs"][symbol["input"]]
+        rows.append(
+            f"  {symbol['name']}: dimension {symbol['dim']} of {port['name']} is {symbol['sizes']}; "
+            f"planned for {symbol['multiplier'] * symbol['planned'] + symbol['offset']}"
+        )
+    rows += [f"  guard {guard['text']}" for guard in data["guards"]]
     return "\n".join(rows)
 
 

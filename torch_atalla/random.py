@@ -9,24 +9,25 @@ from typing import Any
 
 import torch
 
+from ._index import device_index, extension
+
+__all__ = [
+    "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all",
+    "set_rng_state", "set_rng_state_all",
+]  # fmt: skip
+
 
 @lru_cache(maxsize=1)
 def _default_generators() -> tuple[torch.Generator, ...]:
-    from . import _C
-
-    return tuple(_C.default_generator(i) for i in range(_C.device_count()))
+    return tuple(extension().default_generator(i) for i in range(_count()))
 
 
 def _generator(device: Any = None) -> torch.Generator:
-    from .device import _index
-
-    return _default_generators()[_index(device)]
+    return _default_generators()[device_index(device)]
 
 
 def _count() -> int:
-    from . import _C
-
-    return _C.device_count()
+    return extension().device_count()
 
 
 def get_rng_state(device: Any = "atalla") -> torch.Tensor:

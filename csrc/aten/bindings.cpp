@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // torch_atalla._C: what the Python package needs of the lower floors. Thin: names and docstrings live in Python.
+#include "aten/distributed/bindings.h"
+
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 
+#include "aten/allocator_settings.h"
+#include "aten/bindings_work.h"
 #include "aten/error.h"
 #include "aten/fallback.h"
 #include "aten/generator.h"
+#include "aten/graph_bindings.h"
 #include "aten/hooks.h"
+#include "aten/loadable_bindings.h"
+#include "aten/memory_bindings.h"
+#include "aten/profiler.h"
+#include "aten/stream_bindings.h"
+#include "aten/sync_debug.h"
 #include "runtime/runtime.h"
 
 namespace py = pybind11;
 
 namespace atalla::aten {
+
+void bind_sharing(py::module_& m);
 
 namespace {
 
@@ -76,6 +88,8 @@ py::dict properties(int ordinal) {
   py::dict d;
   d["name"] = std::string(p.name);
   d["ordinal"] = p.ordinal;
+  d["major"] = runtime::api().abi_major;
+  d["minor"] = runtime::api().abi_minor;
   d["total_memory"] = p.dram_bytes;
   d["dram_alignment"] = p.dram_alignment;
   d["scratchpads"] = p.scratchpads;
@@ -88,10 +102,32 @@ py::dict properties(int ordinal) {
   return d;
 }
 
+// (device, id) of the stream with this handle of the device library; none if no open device has it.
+std::optional<std::pair<int, int64_t>> find_stream(uintptr_t handle) {
+  for (int ordinal = 0; ordinal < runtime::device_count(); ++ordinal) {
+    if (!runtime::Device::is_open(ordinal)) continue;
+    for (int64_t id = 0; id < runtime::kMaxStreams; ++id) {
+      try {
+        if (reinterpret_cast<uintptr_t>(runtime::Device::get(ordinal).stream(id).handle()) == handle)
+          return std::pair(ordinal, id);
+      } catch (const runtime::Error&) {  // no stream of that id yet
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   register_hooks();
+  install_allocator_settings();
+  bind_memory(m);
+  bind_memory_snapshot(m);
+  register_profiler();
+  bind_work(m);
+  bind_sharing(m);
+  bind_loadable(m);
 
   m.def("device_count", &runtime::device_count);
   m.def("is_open", &runtime::Device::is_open);
@@ -103,6 +139,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     if (object == nullptr) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(object);
   });
+  m.def("find_stream", &find_stream);
+  m.def("get_sync_debug_mode", [] { return static_cast<int>(sync_debug_mode()); });
+  m.def("set_sync_debug_mode", [](int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); });
   m.def("counters", &counters);
   m.def("reset_counters", [](int ordinal) { driver_call([&] { runtime::Device::get(ordinal).reset_counters(); }); });
   m.def("launch_records", &launch_records);
@@ -125,6 +164,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     return names;
   });
 
+  bind_graphs(m);
+  bind_streams(m);
+
   m.def("fallback_mode", [] { return static_cast<int>(fallback_mode()); });
   m.def("set_fallback_mode", [](int mode) { set_fallback_mode(static_cast<FallbackMode>(mode)); });
   m.def("fallback_stats", [] {
@@ -133,6 +175,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     return out;
   });
   m.def("reset_fallback_stats", &reset_fallback_stats);
+
+  bind_distributed(m);
 }
 
 }  // namespace atalla::aten

@@ -3,9 +3,12 @@
 
 #include <c10/util/Exception.h>
 
+#include "runtime/async_fault.h"
+
 namespace atalla::aten {
 
 void throw_torch_error(const runtime::Error& error) {
+  if (const auto* async = dynamic_cast<const runtime::AsyncError*>(&error)) std::rethrow_exception(async->cause());
   switch (error.status()) {
     case ATALLA_ERR_OUT_OF_MEMORY:
       TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());

@@ -5,9 +5,11 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -15,6 +17,8 @@
 
 #include "aten/empty.h"
 #include "aten/error.h"
+#include "aten/sync_debug.h"
+#include "runtime/capture.h"
 #include "runtime/runtime.h"
 
 namespace atalla::aten {
@@ -105,8 +109,12 @@ class Operands {
     if (!device_) device_ = t.device();
     for (const auto& [device, host] : pairs_)
       if (device.is_same(t)) return host;
-    runtime::Device& d = runtime::Device::get(t.device().index());
-    driver_call([&] { d.synchronize(); });
+    // The op is work of the current stream: it waits for what is queued there. Other streams keep running.
+    if (std::find(waited_.begin(), waited_.end(), t.device()) == waited_.end()) {
+      note_synchronization();
+      driver_call([&] { runtime::current_stream(t.device().index()).synchronize(); });
+      waited_.push_back(t.device());
+    }
     pairs_.emplace_back(t, host_alias(t));
     return pairs_.back().second;
   }
@@ -141,6 +149,7 @@ class Operands {
   }
 
   std::optional<c10::Device> device_;
+  std::vector<c10::Device> waited_;  // for whose current stream
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
 };
 
@@ -168,6 +177,15 @@ void refuse_views(const c10::FunctionSchema& schema) {
                                 "' returns a view and is not implemented for the atalla device. On the CPU its result "
                                 "would not alias its input, so that writes through it would be lost.");
   }
+}
+
+void refuse_in_capture(const c10::FunctionSchema& schema) {
+  const int device = runtime::current_device();
+  if (!runtime::Device::is_open(device)) return;
+  driver_call([&] {
+    if (runtime::Capture* capture = runtime::Capture::of(runtime::current_stream(device)))
+      capture->refuse(("the operator '" + c10::toString(schema.operator_name()) + "' runs on the CPU").c_str());
+  });
 }
 
 }  // namespace
@@ -212,6 +230,8 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   refuse_views(schema);
   count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
 
+  refuse_in_capture(schema);
+
   const size_t first = stack->size() - n_arguments;
   std::optional<c10::Device> named;
   Operands operands;
@@ -220,7 +240,11 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (value.isDevice()) named = value.toDevice();
     value = to_host(value, operands);
   }
-  op.callBoxed(stack);
+  {
+    at::RecordFunction record(at::RecordScope::FUNCTION);
+    if (record.isActive()) record.before("atalla::cpu_fallback(" + c10::toString(schema.operator_name()) + ")");
+    op.callBoxed(stack);
+  }
   operands.write_back();
 
   const c10::Device device = operands.device().value_or(named.value_or(

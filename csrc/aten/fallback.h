@@ -34,4 +34,16 @@ void count_fallback(const std::string& op, const std::string& dtypes);
 // NotImplementedError in mode `error`, and for view ops, whose result would not alias.
 void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The same for the wrapper of a native op, a function of type F, that meets what the chip does not take.
+template <class F>
+struct Fallback;
+template <class Result, class... Args>
+struct Fallback<Result(Args...)> {
+  static Result call(const char* name, const char* overload, Args... args) {
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).template typed<Result(Args...)>();
+    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&fallback_boxed>(),
+                                                                op, c10::DispatchKeySet(), args...);
+  }
+};
+
 }  // namespace atalla::aten

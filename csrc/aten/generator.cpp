@@ -7,66 +7,99 @@
 #include <c10/core/GeneratorImpl.h>
 
 #include <cstring>
-#include <mutex>
 #include <vector>
 
+#include "aten/graph_random.h"
 #include "runtime/runtime.h"
 
 namespace atalla::aten {
 
 namespace {
+
 constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
+
+c10::DeviceIndex checked_index(c10::DeviceIndex index) {
+  if (index < 0) return static_cast<c10::DeviceIndex>(runtime::current_device());
+  const int count = runtime::device_count();
+  TORCH_CHECK(index < count, "Invalid device index ", static_cast<int>(index), ": there are ", count,
+              " atalla devices");
+  return index;
 }
 
-GeneratorImpl::GeneratorImpl(c10::DeviceIndex index)
+}  // namespace
+
+GeneratorImpl::GeneratorImpl(c10::DeviceIndex index, c10::intrusive_ptr<GeneratorState> state)
     : c10::GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, index),
-                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      state_(state ? std::move(state) : c10::make_intrusive<GeneratorState>()) {}
 
-void GeneratorImpl::set_current_seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
+GeneratorState::Values GeneratorImpl::values() const {
+  if (const GraphRandom* graph = capturing_random(device().index())) [[unlikely]]
+    return graph->values(*state_);
+  return state_->get();
 }
+
+void GeneratorImpl::set_values(const char* what, GeneratorState::Values values) {
+  if (GraphRandom* graph = capturing_random(device().index())) [[unlikely]]
+    return graph->set(what, state_, values);
+  state_->set(values);
+}
+
+void GeneratorImpl::set_current_seed(uint64_t seed) { set_values("set_current_seed", {seed, 0}); }
+
+void GeneratorImpl::set_offset(uint64_t offset) { set_values("set_offset", {state_->get().seed, offset}); }
 
 uint64_t GeneratorImpl::seed() {
-  set_current_seed(c10::detail::getNonDeterministicRandom());
-  return seed_;
+  const uint64_t seed = c10::detail::getNonDeterministicRandom();
+  set_current_seed(seed);
+  return seed;
 }
 
 void GeneratorImpl::set_state(const c10::TensorImpl& state) {
-  TORCH_CHECK(state.device_type() == c10::DeviceType::CPU && state.dtype() == caffe2::TypeMeta::Make<uint8_t>(),
-              "RNG state must be a torch.ByteTensor");
+  at::detail::check_rng_state(state);
   TORCH_CHECK(state.numel() == kStateBytes, "RNG state is wrong size: expected ", kStateBytes, " bytes, got ",
               state.numel());
   const auto* bytes = static_cast<const uint8_t*>(state.data());
-  std::memcpy(&seed_, bytes, sizeof seed_);
-  std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
+  GeneratorState::Values values;
+  std::memcpy(&values.seed, bytes, sizeof values.seed);
+  std::memcpy(&values.offset, bytes + sizeof values.seed, sizeof values.offset);
+  set_values("set_state", values);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> GeneratorImpl::get_state() const {
+  const GeneratorState::Values now = values();
   at::Tensor state = at::empty({kStateBytes}, at::TensorOptions(at::kByte).device(at::kCPU));
   auto* bytes = state.data_ptr<uint8_t>();
-  std::memcpy(bytes, &seed_, sizeof seed_);
-  std::memcpy(bytes + sizeof seed_, &offset_, sizeof offset_);
+  std::memcpy(bytes, &now.seed, sizeof now.seed);
+  std::memcpy(bytes + sizeof now.seed, &now.offset, sizeof now.offset);
   return state.getIntrusivePtr();
 }
 
-PhiloxState GeneratorImpl::reserve(uint64_t groups) {
-  PhiloxState state{seed_, offset_};
-  offset_ += groups;
-  return state;
+void GeneratorImpl::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
+  auto* given = dynamic_cast<GeneratorImpl*>(other.get());
+  TORCH_CHECK(given != nullptr, "Expected a '", device_type(), "' device type for generator but found '",
+              other ? other->device().type() : c10::DeviceType::CPU, "'");
+  state_ = given->state_;
+}
+
+c10::intrusive_ptr<c10::GeneratorImpl> GeneratorImpl::graphsafe_get_state() const {
+  return c10::make_intrusive<GeneratorImpl>(device().index(), state_);
+}
+
+PhiloxState GeneratorImpl::reserve(uint64_t n) {
+  if (GraphRandom* graph = capturing_random(device().index())) [[unlikely]]
+    return graph->reserve(state_, n);
+  const GeneratorState::Values before = state_->advance(n);
+  return {before.seed, before.offset};
 }
 
 GeneratorImpl* GeneratorImpl::clone_impl() const {
-  auto* copy = new GeneratorImpl(device().index());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
-  return copy;
+  auto state = c10::make_intrusive<GeneratorState>();
+  state->set(values());
+  return new GeneratorImpl(device().index(), std::move(state));
 }
 
-at::Generator make_generator(c10::DeviceIndex index) {
-  if (index < 0) index = static_cast<c10::DeviceIndex>(runtime::current_device());
-  return at::make_generator<GeneratorImpl>(index);
-}
+at::Generator make_generator(c10::DeviceIndex index) { return at::make_generator<GeneratorImpl>(checked_index(index)); }
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static std::vector<at::Generator>* generators = [] {
@@ -74,17 +107,16 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
     for (int i = 0; i < runtime::device_count(); ++i) made->push_back(make_generator(static_cast<c10::DeviceIndex>(i)));
     return made;
   }();
-  if (index < 0) index = static_cast<c10::DeviceIndex>(runtime::current_device());
-  TORCH_CHECK(static_cast<size_t>(index) < generators->size(), "Invalid device index ", static_cast<int>(index),
-              ": there are ", generators->size(), " atalla devices");
-  return (*generators)[static_cast<size_t>(index)];
+  return (*generators)[static_cast<size_t>(checked_index(index))];
 }
 
-PhiloxState reserve_philox(const std::optional<at::Generator>& generator, c10::DeviceIndex index, uint64_t groups) {
+PhiloxState reserve_philox(const std::optional<at::Generator>& generator, c10::DeviceIndex index, uint64_t n) {
   const at::Generator& chosen = generator && generator->defined() ? *generator : default_generator(index);
   auto* impl = at::check_generator<GeneratorImpl>(chosen);
+  TORCH_CHECK(impl->device().index() == index, "Expected a '", c10::Device(c10::DeviceType::PrivateUse1, index),
+              "' generator device but found '", impl->device(), "'");
   std::lock_guard<std::mutex> lock(impl->mutex_);
-  return impl->reserve(groups);
+  return impl->reserve(n);
 }
 
 }  // namespace atalla::aten

@@ -4,8 +4,11 @@
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "aten/allocator.h"
 #include "aten/error.h"
 #include "aten/launch.h"
+#include "aten/sync_debug.h"
+#include "runtime/capture.h"
 #include "runtime/runtime.h"
 
 namespace atalla::aten {
@@ -79,7 +82,11 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream& s) const override {
     return driver_call([&] { return driver_stream(s).query(); });
   }
+  bool isStreamCapturing(const c10::Stream& s) const override {
+    return runtime::Capture::of(driver_stream(s)) != nullptr;
+  }
   void synchronizeStream(const c10::Stream& s) const override {
+    note_synchronization();
     driver_call([&] { driver_stream(s).synchronize(); });
   }
 
@@ -114,14 +121,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     driver_call([&] { runtime::Device::get(index >= 0 ? index : runtime::current_device()).synchronize(); });
   }
-  void recordDataPtrOnStream(const c10::DataPtr& ptr, const c10::Stream& s) const override {
-    if (ptr.get() == nullptr) return;
-    driver_call([&] {
-      runtime::Device::get(ptr.device().index())
-          .allocator()
-          .record_stream(ptr.get(), runtime::Device::get(s.device_index()).stream(s.id()));
-    });
-  }
+  void recordDataPtrOnStream(const c10::DataPtr& ptr, const c10::Stream& s) const override { record_stream(ptr, s); }
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, GuardImpl);

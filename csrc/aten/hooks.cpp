@@ -3,13 +3,16 @@
 // What PyTorch asks of an accelerator outside the dispatcher.
 #include "aten/hooks.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Storage.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "aten/allocator.h"
 #include "aten/error.h"
 #include "aten/generator.h"
+#include "aten/host_allocator.h"
 #include "runtime/runtime.h"
 
 namespace atalla::aten {
@@ -42,6 +45,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(*ordinal));
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
+  bool isPinnedPtr(const void* data) const override { return runtime::is_pinned(data); }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return make_generator(index); }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
@@ -57,13 +62,19 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   c10::DeviceGuard guard(storage.device());
   c10::DataPtr data = device_allocator()->allocate(bytes);
   const size_t kept = std::min(bytes, storage.nbytes());
-  if (kept > 0) device_allocator()->copy_data(data.get(), storage.data(), kept);
+  if (kept > 0) {
+    device_allocator()->copy_data(data.get(), storage.data(), kept);
+    // The old memory goes back to the stream on which it was allocated.
+    const auto& impl = *c10::impl::getDeviceGuardImpl(c10::DeviceType::PrivateUse1);
+    record_stream(storage.data_ptr(), impl.getStream(storage.device()));
+  }
   storage.set_data_ptr(std::move(data));
   storage.set_nbytes(bytes);
 }
 
 void register_hooks() {
   static Hooks* hooks = new Hooks;
+  register_host_allocator();
   if (!at::isPrivateUse1HooksRegistered()) at::RegisterPrivateUse1HooksInterface(hooks);
 }
 

@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "aten/error.h"
+#include "runtime/observer.h"
+#include "runtime/runtime.h"
 
 namespace atalla::aten {
 
@@ -30,6 +32,10 @@ void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dty
 }
 
 }  // namespace
+
+void Kernel::resolve() const { id_ = runtime::kernel(name_); }
+
+runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }
 
 void check_device(const char* op, std::optional<c10::Device>& common, const at::Tensor& t) {
   if (!t.defined()) return;
@@ -128,6 +134,8 @@ LaunchBuilder& LaunchBuilder::absent() {
 
 void LaunchBuilder::launch(c10::Device device) {
   try {
+    const runtime::Submission submission("atallaLaunchKernel");
+    desc_.tag = submission.tag();
     current_stream(device).launch(desc_);
   } catch (const runtime::Error& error) {
     throw_torch_error(error);

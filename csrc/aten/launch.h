@@ -9,7 +9,11 @@
 #include <cstring>
 #include <optional>
 
-#include "runtime/runtime.h"
+#include "sim/atalla.h"
+
+namespace atalla::runtime {
+class Stream;
+}
 
 namespace atalla::aten {
 
@@ -56,12 +60,13 @@ class Kernel {
   explicit constexpr Kernel(const char* name) : name_(name) {}
   atalla_kernel id() const {
     if (id_ == kUnresolved) [[unlikely]]
-      id_ = runtime::kernel(name_);
+      resolve();
     return id_;
   }
   const char* name() const { return name_; }
 
  private:
+  void resolve() const;
   static constexpr atalla_kernel kUnresolved = ~0u;
   const char* name_;
   mutable atalla_kernel id_ = kUnresolved;  // a race writes the same value twice
@@ -74,7 +79,8 @@ struct PointwiseKernel {
   int inputs;       // tensors of the formula; an iterator's further operands are for upstream's kernel only
 };
 
-inline runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }
+// The calling thread's current stream of the device. Its class is in runtime/stream.h.
+runtime::Stream& current_stream(c10::Device device);
 
 // Builds one descriptor and launches it:
 //   LaunchBuilder b(kernel, at::kFloat);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What nearly every file of the PyTorch floor includes; precompiled once a build.
+// What nearly every file of the PyTorch floor includes; precompiled once a build. None of the driver's headers: a
+// change of theirs would compile the whole floor anew.
 #pragma once
 
 #include <ATen/DeviceGuard.h>
@@ -16,4 +17,4 @@
 #include <optional>
 #include <string>
 
-#include "runtime/runtime.h"
+#include "sim/atalla.h"

@@ -16,64 +16,8 @@ namespace atalla::runtime {
 AllocatorState::AllocatorState(Device& device)
     : device_(device), table_(static_cast<uintptr_t>(device.properties().dram_base), device.properties().dram_bytes) {}
 
-Pool& AllocatorState::pool_of(size_t size, Stream& stream) {
-  auto& pair = pools_[stream.id()];
-  if (pair == nullptr) [[unlikely]]
-    pair = std::make_unique<PoolPair>(&stream);
-  return size <= kSmallSize ? pair->small : pair->large;
-}
-
-void* AllocatorState::allocate(size_t bytes, Stream& stream) {
-  if (bytes == 0) return nullptr;
-  if (&stream.device() != &device_) {
-    throw Error(ATALLA_ERR_ARGUMENT, "memory of device " + std::to_string(device_.ordinal()) +
-                                         " was requested for a stream of device " +
-                                         std::to_string(stream.device().ordinal()));
-  }
-  std::lock_guard guard(lock_);
-  if (bytes > device_.properties().dram_bytes) [[unlikely]]
-    out_of_memory(bytes);  // and rounding cannot overflow
-  if (!pending_.empty()) reclaim_finished();
-  const size_t size = (bytes + kBlockAlign - 1) / kBlockAlign * kBlockAlign;
-  Pool& pool = pool_of(size, stream);
-  Block* block = pool.best_fit(size);
-  if (block != nullptr) [[likely]] {
-    leave_pool(block);
-  } else {
-    block = take_new_block(size, pool, bytes);
-  }
-  if (pool.worth_splitting(block->size - size)) split(block, size);
-  block->allocated = true;
-  block->requested = bytes;
-  increase(stats_.allocation, pool, 1);
-  increase(stats_.allocated_bytes, pool, static_cast<int64_t>(block->size));
-  increase(stats_.requested_bytes, pool, static_cast<int64_t>(bytes));
-  increase(stats_.active, pool, 1);
-  increase(stats_.active_bytes, pool, static_cast<int64_t>(block->size));
-  return reinterpret_cast<void*>(block->addr);
-}
-
-void AllocatorState::free(void* ptr) noexcept {
-  if (ptr == nullptr) return;
-  std::lock_guard guard(lock_);
-  Block* block = table_.find(reinterpret_cast<uintptr_t>(ptr));
-  if (block == nullptr || !block->allocated) [[unlikely]] {
-    std::fprintf(stderr, "atalla: free of %p on device %d, which is not an allocation (ignored)\n", ptr,
-                 device_.ordinal());
-    return;
-  }
-  block->allocated = false;
-  decrease(stats_.allocation, *block->pool, 1);
-  decrease(stats_.allocated_bytes, *block->pool, static_cast<int64_t>(block->size));
-  decrease(stats_.requested_bytes, *block->pool, static_cast<int64_t>(block->requested));
-  block->requested = 0;
-  if (!block->users.empty()) [[unlikely]]
-    return defer_free(block);
-  put_back(block);
-}
-
 // The block keeps its first `size` bytes; the rest becomes a free block.
-void AllocatorState::split(Block* block, size_t size) {
+inline void AllocatorState::split(Block* block, size_t size) {
   Block* rest = store_.make();
   rest->addr = block->addr + size;
   rest->size = block->size - size;
@@ -87,16 +31,8 @@ void AllocatorState::split(Block* block, size_t size) {
   enter_pool(rest);
 }
 
-void AllocatorState::put_back(Block* block) {
-  decrease(stats_.active, *block->pool, 1);
-  decrease(stats_.active_bytes, *block->pool, static_cast<int64_t>(block->size));
-  if (block->next != nullptr && block->next->is_free()) absorb(block, block->next);
-  if (block->prev != nullptr && block->prev->is_free()) absorb(block, block->prev);
-  enter_pool(block);
-}
-
 // Merges a free neighbour into a block that is in no pool.
-void AllocatorState::absorb(Block* block, Block* neighbour) {
+inline void AllocatorState::absorb(Block* block, Block* neighbour) {
   leave_pool(neighbour);
   if (neighbour == block->next) {
     table_.set(neighbour->addr, nullptr);
@@ -113,19 +49,112 @@ void AllocatorState::absorb(Block* block, Block* neighbour) {
   store_.discard(neighbour);
 }
 
-void AllocatorState::enter_pool(Block* block) {
-  block->pool->insert(block);
-  if (block->is_split()) {
-    increase(stats_.inactive_split, *block->pool, 1);
-    increase(stats_.inactive_split_bytes, *block->pool, static_cast<int64_t>(block->size));
+void AllocatorState::put_back(Block* block) {
+  if (memory_history() != nullptr || block->context != nullptr) [[unlikely]] {
+    trace(TraceAction::kFreeCompleted, block->addr, block->size, block->pool, block->context);
+    block->context.reset();
   }
+  decrease(stats_.active, *block->pool, 1);
+  decrease(stats_.active_bytes, *block->pool, static_cast<int64_t>(block->size));
+  if (block->next != nullptr && block->next->is_free()) absorb(block, block->next);
+  if (block->prev != nullptr && block->prev->is_free()) absorb(block, block->prev);
+  enter_pool(block);
 }
 
-void AllocatorState::leave_pool(Block* block) noexcept {
-  block->pool->remove(block);
-  if (block->is_split()) {
-    decrease(stats_.inactive_split, *block->pool, 1);
-    decrease(stats_.inactive_split_bytes, *block->pool, static_cast<int64_t>(block->size));
+[[gnu::always_inline]] inline Block* AllocatorState::take_block(size_t bytes, Stream& stream,
+                                                                const MemoryContext& context) {
+  const AllocatorConfig& config = allocator_config();
+  if (bytes > device_.properties().dram_bytes) [[unlikely]]
+    out_of_memory(bytes, context);  // and rounding cannot overflow
+  if (!pending_.empty()) reclaim_finished();
+  const size_t size = block_bytes(bytes, config);
+  Pool& asked = pool_of(size <= kSmallSize ? PoolKind::kSmall : PoolKind::kLarge, stream);
+  Block* block = config.caching ? asked.best_fit(size, config) : nullptr;
+  if (block != nullptr) [[likely]] {
+    leave_pool(block);
+  } else {
+    block = take_new_block(size, asked, bytes, context);
+  }
+  const Pool& pool = *block->pool;  // another one if it came from the last resort
+  if (config.caching && pool.worth_splitting(size, block->size - size, config)) split(block, size);
+  block->allocated = true;
+  block->requested = bytes;
+  increase(stats_.allocation, pool, 1);
+  increase(stats_.allocated_bytes, pool, static_cast<int64_t>(block->size));
+  increase(stats_.requested_bytes, pool, static_cast<int64_t>(bytes));
+  increase(stats_.active, pool, 1);
+  increase(stats_.active_bytes, pool, static_cast<int64_t>(block->size));
+  if (block->size >= config.max_split_size) [[unlikely]] {
+    block->oversize = true;
+    stats_.oversize_allocations.increase(1);
+  }
+  return block;
+}
+
+void* AllocatorState::allocate(size_t bytes, Stream& stream) {
+  if (bytes == 0) return nullptr;
+  if (&stream.device() != &device_) {
+    throw Error(ATALLA_ERR_ARGUMENT, "memory of device " + std::to_string(device_.ordinal()) +
+                                         " was requested for a stream of device " +
+                                         std::to_string(stream.device().ordinal()));
+  }
+  if (const HistorySettings* history = memory_history()) [[unlikely]]
+    return allocate_recorded(bytes, stream, *history);
+  std::lock_guard guard(lock_);
+  return reinterpret_cast<void*>(take_block(bytes, stream, nullptr)->addr);
+}
+
+void* AllocatorState::allocate_recorded(size_t bytes, Stream& stream, const HistorySettings& history) {
+  MemoryContext context = history.context(ContextLevel::kState);
+  std::lock_guard guard(lock_);
+  Block* block = take_block(bytes, stream, context);
+  trace(TraceAction::kAlloc, block->addr, block->size, block->pool, context);
+  block->context = std::move(context);
+  return reinterpret_cast<void*>(block->addr);
+}
+
+[[gnu::always_inline]] inline void AllocatorState::free_block(void* ptr, const MemoryContext& context) noexcept {
+  Block* block = table_.find(reinterpret_cast<uintptr_t>(ptr));
+  if (block == nullptr || !block->allocated) [[unlikely]] {
+    std::fprintf(stderr, "atalla: free of %p on device %d, which is not an allocation (ignored)\n", ptr,
+                 device_.ordinal());
+    return;
+  }
+  block->allocated = false;
+  decrease(stats_.allocation, *block->pool, 1);
+  decrease(stats_.allocated_bytes, *block->pool, static_cast<int64_t>(block->size));
+  decrease(stats_.requested_bytes, *block->pool, static_cast<int64_t>(block->requested));
+  if (block->oversize) [[unlikely]] {
+    block->oversize = false;
+    stats_.oversize_allocations.decrease(1);
+  }
+  block->requested = 0;
+  trace_block(TraceAction::kFreeRequested, block, context != nullptr ? context : block->context);
+  if (!block->users.empty()) [[unlikely]]
+    return defer_free(block);
+  put_back(block);
+}
+
+void AllocatorState::free(void* ptr) noexcept {
+  if (ptr == nullptr) return;
+  const HistorySettings* history = memory_history();
+  if (history != nullptr || !allocator_config().caching) [[unlikely]]
+    return free_slowly(ptr, history);
+  std::lock_guard guard(lock_);
+  free_block(ptr, nullptr);
+}
+
+void AllocatorState::free_slowly(void* ptr, const HistorySettings* history) noexcept {
+  {
+    const MemoryContext context = history != nullptr ? history->context(ContextLevel::kAll) : nullptr;
+    std::lock_guard guard(lock_);
+    free_block(ptr, context);
+  }
+  if (allocator_config().caching) return;
+  try {
+    empty_cache({});
+  } catch (const std::exception& error) {  // it stays cached
+    std::fprintf(stderr, "atalla: device %d: %s\n", device_.ordinal(), error.what());
   }
 }
 
@@ -140,22 +169,33 @@ void AllocatorState::record_stream(void* ptr, Stream& stream) {
 }
 
 void AllocatorState::defer_free(Block* block) {
+  if (captures_ > 0) {
+    block->deferred = true;
+    deferred_.push_back(block);
+    return;
+  }
   const std::vector<Stream*> users = std::exchange(block->users, {});
-  for (Stream* user : users) {
-    try {
-      Event event(user->device());
-      event.record(*user);
-      pending_.push_back({std::move(event), block});
-      ++block->pending_events;
-    } catch (const std::exception&) {
-      // No event can be had, or the stream has a fault: wait here instead.
+  block->pending_events = static_cast<uint32_t>(users.size());  // not free, whatever others do meanwhile
+  std::vector<PendingFree> recorded;
+  {
+    Unlocked unlocked(lock_);  // a stream whose queue is full makes the recording wait
+    for (Stream* user : users) {
       try {
-        user->drain();
-      } catch (const std::exception&) {  // a device that cannot even be waited for runs nothing
+        Event event(user->device());
+        event.record(*user);
+        recorded.push_back({std::move(event), block});
+      } catch (const std::exception&) {
+        // No event can be had, or the stream has a fault: wait here instead.
+        try {
+          user->drain();
+        } catch (const std::exception&) {  // a device that cannot even be waited for runs nothing
+        }
       }
     }
   }
-  if (block->pending_events == 0) put_back(block);
+  block->pending_events = static_cast<uint32_t>(recorded.size());
+  for (PendingFree& entry : recorded) pending_.push_back(std::move(entry));
+  if (recorded.empty()) put_back(block);
 }
 
 void AllocatorState::reclaim_finished() noexcept {

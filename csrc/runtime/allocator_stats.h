@@ -4,9 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "export.h"
+#include "memory_history.h"
+#include "pool_id.h"
 
 namespace atalla::runtime {
 
@@ -41,12 +44,15 @@ struct Stats {
   StatArray reserved_bytes;  // of segments
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;      // before rounding
+  StatArray requested_bytes;  // before rounding
+  Stat oversize_allocations;  // blocks of at least AllocatorConfig::max_split_size
+  Stat oversize_segments;
   int64_t num_alloc_retries = 0;  // allocations that succeeded or failed only after the cache was emptied
   int64_t num_ooms = 0;
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;
   int64_t num_device_free = 0;
+  std::map<PoolId, StatArray> reserved_bytes_by_private_pools;  // a pool that is gone stays, with current 0
 };
 
 // One segment and its blocks in address order, for memory snapshots and tests.
@@ -55,13 +61,16 @@ struct BlockInfo {
   size_t bytes = 0;
   size_t requested = 0;
   bool allocated = false;
-  bool active = false;
+  bool active = false;    // allocated, or still in use by another stream
+  MemoryContext context;  // of the allocation, if it was recorded
 };
 struct SegmentInfo {
   uint64_t addr = 0;
   size_t bytes = 0;
   int64_t stream = 0;
   bool large = false;
+  PoolId pool;            // {0, 0}: the default pools
+  MemoryContext context;  // of the allocation that needed the segment
   std::vector<BlockInfo> blocks;
 };
 

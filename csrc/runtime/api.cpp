@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -28,15 +29,15 @@ std::string default_library_path() {
 
 std::string version_text(uint32_t major, uint32_t minor) { return std::to_string(major) + "." + std::to_string(minor); }
 
-// The driver calls every function of its own header's table, so a library of an older minor version, whose table is
-// shorter, is of no use to it.
+// The functions of version 1.0; later ones are looked for before they are called.
+constexpr uint32_t kNeededBytes = offsetof(atalla_api, charge_launch);
+
 void check_version(const std::string& path, const atalla_api& table) {
-  if (table.abi_major == ATALLA_ABI_MAJOR && table.struct_size >= sizeof(atalla_api)) return;
-  throw Error(ATALLA_ERR_VERSION, "device library '" + path + "' speaks ABI version " +
-                                      version_text(table.abi_major, table.abi_minor) + " (a table of " +
-                                      std::to_string(table.struct_size) + " bytes), the driver needs " +
-                                      version_text(ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR) + " (" +
-                                      std::to_string(sizeof(atalla_api)) + " bytes)");
+  if (table.abi_major == ATALLA_ABI_MAJOR && table.struct_size >= kNeededBytes) return;
+  throw Error(ATALLA_ERR_VERSION,
+              "device library '" + path + "' speaks ABI version " + version_text(table.abi_major, table.abi_minor) +
+                  " (a table of " + std::to_string(table.struct_size) + " bytes), the driver needs " +
+                  version_text(ATALLA_ABI_MAJOR, 0) + " (" + std::to_string(kNeededBytes) + " bytes)");
 }
 
 const atalla_api& load() {
@@ -74,6 +75,16 @@ const atalla_api& load() {
 const atalla_api& api() {
   static const atalla_api& table = load();  // an exception leaves it unset: the next call tries again
   return table;
+}
+
+bool charges_at_submission() noexcept {
+  static const bool both = [] {
+    const atalla_api& table = api();
+    constexpr uint32_t kBytes = offsetof(atalla_api, execute_copy) + sizeof(table.execute_copy);
+    return table.abi_minor >= 1 && table.struct_size >= kBytes && table.charge_launch != nullptr &&
+           table.charge_copy != nullptr && table.execute_launch != nullptr && table.execute_copy != nullptr;
+  }();
+  return both;
 }
 
 int device_count() noexcept {

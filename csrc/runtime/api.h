@@ -11,6 +11,10 @@ namespace atalla::runtime {
 // call) if there is no such file, or if it speaks another ABI version.
 ATALLA_RUNTIME_API const atalla_api& api();
 
+// Whether the library can tell a launch's simulated time and its execution apart (ABI 1.1: charge_* and execute_*).
+// Then the clocks follow the order of submission; else work is charged where it runs.
+ATALLA_RUNTIME_API bool charges_at_submission() noexcept;
+
 // Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
 ATALLA_RUNTIME_API int device_count() noexcept;
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "c_interface.h"
 #include "loadable/crc32c.h"
 #include "loadable/execute.h"
 #include "loadable/geometry.h"
+#include "loadable/golden.h"
 #include "loadable/validate.h"
 
 // The handle is the address of this.
@@ -55,6 +57,16 @@ loadable::Method method_of(const loadable::View& view, uint32_t index) {
   return view.methods[index];
 }
 
+atalla_tensor tensor_of(const loadable::View& view, const loadable::Value& value) {
+  loadable::Shape shape = loadable::read_shape(view, value.ndim, value.sizes, value.strides);
+  atalla_tensor result{};
+  result.dtype = value.dtype;
+  result.ndim = value.ndim;
+  std::copy(std::begin(shape.sizes), std::end(shape.sizes), result.sizes);
+  std::copy(std::begin(shape.strides), std::end(shape.strides), result.strides);
+  return result;
+}
+
 void describe_port(atalla_program program, bool output, uint32_t method, uint32_t index, const char** name,
                    atalla_tensor* tensor) {
   const loadable::View& view = given(program).view();
@@ -65,13 +77,7 @@ void describe_port(atalla_program program, bool output, uint32_t method, uint32_
                                          " of a method with " + std::to_string(range.count));
   loadable::Port port = (output ? view.outputs : view.inputs)[range.first + index];
   loadable::Value value = view.values[port.value];
-  loadable::Shape shape = loadable::read_shape(view, value.ndim, value.sizes, value.strides);
-  atalla_tensor result{};
-  result.dtype = value.dtype;
-  result.ndim = value.ndim;
-  std::copy(std::begin(shape.sizes), std::end(shape.sizes), result.sizes);
-  std::copy(std::begin(shape.strides), std::end(shape.strides), result.strides);
-  given(tensor, "a tensor") = result;
+  given(tensor, "a tensor") = tensor_of(view, value);
   if (name != nullptr) *name = view.string(port.name);
 }
 
@@ -157,6 +163,87 @@ atalla_status atalla_program_output(atalla_program program, uint32_t method, uin
   return c_call([&] { describe_port(program, true, method, index, name, tensor); });
 }
 
+atalla_status atalla_program_find_method(atalla_program program, const char* name, uint32_t* method) {
+  return c_call([&] {
+    const loadable::View& view = given(program).view();
+    std::string_view wanted = &given(name, "a name");
+    std::string names;
+    for (uint32_t m = 0; m < view.methods.size(); ++m) {
+      std::string_view found = view.text(view.methods[m].name);
+      if (found == wanted) {
+        given(method, "a place for the method") = m;
+        return;
+      }
+      names += (m ? ", '" : "'") + std::string(found) + "'";
+    }
+    throw Error(ATALLA_ERR_ARGUMENT, "no method '" + std::string(wanted) + "'; there are " + names);
+  });
+}
+
+atalla_status atalla_program_input_dim(atalla_program program, uint32_t method, uint32_t input, uint32_t dim,
+                                       atalla_dim_info* info) {
+  return c_call([&] {
+    atalla_tensor type;
+    describe_port(program, false, method, input, nullptr, &type);
+    const loadable::View& view = given(program).view();
+    if (dim >= type.ndim)
+      throw Error(ATALLA_ERR_ARGUMENT,
+                  "dimension " + std::to_string(dim) + " of an input with " + std::to_string(type.ndim));
+    atalla_dim_info result{};
+    result.min = result.max = type.sizes[dim];
+    result.multiple = 1;
+    loadable::Port port = view.inputs[view.methods[method].inputs.first + input];
+    loadable::Value value = view.values[port.value];
+    for (uint32_t i = 0; i < view.dynamic.size(); ++i) {
+      loadable::Dynamic r = view.dynamic[i];
+      if (r.method != method || r.kind != loadable::DynamicKind::kInteger || r.index != value.sizes + dim) continue;
+      result.min = 0;  // follows other dimensions
+      result.max = loadable::kMaxElements - 1;
+    }
+    for (uint32_t i = 0; i < view.symbols.size(); ++i) {
+      loadable::Symbol s = view.symbols[i];
+      if (s.input != view.methods[method].inputs.first + input || s.dim != dim) continue;
+      result.min = s.multiplier * s.min + s.offset;
+      __extension__ __int128 most = static_cast<__int128>(s.multiplier) * s.max + s.offset;
+      result.max = static_cast<int64_t>(std::min<__int128>(most, loadable::kMaxElements - 1));
+      result.multiple = s.multiplier;
+      result.remainder = s.offset;
+      result.symbol = view.string(s.name);
+    }
+    fill(info, "atalla_dim_info", result);
+  });
+}
+
+atalla_status atalla_program_parameter(atalla_program program, uint32_t index, const char** name,
+                                       atalla_tensor* tensor) {
+  return c_call([&] {
+    const loadable::View& view = given(program).view();
+    std::set<std::string_view> seen;
+    for (uint32_t i = 0; i < view.values.size(); ++i) {
+      loadable::Value value = view.values[i];
+      if (value.kind != loadable::ValueKind::kParameter && value.kind != loadable::ValueKind::kBuffer) continue;
+      if (value.fqn.bytes == 0 || !seen.insert(view.text(value.fqn)).second || seen.size() <= index) continue;
+      given(tensor, "a tensor") = tensor_of(view, value);
+      if (name != nullptr) *name = view.string(value.fqn);
+      return;
+    }
+    throw Error(ATALLA_ERR_ARGUMENT,
+                "parameter " + std::to_string(index) + " of a program with " + std::to_string(seen.size()));
+  });
+}
+
+atalla_status atalla_program_state(atalla_program program, uint32_t index, const char** name, atalla_tensor* tensor) {
+  return c_call([&] {
+    const loadable::View& view = given(program).view();
+    if (index >= view.states.size())
+      throw Error(ATALLA_ERR_ARGUMENT,
+                  "state " + std::to_string(index) + " of a program with " + std::to_string(view.states.size()));
+    loadable::State state = view.states[index];
+    given(tensor, "a tensor") = tensor_of(view, view.values[state.value]);
+    if (name != nullptr) *name = view.string(state.name);
+  });
+}
+
 atalla_status atalla_program_metadata(atalla_program program, const char* key, const char** value) {
   return c_call([&] {
     const loadable::View& view = given(program).view();
@@ -196,4 +283,45 @@ atalla_status atalla_program_run(atalla_program program, const atalla_run_params
 
 atalla_status atalla_program_estimate(atalla_program program, uint32_t method, uint64_t* cycles) {
   return c_call([&] { given(cycles, "a place for the cycles") = given(program).estimate(method); });
+}
+
+atalla_status atalla_program_resolve(atalla_program program, uint32_t method, const atalla_tensor* inputs,
+                                     size_t n_inputs, atalla_tensor* outputs, size_t n_outputs) {
+  return c_call([&] { given(program).resolve(method, {inputs, n_inputs}, {outputs, n_outputs}); });
+}
+
+atalla_status atalla_program_reset_state(atalla_program program) {
+  return c_call([&] { given(program).reset_state(); });
+}
+
+atalla_status atalla_program_read_state(atalla_program program, const char* name, void* data, size_t bytes) {
+  return c_call([&] { given(program).read_state(name, data, span_of(data, bytes).size()); });
+}
+
+atalla_status atalla_program_write_state(atalla_program program, const char* name, const void* data, size_t bytes) {
+  return c_call([&] { given(program).write_state(name, data, span_of(data, bytes).size()); });
+}
+
+atalla_status atalla_program_replace(atalla_program program, const atalla_replacement* replacements, size_t count) {
+  return c_call([&] {
+    if (count > 0) given(replacements, "replacements");
+    given(program).replace({replacements, count});
+  });
+}
+
+atalla_status atalla_program_verify(atalla_program program, uint32_t* goldens) {
+  return c_call([&] {
+    uint32_t count = loadable::verify(given(program));
+    if (goldens != nullptr) *goldens = count;
+  });
+}
+
+atalla_status atalla_golden_input(uint64_t seed, uint32_t input, atalla_dtype dtype, double low, double high,
+                                  uint64_t elements, void* data) {
+  return c_call([&] {
+    uint32_t bytes = loadable::element_bytes(dtype);
+    if (bytes == 0) throw Error(ATALLA_ERR_ARGUMENT, "dtype code " + std::to_string(dtype) + " is not one");
+    if (elements > 0) given(static_cast<char*>(data), "a place for the elements");
+    loadable::golden_input(seed, input, dtype, low, high, elements, data);
+  });
 }

@@ -91,6 +91,30 @@ ATALLA_EXPORT atalla_status atalla_program_input(atalla_program program, uint32_
                                                  const char** name, atalla_tensor* tensor);
 ATALLA_EXPORT atalla_status atalla_program_output(atalla_program program, uint32_t method, uint32_t index,
                                                   const char** name, atalla_tensor* tensor);
+// The index of a method by its name. ATALLA_ERR_ARGUMENT, with the names that there are.
+ATALLA_EXPORT atalla_status atalla_program_find_method(atalla_program program, const char* name, uint32_t* method);
+
+// Legal sizes of one dimension of an input: min <= size <= max, and size - remainder is a multiple of `multiple`. For
+// a static dimension min = max. A dimension without an upper bound has max = 2^47 - 1. `tensor.sizes` of
+// atalla_program_input are then sizes for which the file was planned.
+typedef struct atalla_dim_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t min;
+  int64_t max;
+  int64_t multiple;
+  int64_t remainder;
+  const char* symbol;  // NULL: static, or determined by another dimension
+} atalla_dim_info;
+ATALLA_EXPORT atalla_status atalla_program_input_dim(atalla_program program, uint32_t method, uint32_t input,
+                                                     uint32_t dim, atalla_dim_info* info);
+
+// Parameters and buffers by their names in the state dict (ATALLA_ERR_ARGUMENT beyond the last), and mutable buffers.
+ATALLA_EXPORT atalla_status atalla_program_parameter(atalla_program program, uint32_t index, const char** name,
+                                                     atalla_tensor* tensor);
+ATALLA_EXPORT atalla_status atalla_program_state(atalla_program program, uint32_t index, const char** name,
+                                                 atalla_tensor* tensor);
+
 // The value of a metadata key; NULL when there is none.
 ATALLA_EXPORT atalla_status atalla_program_metadata(atalla_program program, const char* key, const char** value);
 // Everything but the weights' bytes as one JSON object. The text lives as long as the program.
@@ -133,6 +157,41 @@ typedef struct atalla_run_params {
 // ATALLA_ERR_ARGUMENT, with what was given and what is expected, before anything runs. A program with fallback segments
 // and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops.
 ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);
+
+// The types of a method's outputs for inputs of these types; addresses are not looked at and become 0.
+ATALLA_EXPORT atalla_status atalla_program_resolve(atalla_program program, uint32_t method, const atalla_tensor* inputs,
+                                                   size_t n_inputs, atalla_tensor* outputs, size_t n_outputs);
+
+// Mutable buffers (atalla_program_state) keep their values from run to run; all methods share them. Reset gives them
+// their first values again. Data is dense, in the layout of the tensor, of exactly its size. These calls order
+// themselves behind the runs that were queued before; reading and writing wait for them.
+ATALLA_EXPORT atalla_status atalla_program_reset_state(atalla_program program);
+ATALLA_EXPORT atalla_status atalla_program_read_state(atalla_program program, const char* name, void* data,
+                                                      size_t bytes);
+ATALLA_EXPORT atalla_status atalla_program_write_state(atalla_program program, const char* name, const void* data,
+                                                       size_t bytes);
+
+enum {
+  ATALLA_REPLACE_DEVICE = 1,  // data is an address of the program's device; else host memory
+};
+typedef struct atalla_replacement {
+  const char* name;  // as in the state dict
+  const void* data;  // in the layout of atalla_program_parameter
+  size_t bytes;
+  uint32_t flags;
+  uint32_t reserved;
+} atalla_replacement;
+// Replaces parameters and buffers, all of them or, when one is wrong, none. Runs that are under way see the old bytes,
+// runs that begin later all the new ones. Tied names change together. The bytes are copied before the call returns.
+ATALLA_EXPORT atalla_status atalla_program_replace(atalla_program program, const atalla_replacement* replacements,
+                                                   size_t count);
+
+// Golden outputs: runs what the file expects on seeded inputs, from the initial state, and compares. ATALLA_ERR_FORMAT
+// lists the differences. `goldens` (may be NULL) is how many there were. The state is reset.
+ATALLA_EXPORT atalla_status atalla_program_verify(atalla_program program, uint32_t* goldens);
+// The elements that a golden's input has, row-major: for who writes files.
+ATALLA_EXPORT atalla_status atalla_golden_input(uint64_t seed, uint32_t input, atalla_dtype dtype, double low,
+                                                double high, uint64_t elements, void* data);
 
 // Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are
 // free.

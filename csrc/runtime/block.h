@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "memory_history.h"
+
 namespace atalla::runtime {
 
 class Stream;
@@ -31,12 +33,16 @@ struct Block {
   Block* free_prev = nullptr;  // links of a bin of the small pool, or of the unused blocks (free_next)
   Block* free_next = nullptr;
   bool allocated = false;             // held by the caller
+  bool oversize = false;              // counted as an oversize allocation
+  bool deferred = false;              // freed during a capture, after which its events will be recorded
   uint32_t pending_events = 0;        // freed by the caller, but in use by other streams until these are reached
+  uint64_t freed_at = 0;              // requests that the pool had seen when the block came back
+  MemoryContext context;              // of the allocation, if it is recorded
   std::vector<Stream*> users;         // streams named by record_stream
   SizeOrderedBlocks::iterator place;  // in the large pool's order
   SizeOrderedBlocks::node_type node;  // kept while not in it, so that returning a block allocates nothing
 
-  bool is_free() const noexcept { return !allocated && pending_events == 0; }
+  bool is_free() const noexcept { return !allocated && pending_events == 0 && !deferred; }
   bool is_split() const noexcept { return prev != nullptr || next != nullptr; }
 };
 

@@ -6,6 +6,7 @@
 #include "api.h"
 #include "device.h"
 #include "error.h"
+#include "fork.h"
 
 namespace atalla::runtime {
 namespace {
@@ -24,7 +25,7 @@ void set_current_device(int ordinal) {
   const int count = device_count();
   if (ordinal < 0 || ordinal >= count || ordinal >= kMaxDevices) {
     if (count == 0) Device::get(ordinal);  // throws the reason why there are none
-    throw Error(ATALLA_ERR_ARGUMENT, "device ordinal " + std::to_string(ordinal) + ", expected 0 to " +
+    throw Error(ATALLA_ERR_ARGUMENT, "invalid device ordinal " + std::to_string(ordinal) + ", expected 0 to " +
                                          std::to_string(count - 1) + ": there are " + std::to_string(count) +
                                          " atalla devices");
   }
@@ -42,5 +43,9 @@ Stream& current_stream(int ordinal) {
 }
 
 void set_current_stream(Stream& stream) noexcept { choice.streams[stream.device().ordinal()] = &stream; }
+
+void forget_current_streams() noexcept {
+  for (Stream*& stream : choice.streams) stream = nullptr;
+}
 
 }  // namespace atalla::runtime

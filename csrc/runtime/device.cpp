@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "api.h"
+#include "async_fault.h"
+#include "engine_gate.h"
 #include "error.h"
 #include "event_pool.h"
+#include "fork.h"
 #include "launch_queue.h"
+#include "private_streams.h"
+#include "sharing.h"
 
 namespace atalla::runtime {
 namespace {
@@ -21,26 +24,41 @@ std::array<std::atomic<Device*>, kMaxDevices> open_devices{};
 std::atomic<int> open_end{0};  // one past the highest open ordinal
 std::mutex open_mutex;
 
-bool queued_mode() {
+LaunchMode chosen_mode() {
   const char* variable = std::getenv("ATALLA_LAUNCH");
   const std::string_view mode = variable != nullptr ? variable : "";
-  if (mode.empty() || mode == "inline") return false;
-  if (mode == "queued") return true;
-  throw Error(ATALLA_ERR_ARGUMENT, "ATALLA_LAUNCH is '" + std::string(mode) + "', expected 'inline' or 'queued'");
+  if (mode.empty() || mode == "auto") return LaunchMode::kAuto;
+  if (mode == "inline") return LaunchMode::kInline;
+  if (mode == "queued") return LaunchMode::kQueued;
+  throw Error(ATALLA_ERR_ARGUMENT,
+              "ATALLA_LAUNCH is '" + std::string(mode) + "', expected 'auto', 'inline' or 'queued'");
+}
+
+// The device library's static objects are destroyed after the functions that atexit got later than they were made; a
+// worker that still launches then would use them. So the workers end first.
+void stop_workers_at_exit() {
+  static const int registered = std::atexit(&Device::stop_workers);
+  (void)registered;
 }
 
 }  // namespace
+
+void forget_devices() noexcept {
+  for (auto& entry : open_devices) entry.store(nullptr);
+  open_end.store(0);
+}
 
 Device& Device::get(int ordinal) {
   if (ordinal >= 0 && ordinal < kMaxDevices) [[likely]] {
     if (Device* device = open_devices[ordinal].load(std::memory_order_acquire)) [[likely]]
       return *device;
   }
+  refuse_after_fork();
   int32_t count = 0;
   check(api().device_count(&count));  // not device_count(): a library that cannot be loaded gives its reason here
   count = std::min(count, kMaxDevices);
   if (ordinal < 0 || ordinal >= count) {
-    throw Error(ATALLA_ERR_ARGUMENT, "device ordinal " + std::to_string(ordinal) + ", expected 0 to " +
+    throw Error(ATALLA_ERR_ARGUMENT, "invalid device ordinal " + std::to_string(ordinal) + ", expected 0 to " +
                                          std::to_string(count - 1) + ": there are " + std::to_string(count) +
                                          " atalla devices");
   }
@@ -56,7 +74,7 @@ bool Device::is_open(int ordinal) noexcept {
   return ordinal >= 0 && ordinal < kMaxDevices && open_devices[ordinal].load(std::memory_order_acquire) != nullptr;
 }
 
-Device::Device(int ordinal) : queued_(queued_mode()) {
+Device::Device(int ordinal) : mode_(chosen_mode()) {
   atalla_device_params params{};
   params.struct_size = sizeof params;
   params.ordinal = ordinal;
@@ -71,41 +89,46 @@ Device::Device(int ordinal) : queued_(queued_mode()) {
     if (api().device_host_view(handle_, base_, properties_.dram_bytes, &host) == ATALLA_OK)
       host_base_ = static_cast<char*>(host);
     event_pool_ = std::make_unique<EventPool>(*this);
+    engine_gate_ = std::make_unique<EngineGate>();
     allocator_ = std::make_unique<CachingAllocator>(*this);
     atalla_stream stream = nullptr;
     check(api().stream_default(handle_, &stream));
-    streams_[0].store(new Stream(*this, 0, 0, stream, queued_), std::memory_order_release);
+    streams_[0].store(new Stream(*this, 0, 0, stream, mode_), std::memory_order_release);
   } catch (...) {
     api().device_close(handle_);
     throw;
   }
-  if (queued_) stop_workers_at_exit();
+  watch_fork();
+  stop_workers_at_exit();
 }
 
-// The device library's static objects are destroyed after the functions that atexit got later than they were made; a
-// worker that still launches then would use them. So the workers end first, and drop what is queued.
-void Device::stop_workers_at_exit() {
-  static const pid_t owner = getpid();
-  static const int registered = std::atexit([] {
-    if (getpid() != owner) return;  // a forked child has no workers to join
-    const auto each_queue = [](auto&& action) {
-      for (auto& entry : open_devices) {
-        Device* device = entry.load(std::memory_order_acquire);
-        if (device == nullptr) continue;
-        for (auto& slot : device->streams_) {
-          if (Stream* stream = slot.load(std::memory_order_acquire); stream != nullptr && stream->queue_ != nullptr)
-            action(*stream->queue_);
-        }
+void Device::stop_workers() {
+  if (in_forked_child()) return;  // it has none
+  const auto each_stream = [](auto&& action) {
+    for (auto& entry : open_devices) {
+      Device* device = entry.load(std::memory_order_acquire);
+      if (device == nullptr) continue;
+      for (auto& slot : device->streams_) {
+        if (Stream* stream = slot.load(std::memory_order_acquire)) action(*stream);
       }
-    };
-    each_queue([](LaunchQueue& queue) { queue.abandon(); });  // all, before any: they may wait for each other
-    each_queue([](LaunchQueue& queue) { queue.stop(); });
+      for_each_private_stream(*device, action);
+    }
+  };
+  for (auto& entry : open_devices) {  // for the streams to come
+    if (Device* device = entry.load(std::memory_order_acquire))
+      device->mode_.store(LaunchMode::kInline, std::memory_order_relaxed);
+  }
+  // All, before any: they may wait for each other.
+  each_stream([](Stream& stream) {
+    if (LaunchQueue* queue = stream.queue()) queue->abandon();
   });
-  (void)registered;
+  run_stop_hooks();
+  each_stream([](Stream& stream) { stream.stop_worker(); });
 }
 
 Stream& Device::stream(int64_t id) {
   Stream* stream = id >= 0 && id < kMaxStreams ? streams_[id].load(std::memory_order_acquire) : nullptr;
+  if (stream == nullptr) stream = find_private_stream(*this, id);
   if (stream == nullptr) {
     throw Error(ATALLA_ERR_ARGUMENT, "device " + std::to_string(ordinal()) + " has no stream " + std::to_string(id) +
                                          "; ids come from new_stream, and 0 is the default stream");
@@ -125,27 +148,33 @@ Stream& Device::open_stream(int64_t id, int priority) {
   if (Stream* stream = streams_[id].load(std::memory_order_relaxed)) return *stream;
   atalla_stream handle = nullptr;
   check(api().stream_create(handle_, priority, &handle));
-  Stream* stream = new Stream(*this, id, priority, handle, queued_);
+  Stream* stream = new Stream(*this, id, priority, handle, mode_);
   streams_[id].store(stream, std::memory_order_release);
   return *stream;
 }
 
 void Device::synchronize() {
+  const auto each_queue = [this](auto&& action) {
+    const auto queue_of = [&](Stream& stream) {
+      if (stream.recorder() != nullptr)
+        throw Error(ATALLA_ERR_ARGUMENT, "operation not permitted when stream is capturing: synchronizing the device");
+      if (LaunchQueue* queue = stream.queue()) action(*queue);
+    };
+    for (auto& slot : streams_) {
+      if (Stream* stream = slot.load(std::memory_order_acquire)) queue_of(*stream);
+    }
+    for_each_private_stream(*this, queue_of);
+  };
   std::optional<Error> first;
-  if (queued_) {
-    for (auto& slot : streams_) {
-      if (Stream* stream = slot.load(std::memory_order_acquire)) stream->queue_->drain();
-    }
-    for (auto& slot : streams_) {
-      Stream* stream = slot.load(std::memory_order_acquire);
-      if (stream == nullptr) continue;
-      auto fault = stream->queue_->take_fault();
-      if (fault.has_value() && !first.has_value()) first = std::move(fault);
-    }
-  }
+  each_queue([](LaunchQueue& queue) { queue.drain(); });
+  each_queue([&](LaunchQueue& queue) {
+    auto fault = queue.take_fault();
+    if (fault.has_value() && !first.has_value()) first = std::move(fault);
+  });
   const atalla_status status = api().device_synchronize(handle_);
   if (first.has_value()) throw *first;
   check(status);
+  throw_async_fault(*this);
 }
 
 void Device::drain() {
@@ -157,7 +186,8 @@ void Device::drain() {
 void* Device::host_view_slow(const void* device_ptr, size_t bytes) const {
   if (device_ptr == nullptr && bytes == 0) return nullptr;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(device_ptr) - base_;
-  if (offset > properties_.dram_bytes || bytes > properties_.dram_bytes - offset) {
+  const bool inside = offset <= properties_.dram_bytes && bytes <= properties_.dram_bytes - offset;
+  if (!inside && importer_of(device_ptr) != ordinal()) {
     throw Error(ATALLA_ERR_FAULT_ADDRESS, std::to_string(bytes) + " bytes at address " +
                                               std::to_string(reinterpret_cast<uintptr_t>(device_ptr)) +
                                               " do not lie in the DRAM of device " + std::to_string(ordinal()));
@@ -171,14 +201,18 @@ void Device::memory_info(uint64_t* free_bytes, uint64_t* total_bytes) const {
   check(api().mem_info(handle_, free_bytes, total_bytes));
 }
 
-atalla_counters Device::counters() const {
+atalla_counters Device::counters() {
+  if (!charges_at_submission()) drain();  // such a library counts what has run
   atalla_counters counters{};
   counters.struct_size = sizeof counters;
   check(api().counters_read(handle_, &counters));
   return counters;
 }
 
-void Device::reset_counters() { check(api().counters_reset(handle_)); }
+void Device::reset_counters() {
+  if (!charges_at_submission()) drain();
+  check(api().counters_reset(handle_));
+}
 
 std::optional<int> device_of(const void* ptr) noexcept {
   const int end = open_end.load(std::memory_order_acquire);
@@ -186,7 +220,7 @@ std::optional<int> device_of(const void* ptr) noexcept {
     const Device* device = open_devices[ordinal].load(std::memory_order_acquire);
     if (device != nullptr && device->contains(ptr)) return ordinal;
   }
-  return std::nullopt;
+  return importer_of(ptr);
 }
 
 }  // namespace atalla::runtime

@@ -20,6 +20,7 @@ inline constexpr int kMaxDevices = 64;
 inline constexpr int kStreamsPerPriority = 32;  // created on demand, then handed out again in turn
 inline constexpr int kMaxStreams = 1 + 2 * kStreamsPerPriority;
 
+class EngineGate;
 class EventPool;
 
 // A device of the chip. Opened on first use; lives until the process ends.
@@ -33,7 +34,8 @@ class ATALLA_RUNTIME_API Device {
   atalla_device handle() const noexcept { return handle_; }
   const atalla_device_properties& properties() const noexcept { return properties_; }
   CachingAllocator& allocator() noexcept { return *allocator_; }
-  bool queued() const noexcept { return queued_; }
+  LaunchMode launch_mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
+  EngineGate& engine_gate() noexcept { return *engine_gate_; }
 
   Stream& default_stream() noexcept { return *streams_[0].load(std::memory_order_relaxed); }
   // The stream of an id that new_stream gave, or 0. Throws Error (ATALLA_ERR_ARGUMENT) for another.
@@ -66,9 +68,15 @@ class ATALLA_RUNTIME_API Device {
 
   // DRAM that no segment of the allocator (nor another owner) holds, and the capacity; bytes.
   void memory_info(uint64_t* free_bytes, uint64_t* total_bytes) const;
-  atalla_counters counters() const;
+  // Of all work submitted so far.
+  atalla_counters counters();
   void reset_counters();
   EventPool& event_pool() noexcept { return *event_pool_; }
+
+  // At the end of the process: drops what is queued on all devices and ends their workers. Later work runs on its
+  // calling thread. Called by itself when the process exits; a host whose exit handlers host calls need calls it
+  // before.
+  static void stop_workers();
 
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -78,15 +86,15 @@ class ATALLA_RUNTIME_API Device {
   ~Device() = delete;
   void* host_view_slow(const void* device_ptr, size_t bytes) const;
   Stream& open_stream(int64_t id, int priority);
-  static void stop_workers_at_exit();
 
   uintptr_t base_ = 0;         // of the device view
   char* host_base_ = nullptr;  // of the engine view; null if the library does not give it as one range
   atalla_device handle_ = nullptr;
   atalla_device_properties properties_{};
-  bool queued_ = false;
+  std::atomic<LaunchMode> mode_;
   std::unique_ptr<CachingAllocator> allocator_;
   std::unique_ptr<EventPool> event_pool_;
+  std::unique_ptr<EngineGate> engine_gate_;
   std::array<std::atomic<Stream*>, kMaxStreams> streams_{};  // by id
   std::array<std::atomic<uint32_t>, 2> next_stream_{};       // by priority class
   std::mutex stream_mutex_;

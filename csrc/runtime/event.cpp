@@ -8,7 +8,6 @@
 #include "device.h"
 #include "error.h"
 #include "event_pool.h"
-#include "launch_queue.h"
 #include "stream.h"
 
 namespace atalla::runtime {
@@ -33,14 +32,9 @@ void Event::record(Stream& stream) {
                                          " cannot be recorded on a stream of device " +
                                          std::to_string(stream.device().ordinal()));
   }
-  EventPool& pool = device_->event_pool();
-  EventRecord* record = pool.acquire();
+  EventRecord* record = device_->event_pool().acquire();
   try {
-    if (stream.queue_ != nullptr) {
-      stream.queue_->push_record(record);
-    } else {
-      check(pool.submit(record, stream.handle()));
-    }
+    stream.record(record);
   } catch (...) {
     EventPool::release(record);
     throw;
@@ -50,14 +44,7 @@ void Event::record(Stream& stream) {
 }
 
 void Event::block(Stream& stream) {
-  if (record_ == nullptr) return;
-  if (stream.queue_ != nullptr) {
-    stream.queue_->push_wait(record_);
-    return;
-  }
-  record_->pool->wait_submitted(record_);
-  if (record_->state.load(std::memory_order_acquire) == EventRecord::State::kReached)
-    check(api().stream_wait_event(stream.handle(), record_->handle));
+  if (record_ != nullptr) stream.wait(record_);
 }
 
 bool Event::query() const { return record_ == nullptr || record_->pool->done(record_); }
@@ -70,7 +57,7 @@ uint64_t Event::cycles() const {
   if (record_ == nullptr) throw Error(ATALLA_ERR_ARGUMENT, "the event has not been recorded");
   if (!record_->pool->done(record_))
     throw Error(ATALLA_NOT_READY, "the work before the event is still running; synchronize the event first");
-  if (record_->state.load(std::memory_order_acquire) == EventRecord::State::kFailed)
+  if (record_->refused.load(std::memory_order_acquire))
     throw Error(ATALLA_ERR_ARGUMENT, "the device refused the event; the fault of its stream says why");
   uint64_t cycles = 0;
   check(api().event_cycles(record_->handle, &cycles));

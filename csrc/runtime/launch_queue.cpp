@@ -1,53 +1,93 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launch_queue.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <cstring>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "api.h"
+#include "device.h"
+#include "engine_gate.h"
 #include "event_pool.h"
+#include "fork.h"
+#include "spin.h"
+#include "stream.h"
 
 namespace atalla::runtime {
+namespace {}  // namespace
 
-static_assert((LaunchQueue::kCapacity & (LaunchQueue::kCapacity - 1)) == 0);
-
-LaunchQueue::LaunchQueue(atalla_stream stream)
-    : stream_(stream), slots_(std::make_unique_for_overwrite<Slot[]>(kCapacity)) {}
+// The queue is never without a command: the first and each later latest one stays until it has a successor.
+LaunchQueue::LaunchQueue(const Stream& stream)
+    : id_(stream.id()),
+      stream_(stream.handle()),
+      gate_(stream.device().engine_gate()),
+      urgent_(stream.priority() < 0),
+      last_(small_.take()),
+      served_(last_) {}
 
 LaunchQueue::~LaunchQueue() {
   abandon();
   stop();
+  while (served_ != nullptr) recycle(std::exchange(served_, served_->next.load(std::memory_order_relaxed)));
 }
 
 void LaunchQueue::stop() {
   {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
+    // Under the lock: a push that has not seen it is complete, and so the worker sees its command.
+    std::lock_guard lock(push_mutex_);
+    stopping_.store(true, std::memory_order_seq_cst);
+  }
+  {
+    std::lock_guard lock(sleep_mutex_);
   }
   work_.notify_one();
   if (worker_.joinable()) worker_.join();
 }
 
-template <class Fill>
-void LaunchQueue::push(Fill&& fill) {
-  {
-    std::unique_lock lock(mutex_);
-    if (stopping_) throw Error(ATALLA_ERR_SYSTEM, "work was queued on a stream while the process was ending");
-    if (!worker_.joinable()) {
-      try {
-        worker_ = std::thread([this] { serve(); });
-      } catch (const std::system_error& error) {
-        throw Error(ATALLA_ERR_SYSTEM, std::string("cannot start a stream's worker thread: ") + error.what());
-      }
-    }
-    space_.wait(lock, [&] {
-      return pushed_.load(std::memory_order_relaxed) - done_.load(std::memory_order_relaxed) < kCapacity;
+// The process' signals are for its own threads.
+void LaunchQueue::start_worker() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    worker_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "atalla-stream");
+      serve();
     });
-    fill(slots_[pushed_.load(std::memory_order_relaxed) & (kCapacity - 1)]);
-    pushed_.fetch_add(1, std::memory_order_release);
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(ATALLA_ERR_SYSTEM, std::string("cannot start a stream's worker thread: ") + error.what());
   }
-  work_.notify_one();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// `submit` fills the command, and tells the chip's clocks of it; what it throws leaves the queue as it was.
+template <class Submit>
+void LaunchQueue::push(Command* command, Submit&& submit) {
+  try {
+    if (stopping_.load(std::memory_order_relaxed))
+      throw Error(ATALLA_ERR_SYSTEM, "work was queued on a stream while the process was ending");
+    refuse_after_fork();
+    if (!worker_.joinable()) start_worker();
+    submit();
+  } catch (...) {
+    recycle(command);
+    throw;
+  }
+  command->next.store(nullptr, std::memory_order_relaxed);
+  pushed_.fetch_add(1, std::memory_order_release);
+  last_->next.store(command, std::memory_order_seq_cst);
+  last_ = command;
+  if (worker_sleeps_.load(std::memory_order_seq_cst)) {
+    {
+      std::lock_guard lock(sleep_mutex_);
+    }
+    work_.notify_one();
+  }
 }
 
 void LaunchQueue::push_launch(const atalla_launch_desc& desc) {
@@ -55,106 +95,202 @@ void LaunchQueue::push_launch(const atalla_launch_desc& desc) {
     throw Error(ATALLA_ERR_ARGUMENT, "a launch of " + std::to_string(desc.n_operands) + " operands, at most " +
                                          std::to_string(ATALLA_MAX_OPERANDS) + " are possible");
   }
-  push([&](Slot& slot) {
-    slot.kind = Kind::kLaunch;
-    std::memcpy(static_cast<void*>(&slot.launch), &desc, atalla_launch_desc_bytes(desc.n_operands));
+  std::unique_lock lock(push_mutex_);
+  wait_for_space(lock);
+  if (faulted_.load(std::memory_order_acquire)) return;
+  LaunchCommand* command = large_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kLaunch;
+    command->number = launches_;
+    const size_t bytes = atalla_launch_desc_bytes(desc.n_operands);
+    std::memcpy(static_cast<void*>(&command->desc), &desc, bytes);
+    if (charges_at_submission()) check(api().charge_launch(stream_, &desc, bytes));
+    ++launches_;
   });
 }
 
-void LaunchQueue::push_copy(const atalla_copy_params& params) {
-  push([&](Slot& slot) {
-    slot.kind = Kind::kCopy;
-    slot.copy = params;
+void LaunchQueue::push_copy(const atalla_copy_params& params, std::unique_ptr<char[]> staged) {
+  std::unique_lock lock(push_mutex_);
+  wait_for_space(lock);
+  if (faulted_.load(std::memory_order_acquire)) return;
+  Command* command = small_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kCopy;
+    command->copy = params;
+    command->staged = std::move(staged);
+    if (charges_at_submission()) check(api().charge_copy(stream_, &params));
   });
 }
 
 void LaunchQueue::push_record(EventRecord* record) {
-  push([&](Slot& slot) {
-    slot.kind = Kind::kRecord;
-    slot.record = record;
+  std::lock_guard lock(push_mutex_);
+  Command* command = small_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kRecord;
+    if (charges_at_submission()) record->pool->stamp(record, stream_);
     record->retain();
+    command->record = record;
   });
 }
 
 void LaunchQueue::push_wait(EventRecord* record) {
-  push([&](Slot& slot) {
-    slot.kind = Kind::kWait;
-    slot.record = record;
+  std::lock_guard lock(push_mutex_);
+  Command* command = small_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kWait;
+    if (charges_at_submission()) record->pool->advance_clock(record, stream_);
     record->retain();
+    command->record = record;
   });
 }
 
+void LaunchQueue::push_call(std::function<void()> call) {
+  std::lock_guard lock(push_mutex_);
+  if (faulted_.load(std::memory_order_acquire)) return;
+  Command* command = small_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kHostCall;
+    command->call = std::move(call);
+  });
+}
+
+// Without the lock: records and waits of other threads must get in meanwhile.
+void LaunchQueue::wait_for_space(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+    if (pushed < kCapacity || done_.load(std::memory_order_acquire) > pushed - kCapacity) return;
+    lock.unlock();
+    wait_until_done(pushed - kCapacity + 1);
+    lock.lock();
+  }
+}
+
 void LaunchQueue::drain() {
-  std::unique_lock lock(mutex_);
-  const uint64_t target = pushed_.load(std::memory_order_relaxed);  // not what others push meanwhile
-  space_.wait(lock, [&] { return done_.load(std::memory_order_relaxed) >= target; });
+  const uint64_t position = pushed_.load(std::memory_order_acquire);  // not what others push meanwhile
+  if (done_.load(std::memory_order_acquire) >= position) return;
+  refuse_after_fork();
+  wait_until_done(position);
+}
+
+void LaunchQueue::wait_until_done(uint64_t position) {
+  if (spin_until([&] { return done_.load(std::memory_order_acquire) >= position; })) return;
+  std::unique_lock lock(sleep_mutex_);
+  for (;;) {
+    if (position < wake_at_.load(std::memory_order_relaxed)) wake_at_.store(position, std::memory_order_seq_cst);
+    if (done_.load(std::memory_order_seq_cst) >= position) return;
+    progress_.wait(lock);
+  }
 }
 
 std::optional<Error> LaunchQueue::fault() const {
   if (!faulted_.load(std::memory_order_acquire)) return std::nullopt;
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(sleep_mutex_);
   return fault_;
 }
 
 std::optional<Error> LaunchQueue::take_fault() {
   if (!faulted_.load(std::memory_order_acquire)) return std::nullopt;
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(sleep_mutex_);
   faulted_.store(false, std::memory_order_release);
   return std::exchange(fault_, std::nullopt);
 }
 
+void LaunchQueue::keep_fault(Error fault) {
+  std::lock_guard lock(sleep_mutex_);
+  if (fault_.has_value()) return;  // the first one is the cause
+  fault_.emplace(std::move(fault));
+  faulted_.store(true, std::memory_order_release);
+}
+
+// The chip names kernel and tag; which of the stream's launches it was, only the queue knows.
+Error LaunchQueue::fault_of(const Command& command, atalla_status status) const {
+  std::string text = "stream " + std::to_string(id_);
+  if (command.kind == Command::Kind::kLaunch)
+    text += ", queued launch " + std::to_string(static_cast<const LaunchCommand&>(command).number);
+  const char* reason = api().last_error();  // of this thread: nobody else can read it later
+  return Error(status, text + ": " + (reason != nullptr && *reason != '\0' ? reason : "no reason was given"));
+}
+
+// The command after `last`, when there is one; null when the queue is empty and is being stopped.
+Command* LaunchQueue::next_after(Command* last) {
+  const auto look = [&] {
+    return last->next.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);
+  };
+  if (!spin_until(look)) {
+    std::unique_lock lock(sleep_mutex_);
+    worker_sleeps_.store(true, std::memory_order_seq_cst);
+    work_.wait(lock, look);
+    worker_sleeps_.store(false, std::memory_order_seq_cst);
+  }
+  return last->next.load(std::memory_order_acquire);
+}
+
 void LaunchQueue::serve() {
   uint64_t position = 0;
-  for (;;) {
-    uint64_t available;
-    {
-      std::unique_lock lock(mutex_);
-      work_.wait(lock, [&] { return stopping_ || pushed_.load(std::memory_order_relaxed) != position; });
-      available = pushed_.load(std::memory_order_relaxed);
-      if (available == position) return;  // stopping, and nothing is left
-    }
-    for (; position != available; ++position) {
-      execute(slots_[position & (kCapacity - 1)]);
+  while (Command* command = next_after(served_)) {
+    recycle(std::exchange(served_, command));
+    execute(*command);
+    done_.store(++position, std::memory_order_seq_cst);
+    if (position >= wake_at_.load(std::memory_order_seq_cst)) {
       {
-        std::lock_guard lock(mutex_);
-        done_.fetch_add(1, std::memory_order_release);
+        std::lock_guard lock(sleep_mutex_);
+        wake_at_.store(UINT64_MAX, std::memory_order_seq_cst);
       }
-      space_.notify_all();
+      progress_.notify_all();
     }
   }
 }
 
-void LaunchQueue::execute(Slot& slot) {
+void LaunchQueue::execute(Command& command) {
   const bool drop = faulted_.load(std::memory_order_relaxed) || abandoned_.load(std::memory_order_relaxed);
-  const atalla_api& chip = api();
-  atalla_status status = ATALLA_OK;
-  switch (slot.kind) {
-    case Kind::kLaunch:
-      if (!drop) status = chip.launch(stream_, &slot.launch, atalla_launch_desc_bytes(slot.launch.n_operands));
-      break;
-    case Kind::kCopy:
-      if (!drop) status = chip.copy(stream_, &slot.copy);
-      break;
-    case Kind::kRecord:
-      status = slot.record->pool->submit(slot.record, stream_);
-      EventPool::release(slot.record);
-      break;
-    case Kind::kWait:
-      slot.record->pool->wait_submitted(slot.record);
-      if (slot.record->state.load(std::memory_order_acquire) == EventRecord::State::kReached)
-        status = chip.stream_wait_event(stream_, slot.record->handle);
-      EventPool::release(slot.record);
-      break;
+  const bool event = command.kind == Command::Kind::kRecord || command.kind == Command::Kind::kWait;
+  if (event || !drop) {
+    try {
+      const atalla_status status = run(command);
+      if (status != ATALLA_OK) keep_fault(fault_of(command, status));
+    } catch (const Error& error) {
+      keep_fault(error);
+    } catch (const std::exception& error) {
+      keep_fault(Error(ATALLA_ERR_FAULT_KERNEL, std::string("a host call on a stream failed: ") + error.what()));
+    } catch (...) {
+      keep_fault(Error(ATALLA_ERR_FAULT_KERNEL, "a host call on a stream failed with an unknown exception"));
+    }
   }
-  if (status != ATALLA_OK) keep_fault(status);
+  command.staged.reset();
+  command.call = nullptr;
+  if (command.record != nullptr) EventPool::release(std::exchange(command.record, nullptr));
 }
 
-void LaunchQueue::keep_fault(atalla_status status) {
-  const char* text = api().last_error();  // of this thread: nobody else can read it later
-  std::lock_guard lock(mutex_);
-  if (fault_.has_value()) return;  // the first one is the cause
-  fault_.emplace(status, text != nullptr && *text != '\0' ? text : "the device library gave no reason");
-  faulted_.store(true, std::memory_order_release);
+atalla_status LaunchQueue::run(Command& command) {
+  const atalla_api& chip = api();
+  const bool charged = charges_at_submission();
+  switch (command.kind) {
+    case Command::Kind::kLaunch: {
+      const EngineTurn turn(gate_, urgent_);
+      const atalla_launch_desc& desc = static_cast<LaunchCommand&>(command).desc;
+      return (charged ? chip.execute_launch : chip.launch)(stream_, &desc, atalla_launch_desc_bytes(desc.n_operands));
+    }
+    case Command::Kind::kCopy:
+      return (charged ? chip.execute_copy : chip.copy)(stream_, &command.copy);
+    case Command::Kind::kRecord:
+      return command.record->pool->reach(command.record, charged ? nullptr : stream_);
+    case Command::Kind::kWait:
+      command.record->pool->wait_reached(command.record);
+      return charged ? ATALLA_OK : command.record->pool->advance_clock(command.record, stream_);
+    case Command::Kind::kHostCall:
+      command.call();
+      return ATALLA_OK;
+    case Command::Kind::kNothing:
+      break;
+  }
+  return ATALLA_OK;
+}
+
+void LaunchQueue::recycle(Command* command) noexcept {
+  command->staged.reset();
+  command->call = nullptr;
+  if (command->record != nullptr) EventPool::release(std::exchange(command->record, nullptr));
+  command->large ? large_.give_back(static_cast<LaunchCommand*>(command)) : small_.give_back(command);
 }
 
 }  // namespace atalla::runtime

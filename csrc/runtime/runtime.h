@@ -4,8 +4,12 @@
 #pragma once
 
 #include "allocator.h"
+#include "allocator_config.h"
+#include "allocator_oom.h"
 #include "api.h"
 #include "device.h"
 #include "error.h"
 #include "event.h"
+#include "memory_history.h"
+#include "pinned.h"
 #include "stream.h"

@@ -25,4 +25,16 @@ class SpinLock {
   std::atomic<bool> locked_{false};
 };
 
+// The opposite of a lock guard: lets go of a lock that the caller holds.
+class Unlocked {
+ public:
+  explicit Unlocked(SpinLock& lock) noexcept : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
 }  // namespace atalla::runtime

@@ -2,6 +2,7 @@
 //
 // The table of the C ABI and the one symbol that this library exports.
 #include "api_internal.h"
+#include "atalla_link.h"
 #include "thread_pool.h"
 
 namespace atalla::sim {
@@ -26,7 +27,7 @@ namespace {
 constexpr atalla_api kApi = {
     .struct_size = sizeof(atalla_api),
     .abi_major = ATALLA_ABI_MAJOR,
-    .abi_minor = ATALLA_ABI_MINOR,
+    .abi_minor = ATALLA_ABI_MINOR_LINK,
     .reserved = 0,
     .last_error = last_error,
     .status_name = status_name,
@@ -66,6 +67,13 @@ constexpr atalla_api kApi = {
     .set_threads = api::set_threads,
     .get_threads = api::get_threads,
     .chip_config = api::chip_config,
+    .charge_launch = api::charge_launch,
+    .charge_copy = api::charge_copy,
+    .execute_launch = api::execute_launch,
+    .execute_copy = api::execute_copy,
+    .work_records = api::work_records,
+    .mem_import = api::mem_import,
+    .mem_release = api::mem_release,
 };
 
 }  // namespace
@@ -76,7 +84,7 @@ extern "C" atalla_status atalla_get_api(uint32_t abi_major, const atalla_api** a
   if (api == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "api is a null pointer");
   if (abi_major != ATALLA_ABI_MAJOR) {
     return set_error(ATALLA_ERR_VERSION, "the caller wants ABI version %u; this library speaks %u.%u", abi_major,
-                     ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR);
+                     ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR_LINK);
   }
   *api = &atalla::sim::kApi;
   return ATALLA_OK;

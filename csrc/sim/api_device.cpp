@@ -68,6 +68,17 @@ atalla_status mem_info(atalla_device device, uint64_t* free_bytes, uint64_t* tot
   });
 }
 
+atalla_status mem_import(atalla_device device, int fd, uint64_t bytes, atalla_addr* addr) {
+  return with_device(device, [&](Device& d) {
+    if (addr == nullptr) return null_argument("addr");
+    return registry.imports.add(d, fd, bytes, addr);
+  });
+}
+
+atalla_status mem_release(atalla_device device, atalla_addr addr) {
+  return with_device(device, [&](Device& d) { return registry.imports.remove(d, addr); });
+}
+
 atalla_status counters_read(atalla_device device, atalla_counters* counters) {
   return with_device(device,
                      [&](Device& d) { return write_struct(d.telemetry().counters(), "atalla_counters", counters); });
@@ -84,7 +95,21 @@ atalla_status launch_records(atalla_device device, uint64_t from, atalla_launch_
   return with_device(device, [&](Device& d) {
     if (count == nullptr) return null_argument("count");
     if (records == nullptr && *count != 0) return null_argument("records");
-    d.telemetry().records(from, records, count);
+    d.telemetry().launch_records(from, records, count);
+    return static_cast<atalla_status>(ATALLA_OK);
+  });
+}
+
+atalla_status work_records(atalla_device device, uint64_t from, atalla_work_record* records, size_t record_bytes,
+                           size_t* count) {
+  return with_device(device, [&](Device& d) {
+    if (count == nullptr) return null_argument("count");
+    if (records == nullptr && *count != 0) return null_argument("records");
+    if (record_bytes < sizeof(uint64_t)) {
+      return set_error(ATALLA_ERR_ARGUMENT, "work records of %zu bytes; expected sizeof the struct (%zu)", record_bytes,
+                       sizeof(atalla_work_record));
+    }
+    d.telemetry().work_records(from, records, record_bytes, count);
     return static_cast<atalla_status>(ATALLA_OK);
   });
 }

@@ -100,9 +100,13 @@ atalla_status device_host_view(atalla_device device, atalla_addr addr, uint64_t 
 atalla_status mem_alloc(atalla_device device, uint64_t bytes, uint64_t align, atalla_addr* addr);
 atalla_status mem_free(atalla_device device, atalla_addr addr);
 atalla_status mem_info(atalla_device device, uint64_t* free_bytes, uint64_t* total_bytes);
+atalla_status mem_import(atalla_device device, int fd, uint64_t bytes, atalla_addr* addr);
+atalla_status mem_release(atalla_device device, atalla_addr addr);
 atalla_status counters_read(atalla_device device, atalla_counters* counters);
 atalla_status counters_reset(atalla_device device);
 atalla_status launch_records(atalla_device device, uint64_t from, atalla_launch_record* records, size_t* count);
+atalla_status work_records(atalla_device device, uint64_t from, atalla_work_record* records, size_t record_bytes,
+                           size_t* count);
 atalla_status scpad_alloc(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
 atalla_status scpad_free(atalla_device device, uint32_t sid, uint32_t addr);
 atalla_status chip_config(atalla_device device, const char** toml);
@@ -126,6 +130,10 @@ atalla_status kernel_count(uint32_t* count);
 atalla_status kernel_lookup(const char* name, atalla_kernel* kernel);
 atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info);
 atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
+atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
+atalla_status charge_copy(atalla_stream stream, const atalla_copy_params* params);
+atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
+atalla_status execute_copy(atalla_stream stream, const atalla_copy_params* params);
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record);
 

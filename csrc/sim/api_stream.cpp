@@ -2,6 +2,7 @@
 //
 // The C ABI: streams and events.
 #include "api_internal.h"
+#include "host_clock.h"
 
 namespace atalla::sim::api {
 namespace {
@@ -41,7 +42,7 @@ atalla_status stream_create(atalla_device device, int32_t /*priority*/, atalla_s
 
 atalla_status stream_destroy(atalla_stream stream) {
   return with_stream(stream, [&](Stream& s, uint64_t handle) -> atalla_status {
-    const std::shared_lock device_lock(registry.mutex);
+    const std::lock_guard device_lock(registry.mutex);
     const std::lock_guard lock(s.mutex());  // running work ends first
     if (!registry.streams.live(handle)) return bad_handle("stream", handle);
     if (s.device()->default_stream == handle) {
@@ -70,13 +71,12 @@ atalla_status stream_synchronize(atalla_stream stream) {
 }
 
 atalla_status stream_wait_event(atalla_stream stream, atalla_event event) {
-  uint64_t clock = 0;
-  const atalla_status status = with_event(event, [&](const EventSlot& e) {
-    clock = e.recorded.load(std::memory_order_acquire) ? e.clock.load(std::memory_order_acquire) : 0;
-    return static_cast<atalla_status>(ATALLA_OK);
+  return with_event(event, [&](const EventSlot& e) -> atalla_status {
+    Stream* s = registry.streams.find(number(stream));
+    if (s == nullptr) return bad_handle("stream", number(stream));
+    if (e.recorded.load(std::memory_order_acquire)) s->wait(e.clock.load(std::memory_order_acquire));
+    return ATALLA_OK;
   });
-  if (status != ATALLA_OK) return status;
-  return with_stream(stream, [&](Stream& s, uint64_t handle) { return s.wait(handle, clock); });
 }
 
 atalla_status event_create(atalla_device device, atalla_event* event) {
@@ -109,7 +109,7 @@ atalla_status event_record(atalla_event event, atalla_stream stream) {
       return set_error(ATALLA_ERR_ARGUMENT, "the event belongs to device %d, the stream to another",
                        static_cast<int>(e.device->ordinal()));
     }
-    if (const atalla_status status = s->record(handle, &e.clock)) return status;
+    e.clock.store(s->clock(), std::memory_order_release);
     e.recorded.store(true, std::memory_order_release);
     return ATALLA_OK;
   });
@@ -120,7 +120,12 @@ atalla_status event_query(atalla_event event) {
   return with_event(event, [](const EventSlot&) { return static_cast<atalla_status>(ATALLA_OK); });
 }
 
-atalla_status event_synchronize(atalla_event event) { return event_query(event); }
+atalla_status event_synchronize(atalla_event event) {
+  return with_event(event, [](const EventSlot& e) {
+    if (e.recorded.load(std::memory_order_acquire)) lift_host_clock(e.clock.load(std::memory_order_acquire));
+    return static_cast<atalla_status>(ATALLA_OK);
+  });
+}
 
 atalla_status event_cycles(atalla_event event, uint64_t* cycles) {
   return with_event(event, [&](const EventSlot& e) -> atalla_status {
@@ -146,6 +151,7 @@ atalla_status device_synchronize(atalla_device device) {
         strncpy(text, last_error(), sizeof text - 1);
       }
     });
+    lift_host_clock(d.telemetry().barrier());
     return first == ATALLA_OK ? first : set_error(first, "%s", text);
   });
 }

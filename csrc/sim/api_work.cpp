@@ -8,7 +8,11 @@
 
 namespace atalla::sim::api {
 
-atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
+namespace {
+
+// body(Stream&, const atalla_copy_params&)
+template <class F>
+atalla_status with_copy(atalla_stream stream, const atalla_copy_params* params, F&& body) noexcept {
   return guarded([&]() -> atalla_status {
     Stream* s = registry.streams.find(number(stream));
     if (s == nullptr) return bad_handle("stream", number(stream));
@@ -17,7 +21,29 @@ atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
     // The other device of a peer copy must stay open; the stream's lock holds its own.
     std::shared_lock peers(registry.mutex, std::defer_lock);
     if (copy_kind(known) == ATALLA_COPY_DEVICE_TO_DEVICE) peers.lock();
-    return s->copy(number(stream), known);
+    return body(*s, known);
+  });
+}
+
+}  // namespace
+
+atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
+  return with_copy(stream, params, [&](Stream& s, const atalla_copy_params& p) { return s.copy(number(stream), p); });
+}
+
+atalla_status execute_copy(atalla_stream stream, const atalla_copy_params* params) {
+  return with_copy(stream, params,
+                   [&](Stream& s, const atalla_copy_params& p) { return s.execute_copy(number(stream), p); });
+}
+
+atalla_status charge_copy(atalla_stream stream, const atalla_copy_params* params) {
+  return guarded([&]() -> atalla_status {
+    const std::shared_lock lock(registry.mutex);
+    Stream* s = registry.streams.find(number(stream));
+    if (s == nullptr) return bad_handle("stream", number(stream));
+    atalla_copy_params known;
+    if (const atalla_status status = read_struct(params, "atalla_copy_params", &known)) return status;
+    return s->charge_copy(known);
   });
 }
 
@@ -59,6 +85,21 @@ atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_
   if (s == nullptr) [[unlikely]]
     return bad_handle("stream", number(stream));
   return s->launch(number(stream), desc, desc_bytes);
+}
+
+atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
+  Stream* s = registry.streams.find(number(stream));
+  if (s == nullptr) [[unlikely]]
+    return bad_handle("stream", number(stream));
+  return s->execute_launch(number(stream), desc, desc_bytes);
+}
+
+atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
+  const std::shared_lock lock(registry.mutex);
+  Stream* s = registry.streams.find(number(stream));
+  if (s == nullptr) [[unlikely]]
+    return bad_handle("stream", number(stream));
+  return s->charge_launch(desc, desc_bytes);
 }
 
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,

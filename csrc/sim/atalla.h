@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 0u
+#define ATALLA_ABI_MINOR 1u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -141,6 +141,7 @@ typedef struct atalla_counters {
   uint64_t host_bytes_to_device;
   uint64_t host_bytes_from_device;
   uint64_t macs;
+  uint64_t clock;  // 1.1: cycle at which all work submitted so far ends; a reset leaves it
 } atalla_counters;
 
 typedef struct atalla_launch_record {
@@ -162,6 +163,33 @@ typedef struct atalla_launch_record {
   uint8_t reserved[5];
   int64_t sizes[ATALLA_MAX_DIMS];
 } atalla_launch_record;
+
+// From the first to past the last cycle in which a unit worked for one launch or copy; equal when it did not. In
+// between it may have served others too: its busy cycles are the record's.
+typedef struct atalla_unit_span {
+  uint64_t begin;
+  uint64_t end;
+} atalla_unit_span;
+
+enum {
+  ATALLA_WORK_LAUNCH = 0,  // otherwise the atalla_copy_kind
+};
+#define ATALLA_NO_STREAM UINT32_MAX
+#define ATALLA_NO_KERNEL UINT32_MAX
+
+// 1.1: a launch or a copy. Of a copy, `work` has the number of launches before it as its sequence, ATALLA_NO_KERNEL,
+// dtype U8, and the shape (rows, row_bytes). A copy between devices has a record on each; on the device that is not
+// its stream's, the stream is ATALLA_NO_STREAM.
+typedef struct atalla_work_record {
+  uint64_t sequence;   // of launches and copies together; 0 for the first of the device
+  uint64_t end_cycle;  // when the stream goes on: later than start_cycle + cycles when streams competed for a unit
+  atalla_unit_span sdma;
+  atalla_unit_span vector;
+  atalla_unit_span array;
+  uint32_t kind;
+  uint32_t reserved;
+  atalla_launch_record work;
+} atalla_work_record;
 
 // ---------------------------------------------------------------------------------------------------------- devices
 typedef struct atalla_device_params {
@@ -205,6 +233,7 @@ typedef struct atalla_copy_params {
   uint64_t rows;
   uint64_t dst_pitch;  // bytes between row starts; 0: row_bytes
   uint64_t src_pitch;
+  uint64_t tag;  // 1.1: opaque to the device; comes back in the work record
 } atalla_copy_params;
 
 typedef struct atalla_api {
@@ -270,6 +299,27 @@ typedef struct atalla_api {
   atalla_status (*get_threads)(uint32_t* threads);
   // The chip configuration as TOML text, comments and sources included.
   atalla_status (*chip_config)(atalla_device, const char** toml);
+
+  // 1.1: the two halves of launch and copy, for a driver that submits work in one thread and lets another run it:
+  // simulated time then follows the order of submission. Charging moves the stream's clock, counts and records, and
+  // touches no operand; it neither waits for running work nor looks at the stream's fault, so what is charged does not
+  // depend on how far the other thread has come. Executing does everything else that launch and copy do. Recording an
+  // event and waiting for one move clocks only, too.
+  atalla_status (*charge_launch)(atalla_stream, const atalla_launch_desc*, size_t desc_bytes);
+  atalla_status (*charge_copy)(atalla_stream, const atalla_copy_params*);
+  atalla_status (*execute_launch)(atalla_stream, const atalla_launch_desc*, size_t desc_bytes);
+  atalla_status (*execute_copy)(atalla_stream, const atalla_copy_params*);
+  // Copies up to *count of the kept records with sequence >= from, oldest first, `record_bytes` (the caller's sizeof)
+  // apart; *count becomes their number. Sequence numbers have no holes, so a first one above `from` tells how many
+  // records were overwritten before they were read.
+  atalla_status (*work_records)(atalla_device, uint64_t from, atalla_work_record*, size_t record_bytes, size_t* count);
+
+  // 1.1: DRAM of another process's device, given by a descriptor of the file that device_memory_fd named there. Its
+  // first `bytes` bytes (0: all) become addresses of this device's view from *addr on, for operands and copies of this
+  // device; they are outside of its own DRAM, and mem_alloc never gives them. The descriptor stays the caller's. What
+  // both processes do to the same bytes they order themselves. mem_release: nothing may be running that uses them.
+  atalla_status (*mem_import)(atalla_device, int fd, uint64_t bytes, atalla_addr* addr);
+  atalla_status (*mem_release)(atalla_device, atalla_addr addr);
 } atalla_api;
 
 // The one symbol that a device library exports.

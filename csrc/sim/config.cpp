@@ -42,9 +42,23 @@ constexpr IntegerField kIntegers[] = {
     {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 1, 4096, Range::kPowerOfTwo},
     {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 1, 4096, Range::kPowerOfTwo},
     {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 1, 16, Range::kPowerOfTwo},
+    {"sdma.ideal_setup_cycles", &ChipConfig::sdma_ideal_setup_cycles, 0, kMaxCycles},
+    {"sdma.queue_depth", &ChipConfig::sdma_queue_depth, 1, 64},
+    {"scalar.latency_cycles", &ChipConfig::scalar_latency_cycles, 1, kMaxCycles},
+    {"scalar.multiply_latency_cycles", &ChipConfig::scalar_multiply_latency_cycles, 1, kMaxCycles},
+    {"scalar.divide_latency_cycles", &ChipConfig::scalar_divide_latency_cycles, 1, kMaxCycles},
+    {"scalar.bf_add_latency_cycles", &ChipConfig::scalar_bf_add_latency_cycles, 1, kMaxCycles},
+    {"scalar.bf_multiply_latency_cycles", &ChipConfig::scalar_bf_multiply_latency_cycles, 1, kMaxCycles},
+    {"scalar.bf_root_latency_cycles", &ChipConfig::scalar_bf_root_latency_cycles, 1, kMaxCycles},
+    {"scalar.load_latency_cycles", &ChipConfig::scalar_load_latency_cycles, 1, kMaxCycles},
+    {"scalar.store_latency_cycles", &ChipConfig::scalar_store_latency_cycles, 1, kMaxCycles},
+    {"scalar.branch_cycles", &ChipConfig::scalar_branch_cycles, 1, kMaxCycles},
+    {"scalar.service_cycles", &ChipConfig::scalar_service_cycles, 1, kMaxCycles},
     {"vector.lanes", &ChipConfig::vector_lanes, 1, 4096, Range::kPowerOfTwo},
     {"vector.occupancy_cycles", &ChipConfig::vector_occupancy_cycles, 1, kMaxCycles},
     {"vector.latency_cycles", &ChipConfig::vector_latency_cycles, 0, kMaxCycles},
+    {"vector.multiply_latency_cycles", &ChipConfig::vector_multiply_latency_cycles, 0, kMaxCycles},
+    {"vector.reduce_latency_cycles", &ChipConfig::vector_reduce_latency_cycles, 0, kMaxCycles},
     {"vector.exp_latency_cycles", &ChipConfig::vector_exp_latency_cycles, 0, kMaxCycles},
     {"vector.load_latency_cycles", &ChipConfig::vector_load_latency_cycles, 0, kMaxCycles},
     {"vector.store_latency_cycles", &ChipConfig::vector_store_latency_cycles, 0, kMaxCycles},
@@ -54,7 +68,20 @@ constexpr IntegerField kIntegers[] = {
     {"array.weight_cycles", &ChipConfig::array_weight_cycles, 1, kMaxCycles},
     {"array.latency_cycles", &ChipConfig::array_latency_cycles, 0, kMaxCycles},
     {"launch.overhead_cycles", &ChipConfig::launch_overhead_cycles, 0, kMaxCycles},
+    {"link.bytes_per_cycle", &ChipConfig::link_bytes_per_cycle, 1, 1024},
+    {"link.latency_cycles", &ChipConfig::link_latency_cycles, 0, kMaxCycles},
     {"telemetry.records", &ChipConfig::telemetry_records, 1, 16'777'216},
+};
+
+struct RealField {
+  const char* key;
+  double ChipConfig::* member;
+};
+
+constexpr RealField kReals[] = {
+    {"sdma.beat_cycles", &ChipConfig::sdma_beat_cycles},
+    {"sdma.ideal_beat_cycles", &ChipConfig::sdma_ideal_beat_cycles},
+    {"sdma.measured_beat_cycles", &ChipConfig::sdma_measured_beat_cycles},
 };
 
 // Takes the checked parameters out of a document; what is left in `pending` at the end is unknown.
@@ -142,14 +169,16 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
     return reader.fail(value->line, "expected a string of 1 to 63 bytes", "chip.name");
   }
   config->chip_name = *name;
-  if (const atalla_status status = reader.parameter("sdma.beat_cycles", &value)) return status;
-  const auto* integer = std::get_if<int64_t>(&value->value);
-  const auto* real = std::get_if<double>(&value->value);
-  const double beat = integer ? static_cast<double>(*integer) : real ? *real : 0.0;
-  if (!(beat >= 0.001 && beat <= 1e6)) {
-    return reader.fail(value->line, "expected a number from 0.001 to 1000000", "sdma.beat_cycles");
+  for (const RealField& field : kReals) {
+    if (const atalla_status status = reader.parameter(field.key, &value)) return status;
+    const auto* integer = std::get_if<int64_t>(&value->value);
+    const auto* real = std::get_if<double>(&value->value);
+    const double number = integer ? static_cast<double>(*integer) : real ? *real : 0.0;
+    if (!(number >= 0.001 && number <= 1e6)) {
+      return reader.fail(value->line, "expected a number from 0.001 to 1000000", field.key);
+    }
+    config->*field.member = number;
   }
-  config->sdma_beat_cycles = beat;
   for (const IntegerField& field : kIntegers) {
     if (const atalla_status status = reader.integer(field, config)) return status;
   }

@@ -26,9 +26,25 @@ struct ChipConfig {
   uint64_t sdma_tile_rows = 0;
   uint64_t sdma_tile_columns = 0;
   uint64_t sdma_element_bytes = 0;
+  uint64_t sdma_ideal_setup_cycles = 0;
+  double sdma_ideal_beat_cycles = 0;
+  double sdma_measured_beat_cycles = 0;
+  uint64_t sdma_queue_depth = 0;
+  uint64_t scalar_latency_cycles = 0;
+  uint64_t scalar_multiply_latency_cycles = 0;
+  uint64_t scalar_divide_latency_cycles = 0;
+  uint64_t scalar_bf_add_latency_cycles = 0;
+  uint64_t scalar_bf_multiply_latency_cycles = 0;
+  uint64_t scalar_bf_root_latency_cycles = 0;
+  uint64_t scalar_load_latency_cycles = 0;
+  uint64_t scalar_store_latency_cycles = 0;
+  uint64_t scalar_branch_cycles = 0;
+  uint64_t scalar_service_cycles = 0;
   uint64_t vector_lanes = 0;
   uint64_t vector_occupancy_cycles = 0;
   uint64_t vector_latency_cycles = 0;
+  uint64_t vector_multiply_latency_cycles = 0;
+  uint64_t vector_reduce_latency_cycles = 0;
   uint64_t vector_exp_latency_cycles = 0;
   uint64_t vector_load_latency_cycles = 0;
   uint64_t vector_store_latency_cycles = 0;
@@ -38,6 +54,8 @@ struct ChipConfig {
   uint64_t array_weight_cycles = 0;
   uint64_t array_latency_cycles = 0;
   uint64_t launch_overhead_cycles = 0;
+  uint64_t link_bytes_per_cycle = 0;
+  uint64_t link_latency_cycles = 0;
   uint64_t telemetry_records = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "atalla_link.h"
 #include "error.h"
 #include "registry.h"
 
@@ -87,28 +88,29 @@ void move_rows(const Region& dst, const Region& src, uint64_t row_bytes, uint64_
   });
 }
 
-}  // namespace
-
-int copy_kind(const atalla_copy_params& params) {
-  static_assert(sizeof params.kind == sizeof(int));
+// Both ends of a copy, not yet bound; checks all but the addresses. Nothing is to be done when row_bytes is 0.
+struct Shape {
   int kind = 0;
-  memcpy(&kind, &params.kind, sizeof kind);
-  return kind;
-}
+  uint64_t row_bytes = 0;
+  uint64_t rows = 0;
+  Region dst;
+  Region src;
+};
 
-atalla_status run_copy(Device& device, const atalla_copy_params& params, uint64_t* stream_clock) {
+atalla_status read_shape(const atalla_copy_params& params, Shape* shape) {
   const int kind = copy_kind(params);
   if (kind < ATALLA_COPY_HOST_TO_DEVICE || kind > ATALLA_COPY_DEVICE_TO_DEVICE) {
     return set_error(ATALLA_ERR_ARGUMENT,
-                     "copy: kind %d; expected 1 (host to device), 2 (device to host) or 3 "
-                     "(device to device)",
+                     "copy: kind %d; expected 1 (host to device), 2 (device to host), 3 "
+                     "(device to device) or 4 to 6 (over the link)",
                      kind);
   }
   const uint64_t row_bytes = params.row_bytes;
   const uint64_t rows = std::max<uint64_t>(params.rows, 1);
+  *shape = {.kind = kind, .row_bytes = row_bytes, .rows = rows, .dst = {}, .src = {}};
   if (row_bytes == 0) return ATALLA_OK;
-  Region dst;
-  Region src;
+  Region& dst = shape->dst;
+  Region& src = shape->src;
   dst.addr = params.dst;
   src.addr = params.src;
   dst.pitch = params.dst_pitch != 0 ? params.dst_pitch : row_bytes;
@@ -125,29 +127,82 @@ atalla_status run_copy(Device& device, const atalla_copy_params& params, uint64_
     return set_error(ATALLA_ERR_ARGUMENT, "copy: %" PRIu64 " rows of %" PRIu64 " bytes leave the 64-bit address space",
                      rows, row_bytes);
   }
-  atalla_status status =
-      kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &dst) : bind_device(device, "destination", &dst);
-  if (status != ATALLA_OK) return status;
-  status = kind == ATALLA_COPY_HOST_TO_DEVICE ? bind_host("source", &src) : bind_device(device, "source", &src);
-  if (status != ATALLA_OK) return status;
+  return ATALLA_OK;
+}
 
-  move_rows(dst, src, row_bytes, rows);
+bool passes_link(int kind) { return kind >= ATALLA_COPY_LINK_SEND && kind <= ATALLA_COPY_LINK_EXCHANGE; }
 
-  // Each device that takes part is charged for its own end; the stream advances with the stream's device.
-  const uint64_t bytes = row_bytes * rows;
-  const auto charge = [&](Device& part, uint64_t clock) {
-    const bool reads = src.device == &part;
-    const bool writes = dst.device == &part;
-    Telemetry::CopyBytes moved;
-    moved.dram_read = reads ? bytes : 0;
-    moved.dram_written = writes ? bytes : 0;
-    moved.from_host = kind == ATALLA_COPY_HOST_TO_DEVICE ? bytes : 0;
-    moved.to_host = kind == ATALLA_COPY_DEVICE_TO_HOST ? bytes : 0;
-    return part.telemetry().record_copy(clock, moved, part.timing().copy(row_bytes, rows, reads, writes));
+void charge_link(Device& device, uint32_t stream, const atalla_copy_params& params, StreamClock* clock) {
+  const int kind = copy_kind(params);
+  const Telemetry::Copy copy{.kind = static_cast<uint32_t>(kind),
+                             .tag = params.tag,
+                             .row_bytes = params.row_bytes,
+                             .rows = std::max<uint64_t>(params.rows, 1),
+                             .reads = kind != ATALLA_COPY_LINK_RECEIVE,
+                             .writes = kind != ATALLA_COPY_LINK_SEND};
+  const Charge charge = device.timing().link(copy.row_bytes, copy.rows, copy.reads, copy.writes);
+  device.telemetry().record_copy(clock, stream, copy, charge);
+}
+
+// The device at an end that lies in DRAM: another one only if its DRAM holds the address.
+Device* owner(Device& device, uint64_t addr) {
+  if (device.dram().contains(addr, 1)) return &device;
+  Device* other = registry.device_at(addr, 1);
+  return other != nullptr ? other : &device;
+}
+
+}  // namespace
+
+int copy_kind(const atalla_copy_params& params) {
+  static_assert(sizeof params.kind == sizeof(int));
+  int kind = 0;
+  memcpy(&kind, &params.kind, sizeof kind);
+  return kind;
+}
+
+atalla_status execute_copy(Device& device, const atalla_copy_params& params) {
+  if (passes_link(copy_kind(params))) return ATALLA_OK;
+  Shape shape;
+  if (const atalla_status status = read_shape(params, &shape)) return status;
+  if (shape.row_bytes == 0) return ATALLA_OK;
+  atalla_status status = shape.kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &shape.dst)
+                                                                  : bind_device(device, "destination", &shape.dst);
+  if (status != ATALLA_OK) return status;
+  status = shape.kind == ATALLA_COPY_HOST_TO_DEVICE ? bind_host("source", &shape.src)
+                                                    : bind_device(device, "source", &shape.src);
+  if (status != ATALLA_OK) return status;
+  move_rows(shape.dst, shape.src, shape.row_bytes, shape.rows);
+  return ATALLA_OK;
+}
+
+atalla_status charge_copy(Device& device, uint32_t stream, const atalla_copy_params& params, StreamClock* clock) {
+  if (passes_link(copy_kind(params))) {
+    charge_link(device, stream, params, clock);
+    return ATALLA_OK;
+  }
+  Shape shape;
+  if (const atalla_status status = read_shape(params, &shape)) return status;
+  if (shape.row_bytes == 0) return ATALLA_OK;
+  Device* const to = shape.kind == ATALLA_COPY_DEVICE_TO_HOST ? nullptr : owner(device, shape.dst.addr);
+  Device* const from = shape.kind == ATALLA_COPY_HOST_TO_DEVICE ? nullptr : owner(device, shape.src.addr);
+  const auto charge = [&](Device& part, uint32_t ordinal, StreamClock* at) {
+    const Telemetry::Copy copy{.kind = static_cast<uint32_t>(shape.kind),
+                               .tag = params.tag,
+                               .row_bytes = shape.row_bytes,
+                               .rows = shape.rows,
+                               .reads = from == &part,
+                               .writes = to == &part};
+    const Charge cycles = part.timing().copy(shape.row_bytes, shape.rows, copy.reads, copy.writes);
+    return part.telemetry().record_copy(at, ordinal, copy, cycles);
   };
-  if (dst.device != nullptr && dst.device != &device) charge(*dst.device, 0);
-  if (src.device != nullptr && src.device != &device && src.device != dst.device) charge(*src.device, 0);
-  *stream_clock = charge(device, *stream_clock);
+  const Placement placed = charge(device, stream, clock);
+  Device* const others[] = {to, from != to ? from : nullptr};
+  for (Device* other : others) {
+    if (other == nullptr || other == &device) continue;
+    StreamClock started{placed.start};
+    charge(*other, ATALLA_NO_STREAM, &started);
+    device.telemetry().lift(clock, started.cycles);
+  }
   return ATALLA_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "error.h"
+#include "registry.h"
 
 namespace atalla::sim {
 namespace {
@@ -68,6 +69,11 @@ void Device::memory_info(uint64_t* free_bytes, uint64_t* total_bytes) {
 
 atalla_status Device::translate(atalla_addr addr, uint64_t bytes, void** engine) const {
   if (!dram_.contains(addr, bytes)) {
+    const Import* import = registry.imports.find(addr, 1);
+    if (import != nullptr && import->device == this && import->dram.contains(addr, bytes)) {
+      *engine = import->dram.translate(addr);
+      return ATALLA_OK;
+    }
     return set_error(ATALLA_ERR_FAULT_ADDRESS,
                      "%" PRIu64 " bytes at 0x%" PRIx64 " lie outside the DRAM of device %d: %" PRIu64
                      " bytes at 0x%" PRIx64,

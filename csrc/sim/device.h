@@ -13,6 +13,7 @@
 #include "dram.h"
 #include "dram_allocator.h"
 #include "firmware.h"
+#include "isa/core.h"
 #include "kernel_table.h"
 #include "telemetry.h"
 #include "timing.h"
@@ -38,6 +39,7 @@ class Device {
   const Timing& timing() const { return timing_; }
   Telemetry& telemetry() { return telemetry_; }
   ScratchpadAllocator& scratchpads() { return scratchpads_; }
+  isa::Core& core() { return core_; }
   void properties(atalla_device_properties* properties) const;
 
   // DRAM, as in atalla.h; thread-safe.
@@ -45,7 +47,8 @@ class Device {
   atalla_status free(atalla_addr addr);
   void memory_info(uint64_t* free_bytes, uint64_t* total_bytes);
 
-  // Engine pointer to [addr, addr + bytes). ATALLA_ERR_FAULT_ADDRESS, with the range and the DRAM's, outside.
+  // Engine pointer to [addr, addr + bytes) in DRAM or in an import of this device. ATALLA_ERR_FAULT_ADDRESS, with the
+  // range and the DRAM's, outside.
   atalla_status translate(atalla_addr addr, uint64_t bytes, void** engine) const;
 
   uint64_t default_stream = 0;               // handle
@@ -62,6 +65,7 @@ class Device {
   std::mutex memory_mutex_;
   DramAllocator allocator_;
   ScratchpadAllocator scratchpads_;
+  isa::Core core_;
 };
 
 }  // namespace atalla::sim

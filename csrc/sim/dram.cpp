@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,13 +40,33 @@ atalla_status Dram::open(uint64_t bytes, int32_t ordinal) {
     close(fd);
     return set_error(ATALLA_ERR_SYSTEM, "sizing device DRAM to %" PRIu64 " bytes: %s", size, strerror(error));
   }
+  if (const atalla_status status = map(fd, size)) {
+    close(fd);
+    return status;
+  }
+  fd_ = fd;
+  return ATALLA_OK;
+}
+
+atalla_status Dram::attach(int fd, uint64_t bytes) {
+  struct stat file{};
+  if (fstat(fd, &file) != 0) {
+    return set_error(ATALLA_ERR_SYSTEM, "descriptor %d of another process's DRAM: %s", fd, strerror(errno));
+  }
+  const auto size = static_cast<uint64_t>(file.st_size);
+  if (bytes > size || size == 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "an import of %" PRIu64 " bytes of a file that has %" PRIu64, bytes, size);
+  }
+  return map(fd, bytes == 0 ? size : (bytes + page_size() - 1) & ~(page_size() - 1));
+}
+
+atalla_status Dram::map(int fd, uint64_t size) {
   void* device = mmap(nullptr, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   void* engine = device == MAP_FAILED ? MAP_FAILED
                                       : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (engine == MAP_FAILED) {
     const int error = errno;
     if (device != MAP_FAILED) munmap(device, size);
-    close(fd);
     return set_error(ATALLA_ERR_SYSTEM, "mapping %" PRIu64 " bytes of device DRAM: %s", size, strerror(error));
   }
   // Core dumps of a crashed host program need not hold gigabytes of sparse DRAM. Advice only: failures do not matter.
@@ -55,15 +76,19 @@ atalla_status Dram::open(uint64_t bytes, int32_t ordinal) {
   base_ = reinterpret_cast<uintptr_t>(device);
   engine_ = static_cast<uint8_t*>(engine);
   size_ = size;
-  fd_ = fd;
   return ATALLA_OK;
 }
 
-Dram::~Dram() {
-  if (fd_ < 0) return;
+void Dram::unmap() {
+  if (engine_ == nullptr) return;
   munmap(reinterpret_cast<void*>(base_), size_);
   munmap(engine_, size_);
-  close(fd_);
+  engine_ = nullptr;
+}
+
+Dram::~Dram() {
+  unmap();
+  if (fd_ >= 0) close(fd_);
 }
 
 void Dram::discard(atalla_addr addr, uint64_t bytes) {

@@ -21,6 +21,12 @@ class Dram {
   // 2^46 bytes, ATALLA_ERR_SYSTEM when the host refuses.
   atalla_status open(uint64_t bytes, int32_t ordinal);
 
+  // Maps the DRAM of another process: the first `bytes` bytes of its file, or all of it for 0. The descriptor stays the
+  // caller's. ATALLA_ERR_ARGUMENT for more bytes than the file has, ATALLA_ERR_SYSTEM when the host refuses.
+  atalla_status attach(int fd, uint64_t bytes);
+  // Gives the two views back; base() and size() go on telling where they were.
+  void unmap();
+
   atalla_addr base() const { return base_; }
   uint64_t size() const { return size_; }
   int fd() const { return fd_; }
@@ -31,6 +37,11 @@ class Dram {
     return offset <= size_ && bytes <= size_ - offset;
   }
 
+  // True when it shares a byte with [addr, addr + bytes).
+  bool meets(atalla_addr addr, uint64_t bytes) const {
+    return addr - base_ < size_ || (addr < base_ && base_ - addr < bytes);
+  }
+
   // Device address to engine pointer. The caller has checked contains().
   void* translate(atalla_addr addr) const { return engine_ + (addr - base_); }
 
@@ -39,10 +50,12 @@ class Dram {
   void discard(atalla_addr addr, uint64_t bytes);
 
  private:
+  atalla_status map(int fd, uint64_t size);
+
   atalla_addr base_ = 0;
   uint64_t size_ = 0;
   uint8_t* engine_ = nullptr;
-  int fd_ = -1;
+  int fd_ = -1;  // -1: not ours
 };
 
 }  // namespace atalla::sim

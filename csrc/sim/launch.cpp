@@ -2,10 +2,12 @@
 #include "launch.h"
 
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "dtype.h"
 #include "error.h"
+#include "registry.h"
 
 namespace atalla::sim {
 namespace {
@@ -111,7 +113,8 @@ atalla_status operand_fault(const char* name, const Device& device, const atalla
   const Dram& dram = device.dram();
   const atalla_operand& operand = desc.operands[i];
   const uint32_t align = dtype_alignment(operand.dtype);
-  if (dram.contains(operand.addr, 1) && (operand.addr & (align - 1)) != 0) {
+  const bool known = dram.contains(operand.addr, 1) || registry.imports.find(operand.addr, 1) != nullptr;
+  if (known && (operand.addr & (align - 1)) != 0) {
     return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: operand %d at 0x%" PRIx64 " is misaligned: %s needs %u bytes", name,
                      i, operand.addr, dtype_name(operand.dtype), align);
   }
@@ -155,26 +158,51 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
       // Reaches nothing; the address of an empty tensor may be anything.
       data[i] = dram.contains(operand.addr, 0) ? dram.translate(operand.addr) : nullptr;
     } else {
-      if (!inside(dram, operand, extent) || (operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
+      const Dram* home = &dram;
+      if (!inside(dram, operand, extent)) [[unlikely]] {
+        const Import* import = registry.imports.find(operand.addr, 1);
+        if (import == nullptr || import->device != &device || !inside(import->dram, operand, extent)) {
+          return operand_fault(name, device, desc, i, extent);
+        }
+        home = &import->dram;
+      }
+      if ((operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
         return operand_fault(name, device, desc, i, extent);
       }
-      data[i] = dram.translate(operand.addr);
+      data[i] = home->translate(operand.addr);
     }
   }
   return ATALLA_OK;
 }
 
-// Puts the launch's number and tag before the text.
-atalla_status name_launch(Device& device, const char* name, const atalla_launch_desc& desc, atalla_status status) {
-  prefix_error("device %d, launch %" PRIu64 " (%s, tag %" PRIu64 "): ", static_cast<int>(device.ordinal()),
-               device.telemetry().launches(), name, desc.tag);
+// Puts the launch's tag before the text, and its number where that is known.
+atalla_status name_launch(Device& device, const char* name, const atalla_launch_desc& desc, bool charged_next,
+                          atalla_status status) {
+  char number[24] = "";
+  if (charged_next) snprintf(number, sizeof number, " %" PRIu64, device.telemetry().launches());
+  prefix_error("device %d, launch%s (%s, tag %" PRIu64 "): ", static_cast<int>(device.ordinal()), number, name,
+               desc.tag);
   return status;
+}
+
+// A descriptor that no kernel has checked: its cost function may look at operands that the caller left out, so they
+// must be there. Fills *whole, of which every operand is well-formed.
+atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes,
+                       atalla_launch_desc* whole) {
+  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) return status;
+  const size_t bytes = atalla_launch_desc_bytes(desc->n_operands);
+  memcpy(static_cast<void*>(whole), desc, bytes);
+  memset(reinterpret_cast<char*>(whole) + bytes, 0, sizeof *whole - bytes);
+  for (int i = 0; i < whole->n_operands; ++i) {
+    Extent extent;
+    if (!well_formed(*whole, i, &extent)) return bad_operand(kernels[whole->kernel].name, *whole, i);
+  }
+  return ATALLA_OK;
 }
 
 }  // namespace
 
-atalla_status run_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
-                         uint64_t* stream_clock) {
+atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next) {
   const KernelTable& kernels = device.kernels();
   if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]]
     return status;
@@ -184,28 +212,30 @@ atalla_status run_launch(Device& device, uint32_t stream, const atalla_launch_de
   if (status == ATALLA_OK) [[likely]]
     status = kernel.run(Launch{*desc, data});
   if (status != ATALLA_OK) [[unlikely]]
-    return name_launch(device, kernel.name, *desc, status);
+    return name_launch(device, kernel.name, *desc, charged_next, status);
+  return ATALLA_OK;
+}
+
+void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
   Cost cost;
-  kernel.cost(*desc, cost);
-  *stream_clock = device.telemetry().record_launch(*stream_clock, stream, *desc, cost, device.timing().launch(cost));
+  device.kernels()[desc.kernel].cost(desc, cost);
+  device.telemetry().record_launch(clock, stream, desc, cost, device.timing().launch(cost));
+}
+
+atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
+                            StreamClock* clock) {
+  atalla_launch_desc whole;
+  if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
+  charge_executed(device, stream, whole, clock);
   return ATALLA_OK;
 }
 
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record) {
-  const KernelTable& kernels = device.kernels();
-  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) return status;
-  // A kernel's own checks run in run() only, so its cost function may look at operands that the caller left out.
   atalla_launch_desc whole;
-  memset(static_cast<void*>(&whole), 0, sizeof whole);
-  memcpy(static_cast<void*>(&whole), desc, atalla_launch_desc_bytes(desc->n_operands));
-  const Kernel& kernel = kernels[whole.kernel];
-  for (int i = 0; i < whole.n_operands; ++i) {
-    Extent extent;
-    if (!well_formed(whole, i, &extent)) return bad_operand(kernel.name, whole, i);
-  }
+  if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   Cost cost;
-  kernel.cost(whole, cost);
+  device.kernels()[whole.kernel].cost(whole, cost);
   atalla_launch_record filled{};
   fill_launch_record(whole, cost, device.timing().launch(cost), &filled);
   *record = filled;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "registry.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <mutex>
 
 #include "error.h"
+#include "host_clock.h"
 
 namespace atalla::sim {
 
@@ -19,7 +21,8 @@ Device* Registry::device_at(uint64_t addr, uint64_t bytes) const {
     const uint64_t base = range.base.load(std::memory_order_relaxed);
     if (addr - base < size || (addr < base && base - addr < bytes)) return range.device.load(std::memory_order_relaxed);
   }
-  return nullptr;
+  const Import* import = imports.find(addr, bytes);
+  return import != nullptr ? import->device : nullptr;
 }
 
 atalla_status device_count(int32_t* count) {
@@ -101,9 +104,12 @@ atalla_status close_device(uint64_t handle) {
   registry.events.for_each([&](EventSlot& event, uint64_t own) {
     if (event.device == device.get()) registry.events.destroy(own);
   });
+  registry.imports.remove_all(*device);
   Registry::Range& range = registry.ranges[static_cast<size_t>(device->ordinal())];
   range.bytes.store(0, std::memory_order_release);
   range.device.store(nullptr, std::memory_order_relaxed);
+  const bool all_closed = std::ranges::all_of(registry.ranges, [](const Registry::Range& r) { return r.bytes == 0; });
+  if (all_closed) restart_host_clocks();
   return ATALLA_OK;
 }
 

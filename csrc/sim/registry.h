@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "handle_table.h"
+#include "imports.h"
 #include "stream.h"
 
 namespace atalla::sim {
@@ -42,7 +43,10 @@ struct Registry {
   std::array<Range, kMaxDevices> ranges;
   std::atomic<uint32_t> ranges_used{0};  // ordinals from here on were never opened
 
-  // The device whose DRAM's device view meets [addr, addr + bytes), or null. The pointer is valid under the mutex only.
+  ImportTable imports;
+
+  // The device whose DRAM's device view, or whose import, meets [addr, addr + bytes), or null. The pointer
+  // is valid under the mutex only.
   Device* device_at(uint64_t addr, uint64_t bytes) const;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stream.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "copy.h"
+#include "host_clock.h"
+#include "isa/launch.h"
 #include "launch.h"
 
 namespace atalla::sim {
@@ -14,7 +15,7 @@ void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   handle_ = handle;
   device_.store(device, std::memory_order_relaxed);
   ordinal_ = ordinal;
-  clock_ = 0;
+  device->telemetry().reset(&clock_);
   fault_ = ATALLA_OK;
 }
 
@@ -42,34 +43,54 @@ atalla_status Stream::launch(uint64_t handle, const atalla_launch_desc* desc, si
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  const atalla_status status = run_launch(*device(), ordinal_, desc, desc_bytes, &clock_);
-  if (status == ATALLA_OK) [[likely]]
-    return status;
-  return finish(status);
+  const atalla_status status = sim::execute_launch(*device(), desc, desc_bytes, true);
+  if (status != ATALLA_OK) [[unlikely]]
+    return finish(status);
+  charge_executed(*device(), ordinal_, *desc, &clock_);
+  return ATALLA_OK;
 }
 
 atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  return finish(run_copy(*device(), params, &clock_));
+  if (const atalla_status status = sim::execute_copy(*device(), params)) return finish(status);
+  return sim::charge_copy(*device(), ordinal_, params, &clock_);
 }
 
-atalla_status Stream::record(uint64_t handle, std::atomic<uint64_t>* clock) {
+atalla_status Stream::launch_program(uint64_t handle, const isa::Program& program, const atalla_isa_params& params,
+                                     atalla_isa_stats* stats) {
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  clock->store(clock_, std::memory_order_release);
-  return ATALLA_OK;
+  return finish(isa::launch(*device(), ordinal_, &clock_, program, params, stats));
 }
 
-atalla_status Stream::wait(uint64_t handle, uint64_t clock) {
+atalla_status Stream::execute_launch(uint64_t handle, const atalla_launch_desc* desc, size_t desc_bytes) {
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  clock_ = std::max(clock_, clock);
-  return ATALLA_OK;
+  return finish(sim::execute_launch(*device(), desc, desc_bytes, false));
 }
+
+atalla_status Stream::execute_copy(uint64_t handle, const atalla_copy_params& params) {
+  const std::lock_guard lock(mutex_);
+  if (const atalla_status status = check_handle(handle)) return status;
+  if (const atalla_status status = pending_fault()) return status;
+  return finish(sim::execute_copy(*device(), params));
+}
+
+atalla_status Stream::charge_launch(const atalla_launch_desc* desc, size_t desc_bytes) {
+  return sim::charge_launch(*device(), ordinal_, desc, desc_bytes, &clock_);
+}
+
+atalla_status Stream::charge_copy(const atalla_copy_params& params) {
+  return sim::charge_copy(*device(), ordinal_, params, &clock_);
+}
+
+uint64_t Stream::clock() const { return device()->telemetry().read(clock_); }
+
+void Stream::wait(uint64_t clock) { device()->telemetry().lift(&clock_, clock); }
 
 atalla_status Stream::query(uint64_t handle) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -81,6 +102,7 @@ atalla_status Stream::query(uint64_t handle) {
 atalla_status Stream::synchronize(uint64_t handle) {
   const std::lock_guard lock(mutex_);  // work runs under the lock: whoever has it waits for no more
   if (const atalla_status status = check_handle(handle)) return status;
+  lift_host_clock(clock());
   const atalla_status status = pending_fault();
   fault_ = ATALLA_OK;
   return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An in-order stream of work. In this version work runs on the submitting thread, under the stream's lock; whatever
-// would stand in a queue instead (launch, copy, record, wait) already enters through one function each.
+// An in-order stream of work. Work runs on the thread that submits it, under the stream's lock. Its simulated time is
+// apart from that: charges, event records and waits move the stream's clock and wait for no work that runs.
 #pragma once
 
 #include <atomic>
@@ -9,24 +9,38 @@
 #include <mutex>
 
 #include "atalla.h"
+#include "atalla_isa.h"
 #include "device.h"
 #include "error.h"
 
 namespace atalla::sim {
+
+namespace isa {
+class Program;
+}
 
 class Stream {
  public:
   // Makes the slot a stream of `device` under `handle`.
   void reset(Device* device, uint64_t handle, uint32_t ordinal);
 
-  // Every function below first checks, under the lock, that `handle` is still this stream's: between the lookup and the
-  // lock another thread may have destroyed it. Then a stopped stream refuses work with its fault.
+  // The first four check, under the lock, that `handle` is still this stream's: between the lookup and the lock another
+  // thread may have destroyed it. Then a stopped stream refuses work with its fault.
   atalla_status launch(uint64_t handle, const atalla_launch_desc* desc, size_t desc_bytes);
   atalla_status copy(uint64_t handle, const atalla_copy_params& params);
-  atalla_status record(uint64_t handle, std::atomic<uint64_t>* clock);
-  atalla_status wait(uint64_t handle, uint64_t clock);
+  atalla_status execute_launch(uint64_t handle, const atalla_launch_desc* desc, size_t desc_bytes);
+  atalla_status execute_copy(uint64_t handle, const atalla_copy_params& params);
+  // Runs Atalla code to its end and charges it.
+  atalla_status launch_program(uint64_t handle, const isa::Program& program, const atalla_isa_params& params,
+                               atalla_isa_stats* stats);
   atalla_status query(uint64_t handle);
   atalla_status synchronize(uint64_t handle);
+
+  // Simulated time only; the caller holds the registry's mutex, so that the stream stays.
+  atalla_status charge_launch(const atalla_launch_desc* desc, size_t desc_bytes);
+  atalla_status charge_copy(const atalla_copy_params& params);
+  uint64_t clock() const;  // when the work submitted so far ends; not before what the calling thread has waited for
+  void wait(uint64_t clock);
 
   Device* device() const { return device_.load(std::memory_order_relaxed); }
   std::mutex& mutex() { return mutex_; }
@@ -43,7 +57,7 @@ class Stream {
   uint64_t handle_ = 0;
   std::atomic<Device*> device_{nullptr};  // read without the lock by those who keep devices open
   uint32_t ordinal_ = 0;
-  uint64_t clock_ = 0;  // simulated cycle at which the work submitted so far ends
+  StreamClock clock_;
   atalla_status fault_ = ATALLA_OK;
   char fault_text_[kErrorTextBytes] = "";
 };

@@ -4,20 +4,23 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <new>
+
+#include "host_clock.h"
 
 namespace atalla::sim {
 
 // Populated at once: the first pass through the ring must not pay for page faults inside launches.
 Telemetry::Telemetry(size_t capacity) : capacity_(capacity) {
-  void* memory = mmap(nullptr, capacity * sizeof(atalla_launch_record), PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, capacity * sizeof(atalla_work_record), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  ring_ = static_cast<atalla_launch_record*>(memory);
+  ring_ = static_cast<atalla_work_record*>(memory);
 }
 
-Telemetry::~Telemetry() { munmap(ring_, capacity_ * sizeof(atalla_launch_record)); }
+Telemetry::~Telemetry() { munmap(ring_, capacity_ * sizeof(atalla_work_record)); }
 
 void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const Charge& charge,
                         atalla_launch_record* record) {
@@ -40,17 +43,34 @@ void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const 
   }
 }
 
-uint64_t Telemetry::record_launch(uint64_t stream_clock, uint32_t stream, const atalla_launch_desc& desc,
-                                  const Cost& cost, const Charge& charge) {
-  const std::lock_guard lock(lock_);
-  const uint64_t start = std::max(stream_clock, clock_);
-  clock_ = start + charge.cycles;
-  atalla_launch_record& record = ring_[next_];
+Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
+  const Placement placed = schedule_.place(not_before_host(std::max(clock->cycles, floor_)), charge);
+  clock->cycles = placed.end;
+  horizon_ = std::max(horizon_, placed.end);
+  return placed;
+}
+
+atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kind, uint32_t stream) {
+  atalla_work_record& record = ring_[next_];
   if (++next_ == capacity_) next_ = 0;
   record.sequence = sequence_++;
-  record.start_cycle = start;
-  record.stream = stream;
-  fill_launch_record(desc, cost, charge, &record);
+  record.end_cycle = placed.end;
+  record.sdma = placed.sdma;
+  record.vector = placed.vector;
+  record.array = placed.array;
+  record.kind = kind;
+  record.work.sequence = launches_;
+  record.work.start_cycle = placed.start;
+  record.work.stream = stream;
+  return record;
+}
+
+void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
+                              const Charge& charge) {
+  const std::lock_guard lock(lock_);
+  const Placement placed = place(clock, charge);
+  fill_launch_record(desc, cost, charge, &next_record(placed, ATALLA_WORK_LAUNCH, stream).work);
+  ++launches_;
   counters_.launches += 1;
   counters_.cycles += charge.cycles;
   counters_.sdma_cycles += charge.sdma_cycles;
@@ -59,30 +79,67 @@ uint64_t Telemetry::record_launch(uint64_t stream_clock, uint32_t stream, const 
   counters_.dram_bytes_read += cost.bytes_read;
   counters_.dram_bytes_written += cost.bytes_written;
   counters_.macs += cost.macs;
-  return clock_;
 }
 
-uint64_t Telemetry::record_copy(uint64_t stream_clock, const CopyBytes& bytes, const Charge& charge) {
+Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {
+  const uint64_t bytes = copy.row_bytes * copy.rows;
   const std::lock_guard lock(lock_);
-  clock_ = std::max(stream_clock, clock_) + charge.cycles;
+  const Placement placed = place(clock, charge);
+  atalla_launch_record& work = next_record(placed, copy.kind, stream).work;
+  work.tag = copy.tag;
+  work.cycles = charge.cycles;
+  work.sdma_cycles = charge.sdma_cycles;
+  work.vector_cycles = work.array_cycles = work.macs = 0;
+  work.dram_bytes_read = copy.reads ? bytes : 0;
+  work.dram_bytes_written = copy.writes ? bytes : 0;
+  work.kernel = ATALLA_NO_KERNEL;
+  work.n_operands = 0;
+  work.dtype = ATALLA_U8;
+  work.ndim = 2;
+  work.sizes[0] = static_cast<int64_t>(copy.rows);
+  work.sizes[1] = static_cast<int64_t>(copy.row_bytes);
   counters_.copies += 1;
   counters_.cycles += charge.cycles;
   counters_.sdma_cycles += charge.sdma_cycles;
-  counters_.dram_bytes_read += bytes.dram_read;
-  counters_.dram_bytes_written += bytes.dram_written;
-  counters_.host_bytes_to_device += bytes.from_host;
-  counters_.host_bytes_from_device += bytes.to_host;
-  return clock_;
+  counters_.dram_bytes_read += work.dram_bytes_read;
+  counters_.dram_bytes_written += work.dram_bytes_written;
+  counters_.host_bytes_to_device += copy.kind == ATALLA_COPY_HOST_TO_DEVICE ? bytes : 0;
+  counters_.host_bytes_from_device += copy.kind == ATALLA_COPY_DEVICE_TO_HOST ? bytes : 0;
+  return placed;
+}
+
+uint64_t Telemetry::read(const StreamClock& clock) const {
+  const std::lock_guard lock(lock_);
+  return not_before_host(std::max(clock.cycles, floor_));
+}
+
+void Telemetry::lift(StreamClock* clock, uint64_t cycles) {
+  const std::lock_guard lock(lock_);
+  clock->cycles = std::max(clock->cycles, cycles);
+}
+
+void Telemetry::reset(StreamClock* clock) {
+  const std::lock_guard lock(lock_);
+  clock->cycles = 0;
+}
+
+uint64_t Telemetry::barrier() {
+  const std::lock_guard lock(lock_);
+  floor_ = horizon_;
+  schedule_.forget_before(floor_);
+  return floor_;
 }
 
 uint64_t Telemetry::launches() const {
   const std::lock_guard lock(lock_);
-  return sequence_;
+  return launches_;
 }
 
 atalla_counters Telemetry::counters() const {
   const std::lock_guard lock(lock_);
-  return counters_;
+  atalla_counters value = counters_;
+  value.clock = horizon_;
+  return value;
 }
 
 void Telemetry::reset_counters() {
@@ -90,16 +147,43 @@ void Telemetry::reset_counters() {
   counters_ = {};
 }
 
-void Telemetry::records(uint64_t from, atalla_launch_record* out, size_t* count) const {
+const atalla_work_record& Telemetry::kept(uint64_t sequence) const {
+  return ring_[(next_ + capacity_ - (sequence_ - sequence)) % capacity_];
+}
+
+void Telemetry::launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const {
   const std::lock_guard lock(lock_);
-  const uint64_t kept = std::min<uint64_t>(sequence_, capacity_);
-  const uint64_t wanted = from >= sequence_ ? 0 : std::min(kept, sequence_ - from);
-  const uint64_t n = std::min<uint64_t>(wanted, *count);
+  // Backwards over the copies in between, so as to keep the latest ones when not all fit.
+  uint64_t first = sequence_;
+  size_t n = 0;
+  for (uint64_t s = sequence_; s > oldest() && n < *count; --s) {
+    const atalla_work_record& record = kept(s - 1);
+    if (record.kind != ATALLA_WORK_LAUNCH) continue;
+    if (record.work.sequence < from) break;
+    first = s - 1;
+    ++n;
+  }
+  n = 0;
+  for (uint64_t s = first; s < sequence_; ++s) {
+    const atalla_work_record& record = kept(s);
+    if (record.kind != ATALLA_WORK_LAUNCH) continue;
+    out[n] = record.work;
+    for (int d = out[n].ndim; d < ATALLA_MAX_DIMS; ++d) out[n].sizes[d] = 0;
+    ++n;
+  }
+  *count = n;
+}
+
+void Telemetry::work_records(uint64_t from, void* out, size_t record_bytes, size_t* count) const {
+  const std::lock_guard lock(lock_);
+  const uint64_t begin = std::max(from, oldest());
+  const uint64_t n = begin < sequence_ ? std::min<uint64_t>(sequence_ - begin, *count) : 0;
   for (uint64_t i = 0; i < n; ++i) {
-    // Counted back from the slot after the newest.
-    const uint64_t age = n - i;
-    out[i] = ring_[(next_ + capacity_ - age) % capacity_];
-    for (int d = out[i].ndim; d < ATALLA_MAX_DIMS; ++d) out[i].sizes[d] = 0;
+    atalla_work_record record = kept(begin + i);
+    for (int d = record.work.ndim; d < ATALLA_MAX_DIMS; ++d) record.work.sizes[d] = 0;
+    char* place = static_cast<char*>(out) + i * record_bytes;
+    std::memcpy(place, &record, std::min(record_bytes, sizeof record));
+    if (record_bytes > sizeof record) std::memset(place + sizeof record, 0, record_bytes - sizeof record);
   }
   *count = n;
 }

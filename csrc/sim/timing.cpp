@@ -27,7 +27,9 @@ Timing::Timing(const ChipConfig& config)
       row_cycles_(config.array_row_cycles),
       weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
-      overhead_(config.launch_overhead_cycles) {
+      overhead_(config.launch_overhead_cycles),
+      link_bytes_per_cycle_(config.link_bytes_per_cycle),
+      link_latency_(config.link_latency_cycles) {
   const uint64_t tile_bytes = config.sdma_tile_rows * config.sdma_tile_columns * config.sdma_element_bytes;
   tile_bytes_mask_ = tile_bytes - 1;
   tile_bytes_shift_ = static_cast<unsigned>(std::countr_zero(tile_bytes));
@@ -90,6 +92,14 @@ Charge Timing::copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) 
   const uint64_t tiles = (total + tile_bytes_mask_) >> tile_bytes_shift_;
   charge.sdma_cycles = directions * (tiles * setup_cycles_ + bus_cycles(beats));
   charge.cycles = overhead_ + charge.sdma_cycles;
+  return charge;
+}
+
+Charge Timing::link(uint64_t bytes, uint64_t messages, bool reads, bool writes) const {
+  Charge charge = copy(bytes, messages, reads, writes);
+  const unsigned __int128 each = link_latency_ + ceil_div(clip(bytes), link_bytes_per_cycle_);
+  charge.link_cycles = static_cast<uint64_t>(std::min<unsigned __int128>(each * messages, kMaxUnits));
+  charge.cycles = messages == 0 ? 0 : overhead_ + std::max(charge.link_cycles, charge.sdma_cycles);
   return charge;
 }
 

@@ -16,6 +16,7 @@ struct Charge {
   uint64_t sdma_cycles = 0;
   uint64_t vector_cycles = 0;
   uint64_t array_cycles = 0;
+  uint64_t link_cycles = 0;  // of the link to other chips
 };
 
 class Timing {
@@ -26,6 +27,10 @@ class Timing {
 
   // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
   Charge copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const;
+
+  // `messages` messages over the link, one after the other, each of `bytes` bytes (possibly none) that are read from
+  // or written to DRAM while they pass.
+  Charge link(uint64_t bytes, uint64_t messages, bool reads, bool writes) const;
 
  private:
   uint64_t bus_cycles(uint64_t beats) const;
@@ -43,6 +48,8 @@ class Timing {
   uint64_t weight_cycles_;
   uint64_t array_latency_;
   uint64_t overhead_;
+  uint64_t link_bytes_per_cycle_;
+  uint64_t link_latency_;
 };
 
 }  // namespace atalla::sim

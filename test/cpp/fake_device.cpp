@@ -3,10 +3,15 @@
 // A second implementation of the device ABI, as small as it can be: plain host memory, work done at once, a clock that
 // advances by 100 cycles a launch. It shows that the driver needs nothing of the simulator but atalla.h, and it can be
 // slow, faulty or of a wrong version where a test wants that:
-//   kernels      fill, pointwise.add, gemm (F32, dense), test.sleep (iparams[0] microseconds), test.fault
+//   kernels      fill, pointwise.add, gemm (F32, dense), test.sleep (iparams[0] microseconds), test.fault, test.block
+//                (sets the std::atomic<int> at iparams[0], then waits until the one at iparams[1] is set), test.append
+//                (writes iparams[2] to the int array at iparams[1], at the index that the atomic at iparams[0] counts)
+//   FAKE_THREADS                                      threads of the engine (default 4)
 //   FAKE_ABI_MAJOR, FAKE_TABLE_BYTES, FAKE_REFUSE=1   a library that the driver must not accept
+//   FAKE_ABI_MINOR=0                                  a library without the functions that came later
 //   FAKE_DRAM_BYTES                                   capacity (default 256 MiB)
 //   FAKE_HOST_WINDOW                                  largest range that device_host_view gives (default: all)
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -41,7 +46,8 @@ namespace {
 
 constexpr int kDevices = 2;
 constexpr uint64_t kCyclesPerLaunch = 100;
-const char* const kKernels[] = {"fill", "pointwise.add", "gemm", "test.sleep", "test.fault"};
+const char* const kKernels[] = {"fill",       "pointwise.add", "gemm",       "test.sleep",
+                                "test.fault", "test.block",    "test.append"};
 
 thread_local std::string error_text;
 atalla_device_s devices[kDevices];
@@ -155,7 +161,7 @@ atalla_status event_cycles(atalla_event event, uint64_t* cycles) {
   return ATALLA_OK;
 }
 
-atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
+atalla_status execute_copy(atalla_stream, const atalla_copy_params* params) {
   const uint64_t rows = std::max<uint64_t>(params->rows, 1);
   const uint64_t dst_pitch = params->dst_pitch != 0 ? params->dst_pitch : params->row_bytes;
   const uint64_t src_pitch = params->src_pitch != 0 ? params->src_pitch : params->row_bytes;
@@ -168,9 +174,18 @@ atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
     std::memmove(reinterpret_cast<char*>(params->dst) + row * dst_pitch,
                  reinterpret_cast<const char*>(params->src) + row * src_pitch, params->row_bytes);
   }
+  return ATALLA_OK;
+}
+
+atalla_status charge_copy(atalla_stream stream, const atalla_copy_params*) {
   std::lock_guard lock(stream->device->mutex);
   ++stream->device->counters.copies;
   return ATALLA_OK;
+}
+
+atalla_status copy(atalla_stream stream, const atalla_copy_params* params) {
+  const atalla_status status = execute_copy(stream, params);
+  return status == ATALLA_OK ? charge_copy(stream, params) : status;
 }
 
 atalla_status kernel_lookup(const char* name, atalla_kernel* out) {
@@ -209,21 +224,52 @@ atalla_status run(const atalla_launch_desc& desc) {
     }
   } else if (name == "test.sleep") {
     usleep(static_cast<useconds_t>(desc.iparams[0]));
+  } else if (name == "test.block") {
+    reinterpret_cast<std::atomic<int>*>(desc.iparams[0])->store(1);
+    while (reinterpret_cast<std::atomic<int>*>(desc.iparams[1])->load() == 0) sched_yield();
+  } else if (name == "test.append") {
+    const int at = reinterpret_cast<std::atomic<int>*>(desc.iparams[0])->fetch_add(1);
+    reinterpret_cast<int*>(desc.iparams[1])[at] = static_cast<int>(desc.iparams[2]);
   } else {
     return fail(ATALLA_ERR_FAULT_KERNEL, "the kernel faulted, as asked (tag " + std::to_string(desc.tag) + ")");
   }
   return ATALLA_OK;
 }
 
-atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t bytes) {
+atalla_status check_launch(const atalla_launch_desc* desc, size_t bytes) {
   if (bytes != atalla_launch_desc_bytes(desc->n_operands)) return fail(ATALLA_ERR_ARGUMENT, "wrong descriptor size");
   if (desc->kernel >= std::size(kKernels)) return fail(ATALLA_ERR_UNKNOWN_KERNEL, "no such kernel id");
-  const atalla_status status = run(*desc);
+  return ATALLA_OK;
+}
+
+atalla_status execute_launch(atalla_stream, const atalla_launch_desc* desc, size_t bytes) {
+  const atalla_status status = check_launch(desc, bytes);
+  return status == ATALLA_OK ? run(*desc) : status;
+}
+
+atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t bytes) {
+  const atalla_status status = check_launch(desc, bytes);
   if (status != ATALLA_OK) return status;
   std::lock_guard lock(stream->device->mutex);
   ++stream->device->counters.launches;
   stream->device->counters.cycles += kCyclesPerLaunch;
   stream->device->clock += kCyclesPerLaunch;
+  return ATALLA_OK;
+}
+
+atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t bytes) {
+  const atalla_status status = execute_launch(stream, desc, bytes);
+  return status == ATALLA_OK ? charge_launch(stream, desc, bytes) : status;
+}
+
+// Waiting counts as much work, the rest by its bytes.
+atalla_status launch_estimate(atalla_device, const atalla_launch_desc* desc, size_t, atalla_launch_record* record) {
+  const std::string_view name = kKernels[desc->kernel];
+  *record = {};
+  record->vector_cycles = name == "test.sleep" || name == "test.block" ? uint64_t{1} << 32 : 0;
+  for (int i = 0; i < desc->n_operands; ++i) {
+    if (desc->operands[i].addr != 0) record->dram_bytes_read += static_cast<uint64_t>(elements(desc->operands[i])) * 4;
+  }
   return ATALLA_OK;
 }
 
@@ -252,9 +298,11 @@ atalla_status not_here(Args...) {
 
 atalla_api make_api() {
   atalla_api api{};
-  api.struct_size = static_cast<uint32_t>(setting("FAKE_TABLE_BYTES", sizeof api));
+  const uint64_t minor = setting("FAKE_ABI_MINOR", ATALLA_ABI_MINOR);
+  const size_t bytes = minor == 0 ? offsetof(atalla_api, charge_launch) : sizeof api;
+  api.struct_size = static_cast<uint32_t>(setting("FAKE_TABLE_BYTES", bytes));
   api.abi_major = static_cast<uint32_t>(setting("FAKE_ABI_MAJOR", ATALLA_ABI_MAJOR));
-  api.abi_minor = ATALLA_ABI_MINOR;
+  api.abi_minor = static_cast<uint32_t>(minor);
   api.last_error = [] { return error_text.c_str(); };
   api.status_name = [](atalla_status) { return "(fake)"; };
   api.device_count = [](int32_t* count) -> atalla_status { return *count = kDevices, ATALLA_OK; };
@@ -284,15 +332,29 @@ atalla_api make_api() {
   api.kernel_lookup = kernel_lookup;
   api.kernel_info = not_here;
   api.launch = launch;
-  api.launch_estimate = not_here;
+  api.launch_estimate = launch_estimate;
   api.counters_read = counters_read;
   api.counters_reset = counters_reset;
   api.launch_records = not_here;
   api.scpad_alloc = not_here;
   api.scpad_free = not_here;
   api.set_threads = nothing_to_do;
-  api.get_threads = [](uint32_t* threads) -> atalla_status { return *threads = 1, ATALLA_OK; };
+  api.get_threads = [](uint32_t* threads) -> atalla_status {
+    *threads = static_cast<uint32_t>(setting("FAKE_THREADS", 4));
+    return ATALLA_OK;
+  };
   api.chip_config = not_here;
+  if (minor == 0) {  // a driver that calls them all the same must crash
+    std::memset(reinterpret_cast<char*>(&api) + bytes, 0xEE, sizeof api - bytes);
+    return api;
+  }
+  api.charge_launch = charge_launch;
+  api.charge_copy = charge_copy;
+  api.execute_launch = execute_launch;
+  api.execute_copy = execute_copy;
+  api.work_records = not_here;
+  api.mem_import = not_here;
+  api.mem_release = not_here;
   return api;
 }
 

@@ -81,6 +81,70 @@ inline Writer host_call_sample() {
   return w;
 }
 
+// step(x [4]): total += x, gives total; peek(x [4]) = total + x. The state begins as 1, 2, 3, 4.
+inline Writer state_sample() {
+  Writer w;
+  w.header.minor = 1;
+  w.weights.resize(16);
+  const float first[] = {1, 2, 3, 4};
+  std::memcpy(w.weights.data(), first, sizeof first);
+  uint32_t total = w.storage(Space::kState, 16);
+  uint32_t t = w.value("total", ValueKind::kState, total, {4}, {1});
+  w.states.push_back({w.string("total"), t, kStateHasInitial, 0});
+  uint32_t add = w.kernel("pointwise.add");
+  for (const char* name : {"step", "peek"}) {
+    uint32_t x = w.value("x", ValueKind::kInput, w.storage(Space::kInput, 16), {4}, {1});
+    uint32_t y = w.value("y", ValueKind::kOutput, w.storage(Space::kOutput, 16), {4}, {1});
+    auto first_input = static_cast<uint32_t>(w.inputs.size());
+    auto first_instruction = static_cast<uint32_t>(w.instructions.size());
+    if (*name == 's') {
+      w.launch(add, {w.memory(t), w.memory(t), w.memory(x)}, {1}, {1});
+      w.launch(add, {w.memory(y), w.memory(t), w.memory(x)}, {0}, {0});
+    } else {
+      w.launch(add, {w.memory(y), w.memory(t), w.memory(x)}, {1}, {1});
+    }
+    w.input("x", x);
+    w.output("y", y);
+    Range instructions{first_instruction, static_cast<uint32_t>(w.instructions.size()) - first_instruction};
+    w.methods.push_back({w.string(name), {first_input, 1}, {first_input, 1}, instructions, {}, {}, 0, 0});
+  }
+  return w;
+}
+
+// linear_sample for x [n, 3]. Bounded: 1 <= n <= 8, planned at 8. Unbounded: n >= 1, written for 4 rows.
+inline Writer dynamic_sample(bool bounded) {
+  Writer w = linear_sample();
+  w.header.minor = 1;
+  int64_t n = bounded ? 8 : 4;
+  uint32_t rows = w.constant(0);  // replaced below: the symbol is expression 0
+  w.expressions[rows] = {ExpressionOp::kSymbol, {}, 0, 0, 0, 0};
+  uint32_t two = w.constant(2), three = w.constant(3), four = w.constant(4);
+  uint32_t n2 = w.expression(ExpressionOp::kMul, rows, two), n3 = w.expression(ExpressionOp::kMul, rows, three);
+  uint32_t bytes_in = w.expression(ExpressionOp::kMul, n3, four),
+           bytes_out = w.expression(ExpressionOp::kMul, n2, four);
+  w.symbols.push_back({w.string("n"), 0, 0, 0, 0, 1, bounded ? 8 : (int64_t{1} << 47) - 1, 1, 0, n});
+  auto set = [&](uint32_t at, int64_t value, uint32_t expression) {
+    w.integers[at] = value;
+    w.follows(DynamicKind::kInteger, at, expression);
+  };
+  for (uint32_t v : {0u, 3u, 4u, 5u}) set(w.values[v].sizes, n, rows);  // x, mm, add, add_1
+  set(w.operands[0].sizes + 1, n, rows);                                // gemm's out and a
+  set(w.operands[0].strides, 2 * n, n2);
+  set(w.operands[1].sizes + 1, n, rows);
+  set(w.operands[1].strides, 3 * n, n3);
+  set(w.operands[5].sizes, n, rows);  // the bias, expanded
+  auto resize = [&](uint32_t storage, uint64_t bytes, uint32_t expression, bool dynamic) {
+    w.storages[storage].bytes = bytes;
+    if (dynamic) w.follows(DynamicKind::kStorageBytes, storage, expression);
+  };
+  auto wide = static_cast<uint64_t>(n);
+  resize(kX, 12 * wide, bytes_in, true);
+  resize(kY, 8 * wide, bytes_out, true);
+  resize(kT0, 8 * wide, bytes_out, !bounded);
+  resize(kT1, 8 * wide, bytes_out, !bounded);
+  return w;
+}
+
 // What the validator says; empty when the file is good.
 inline std::string problems_of(const Bytes& file) {
   return atalla_program_validate(file.data(), file.size()) == ATALLA_OK ? "" : atalla_rt_last_error();

@@ -45,6 +45,12 @@ struct Writer {
   std::vector<Segment> segments;
   std::vector<Method> methods;
   std::vector<Metadata> metadata;
+  std::vector<State> states;
+  std::vector<Symbol> symbols;
+  std::vector<Expression> expressions;
+  std::vector<Dynamic> dynamic;
+  std::vector<Guard> guards;
+  std::vector<Golden> goldens;
   Bytes weights;
   std::vector<RawSection> extra;  // of unknown kinds
   Header header = default_header();
@@ -156,6 +162,14 @@ struct Writer {
   }
   void input(const std::string& name, uint32_t value) { inputs.push_back({string(name), value, kNone, 0, 0}); }
   void output(const std::string& name, uint32_t value) { outputs.push_back({string(name), value, kNone, 0, 0}); }
+  uint32_t expression(ExpressionOp op, uint32_t a = 0, uint32_t b = 0, int64_t constant = 0) {
+    expressions.push_back({op, {}, a, b, 0, constant});
+    return static_cast<uint32_t>(expressions.size() - 1);
+  }
+  uint32_t constant(int64_t n) { return expression(ExpressionOp::kConstant, 0, 0, n); }
+  void follows(DynamicKind kind, uint32_t index, uint32_t expression, uint32_t method = 0) {
+    dynamic.push_back({kind, index, expression, method});
+  }
   // A method of all that there is.
   void method(const std::string& name, uint64_t arena_bytes) {
     auto all = [](const auto& records) { return Range{0, static_cast<uint32_t>(records.size())}; };
@@ -165,9 +179,9 @@ struct Writer {
 
   Bytes build() const {
     std::vector<RawSection> sections;
-    auto add = [&](SectionKind kind, uint32_t stride, const auto& records) {
+    auto add = [&](SectionKind kind, uint32_t stride, const auto& records, uint32_t flags = 0) {
       if (records.empty()) return;
-      RawSection s{static_cast<uint32_t>(kind), 0, stride, {}};
+      RawSection s{static_cast<uint32_t>(kind), flags, stride, {}};
       append(s.bytes, records.data(), records.size());
       sections.push_back(std::move(s));
     };
@@ -186,6 +200,12 @@ struct Writer {
     add(SectionKind::kSegments, 32, segments);
     add(SectionKind::kMethods, 64, methods);
     add(SectionKind::kMetadata, 16, metadata);
+    add(SectionKind::kStates, 24, states, kMustUnderstand);
+    add(SectionKind::kSymbols, 64, symbols, kMustUnderstand);
+    add(SectionKind::kExpressions, 24, expressions, kMustUnderstand);
+    add(SectionKind::kDynamic, 16, dynamic, kMustUnderstand);
+    add(SectionKind::kGuards, 16, guards, kMustUnderstand);
+    add(SectionKind::kGoldens, 56, goldens);
     sections.insert(sections.end(), extra.begin(), extra.end());
     if (!weights.empty()) sections.push_back({static_cast<uint32_t>(SectionKind::kWeights), 0, 1, weights});
     return assemble(header, sections);

@@ -3,6 +3,7 @@
 // Copies: one and two dimensions, between devices, and everything that must be refused.
 #include <numeric>
 
+#include "sim/atalla_link.h"
 #include "test_chip_support.h"
 
 using namespace chip_test;
@@ -114,7 +115,7 @@ void test_refused() {
   CHECK_FAILS(copy(device.stream, ATALLA_COPY_DEVICE_TO_HOST, UINT64_MAX - 4, base, 64), ATALLA_ERR_ARGUMENT, "wraps");
   CHECK_FAILS(copy(device.stream, h2d, base, here, 8, 2, 4, 8), ATALLA_ERR_ARGUMENT, "destination's pitch is 4");
   CHECK_FAILS(copy(device.stream, h2d, base, here, 8, 2, 8, 4), ATALLA_ERR_ARGUMENT, "source's pitch is 4");
-  for (const int kind : {0, 4, -1}) {
+  for (const int kind : {0, 7, -1}) {
     atalla_copy_params params{};
     params.struct_size = sizeof params;
     std::memcpy(&params.kind, &kind, sizeof kind);
@@ -126,6 +127,38 @@ void test_refused() {
   CHECK_OK(clear());  // a bad argument does not stop the stream
 }
 
+void test_link() {
+  const OpenDevice device;
+  const uint64_t kOverhead = 64, kLatency = 800, kWidth = 4;  // chip.toml
+  const auto charged = [&](int kind, uint64_t bytes, uint64_t messages) {
+    CHECK_OK(api().counters_reset(device.handle));
+    atalla_copy_params params{};
+    params.struct_size = sizeof params;
+    params.kind = static_cast<atalla_copy_kind>(kind);
+    params.row_bytes = bytes;
+    params.rows = messages;
+    CHECK_OK(api().copy(device.stream, &params));
+    atalla_counters counters{};
+    counters.struct_size = sizeof counters;
+    CHECK_OK(api().counters_read(device.handle, &counters));
+    return counters;
+  };
+  const atalla_counters sent = charged(ATALLA_COPY_LINK_SEND, 400, 3);
+  CHECK_EQ(sent.cycles, kOverhead + 3 * (kLatency + 400 / kWidth));
+  CHECK_EQ(sent.dram_bytes_read, 1200u);
+  CHECK_EQ(sent.dram_bytes_written, 0u);
+  CHECK_EQ(sent.host_bytes_from_device, 0u);
+  const atalla_counters received = charged(ATALLA_COPY_LINK_RECEIVE, 400, 3);
+  CHECK_EQ(received.cycles, sent.cycles);
+  CHECK_EQ(received.dram_bytes_read, 0u);
+  CHECK_EQ(received.dram_bytes_written, 1200u);
+  const atalla_counters both = charged(ATALLA_COPY_LINK_EXCHANGE, uint64_t{1} << 20, 1);
+  CHECK_EQ(both.dram_bytes_read, both.dram_bytes_written);
+  CHECK_EQ(both.sdma_cycles + kOverhead, both.cycles);  // the bus is slower than the link
+  const atalla_counters barrier = charged(ATALLA_COPY_LINK_EXCHANGE, 0, 2);
+  CHECK_EQ(barrier.cycles, kOverhead + 2 * kLatency);
+}
+
 }  // namespace
 
 int main() {
@@ -134,5 +167,6 @@ int main() {
   test_overlap();
   test_peers();
   test_refused();
+  test_link();
   return check_report();
 }

@@ -32,10 +32,10 @@ void test_events() {
   CHECK_FAILS(api().event_record(end, other.stream), ATALLA_ERR_ARGUMENT, "belongs to device 0");
 }
 
-// The chip runs one launch at a time; a stream's clock is the end of its last one.
+// A stream's clock is the end of its last work; an event carries it to other streams and devices.
 void test_clocks() {
   const OpenDevice device;
-  const atalla_addr addr = device.alloc(1 << 16);
+  const atalla_addr addr = device.alloc(1 << 18);
   atalla_stream side = nullptr;
   atalla_event event = nullptr;
   CHECK_OK(api().stream_create(device.handle, -1, &side));
@@ -49,10 +49,11 @@ void test_clocks() {
   CHECK_OK(launch(device.stream, fill(tensor(addr, {16000}), 1.0f)));
   const uint64_t main_end = at(device.stream);
   CHECK_EQ(at(side), 0u);
-  CHECK_OK(launch(side, fill(tensor(addr, {1}), 1.0f)));
-  CHECK(at(side) > main_end);
-  CHECK_EQ(at(device.stream), main_end);
+  CHECK_OK(launch(side, fill(tensor(addr, {64000}), 1.0f)));
   const uint64_t side_end = at(side);
+  CHECK(side_end > main_end);
+  CHECK_EQ(at(device.stream), main_end);
+  CHECK_EQ(at(side), side_end);
   CHECK_OK(api().stream_wait_event(device.stream, event));
   CHECK_EQ(at(device.stream), side_end);
   // Records carry the ordinal of their stream.

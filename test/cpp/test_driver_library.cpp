@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Loading the device library: each way in which it can be wrong, then the right one in the same process.
+#include <sys/wait.h>
+
 #include <thread>
 
 #include "test_driver_support.h"
@@ -48,9 +50,25 @@ void test_wrong_version() {
   unsetenv("FAKE_REFUSE");
 }
 
+// In a child, since a library that was accepted stays.
+void test_older_minor_version() {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("FAKE_ABI_MINOR", "0", 1);
+    use_fake_library();
+    Stream& stream = Device::get(0).default_stream();
+    void* ptr = Device::get(0).allocator().allocate(512, stream);
+    stream.launch(fill_desc(ptr, 100, 2.5f));
+    _exit(read_float(stream, ptr) == 2.5f ? 0 : 3);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 void test_wrong_mode() {
   setenv("ATALLA_LAUNCH", "sometimes", 1);
-  CHECK_THROWS(Device::get(0), Error, "ATALLA_LAUNCH is 'sometimes', expected 'inline' or 'queued'");
+  CHECK_THROWS(Device::get(0), Error, "ATALLA_LAUNCH is 'sometimes', expected 'auto', 'inline' or 'queued'");
   CHECK(!Device::is_open(0));
   unsetenv("ATALLA_LAUNCH");
 }
@@ -66,7 +84,7 @@ void test_right() {
   CHECK_EQ(device_count(), 2);
   Device& device = Device::get(0);
   CHECK_EQ(std::string(device.properties().name), "Fake device");
-  CHECK(!device.queued());
+  CHECK(device.launch_mode() == LaunchMode::kAuto);
   void* ptr = device.allocator().allocate(4 << 20, device.default_stream());
   CHECK(device.host_view(ptr, 1 << 20) == ptr);
   CHECK_THROWS(device.host_view(ptr, 2 << 20), Error, "the window is smaller");
@@ -82,6 +100,7 @@ void test_all() {
   test_missing();
   test_foreign();
   test_wrong_version();
+  test_older_minor_version();
   test_wrong_mode();
   test_right();
 }

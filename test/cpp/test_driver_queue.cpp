@@ -34,7 +34,7 @@ void* floats(Stream& stream) { return device().allocator().allocate(64, stream);
 
 void test_order() {
   Stream& stream = device().default_stream();
-  CHECK(device().queued());
+  CHECK(device().launch_mode() == LaunchMode::kQueued);
   void* a = floats(stream);
   void* b = floats(stream);
   CHECK(stream.query());
@@ -220,8 +220,14 @@ void test_all() {
 
 }  // namespace
 
-int main(int argc, char**) {
+int main(int argc, char** argv) {
+  if (argc > 1) return std::string_view(argv[1]) == "--end-busy" ? end_busy() : run(test_all);
   use_fake_library();
   setenv("ATALLA_LAUNCH", "queued", 1);
-  return argc > 1 ? end_busy() : run(test_all);
+  for (const char* minor : {"0", "1"}) {
+    setenv("FAKE_ABI_MINOR", minor, 1);
+    std::printf("ABI 1.%s: ", minor);
+    CHECK_EQ(run_self("--body"), 0);
+  }
+  return check_report();
 }

@@ -56,11 +56,11 @@ inline int run(void (*test)()) {
   return check_report();
 }
 
-// main of a test that must hold on both device libraries and in both launch modes: each in a process of its own.
+// main of a test that must hold on both device libraries and in all launch modes: each in a process of its own.
 inline int run_everywhere(int argc, void (*test)()) {
   if (argc > 1) return run(test);
   for (const bool fake : {false, true}) {
-    for (const char* mode : {"inline", "queued"}) {
+    for (const char* mode : {"auto", "inline", "queued"}) {
       fake ? use_fake_library() : static_cast<void>(unsetenv("ATALLA_DEVICE_LIBRARY"));
       setenv("ATALLA_LAUNCH", mode, 1);
       std::printf("%s, %s: ", fake ? "fake device" : "simulator", mode);

@@ -67,12 +67,14 @@ void counters() {
   const int64_t seed = 0x123456789abcdef;
   for (const char* name : {"random.uniform", "random.normal"}) {
     for (const atalla_dtype d : {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16}) {
-      Tensor whole(d, {4096 * 5 + 3}), later(d, {4096 * 5 + 3 - 1000}), columns(d, {131, 37}, {1, 0}),
-          rows(d, {131, 37});
+      Tensor whole(d, {4096 * 5 + 3}), columns(d, {131, 37}, {1, 0}), rows(d, {131, 37});
       CHECK_EQ(launch(name, {&whole}, seed, 7, 0, 1), ATALLA_OK);
-      CHECK_EQ(launch(name, {&later}, seed, 7 + 250, 0, 1), ATALLA_OK);
       bool same = true;
-      later.each([&](const Index& i) { same = same && later.get(i) == whole.get({i[0] + 1000}); });
+      for (const int64_t begin : {1, 2, 3, 4, 63, 64, 65, 1000, 4096 * 5 + 2}) {
+        Tensor later(d, {4096 * 5 + 3 - begin});
+        CHECK_EQ(launch(name, {&later}, seed, 7 + begin, 0, 1), ATALLA_OK);
+        later.each([&](const Index& i) { same = same && later.get(i) == whole.get({i[0] + begin}); });
+      }
       CHECK(same);
       CHECK_EQ(launch(name, {&rows}, seed, 7, 0, 1), ATALLA_OK);
       CHECK_EQ(launch(name, {&columns}, seed, 7, 0, 1), ATALLA_OK);
@@ -214,6 +216,46 @@ void bernoulli() {
   }
 }
 
+// A probability of each element's own, and rejection: an element's value goes with its position in the sequence.
+void positions() {
+  constexpr int64_t n = 3000;
+  const auto part = [](const Tensor& t, int64_t begin) {
+    Tensor tail(t.dtype, {t.sizes[0] - begin});
+    tail.each([&](const Index& i) { tail.set(i, t.get({i[0] + begin})); });
+    return tail;
+  };
+  Tensor p(ATALLA_F32, {n}), rate(ATALLA_F64, {n}), count(ATALLA_F64, {n});
+  p.each([&](const Index& i) { p.set(i, static_cast<double>(i[0] % 17 + 1) / 20); });
+  rate.each([&](const Index& i) { rate.set(i, 0.5 + static_cast<double>(i[0] % 31)); });
+  count.each([&](const Index& i) { count.set(i, static_cast<double>(1 + i[0] % 40)); });
+  const Tensor prob = p;
+  struct Case {
+    const char* name;
+    atalla_dtype out;
+    std::vector<const Tensor*> parameters;
+  };
+  for (const Case& c : {Case{"random.bernoulli", ATALLA_U8, {&p}}, Case{"random.poisson", ATALLA_F64, {&rate}},
+                        Case{"random.gamma", ATALLA_F64, {&rate}}, Case{"random.binomial", ATALLA_F64, {&count, &prob}},
+                        Case{"random.integer", ATALLA_I64, {}}}) {
+    const auto draw = [&](int64_t begin) {
+      Tensor out(c.out, {n - begin});
+      std::vector<Tensor> own;
+      for (const Tensor* t : c.parameters) own.push_back(part(*t, begin));
+      std::vector<Tensor*> operands{&out};
+      for (Tensor& t : own) operands.push_back(&t);
+      CHECK_EQ(launch(c.name, operands, 5, 21 + begin, 0, 0, 0, 1000), ATALLA_OK);
+      return out;
+    };
+    const Tensor whole = draw(0);
+    for (const int64_t begin : {1, 2, 3, 5, 64, 1027, 2999}) {
+      const Tensor later = draw(begin);
+      bool same = true;
+      later.each([&](const Index& i) { same = same && later.get(i) == whole.get({i[0] + begin}); });
+      CHECK(same);
+    }
+  }
+}
+
 void errors() {
   Tensor t(ATALLA_F32, {4}), i(ATALLA_I32, {4}), c(ATALLA_C64, {4}), p(ATALLA_F32, {5}), empty(ATALLA_F32, {0, 3}),
       scalar(ATALLA_F32, {});
@@ -237,6 +279,7 @@ int main() {
   distributions();
   integers();
   bernoulli();
+  positions();
   errors();
   return check_report();
 }

@@ -407,7 +407,7 @@ void body() {
 
 int main(int argc, char**) {
   if (argc > 1) return driver_test::run(body);
-  for (const char* mode : {"inline", "queued"}) {
+  for (const char* mode : {"auto", "inline", "queued"}) {
     setenv("ATALLA_LAUNCH", mode, 1);
     std::printf("%s: ", mode);
     CHECK_EQ(driver_test::run_self("--body"), 0);

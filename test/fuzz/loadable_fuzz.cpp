@@ -2,9 +2,8 @@
 //
 // Fuzzes what reads loadables: the validator, and for what it accepts, opening and describing.
 //
-//   with libFuzzer:  clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -DATALLA_LIBFUZZER ...
-//   with g++ alone:  g++ -std=c++20 -g -O1 -fsanitize=address,undefined ...; loadable_fuzz [seconds] [seed] [file...]
-// (with -Icsrc -Itest/cpp test/fuzz/loadable_fuzz.cpp and the driver's sources or library.)
+//   make fuzz                            libFuzzer, guided by coverage: tools/fuzz.py (needs clang)
+//   loadable_fuzz [seconds] [seed] [file...]   random changes, in every build of the tests
 //
 // With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor
 // that the validator lets pass, and must answer with a status.
@@ -16,6 +15,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "loadable_samples.h"
 #include "runtime/loadable/geometry.h"
@@ -26,6 +27,17 @@ using namespace loadable_test;
 namespace {
 
 uint64_t accepted = 0, runs = 0;
+
+// One file of each kind of content.
+std::vector<Bytes> samples() {
+  Writer golden = dynamic_sample(true);
+  auto first = static_cast<uint32_t>(golden.doubles.size());
+  golden.doubles.insert(golden.doubles.end(), {-1, 1, 0, 0, 0, 0});
+  golden.goldens.push_back({0, 0, 7, {first, 2}, {golden.pool({2}), 1}, {first + 2, 4}, 1, 1e9});
+  golden.guards.push_back({golden.string("n != 5"), golden.expression(ExpressionOp::kNe, 0, golden.constant(5)), 0});
+  return {linear_sample().build(),      host_call_sample().build(),    state_sample().build(),
+          dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build()};
+}
 
 bool small(const Bytes& file) {
   View view;
@@ -43,32 +55,72 @@ bool small(const Bytes& file) {
   return total < 1 << 20;
 }
 
-// The first method, on zeros. Any status will do.
-void run(atalla_program program, const Bytes& file) {
-  static const bool wanted = std::getenv("ATALLA_FUZZ_RUN") != nullptr;
-  if (!wanted || !small(file) || atalla_program_load(program, 0) != ATALLA_OK) return;
-  atalla_method_info method{};
-  method.struct_size = sizeof method;
-  atalla_program_get_method(program, 0, &method);
-  std::vector<atalla_tensor> inputs(method.inputs), outputs(method.outputs);
-  std::vector<std::vector<char>> memory(method.inputs + method.outputs, std::vector<char>(1 << 16));
-  for (uint32_t i = 0; i < memory.size(); ++i) {
-    bool in = i < method.inputs;
-    atalla_tensor& tensor = in ? inputs[i] : outputs[i - method.inputs];
-    (in ? atalla_program_input : atalla_program_output)(program, 0, in ? i : i - method.inputs, nullptr, &tensor);
-    int64_t last = 0;
-    for (int d = 0; d < tensor.ndim; ++d) last += (tensor.sizes[d] - 1) * tensor.strides[d];
-    if (last >= 4096) return;
+bool is_small(const atalla_tensor& tensor) {
+  int64_t last = 0;
+  for (int d = 0; d < tensor.ndim; ++d) {
+    if (tensor.sizes[d] > 4096 || tensor.strides[d] > 4096) return false;
+    last += (tensor.sizes[d] - 1) * tensor.strides[d];
+  }
+  return last < 4096;
+}
+
+void run_method(atalla_program program, uint32_t method, std::vector<atalla_tensor> inputs, size_t n_outputs) {
+  std::vector<atalla_tensor> outputs(n_outputs);
+  if (atalla_program_resolve(program, method, inputs.data(), inputs.size(), outputs.data(), n_outputs) != ATALLA_OK)
+    return;
+  std::vector<std::vector<char>> memory(inputs.size() + n_outputs, std::vector<char>(1 << 16));
+  for (size_t i = 0; i < memory.size(); ++i) {
+    atalla_tensor& tensor = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
+    if (!is_small(tensor)) return;
     tensor.addr = reinterpret_cast<uintptr_t>(memory[i].data());
   }
   atalla_run_params params{};
   params.struct_size = sizeof params;
+  params.method = method;
   params.flags = ATALLA_RUN_HOST;
   params.inputs = inputs.data();
   params.n_inputs = inputs.size();
   params.outputs = outputs.data();
   params.n_outputs = outputs.size();
   runs += atalla_program_run(program, &params) == ATALLA_OK;
+}
+
+// Every method on zeros, with the sizes of the file and with the smallest and other sizes that it allows; states, and
+// the goldens. Any status will do.
+void run(atalla_program program, const Bytes& file) {
+  static const bool wanted = std::getenv("ATALLA_FUZZ_RUN") != nullptr;
+  if (!wanted || !small(file) || atalla_program_load(program, 0) != ATALLA_OK) return;
+  atalla_method_info method{};
+  method.struct_size = sizeof method;
+  for (uint32_t m = 0; m < 4 && atalla_program_get_method(program, m, &method) == ATALLA_OK; ++m) {
+    std::vector<atalla_tensor> inputs(method.inputs);
+    for (uint32_t i = 0; i < method.inputs; ++i) atalla_program_input(program, m, i, nullptr, &inputs[i]);
+    if (inputs.size() > 16 || method.outputs > 16) return;
+    run_method(program, m, inputs, method.outputs);
+    for (int64_t step : {0, 1, 3}) {
+      std::vector<atalla_tensor> sized = inputs;
+      bool dynamic = false;
+      for (uint32_t i = 0; i < method.inputs; ++i) {
+        int64_t stride = 1;
+        for (uint32_t d = sized[i].ndim; d-- > 0;) {
+          atalla_dim_info info{};
+          info.struct_size = sizeof info;
+          atalla_program_input_dim(program, m, i, d, &info);
+          dynamic = dynamic || info.min != info.max;
+          if (info.min != info.max && info.min < 64) sized[i].sizes[d] = info.min + step * info.multiple;
+          sized[i].strides[d] = stride;
+          if (__builtin_mul_overflow(stride, sized[i].sizes[d], &stride)) return;
+        }
+      }
+      if (dynamic) run_method(program, m, sized, method.outputs);
+    }
+  }
+  const char* name = nullptr;
+  atalla_tensor tensor;
+  char memory[4096];
+  if (atalla_program_state(program, 0, &name, &tensor) == ATALLA_OK)
+    for (size_t bytes : {4, 16, 64, 4096}) atalla_program_read_state(program, name, memory, bytes);
+  atalla_program_verify(program, nullptr);
 }
 
 void try_file(const Bytes& file) {
@@ -108,7 +160,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-#ifndef ATALLA_LIBFUZZER
+#ifdef ATALLA_LIBFUZZER
+// With ATALLA_FUZZ_SEEDS, writes the seeds there.
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  if (const char* folder = std::getenv("ATALLA_FUZZ_SEEDS")) {
+    int number = 0;
+    for (const Bytes& file : samples()) {
+      std::ofstream out(std::string(folder) + "/sample" + std::to_string(number++), std::ios::binary);
+      out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+    }
+  }
+  return 0;
+}
+#else
 namespace {
 
 // xorshift64*: the same seed gives the same run on any machine.
@@ -175,7 +239,7 @@ void mutate(Bytes& file, Random& random) {
 int main(int argc, char** argv) {
   double seconds = argc > 1 ? std::atof(argv[1]) : 10;
   uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1;
-  std::vector<Bytes> corpus = {linear_sample().build(), host_call_sample().build()};
+  std::vector<Bytes> corpus = samples();
   for (int i = 3; i < argc; ++i) {
     std::ifstream in(argv[i], std::ios::binary);
     std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import families, model, pointwise, registrations, support_table
+from . import families, isa, isa_cpp, model, pointwise, registrations, support_table, vector_table
 from .files import write
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
@@ -26,4 +26,9 @@ def generate(out: Path, root: Path) -> None:
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
+    instructions = isa.load(root / isa.TABLE)
+    isa.write_python(instructions, root)
+    isa_cpp.emit(instructions, out)
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
+    kernels = model.pointwise_kernels(entries)
+    write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(kernels))

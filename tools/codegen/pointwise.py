@@ -98,9 +98,13 @@ COMPLEX_OPERATORS: dict[str, tuple[int, int]] = {
 # Functions whose vector form may differ from the scalar one in the last place.
 INEXACT = frozenset(
     "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p log2 pow sin "
-    "sinh tan tanh sigmoid logaddexp logaddexp2 logit elu_gradient".split()
+    "lgamma sinh tan tanh sigmoid logaddexp logaddexp2 logit elu_gradient".split()
 )
 FAULTING = frozenset(("div_trunc", "div_floor", "fmod", "remainder"))  # integer division
+
+# Functions of two floats that need no branch where divides_easily() holds of all elements (vec_math.h): there their
+# quick_ forms stand for them.
+STAGED = re.compile(r"\b(fmod|remainder|div_floor)\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 
 TOKEN = re.compile(
     r"(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
@@ -227,6 +231,25 @@ class Source:
         return "\n".join(self.lines) + "\n"
 
 
+def emit_loads(source: Source, p: Pointwise) -> None:
+    for k, i in enumerate(p.inputs):
+        stored = "T" if i.type == "compute" else STORED[i.type]
+        source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
+
+
+def emit_elements(source: Source, p: Pointwise, formula: str, path: Path) -> None:
+    """The loop over the elements."""
+    source.add("#pragma GCC ivdep", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
+    emit_loads(source, p)
+    lines, stores = [f"holds{k}_ &= ({condition});" for k, (condition, _) in enumerate(p.requires)], []
+    for k, text in enumerate(formula.split(";")):
+        statements, expression = hoist(text, f"call{k}_" if k else "call")
+        lines += [*statements, f"const auto result{k}_ = static_cast<R{k}_>({expression});"]
+        stores.append(f"    to{k}_[i_] = result{k}_;")
+    source.located(path, p.line, *(f"    {line}" for line in lines))
+    source.add(*stores, "  }")
+
+
 def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> None:
     formula = p.formulas[dtype_class]
     inexact = dtype_class == "floating" and not INEXACT.isdisjoint(calls(formula))
@@ -258,17 +281,17 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
             f"  dispatch_power({power}, [&](auto chosen_) {{", "  constexpr int case_ = decltype(chosen_)::value;"
         )
     source.add(*(f"  bool holds{k}_ = true;" for k, _ in enumerate(p.requires)))
-    source.add("#pragma GCC ivdep", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
-    for k, i in enumerate(p.inputs):
-        stored = "T" if i.type == "compute" else STORED[i.type]
-        source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
-    lines, stores = [f"holds{k}_ &= ({condition});" for k, (condition, _) in enumerate(p.requires)], []
-    for k, text in enumerate(formula.split(";")):
-        statements, expression = hoist(text, f"call{k}_" if k else "call")
-        lines += [*statements, f"const auto result{k}_ = static_cast<R{k}_>({expression});"]
-        stores.append(f"    to{k}_[i_] = result{k}_;")
-    source.located(path, p.line, *(f"    {line}" for line in lines))
-    source.add(*stores, "  }", *(["  });"] if power else []))
+    staged = STAGED.findall(formula) if dtype_class == "floating" else []
+    if staged:
+        easy = " & ".join(dict.fromkeys(f"divides_easily({a}, {b})" for _, a, b in staged))
+        source.add("  int hard_ = 0;", "  for (int64_t i_ = 0; i_ < n_; ++i_) {")
+        emit_loads(source, p)
+        source.add(f"    hard_ |= {easy} ? 0 : 1;", "  }", "  if (hard_ == 0) {")
+        emit_elements(source, p, STAGED.sub(r"quick_\1(\2, \3)", formula), path)
+        source.add("    return;", "  }")
+    emit_elements(source, p, formula, path)
+    if power:
+        source.add("  });")
     for k, (_, text) in enumerate(p.requires):
         source.add(f'  if (!holds{k}_) element_fault = "{text}";')
     source.add("}", "")

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from .decompositions import decomposition_table
 from .errors import ExportError
+from .sizes import Symbols
 from .support import SupportTable, support_table
 
 _CONSTANT_KINDS = {
@@ -28,6 +29,7 @@ class Constant:
     tensor: torch.Tensor
     kind: str  # "parameter", "buffer" or "constant"
     fqn: str = ""  # its name in the state dict
+    made_of: frozenset[str] = frozenset()  # names of what a pass computed it from
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Captured:
     in_spec: torch.utils._pytree.TreeSpec
     out_spec: torch.utils._pytree.TreeSpec
     model: str  # class name of the module, where the graph tells
+    states: dict[str, Constant] = field(default_factory=dict)  # placeholder -> mutable buffer, with its first value
+    updates: list[str] = field(default_factory=list)  # the graph's first results are new values of these states
+    symbols: Symbols = field(default_factory=Symbols)
+    names: frozenset[str] = frozenset()  # of the parameters and buffers that the program has
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -60,17 +66,12 @@ class Captured:
         return f"inputs: {inputs}; {len(self.constants)} constants\n{self.graph}"
 
 
-def capture(
+def export_module(
     program: torch.export.ExportedProgram | torch.nn.Module,
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
-    support: SupportTable | None = None,
-) -> Captured:
-    """Decomposes to the ops that lowering knows.
-
-    A module is exported first, in eval mode or not as it stands, with `args` and `kwargs` as example inputs. Raises
-    ExportError for what the format has no room for: mutated inputs or buffers, symbolic sizes.
-    """
+) -> torch.export.ExportedProgram:
+    """An exported program as it is; a module exported, in eval mode or not as it stands, with example inputs."""
     if isinstance(program, torch.nn.Module):
         if args is None and kwargs is None:
             raise ExportError("a module needs example inputs: give args=(...), or an ExportedProgram")
@@ -78,20 +79,93 @@ def capture(
             program = torch.export.export(program, tuple(args or ()), dict(kwargs or {}))
     if not isinstance(program, torch.export.ExportedProgram):
         raise ExportError(f"expected an ExportedProgram or a Module, got {type(program).__name__}")
-    _check_shapes(program)
-    _check_mutation(program)
+    return program
+
+
+def decompose(
+    program: torch.export.ExportedProgram, support: SupportTable | None = None
+) -> torch.export.ExportedProgram:
+    """Taken apart to the ops that lowering knows, without mutation."""
     with torch.no_grad():
         decomposed = program.run_decompositions(decomposition_table(support_table() if support is None else support))
     _check_mutation(decomposed)
+    return decomposed
+
+
+def mutated_buffers(decomposed: torch.export.ExportedProgram) -> frozenset[str]:
+    """Names of the buffers that the program writes to."""
+    return frozenset(
+        spec.target
+        for spec in decomposed.graph_signature.output_specs
+        if spec.kind is OutputKind.BUFFER_MUTATION and spec.target is not None
+    )
+
+
+def capture(
+    program: torch.export.ExportedProgram | torch.nn.Module,
+    args: tuple | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    support: SupportTable | None = None,
+    *,
+    decomposed: torch.export.ExportedProgram | None = None,
+    states: Collection[str] = (),
+) -> Captured:
+    """Decomposes to the ops that lowering knows.
+
+    A module is exported first, with `args` and `kwargs` as example inputs. decomposed: what `decompose` gave for the
+    program, if it was called already. states: further buffers that keep their value from call to call, since another
+    method writes them. Raises ExportError for what the format has no room for: mutated inputs, sizes that no input
+    determines.
+    """
+    program = export_module(program, args, kwargs)
+    if decomposed is None:
+        decomposed = decompose(program, support)
+    _name_the_host(decomposed.graph)
+    constants = _constants(decomposed)
+    mutable = mutated_buffers(decomposed) | frozenset(states)
+    kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}
     return Captured(
         graph_module=decomposed.graph_module,
-        constants=_constants(decomposed),
+        constants={name: item for name, item in constants.items() if name not in kept},
         inputs=_inputs(decomposed),
-        outputs=[_leaf(spec.arg) for spec in decomposed.graph_signature.output_specs],
+        outputs=[
+            _leaf(spec.arg)
+            for spec in decomposed.graph_signature.output_specs
+            if spec.kind is not OutputKind.BUFFER_MUTATION
+        ],
         in_spec=decomposed.call_spec.in_spec,
         out_spec=decomposed.call_spec.out_spec,
         model=_model_name(program),
+        states=kept,
+        updates=_updates(decomposed),
+        symbols=_symbols(decomposed),
+        names=frozenset(item.fqn for item in constants.values() if item.kind != "constant"),
     )
+
+
+def _symbols(program: torch.export.ExportedProgram) -> Symbols:
+    inputs = _input_tensors(program)
+    if all(isinstance(size, int) for _, value in inputs for size in value.shape):
+        return Symbols()
+    from .size_expressions import find_symbols
+
+    return find_symbols(program, inputs)
+
+
+def _updates(program: torch.export.ExportedProgram) -> list[str]:
+    specs = program.graph_signature.output_specs
+    updates = [spec.target for spec in specs if spec.kind is OutputKind.BUFFER_MUTATION]
+    assert all(spec.kind is OutputKind.BUFFER_MUTATION for spec in specs[: len(updates)])  # upstream puts them first
+    return [str(target) for target in updates]
+
+
+def _input_tensors(program: torch.export.ExportedProgram) -> list[tuple[str, torch.Tensor]]:
+    given = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT}
+    return [
+        (node.name, node.meta["val"])
+        for node in program.graph.find_nodes(op="placeholder")
+        if node.name in given and isinstance(node.meta.get("val"), torch.Tensor)
+    ]
 
 
 def _leaf(arg: Any) -> Leaf:
@@ -113,37 +187,50 @@ def _inputs(program: torch.export.ExportedProgram) -> list[Leaf]:
 
 
 def _constants(program: torch.export.ExportedProgram) -> dict[str, Constant]:
+    """On the CPU, where the stages work. Tensors that share memory on the device still do."""
     constants = {}
+    moved: dict[int, torch.UntypedStorage] = {}
     for spec in program.graph_signature.input_specs:
         if spec.kind in _CONSTANT_KINDS:
             store = program.state_dict if spec.target in program.state_dict else program.constants
-            constants[spec.arg.name] = Constant(store[spec.target].detach(), _CONSTANT_KINDS[spec.kind], spec.target)
+            tensor = _on_host(store[spec.target].detach(), moved)
+            constants[spec.arg.name] = Constant(tensor, _CONSTANT_KINDS[spec.kind], spec.target)
     return constants
+
+
+def _on_host(tensor: torch.Tensor, moved: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    if tensor.device.type == "cpu":
+        return tensor
+    storage = tensor.untyped_storage()
+    if storage.data_ptr() not in moved:
+        moved[storage.data_ptr()] = (
+            torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage).cpu().untyped_storage()
+        )
+    host = torch.empty(0, dtype=tensor.dtype)
+    return host.set_(moved[storage.data_ptr()], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _name_the_host(graph: torch.fx.Graph) -> None:
+    """Factories and copies that name a device name the CPU: what is folded is computed there, and a launch runs where
+    the program is loaded."""
+    host = torch.device("cpu")
+    for node in graph.nodes:
+        if isinstance(node.kwargs.get("device"), torch.device):
+            node.update_kwarg("device", host)
+        if any(isinstance(arg, torch.device) for arg in node.args):
+            node.args = tuple(host if isinstance(arg, torch.device) else arg for arg in node.args)
 
 
 def _check_mutation(program: torch.export.ExportedProgram) -> None:
     for spec in program.graph_signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
+        if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
             if spec.kind is OutputKind.TOKEN:
                 raise ExportError("the program calls an op with side effects; expected one that only returns values")
             what = spec.kind.name.lower().replace("_", " ")
             raise ExportError(
-                f"the program writes to {spec.target or spec.arg.name!r} ({what}); expected a program that only "
-                "returns values"
+                f"the program writes to {spec.target or spec.arg.name!r} ({what}); expected a program that writes to "
+                "nothing but its buffers"
             )
-
-
-def _check_shapes(program: torch.export.ExportedProgram) -> None:
-    for node in program.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        for dim, size in enumerate(value.shape):
-            if not isinstance(size, int):
-                raise ExportError(
-                    f"input {node.name}: dimension {dim} is symbolic ({size}); expected specialised sizes: export "
-                    "without dynamic_shapes"
-                )
 
 
 def _model_name(program: torch.export.ExportedProgram) -> str:

@@ -70,6 +70,7 @@ def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, 
         if op in KEPT_WHOLE or _is_native(op, support):
             del table[op]
     table.update(ADDED)
+    table.update(torch._decomp.get_decompositions([aten._native_batch_norm_legit_functional.default]))
     return table
 
 

@@ -22,14 +22,23 @@ def node_flops(node: torch.fx.Node) -> int:
     kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda arg: arg.meta["val"])
     if node.target is aten.linear.default:
         x, weight = args[:2]
-        return 2 * x.numel() * (weight.shape[0] if weight.ndim == 2 else 1)
+        return _number(2 * x.numel() * (weight.shape[0] if weight.ndim == 2 else 1))
     if node.target is aten.scaled_dot_product_attention.default:
         query, key, value = args[:3]
-        return 2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+        return _number(2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
     formula = flop_registry.get(node.target.overloadpacket)
     if formula is None:
         return 0
     try:
-        return int(formula(*args, **kwargs, out_val=node.meta["val"]))
-    except (TypeError, ValueError):  # symbolic sizes
+        return _number(formula(*args, **kwargs, out_val=node.meta["val"]))
+    except (TypeError, ValueError):  # sizes that depend on data
         return 0
+
+
+def _number(flops: int | torch.SymInt) -> int:
+    """Of dynamic sizes those of the example inputs. Must not become a condition on them, as int() would make it."""
+    if not isinstance(flops, torch.SymInt):
+        return int(flops)
+    from torch.fx.experimental.symbolic_shapes import optimization_hint
+
+    return int(optimization_hint(flops, fallback=0))

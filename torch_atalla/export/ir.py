@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import torch
 
 from .dtypes import short_name
+
+if TYPE_CHECKING:
+    from .linear.vector_program import VectorProgram
 
 
 class BufferKind(Enum):
@@ -20,11 +24,12 @@ class BufferKind(Enum):
     OUTPUT = "output"  # given by the caller, written by the program
     CONSTANT = "constant"  # parameters, buffers, constants: in the file
     TEMPORARY = "temporary"  # placed in the arena by the memory planner
+    STATE = "state"  # a mutable buffer: keeps its bytes from call to call
 
 
 @dataclass
 class Buffer:
-    """A run of bytes. `tensor` holds the bytes of a constant (dense, on the CPU)."""
+    """A run of bytes. `tensor` holds the bytes of a constant, or the first ones of a state (dense, on the CPU)."""
 
     index: int
     kind: BufferKind
@@ -36,7 +41,13 @@ class Buffer:
         return f"{_PREFIX[self.kind]}{self.index}"
 
 
-_PREFIX = {BufferKind.INPUT: "i", BufferKind.OUTPUT: "o", BufferKind.CONSTANT: "w", BufferKind.TEMPORARY: "t"}
+_PREFIX = {
+    BufferKind.INPUT: "i",
+    BufferKind.OUTPUT: "o",
+    BufferKind.CONSTANT: "w",
+    BufferKind.TEMPORARY: "t",
+    BufferKind.STATE: "s",
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,8 @@ class Immediate:
     dtype: torch.dtype
 
     def __str__(self) -> str:
-        return f"{self.value!r}:{short_name(self.dtype)}"
+        value = repr(self.value) if type(self.value) in (bool, int, float) else str(self.value)
+        return f"{value}:{short_name(self.dtype)}"
 
 
 AnyOperand = Operand | Immediate | None  # None: an optional operand that is absent
@@ -88,6 +100,7 @@ class Launch:
     iparams: tuple[int, ...] = ()
     fparams: tuple[float, ...] = ()
     node: str = ""
+    program: VectorProgram | None = None  # of `fused`, and of kernels that end with one
 
     def reads(self) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.inputs if isinstance(operand, Operand))
@@ -134,6 +147,7 @@ class LinearProgram:
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
     values: dict[str, Operand] = field(default_factory=dict)  # what each graph node became, for listings
+    states: dict[str, Operand] = field(default_factory=dict)  # mutable buffers by their names
 
     def __str__(self) -> str:
         lines = [_port_line("input", self, port) for port in self.inputs]
@@ -172,4 +186,6 @@ def _instruction_line(program: LinearProgram, inst: Instruction) -> str:
         line += f"  i={list(inst.iparams)}"
     if inst.fparams:
         line += f"  f={list(inst.fparams)}"
+    if inst.program is not None:
+        line += f"  {{{inst.program}}}"
     return f"{line}  # {inst.node}" if inst.node else line

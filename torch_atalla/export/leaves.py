@@ -13,6 +13,11 @@ from .capture import Leaf
 from .errors import ExportError
 
 
+def method_key(key: str, name: str, number: int) -> str:
+    """The metadata key of a method: of the first one as it is, of others with their name."""
+    return key if number == 0 else f"{key}:{name}"
+
+
 def dump_leaves(leaves: list[Leaf]) -> str:
     """[{"tensor": name} | {"value": python value}, ...]"""
     records: list[dict[str, Any]] = []

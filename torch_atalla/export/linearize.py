@@ -8,38 +8,49 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from .capture import Captured
-from .errors import ExportError
+from .capture import Captured, Constant
+from .errors import ExportError, NotNativeError
 from .host_call import encode_segment
 from .ir import BufferKind, LinearProgram, Operand, Port
 from .lower.context import LoweringContext, Value, dense_meta
 from .lower.node import lower_node
-from .partition import Partition, Segment
+from .partition import Partition, Segment, size_nodes
+from .sizes import is_symbolic, lowering_with
 from .support import SupportTable, qualified_name
 
 
 def linearize(captured: Captured, partition: Partition, support: SupportTable) -> LinearProgram:
     program = LinearProgram()
     ctx = LoweringContext(support, program)
-    values = _placeholders(captured, ctx)
-    for number, segment in enumerate(partition.segments):
-        if segment.native:
-            for node in segment.nodes:
-                values[node] = lower_node(ctx, node, values)
-        else:
-            _lower_fallback(ctx, segment, values)
-        program.segments += [number] * (len(program.instructions) - len(program.segments))
-    _outputs(captured, ctx, values)
-    if len(program.instructions) > len(program.segments):
-        # Copies to outputs belong to the last segment, or to one of their own after a fallback.
-        if not partition.segments or not partition.segments[-1].native:
-            partition.segments.append(Segment(native=True))
-        last = len(partition.segments) - 1
-        program.segments += [last] * (len(program.instructions) - len(program.segments))
-    for node, value in values.items():
-        if isinstance(value, Value):
-            program.values[node.name] = value.operand()
+    with lowering_with(captured.symbols):
+        values = _placeholders(captured, ctx)
+        values |= {node: node.meta["val"] for node in size_nodes(captured)}
+        for number, segment in enumerate(partition.segments):
+            if segment.native:
+                for node in segment.nodes:
+                    values[node] = lower_node(ctx, node, values)
+            else:
+                _lower_fallback(captured, ctx, segment, values)
+            program.segments += [number] * (len(program.instructions) - len(program.segments))
+        returned: Any = captured.graph.output_node().args[0]
+        results: list[Any] = list(returned)
+        _outputs(captured, ctx, values, results[len(captured.updates) :])
+        _updates(captured, ctx, values, results[: len(captured.updates)])
+        if len(program.instructions) > len(program.segments):
+            # Copies to outputs and states belong to the last segment, or to one of their own after a fallback.
+            if not partition.segments or not partition.segments[-1].native:
+                partition.segments.append(Segment(native=True))
+            last = len(partition.segments) - 1
+            program.segments += [last] * (len(program.instructions) - len(program.segments))
+        for node, value in values.items():
+            if isinstance(value, Value):
+                program.values[node.name] = value.operand()
+    if captured.symbols.symbols:
+        from .size_expressions import collect_guards
+
+        collect_guards(captured.symbols)
     return program
 
 
@@ -50,6 +61,10 @@ def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Nod
     for node in captured.graph.nodes:
         if node.name in captured.constants:
             values[node] = _constant(ctx, node.name, captured.constants[node.name].tensor, shared)
+        elif node.name in captured.states:
+            state = captured.states[node.name]
+            values[node] = _state(ctx, state)
+            ctx.program.states[state.fqn] = values[node].operand()
         elif node.op == "placeholder" and node.name in tensors:
             value = ctx.new_value(dense_meta(node.meta["val"]), BufferKind.INPUT, node.name)
             ctx.program.inputs.append(Port(node.name, value.operand()))
@@ -59,10 +74,19 @@ def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Nod
     return values
 
 
+def _state(ctx: LoweringContext, state: Constant) -> Value:
+    with unset_fake_temporarily():
+        tensor = state.tensor.cpu().contiguous()
+    nbytes = tensor.numel() * tensor.dtype.itemsize
+    buffer = ctx.new_buffer(BufferKind.STATE, state.fqn, nbytes, tensor)
+    return Value(buffer.index, torch.empty(tensor.shape, dtype=tensor.dtype, device="meta"))
+
+
 def _constant(ctx: LoweringContext, name: str, tensor: torch.Tensor, shared: dict[tuple[int, int], int]) -> Value:
     """Tied tensors, and views of all of one another's memory, share a buffer."""
     if not is_non_overlapping_and_dense(tensor) or tensor.device.type != "cpu":
-        tensor = tensor.cpu().contiguous()
+        with unset_fake_temporarily():
+            tensor = tensor.cpu().contiguous()
     meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     nbytes = tensor.numel() * tensor.dtype.itemsize
     key = (tensor.data_ptr(), nbytes)
@@ -71,14 +95,16 @@ def _constant(ctx: LoweringContext, name: str, tensor: torch.Tensor, shared: dic
     return Value(shared[key], meta)
 
 
-def _lower_fallback(ctx: LoweringContext, segment: Segment, values: dict[torch.fx.Node, Any]) -> None:
+def _lower_fallback(
+    captured: Captured, ctx: LoweringContext, segment: Segment, values: dict[torch.fx.Node, Any]
+) -> None:
     inside = set(segment.nodes)
     made: dict[torch.fx.Node, Any] = {}
     for node in segment.nodes:
         val = node.meta.get("val")
         if isinstance(val, torch.Tensor) and any(user not in inside for user in node.users):
             ctx.node = node.name
-            if any(not isinstance(size, int) for size in val.shape):
+            if any(is_symbolic(size) and not _known(captured, size) for size in val.shape):
                 raise ExportError(
                     f"node {node.name} ({qualified_name(node.target)}) has a dynamic output size {tuple(val.shape)} "
                     "that leaves its fallback segment; expected specialised sizes"
@@ -96,11 +122,20 @@ def _lower_fallback(ctx: LoweringContext, segment: Segment, values: dict[torch.f
     )
 
 
-def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any]) -> None:
+def _known(captured: Captured, size: Any) -> bool:
+    try:
+        captured.symbols.expression(size)
+    except NotNativeError:
+        return False
+    return True
+
+
+def _outputs(
+    captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
+) -> None:
     """Outputs live in memory of the caller. What a launch computed for an output is computed there; an input, a
     constant, a view of something else or a second mention is copied there."""
     program = ctx.program
-    results: Any = captured.graph.output_node().args[0]
     taken: set[int] = set()
     for leaf, node in zip(captured.outputs, results, strict=True):
         if not leaf.is_tensor:
@@ -115,6 +150,31 @@ def _outputs(captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Nod
             value = out
         taken.add(value.buffer)
         program.outputs.append(Port(_unique(leaf.name, {port.name for port in program.outputs}), value.operand()))
+
+
+def _updates(
+    captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
+) -> None:
+    """The new values of states. One that is a view of another state is copied aside first, before that is written."""
+    program = ctx.program
+    targets = {state.fqn: (name, state) for name, state in captured.states.items()}
+    pending: list[tuple[Value, Value]] = []
+    for fqn, node in zip(captured.updates, results, strict=True):
+        name, state = targets[fqn]
+        ctx.node = f"update_{name}"
+        place = program.states[fqn]
+        out = Value(place.buffer, torch.empty(state.tensor.shape, dtype=state.tensor.dtype, device="meta"))
+        value: Value = values[node]
+        if value.buffer == out.buffer and value.operand() == place:
+            continue  # it keeps its value
+        if program.buffers[value.buffer].kind is BufferKind.STATE:
+            aside = ctx.new_value(dense_meta(value.meta))
+            ctx.copy(aside, value)
+            value = aside
+        pending.append((out, value))
+    for out, value in pending:
+        ctx.node = f"update_{program.buffers[out.buffer].name}"
+        ctx.copy(out, value)
 
 
 def _unique(name: str, used: set[str]) -> str:

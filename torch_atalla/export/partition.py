@@ -20,6 +20,7 @@ from .errors import NotNativeError, UnsupportedOp
 from .ir import BufferKind, LinearProgram
 from .lower.context import LoweringContext, dense_meta
 from .lower.node import lower_node
+from .sizes import Symbols, is_symbolic, lowering_with, to_size
 from .support import SupportTable, qualified_name
 
 
@@ -47,9 +48,11 @@ class Partition:
 
 def partition(captured: Captured, support: SupportTable) -> Partition:
     reasons: dict[torch.fx.Node, str] = {}
-    nodes = [node for node in captured.graph.nodes if node.op == "call_function"]
+    sizes = size_nodes(captured)
+    nodes = [node for node in captured.graph.nodes if node.op == "call_function" and node not in sizes]
     for node in nodes:
-        reason = _reason(node, support)
+        with lowering_with(captured.symbols):
+            reason = _reason(node, support)
         if reason is not None:
             reasons[node] = reason
     for node in nodes:
@@ -61,6 +64,20 @@ def partition(captured: Captured, support: SupportTable) -> Partition:
                 reasons.pop(node, None)
     unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if _gives_tensors(node)]
     return Partition(_segments(nodes, set(reasons)), unsupported)
+
+
+def size_nodes(captured: Captured) -> set[torch.fx.Node]:
+    """Nodes that compute with the sizes of inputs: no launch does, since the driver evaluates them."""
+    return {
+        node
+        for node in captured.graph.nodes
+        if node.op == "call_function" and is_symbolic(node.meta.get("val")) and _follows(node, captured.symbols)
+    }
+
+
+def _follows(node: torch.fx.Node, symbols: Symbols) -> bool:
+    known = {symbol.symbol for symbol in symbols.symbols}
+    return symbols.shape_env is not None and symbols.shape_env.replace(node.meta["val"].node.expr).free_symbols <= known
 
 
 def _is_getitem(node: torch.fx.Node) -> bool:
@@ -94,14 +111,18 @@ def _reason(node: torch.fx.Node, support: SupportTable) -> str | None:
 
 
 def _any_meta(val: torch.Tensor) -> torch.Tensor:
-    if any(not isinstance(size, int) for size in val.shape):
-        raise NotNativeError("dynamic input size")
+    try:
+        for size in val.shape:
+            to_size(size)
+    except NotNativeError:
+        raise NotNativeError("dynamic input size") from None
     return dense_meta(val)
 
 
 def _segments(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> list[Segment]:
     """Runs everything that is ready on one side before it changes to the other; graph order within a side."""
-    waiting = {node: {arg for arg in node.all_input_nodes if arg.op == "call_function"} for node in nodes}
+    known = set(nodes)
+    waiting = {node: {arg for arg in node.all_input_nodes if arg in known} for node in nodes}
     segments: list[Segment] = []
     native = not (nodes and nodes[0] in fallback)
     while waiting:

@@ -3,21 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .capture import Captured, capture
+from .dump import Dump
 from .errors import ExportError, UnsupportedOpsError
 from .ir import LinearProgram
+from .linear import run_linear_passes
 from .linearize import linearize
 from .partition import Partition, partition
 from .passes import PassResult, run_passes
 from .plan import MemoryPlan, plan_memory
+from .states import update_states_in_place
 from .support import SupportTable, support_table
 from .verify_plan import verify_plan
+
+LEVELS = ("none", "exact", "fast")
 
 
 @dataclass
@@ -45,26 +51,57 @@ def compile_program(
     kwargs: Mapping[str, Any] | None = None,
     *,
     fallback: str = "cpu",
-    fold: str = "exact",
+    optimize: str = "exact",
+    fold: str | None = None,
     epilogue: bool = False,
+    weights: str | None = None,
+    pack: bool = True,
     support: SupportTable | None = None,
+    dump: str | os.PathLike | None = None,
+    decomposed: torch.export.ExportedProgram | None = None,
+    states: Collection[str] = (),
 ) -> Compiled:
-    """Captures, transforms, partitions, lowers and plans.
+    """Captures, transforms, partitions, lowers, transforms again and plans.
 
     fallback: "cpu" runs nodes without a kernel through torch on the host; "error" raises UnsupportedOpsError, which
-    lists them all. fold, epilogue: see passes.run_passes. support: instead of the table of this build.
+    lists them all. optimize: "none" launches what eager mode launches; "exact" joins launches, packs weights and so on
+    where every bit of the results stays; "fast" does so too where rounding changes. fold, epilogue: see
+    passes.run_passes; fold is by default "all" at "fast", else "exact". support: instead of the table of this build.
+    weights: "bfloat16" or "int8" (with a factor for each output), in which the weights of float32 products are stored.
+    pack: weights may be packed; not so when programs share them. dump: a directory, for what every pass left.
+    decomposed, states: see capture.
     """
+    if optimize not in LEVELS:
+        raise ExportError(f'optimize: expected "none", "exact" or "fast", got {optimize!r}')
+    if fold is None:
+        fold = "all" if optimize == "fast" else "exact"
     if fallback not in ("cpu", "error"):
         raise ExportError(f'fallback: expected "cpu" or "error", got {fallback!r}')
+    if weights not in (None, "bfloat16", "int8"):
+        raise ExportError(f'weights: expected None, "bfloat16" or "int8", got {weights!r}')
+    if weights is not None and optimize == "none":
+        raise ExportError('weights: narrow weights are packed weights, which optimize="none" does not make')
     if fold not in ("exact", "all", "none"):
         raise ExportError(f'fold: expected "exact", "all" or "none", got {fold!r}')
     table = support_table() if support is None else support
-    captured = capture(program, args, kwargs, table)
-    passes = run_passes(captured, fold=fold, epilogue=epilogue)
+    out = Dump(dump)
+    captured = capture(program, args, kwargs, table, decomposed=decomposed, states=states)
+    out.graph("capture", captured)
+    exact = optimize != "fast"
+    passes = run_passes(captured, fold=fold, epilogue=epilogue, exact=exact, observe=out.graph)
     parts = partition(captured, table)
     if parts.unsupported and fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
     linear = linearize(captured, parts, table)
+    out.program("linearize", linear)
+    if captured.states:
+        linear, result = update_states_in_place(linear)
+        passes.append(result)
+        out.program(result.name, linear)
+    if optimize != "none":
+        linear, more = run_linear_passes(linear, exact=exact, weights=weights, pack=pack, observe=out.program)
+        passes += more
     plan = plan_memory(linear)
     verify_plan(linear, plan)
+    out.plan(linear, plan)
     return Compiled(captured, passes, parts, linear, plan)

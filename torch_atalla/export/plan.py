@@ -48,8 +48,13 @@ class MemoryPlan:
         return "\n".join([f"arena {saved}", *lines])
 
 
+def works_in_place(kernel: str) -> bool:
+    """Whether a launch may overwrite an input, element by element, with a result of the same layout."""
+    return kernel == "fused" or kernel.startswith("pointwise.")
+
+
 def aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return -(-int(nbytes) // ALIGNMENT) * ALIGNMENT
 
 
 def plan_memory(program: LinearProgram, *, in_place: bool = True) -> MemoryPlan:
@@ -100,7 +105,7 @@ def _in_place_input(
     buffers: list[Buffer], inst: Instruction, out: Operand, i: int, lives: dict[int, tuple[int, int]]
 ) -> int | None:
     """An input that the launch may overwrite with `out`: it dies here, and each read of it has the layout of `out`."""
-    if not isinstance(inst, Launch) or not inst.kernel.startswith("pointwise."):
+    if not isinstance(inst, Launch) or not works_in_place(inst.kernel):
         return None
     if out.buffer not in lives or lives[out.buffer][0] != i:
         return None
@@ -120,7 +125,7 @@ def _in_place_input(
 
 def _place(pieces: list[tuple[tuple[int, ...], int, int, int]]) -> list[Slot]:
     slots: list[Slot] = []
-    for members, size, first, last in sorted(pieces, key=lambda piece: (-piece[1], piece[2], piece[0])):
+    for members, size, first, last in sorted(pieces, key=lambda piece: (-int(piece[1]), piece[2], piece[0])):
         busy = sorted(
             (slot.offset, slot.offset + aligned(slot.nbytes))
             for slot in slots

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 MAGIC = b"\x89ATL\r\n\x1a\n"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 MIN_RUNTIME = 1 << 16
 NONE = 0xFFFFFFFF
 ALIGNMENT = 64
@@ -34,6 +34,13 @@ class Section(IntEnum):
     METHODS = 14
     METADATA = 15
     WEIGHTS = 16
+    STATES = 17
+    SYMBOLS = 18
+    EXPRESSIONS = 19
+    DYNAMIC = 20
+    GUARDS = 21
+    GOLDENS = 22
+    SIGNATURE = 23
 
 
 # One struct format a record, in the order of the fields of the specification ("x": reserved bytes).
@@ -50,13 +57,22 @@ FORMATS = {
     Section.SEGMENTS: struct.Struct("<2I2I2IB7x"),
     Section.METHODS: struct.Struct("<2I2I2I2I2I2IQQ"),
     Section.METADATA: struct.Struct("<2I2I"),
+    Section.STATES: struct.Struct("<2IIIQ"),
+    Section.SYMBOLS: struct.Struct("<2IIII4xqqqqq"),
+    Section.EXPRESSIONS: struct.Struct("<B3xII4xq"),
+    Section.DYNAMIC: struct.Struct("<IIII"),
+    Section.GUARDS: struct.Struct("<2III"),
+    Section.GOLDENS: struct.Struct("<I4xQ2I2I2Idd"),
 }
 STRIDES = {section: record.size for section, record in FORMATS.items()} | {
     Section.STRINGS: 1,
     Section.INTEGERS: 8,
     Section.DOUBLES: 8,
     Section.WEIGHTS: 1,
+    Section.SIGNATURE: 1,
 }
+# A driver that does not know them must refuse the file.
+MUST_UNDERSTAND = {Section.STATES, Section.SYMBOLS, Section.EXPRESSIONS, Section.DYNAMIC, Section.GUARDS}
 _HEADER = struct.Struct("<8sHHIIIQQIIII68x")
 _ENTRY = struct.Struct("<IIQQII")
 
@@ -80,6 +96,13 @@ class Tables:
     def integers(self, numbers: Iterable[int]) -> Ref:
         return self._run(Section.INTEGERS, "q", tuple(numbers))
 
+    def own_integers(self, numbers: tuple[int, ...]) -> Ref:
+        """A run that nothing else shares."""
+        pool = self.data[Section.INTEGERS]
+        ref = (len(pool) // 8, len(numbers))
+        pool += struct.pack(f"<{len(numbers)}q", *numbers)
+        return ref
+
     def doubles(self, numbers: Iterable[float]) -> Ref:
         return self._run(Section.DOUBLES, "d", tuple(numbers))
 
@@ -94,7 +117,7 @@ class Tables:
             pool += packed
         return self._numbers[key]
 
-    def add(self, section: Section, *fields: int | bytes) -> int:
+    def add(self, section: Section, *fields: int | float | bytes) -> int:
         """Appends a record and gives its index."""
         table = self.data[section]
         table += FORMATS[section].pack(*fields)
@@ -107,14 +130,16 @@ class Tables:
 def write_file(tables: Tables, crc32c: Callable[[bytes | bytearray], int]) -> bytes:
     """Header, section table and sections. Empty sections are left out, but for the required ones."""
     required = (Section.STRINGS, Section.METHODS)
-    kinds = [kind for kind in Section if tables.data[kind] or kind in required]
+    # Weights last, so that a file begins with what a reader needs first.
+    kinds: list[Section] = [kind for kind in Section if tables.data[kind] or kind in required]
+    kinds.sort(key=lambda kind: kind is Section.WEIGHTS)
     table = bytearray()
     begin = offset = 128 + _ENTRY.size * len(kinds)
     parts: list[bytes | bytearray] = []  # joined at the end: weights are copied once
     for kind in kinds:
         data = tables.data[kind]
         place = _align(offset, WEIGHTS_ALIGNMENT if kind is Section.WEIGHTS else ALIGNMENT)
-        table += _ENTRY.pack(kind, 0, place, len(data), STRIDES[kind], crc32c(data))
+        table += _ENTRY.pack(kind, int(kind in MUST_UNDERSTAND), place, len(data), STRIDES[kind], crc32c(data))
         parts += [bytes(place - offset), data]
         offset = place + len(data)
     file_bytes = _align(offset, ALIGNMENT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import torch
 
@@ -47,7 +48,12 @@ class LoadableReport:
     arena_lower_bound: int = 0
     arena_without_reuse: int = 0
     file_bytes: int = 0
-    estimate_cycles: int = 0  # 0: not made
+    estimate_cycles: int = 0  # of the first method; 0: not made
+    methods: list[str] = field(default_factory=list)
+    method_cycles: list[int] = field(default_factory=list)
+    states: int = 0  # mutable buffers
+    state_bytes: int = 0
+    code: dict = field(default_factory=dict)  # engine="isa": size of the code, and its error if the model was converted
 
     @property
     def coverage_ops(self) -> float:
@@ -78,14 +84,19 @@ class LoadableReport:
             f"model       {self.model or '(unnamed)'}" + (f" -> {self.path}" if self.path else ""),
             f"coverage    {self.coverage_ops:.1%} of ops ({self.native_ops} of {self.ops}), "
             f"{self.coverage_flops:.1%} of FLOPs ({self.native_flops:,} of {self.flops:,})",
+            *([f"methods     {', '.join(self.methods)}"] if len(self.methods) > 1 else []),
             f"segments    {native} native, {len(self.segments) - native} fallback",
             f"program     {self.launches} launches, {self.host_calls} host calls",
             f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
             f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
             f"{self.arena_without_reuse:,} without reuse)",
+            *([f"states      {self.states} tensors, {self.state_bytes:,} bytes"] if self.states else []),
             f"file        {self.file_bytes:,} bytes",
             f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
         ]
+        if self.code:
+            facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in self.code.items())
+            lines.append(f"code        {facts}")
         lines += [f"not native  {op}" for op in self.unsupported]
         return "\n".join(lines)
 
@@ -129,6 +140,32 @@ def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional
             )
         )
     return report
+
+
+def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, Compiled]) -> LoadableReport:
+    """The report of a file with these methods: work added up, weights and states that they share counted once."""
+    (first, *_), names = reports.values(), list(reports)
+    merged = replace(first, methods=names)
+    for report in list(reports.values())[1:]:
+        for name in ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls"):
+            setattr(merged, name, getattr(merged, name) + getattr(report, name))
+        merged.segments = merged.segments + report.segments
+        merged.unsupported = merged.unsupported + report.unsupported
+        merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
+        merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
+        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse"):
+            setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
+    buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
+    stored = {
+        (buffer.tensor.data_ptr() or buffer.name, buffer.nbytes): int(buffer.nbytes)
+        for buffer in buffers
+        if buffer.kind is BufferKind.CONSTANT and buffer.tensor is not None
+    }
+    mutable = {buffer.name: int(buffer.nbytes) for buffer in buffers if buffer.kind is BufferKind.STATE}
+    if len(methods) > 1:
+        merged.weights, merged.weight_bytes = len(stored), sum(stored.values())
+    merged.states, merged.state_bytes = len(mutable), sum(mutable.values())
+    return merged
 
 
 def computes(node: torch.fx.Node) -> bool:

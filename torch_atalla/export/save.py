@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,52 +14,115 @@ from typing import Any
 import torch
 
 from .. import _runtime
+from .capture import decompose, export_module, mutated_buffers
 from .dtypes import CODES
 from .dtypes import name as dtype_name
-from .emit import emit
+from .emit import GoldenRecord, emit
 from .errors import ExportError
+from .golden import make_golden
 from .ir import Launch
-from .leaves import dump_leaves, dump_spec
+from .leaves import dump_leaves, dump_spec, method_key
 from .pipeline import Compiled, compile_program
-from .report import LoadableReport, make_report
+from .report import LoadableReport, make_report, merge_reports
+from .signature import add_signature
 
 _OUT_OF_MEMORY = 30  # ATALLA_ERR_OUT_OF_MEMORY
+_FORMAT = 24  # ATALLA_ERR_FORMAT
+
+
+Source = torch.export.ExportedProgram | torch.nn.Module
 
 
 def save_loadable(
-    program: torch.export.ExportedProgram | torch.nn.Module,
+    program: Source | Mapping[str, Source],
     path: str | os.PathLike,
     *,
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
     fallback: str = "cpu",
     engine: str = "functional",
+    convert: str | None = None,
     verify: bool = True,
-    fold: str = "exact",
+    optimize: str = "exact",
+    golden: bool = True,
+    seed: int = 0,
+    sign: bytes | None = None,
+    fold: str | None = None,
     epilogue: bool = False,
+    weights: str | None = None,
+    dump: str | os.PathLike | None = None,
 ) -> LoadableReport:
     """Compiles and writes a loadable; gives the report.
 
-    fallback: "cpu" runs ops without a kernel through torch on the host when the program runs; "error" refuses them, all
-    listed in one UnsupportedOpsError. args, kwargs: example inputs, for a module that is not exported yet. verify:
-    check the bytes with the driver's validator and place the program on a device, before anything is written.
-    fold="all" and epilogue=True give faster programs whose results may differ from eager mode by rounding; by default
-    they are the same bits.
+    program: an exported program, or several as {method name: exported program}, which share the parameters and mutable
+    buffers that they have in common. fallback: "cpu" runs ops without a kernel through torch on the host when the
+    program runs; "error" refuses them, all listed in one UnsupportedOpsError. args, kwargs: example inputs, for a
+    module that is not exported yet. verify: check the bytes with the driver's validator, place the program on a device
+    and replay its golden outputs, before anything is written. golden: store what PyTorch gives on the CPU for inputs
+    made from `seed` in the range of the example inputs. sign: an Ed25519 private key (32 bytes) to sign the file with.
+    optimize="exact" (default) joins launches and packs weights so that results are the bits of eager mode; "fast" also
+    does what changes their rounding (batch norm folded into convolutions, constants folded by the CPU, 16-bit results
+    not rounded between joined ops); "none" launches what eager mode launches. fold="all" and epilogue=True ask for
+    single passes of "fast". weights="bfloat16" or "int8" stores the weights of products so, with float32 arithmetic.
+    engine="isa" adds the whole program as Atalla code (docs/isa-codegen.md), which needs a
+    bfloat16 model; convert="bfloat16" makes one of a float32 model, and the report states the error.
+    dump: a directory for the graph, the program, the plan and the listing after every pass.
 
     The file appears only when it is complete.
     """
+    if engine == "isa":
+        from ..isa.compiler.save import save_with_code
+
+        options = {"fallback": fallback, "verify": verify, "optimize": optimize, "golden": golden, "seed": seed}
+        options |= {"sign": sign, "fold": fold, "epilogue": epilogue, "weights": weights, "dump": dump}
+        return save_with_code(program, path, args=args, kwargs=kwargs, convert=convert, **options)
     if engine != "functional":
-        raise ExportError(
-            f'engine: expected "functional", got {engine!r}; programs for other engines are not written yet'
+        raise ExportError(f'engine: expected "functional" or "isa", got {engine!r}')
+    if convert is not None:
+        raise ExportError('convert: expected None; only engine="isa" converts models')
+    sources = dict(program) if isinstance(program, Mapping) else {"forward": program}
+    if not sources or not all(isinstance(name, str) and name for name in sources):
+        raise ExportError(f"expected methods by name, got {sorted(map(str, sources))}")
+    exported = {name: export_module(item, args, kwargs) for name, item in sources.items()}
+    decomposed = {name: decompose(item) for name, item in exported.items()}
+    states = frozenset[str]().union(*map(mutated_buffers, decomposed.values()))
+    methods = {
+        name: compile_program(
+            item,
+            fallback=fallback,
+            optimize=optimize,
+            fold=fold,
+            epilogue=epilogue,
+            weights=weights,
+            pack=len(exported) == 1,  # methods have other uses for a weight that they share
+            dump=dump if dump is None or len(exported) == 1 else Path(dump) / name,
+            decomposed=decomposed[name],
+            states=states,
         )
-    compiled = compile_program(program, args, kwargs, fallback=fallback, fold=fold, epilogue=epilogue)
-    report = make_report(compiled, path=os.fspath(path), engine=engine)
-    versions = _resolve_kernels(compiled)
-    data = _emit(compiled, report, versions)
+        for name, item in exported.items()
+    }
+    report = merge_reports(
+        {name: make_report(compiled, path=os.fspath(path), engine=engine) for name, compiled in methods.items()},
+        methods,
+    )
+    versions = {
+        kernel: version for compiled in methods.values() for kernel, version in _resolve_kernels(compiled).items()
+    }
+    goldens = []
+    if golden:
+        made = [
+            make_golden(exported[name], compiled, k, seed=seed, weights=weights)
+            for k, (name, compiled) in enumerate(methods.items())
+        ]
+        goldens = [item for item in made if item is not None]
+    data = _emit(methods, report, versions, goldens)
     if verify:
-        report.estimate_cycles = _verify(data)
-        data = _emit(compiled, report, versions)
+        report.method_cycles = _verify(data, methods)
+        report.estimate_cycles = report.method_cycles[0]
+        data = _emit(methods, report, versions, goldens)
         _runtime.validate(data)
+    if sign is not None:
+        data = add_signature(data, sign, _runtime.crc32c)
     report.file_bytes = len(data)
     _write(Path(path), data)
     return report
@@ -84,41 +147,56 @@ def _resolve_kernels(compiled: Compiled) -> dict[str, int]:
     return versions
 
 
-def _emit(compiled: Compiled, report: LoadableReport, versions: Mapping[str, int]) -> bytes:
+def _emit(
+    methods: Mapping[str, Compiled],
+    report: LoadableReport,
+    versions: Mapping[str, int],
+    goldens: Sequence[GoldenRecord],
+) -> bytes:
     from .. import __version__, chip
 
-    captured = compiled.captured
     metadata = {
         "producer": f"torch_atalla {__version__}",
         "torch": torch.__version__.partition("+")[0],
         "chip": hashlib.sha256(chip.config_text(0).encode()).hexdigest(),
-        "model": captured.model,
-        "in_spec": dump_spec(captured.in_spec),
-        "out_spec": dump_spec(captured.out_spec),
-        "in_leaves": dump_leaves(captured.inputs),
-        "out_leaves": dump_leaves(captured.outputs),
+        "model": next(iter(methods.values())).captured.model,
         "coverage_ops": f"{report.coverage_ops:.6f}",
         "coverage_flops": f"{report.coverage_flops:.6f}",
         "report": replace(report, path="").to_json(indent=None),
     }
+    for number, (name, compiled) in enumerate(methods.items()):
+        captured = compiled.captured
+        metadata |= {
+            method_key("in_spec", name, number): dump_spec(captured.in_spec),
+            method_key("out_spec", name, number): dump_spec(captured.out_spec),
+            method_key("in_leaves", name, number): dump_leaves(captured.inputs),
+            method_key("out_leaves", name, number): dump_leaves(captured.outputs),
+        }
     return emit(
-        compiled,
+        methods,
         kernel_versions=versions,
         crc32c=_runtime.crc32c,
         metadata=metadata,
-        estimate_cycles=report.estimate_cycles,
+        estimate_cycles=report.method_cycles,
+        goldens=goldens,
     )
 
 
-def _verify(data: bytes) -> int:
-    """Validates and loads the bytes, and gives the estimate in cycles; 0 when device 0 has no room for the program."""
+def _verify(data: bytes, methods: Mapping[str, Compiled]) -> list[int]:
+    """Validates, loads and replays, and gives the estimates in cycles; zeros when device 0 has no room."""
+    from ..loadable import run_host_call
+
     program = _runtime.Program(data)
     try:
         program.load(0)
-        return program.estimate()
+        program.set_host_call(lambda text, inputs, outputs: run_host_call(0, text, inputs, outputs))
+        program.verify()
+        return [program.estimate(number) for number in range(len(methods))]
     except _runtime.RuntimeLibraryError as error:
         if error.status == _OUT_OF_MEMORY:
-            return 0
+            return [0] * len(methods)
+        if error.status == _FORMAT:
+            raise ExportError(f"the program does not give what PyTorch does: {error}") from None
         raise
     finally:
         program.close()

@@ -99,14 +99,15 @@ def _hazards(inst: Instruction, i: int, out: Operand, offsets: dict[int, int]) -
     problems = []
     for operand in inst.reads():
         if operand.buffer not in offsets or out.buffer not in offsets:
-            if operand.buffer == out.buffer:
-                problems.append(f"instruction {i} reads and writes buffer {out.buffer}")
-            continue
-        (begin, end), (out_begin, out_end) = span(operand), span(out)
+            if operand.buffer != out.buffer:
+                continue
+            (begin, end), (out_begin, out_end) = operand.extent(), out.extent()
+        else:
+            (begin, end), (out_begin, out_end) = span(operand), span(out)
         if begin >= out_end or out_begin >= end:
             continue
         same = (begin, operand.sizes, operand.strides, operand.dtype) == (out_begin, out.sizes, out.strides, out.dtype)
-        if not (same and isinstance(inst, Launch) and inst.kernel.startswith("pointwise.")):
+        if not (same and isinstance(inst, Launch) and inst.kernel.startswith(("pointwise.", "fused"))):
             problems.append(f"instruction {i} overwrites buffer {operand.buffer} while it reads it")
     for other in inst.writes():
         if other is not out and other.buffer in offsets and out.buffer in offsets:

@@ -2,8 +2,10 @@
 //
 // Scaled dot product attention in one launch. Upstream asks for a backend first; what the kernel does not take
 // (dropout, gradients, other ranks) goes upstream's own way through matrix products and a softmax.
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/empty_like.h>
 
 #include "aten/empty.h"
 #include "aten/launch.h"
@@ -72,8 +74,11 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
                               "floating-point dtype and a mask that broadcasts to [b, h, l, s]; got query ",
                               query.sizes(), ", key ", key.sizes(), ", value ", value.sizes());
   const int64_t b = query.size(0), h = query.size(1), l = query.size(2), s = key.size(2);
-  // In memory [b, l, h, ev], which is how the heads are merged afterwards.
-  at::Tensor out = empty_like_dtype(query, {b, l, h, value.size(3)}, query.scalar_type()).transpose(1, 2);
+  // In the query's order of dimensions, as upstream's meta function has it.
+  const at::DimVector sizes{b, h, l, value.size(3)};
+  at::Tensor out = sizes == query.sizes() ? at::empty_like(query)
+                                          : empty_strided(sizes, at::infer_dense_strides(sizes, query.strides()),
+                                                          query.scalar_type(), query.device().index());
   at::Tensor logsumexp = empty_like_dtype(query, {b, h, l}, at::kFloat);
   if (query.numel() > 0) {
     LaunchBuilder builder(kAttention, query.scalar_type());

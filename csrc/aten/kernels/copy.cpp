@@ -10,7 +10,12 @@
 #include "aten/empty.h"
 #include "aten/error.h"
 #include "aten/fallback.h"
+#include "aten/host_allocator.h"
 #include "aten/launch.h"
+#include "aten/stream_order.h"
+#include "aten/sync_debug.h"
+#include "runtime/capture.h"
+#include "runtime/runtime.h"
 
 namespace atalla::aten {
 
@@ -44,6 +49,24 @@ runtime::Stream& stream_of(const at::Tensor& t) {
   return driver_call([&]() -> runtime::Stream& { return current_stream(t.device()); });
 }
 
+// Whether a copy from or to the host may be left to the stream: its memory stays until the copy is done.
+bool may_be_queued(const at::Tensor& host, const at::Tensor& device, bool non_blocking) {
+  const runtime::Stream& stream = stream_of(device);
+  if (runtime::Capture* capture = runtime::Capture::of(stream)) [[unlikely]] {
+    if (!runtime::is_pinned(host.storage().data())) {
+      driver_call([&] {
+        capture->refuse(
+            "Cannot copy between CPU and atalla tensors during atalla graph capture unless the CPU tensor is pinned. "
+            "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True.");
+      });
+    }
+    // A graph names memory: who replays it keeps what was there before the capture, and the graph what came in it.
+    if (non_blocking) keep_for_stream(host, c10::Stream(c10::Stream::UNSAFE, device.device(), stream.id()));
+    return non_blocking;
+  }
+  return non_blocking && keep_for_stream(host, c10::Stream(c10::Stream::UNSAFE, device.device(), stream.id()));
+}
+
 // A conversion from or to a dtype that the chip does not have is the host's work: a fallback, and counted as one.
 void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
   if (src.scalar_type() == dst.scalar_type()) return;
@@ -51,11 +74,26 @@ void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
                                          std::string(c10::getDtypeNames(dst.scalar_type()).first));
 }
 
+// From pinned memory a copy that need not block is queued, and the memory kept until it is done. Pageable memory may
+// change or vanish as soon as the call returns: then the bytes are taken over before.
+void upload_bytes(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
+  runtime::Stream& stream = stream_of(dst);
+  const bool queued = may_be_queued(host, dst, non_blocking);
+  driver_call([&] {
+    if (queued) stream.memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), true);
+    else stream.memcpy_h2d_staged(dst.data_ptr(), host.const_data_ptr(), dst.nbytes());
+  });
+}
+
+// Into pageable memory, whose owner may read it at once, the copy always blocks.
+void download_bytes(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
+  const bool queued = may_be_queued(host, src, non_blocking);
+  if (!queued) note_synchronization();
+  driver_call([&] { stream_of(src).memcpy_d2h(host.data_ptr(), src.const_data_ptr(), src.nbytes(), queued); });
+}
+
 void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
-  if (same_layout(host, dst)) {
-    driver_call([&] { stream_of(dst).memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), non_blocking); });
-    return;
-  }
+  if (same_layout(host, dst)) return upload_bytes(host, dst, non_blocking);
   // The conversion is the chip's, where it has both dtypes: only the bytes cross as they are.
   const bool on_chip = host.scalar_type() == dst.scalar_type() ||
                        (takes_dtype(kChipDtypes, host.scalar_type()) && takes_dtype(kChipDtypes, dst.scalar_type()));
@@ -63,15 +101,12 @@ void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
   at::Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
   if (same_layout(source, dst)) return upload(source, dst, non_blocking);
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
-  upload(source, staged, false);
+  upload(source, staged, non_blocking);
   device_copy(staged, dst);
 }
 
 void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
-  if (same_layout(src, host)) {
-    driver_call([&] { stream_of(src).memcpy_d2h(host.data_ptr(), src.const_data_ptr(), src.nbytes(), non_blocking); });
-    return;
-  }
+  if (same_layout(src, host)) return download_bytes(src, host, non_blocking);
   at::Tensor staged = src;
   const bool convert = src.scalar_type() != host.scalar_type() && takes_dtype(kChipDtypes, src.scalar_type()) &&
                        takes_dtype(kChipDtypes, host.scalar_type());
@@ -86,11 +121,16 @@ void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) 
   host.copy_(landed);
 }
 
+// The copy runs on the source's stream, between the earlier and the later work of the destination's: no call waits.
 void between_devices(const at::Tensor& src, const at::Tensor& dst) {
   at::Tensor source = src.contiguous();
-  driver_call([&] { stream_of(source).synchronize(); });
   if (same_layout(source, dst)) {
-    driver_call([&] { stream_of(dst).memcpy_d2d(dst.data_ptr(), source.const_data_ptr(), dst.nbytes()); });
+    driver_call([&] {
+      runtime::Stream &from = stream_of(source), &to = stream_of(dst);
+      order_streams(to, from);
+      from.memcpy_d2d(dst.data_ptr(), source.const_data_ptr(), dst.nbytes());
+      order_streams(from, to);
+    });
     return;
   }
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());

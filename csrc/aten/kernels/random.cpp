@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Random numbers. Upstream's templates check ranges and shapes; the kernels below draw on the chip, from a Philox
-// counter that the generator hands out. Element i in row-major order has its own place in the sequence, so a value does
-// not depend on strides, threads or streams.
+// position that the generator hands out. Element i in row-major order has its own place in the sequence, so a value
+// does not depend on strides, threads or streams.
 #include <ATen/native/DistributionTemplates.h>
 
 #include "aten/empty.h"
-#include "aten/generator.h"
-#include "aten/launch.h"
+#include "aten/random_launch.h"
 
 namespace atalla::aten {
 
@@ -18,12 +17,9 @@ namespace templates = at::native::templates;
 const Kernel kUniform("random.uniform"), kNormal("random.normal"), kInteger("random.integer"),
     kBernoulli("random.bernoulli");
 
-// A counter gives four elements.
-LaunchBuilder begin(const Kernel& kernel, const at::Tensor& out, const std::optional<at::Generator>& generator) {
-  const uint64_t groups = (static_cast<uint64_t>(out.numel()) + 3) / 4;
-  const PhiloxState state = reserve_philox(generator, out.device().index(), groups);
+LaunchBuilder begin(const Kernel& kernel, const at::Tensor& out) {
   LaunchBuilder builder(kernel, out.scalar_type());
-  builder.output(out).iparam(0, static_cast<int64_t>(state.seed)).iparam(1, static_cast<int64_t>(state.offset));
+  builder.output(out);
   return builder;
 }
 
@@ -31,19 +27,19 @@ template <class Rng>
 struct Uniform {
   void operator()(at::TensorIteratorBase& iterator, double from, double to, std::optional<at::Generator> generator) {
     const at::Tensor& out = iterator.tensor(0);
-    begin(kUniform, out, generator).fparam(0, from).fparam(1, to).launch(out.device());
+    launch_random(begin(kUniform, out).fparam(0, from).fparam(1, to), out, generator);
   }
 };
 
 template <class Rng>
 struct Normal {
   void operator()(const at::Tensor& out, double mean, double std, std::optional<at::Generator> generator) {
-    begin(kNormal, out, generator).fparam(0, mean).fparam(1, std).launch(out.device());
+    launch_random(begin(kNormal, out).fparam(0, mean).fparam(1, std), out, generator);
   }
 };
 
 void draw_integers(const at::Tensor& out, int64_t low, int64_t high, const std::optional<at::Generator>& generator) {
-  begin(kInteger, out, generator).iparam(2, low).iparam(3, high).launch(out.device());
+  launch_random(begin(kInteger, out).iparam(2, low).iparam(3, high), out, generator);
 }
 
 // Every value that the dtype holds without a gap: [0, max] of an integer type, [0, 2^digits] of a floating one.
@@ -106,7 +102,7 @@ struct RandomFromTo {
 template <class Rng>
 struct BernoulliScalar {
   void operator()(const at::Tensor& out, double p, std::optional<at::Generator> generator) {
-    begin(kBernoulli, out, generator).immediate(p, at::kDouble).launch(out.device());
+    launch_random(begin(kBernoulli, out).immediate(p, at::kDouble), out, generator);
   }
 };
 
@@ -116,7 +112,7 @@ struct BernoulliTensor {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor_p_\" not implemented for '",
                                 p.scalar_type(), "'");
     const at::Tensor probability = p.to(out.device()).expand(out.sizes());
-    begin(kBernoulli, out, generator).input(probability).launch(out.device());
+    launch_random(begin(kBernoulli, out).input(probability), out, generator);
   }
 };
 

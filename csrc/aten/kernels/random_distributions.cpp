@@ -13,8 +13,7 @@
 #include <limits>
 
 #include "aten/empty.h"
-#include "aten/generator.h"
-#include "aten/launch.h"
+#include "aten/random_launch.h"
 
 namespace atalla::aten {
 
@@ -29,17 +28,15 @@ at::Tensor positive_uniform(const at::Tensor& self, std::optional<at::Generator>
   return u.neg_().add_(1);
 }
 
-// A counter an element; its attempts are streams of that counter.
+// A position an element; its attempts are streams of the counter of that number.
 at::Tensor draw(const Kernel& kernel, const at::Tensor& like, std::initializer_list<at::Tensor> parameters,
                 const std::optional<at::Generator>& generator) {
   at::Tensor out = at::empty_like(like, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
-  const PhiloxState state = reserve_philox(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
   LaunchBuilder builder(kernel, out.scalar_type());
   builder.output(out);
   for (const at::Tensor& p : parameters) builder.input(p);
-  builder.iparam(0, static_cast<int64_t>(state.seed)).iparam(1, static_cast<int64_t>(state.offset));
-  builder.launch(out.device());
+  launch_random(builder, out, generator);
   return out;
 }
 

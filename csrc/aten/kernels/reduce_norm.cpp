@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Vector norms, from pointwise kernels and reductions. Half-precision inputs are widened first, so that powers and sums
-// are rounded once.
+// Vector norms. The usual two are kernels; the others are made of pointwise kernels and reductions, where
+// half-precision inputs are widened first, so that powers and sums are rounded once.
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum.h>
 
 #include <cmath>
@@ -17,6 +15,12 @@
 
 namespace atalla::aten {
 
+namespace {
+
+const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2");
+
+}  // namespace
+
 void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
                  std::optional<at::ScalarType> dtype, const at::Tensor& out) {
   if (out.numel() == 0) return;
@@ -24,12 +28,15 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
   const c10::ScalarType wide = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // With dtype given, upstream converts before it computes.
   const at::Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
+  const bool real = !converted.is_complex();
+  if (self.numel() > 0 && (p == 2 || (p == 1 && real))) {
+    return launch_reduce(p == 2 ? kNorm2 : kNorm1, real ? out.scalar_type() : converted.scalar_type(), out, converted,
+                         reduced_dims(converted, dim));
+  }
   const at::Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);
   at::Tensor result;
   if (self.numel() == 0 && std::isfinite(p) && p >= 0) {
     result = at::sum(x, dim, keepdim);
-  } else if (p == 2) {
-    result = at::sqrt(at::sum(at::mul(x, x), dim, keepdim));
   } else if (p == 1) {
     result = at::sum(at::abs(x), dim, keepdim);
   } else if (p == 0) {

@@ -7,6 +7,8 @@
 
 #include "aten/error.h"
 #include "aten/launch.h"
+#include "aten/sync_debug.h"
+#include "runtime/runtime.h"
 
 namespace atalla::aten {
 
@@ -14,6 +16,7 @@ namespace {
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   alignas(16) unsigned char bytes[16];
+  note_synchronization();
   driver_call([&] { current_stream(self.device()).memcpy_d2h(bytes, self.const_data_ptr(), self.element_size()); });
   at::Scalar result;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense_atalla", AT_WRAP([&] {

@@ -12,9 +12,7 @@
 #include <ATen/ops/view_native.h>
 
 #include "aten/allocator.h"
-#include "aten/error.h"
 #include "aten/hooks.h"
-#include "runtime/runtime.h"
 
 namespace atalla::aten {
 
@@ -74,13 +72,8 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage_offset(self, std::move(storage), 0, {0}, {1});
 }
 
-void record_stream(at::Tensor& self, at::Stream stream) {
-  if (self.numel() == 0) return;
-  driver_call([&] {
-    runtime::Device& device = runtime::Device::get(self.device().index());
-    device.allocator().record_stream(self.storage().mutable_data(),
-                                     runtime::Device::get(stream.device_index()).stream(stream.id()));
-  });
+void record_tensor_stream(at::Tensor& self, at::Stream stream) {
+  if (self.numel() != 0) record_stream(self.storage().data_ptr(), stream);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -96,7 +89,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("set_", TORCH_FN(set_empty));
-  m.impl("record_stream", TORCH_FN(record_stream));
+  m.impl("record_stream", TORCH_FN(record_tensor_stream));
 }
 
 }  // namespace

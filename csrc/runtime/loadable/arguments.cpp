@@ -47,7 +47,12 @@ void check_argument(const char* what, size_t index, const BoundPort& port, const
     return;
   }
   if (!same_shape(given, type)) {
-    problem("has shape " + list(given.sizes, given.ndim) + ", expected " + list(type.sizes, type.ndim));
+    std::string where;
+    for (int d = 0; given.ndim == type.ndim && d < type.ndim && where.empty(); ++d)
+      if (given.sizes[d] != type.sizes[d])
+        where = ": dimension " + std::to_string(d) + " is " + std::to_string(given.sizes[d]) + ", expected " +
+                std::to_string(type.sizes[d]);
+    problem("has shape " + list(given.sizes, given.ndim) + ", expected " + list(type.sizes, type.ndim) + where);
     return;
   }
   if (!same_strides(given, type, port.storage_bytes == 0))
@@ -68,11 +73,11 @@ void check_argument(const char* what, size_t index, const BoundPort& port, const
   auto owner = device_of(first);
   if (device == nullptr) {
     if (owner) problem("is on atalla:" + std::to_string(*owner) + ", expected host memory");
-  } else if (!device->contains(first)) {
+  } else if (owner != device->ordinal()) {
     std::string found =
         owner ? "on atalla:" + std::to_string(*owner) : std::string("not in DRAM (address ") + hex + ")";
     problem("is " + found + ", expected on atalla:" + std::to_string(device->ordinal()));
-  } else if (!device->contains(last) || last < first) {
+  } else if (device_of(last) != owner || last < first) {
     problem(std::string("reaches beyond DRAM: ") + std::to_string(port.storage_bytes) + " bytes from " + hex);
   }
 }

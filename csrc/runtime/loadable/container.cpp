@@ -95,7 +95,8 @@ void check_section(std::span<const std::byte> file, const Header& header, uint32
                  s.bytes, crc, s.crc);
   if (!is_known(s.kind)) return;
   uint32_t least = section_info(s.kind).stride;
-  bool bytewise = s.kind == SectionKind::kStrings || s.kind == SectionKind::kWeights;
+  bool bytewise =
+      s.kind == SectionKind::kStrings || s.kind == SectionKind::kWeights || s.kind == SectionKind::kSignature;
   bool number = s.kind == SectionKind::kIntegers || s.kind == SectionKind::kDoubles;
   if (bytewise || number ? s.stride != least : s.stride < least || s.stride > 65536)
     problems.add("%s: stride %u, expected %u%s", name.c_str(), s.stride, least, bytewise || number ? "" : " or more");
@@ -147,6 +148,7 @@ void place(std::span<const std::byte> file, const std::vector<Section>& sections
   };
   view.strings = bytes_of(SectionKind::kStrings);
   view.weights = bytes_of(SectionKind::kWeights);
+  view.weight_bytes = view.weights.size();
   view.for_each_table([&](SectionKind kind, auto& table) {
     const Section* s = by_kind[static_cast<uint32_t>(kind)];
     if (s != nullptr) table.reset(file.data() + s->offset, static_cast<uint32_t>(s->bytes / s->stride), s->stride);
@@ -192,6 +194,8 @@ void validate(std::span<const std::byte> file, View& view, Problems& problems) {
   parse_container(file, view, problems);
   if (!problems.empty()) return;
   validate_records(view, problems);
+  if (!problems.empty()) return;
+  validate_dynamic(view, problems);
   if (!problems.empty()) return;
   validate_memory(view, problems);
 }

@@ -2,7 +2,10 @@
 #include "describe.h"
 
 #include <cstring>
+#include <unordered_map>
 
+#include "bind_symbols.h"
+#include "expressions.h"
 #include "geometry.h"
 #include "json.h"
 #include "section_names.h"
@@ -20,6 +23,8 @@ const char* space_name(Space space) {
       return "input";
     case Space::kOutput:
       return "output";
+    case Space::kState:
+      return "state";
   }
   return "?";
 }
@@ -38,6 +43,8 @@ const char* kind_name(ValueKind kind) {
       return "buffer";
     case ValueKind::kConstant:
       return "constant";
+    case ValueKind::kState:
+      return "state";
   }
   return "?";
 }
@@ -47,6 +54,8 @@ class Describer {
   Describer(const View& view, std::string& out) : view_(view), json_(out) {}
 
   void run() {
+    for (uint32_t i = 0; i < view_.dynamic.size(); ++i)
+      if (view_.dynamic[i].kind == DynamicKind::kInteger) integers_.emplace(view_.dynamic[i].index, i);
     json_.open('{');
     header();
     array("kernels", view_.kernels, [&](const Kernel& r) {
@@ -72,6 +81,31 @@ class Describer {
       range("instructions", r.instructions);
     });
     array("methods", view_.methods, [&](const Method& r) { method(r); });
+    array("states", view_.states, [&](const State& r) {
+      string("name", r.name);
+      json_.field("value", r.value);
+      json_.field("zeros", (r.flags & kStateHasInitial) == 0);
+    });
+    array("symbols", view_.symbols, [&](const Symbol& r) { symbol(r); });
+    array("dynamic", view_.dynamic, [&](const Dynamic& r) {
+      constexpr const char* kKinds[] = {"?", "integer", "operand_offset", "value_offset", "storage_bytes", "immediate"};
+      json_.field("kind", kKinds[static_cast<uint32_t>(r.kind)]);
+      json_.field("index", r.index);
+      json_.field("expression", expression_text(view_, r.expression));
+      json_.field("method", r.method);
+    });
+    array("guards", view_.guards, [&](const Guard& r) {
+      string("text", r.text);
+      json_.field("expression", expression_text(view_, r.expression));
+      json_.field("method", r.method);
+    });
+    array("goldens", view_.goldens, [&](const Golden& r) {
+      json_.field("method", r.method);
+      json_.field("seed", r.seed);
+      json_.field("samples", r.samples.count);
+      json_.field("rtol", r.rtol);
+      json_.field("atol", r.atol);
+    });
     json_.close('}');
   }
 
@@ -237,6 +271,14 @@ class Describer {
   void port(const Port& r) {
     string("name", r.name);
     json_.field("value", r.value);
+    json_.key("dynamic");  // the expression of each dimension that the call determines
+    json_.open('[');
+    for (uint32_t d = 0; d < view_.values[r.value].ndim; ++d) {
+      auto found = integers_.find(view_.values[r.value].sizes + d);
+      if (found == integers_.end()) json_.null();
+      else json_.value(std::string_view(expression_text(view_, view_.dynamic[found->second].expression)));
+    }
+    json_.close(']');
     json_.key("guards");
     if (r.guards == kNone) return json_.null();
     json_.open('[');
@@ -256,6 +298,21 @@ class Describer {
     index("segment", r.segment);
   }
 
+  void symbol(const Symbol& r) {
+    string("name", r.name);
+    json_.field("method", r.method);
+    json_.field("input", r.input);
+    json_.field("dim", r.dim);
+    json_.field("min", r.min);
+    json_.key("max");
+    if (r.max >= kMaxElements - 1) json_.null();
+    else json_.value(r.max);
+    json_.field("multiplier", r.multiplier);
+    json_.field("offset", r.offset);
+    json_.field("planned", r.value);
+    json_.field("sizes", range_text(r));
+  }
+
   void method(const Method& r) {
     string("name", r.name);
     range("inputs", r.inputs);
@@ -269,6 +326,7 @@ class Describer {
 
   const View& view_;
   JsonWriter json_;
+  std::unordered_map<uint32_t, uint32_t> integers_;  // entry of INTEGERS -> record of DYNAMIC
 };
 
 }  // namespace

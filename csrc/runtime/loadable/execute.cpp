@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "execute.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "../api.h"
 #include "../c_interface.h"
 #include "../error.h"
+#include "../observer.h"
 #include "arguments.h"
+#include "bind_symbols.h"
 #include "describe.h"
 #include "problems.h"
 
@@ -24,6 +29,7 @@ void Program::load(int32_t ordinal) {
     throw Error(ATALLA_ERR_ARGUMENT,
                 file_->name() + " is loaded already, on atalla:" + std::to_string(image_->device.ordinal()));
   image_ = loadable::load(*file_, Device::get(ordinal));
+  write_initial_states(image_->device.default_stream());
 }
 
 void Program::set_host_call(atalla_host_call function, void* context) {
@@ -32,15 +38,58 @@ void Program::set_host_call(atalla_host_call function, void* context) {
   host_context_ = context;
 }
 
-MethodImage& Program::method(uint32_t index) {
+Image& Program::image() {
   if (!image_) throw Error(ATALLA_ERR_ARGUMENT, file_->name() + " is not loaded on a device");
-  if (index >= image_->methods.size())
-    throw Error(ATALLA_ERR_ARGUMENT,
-                "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
-  return *image_->methods[index];
+  return *image_;
 }
 
-void Program::check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const {
+MethodImage& Program::method(uint32_t index) {
+  if (index >= image().methods.size())
+    throw Error(ATALLA_ERR_ARGUMENT,
+                "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
+  return *image_->methods[index].image;
+}
+
+MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
+  constexpr size_t kKept = 16;  // images of the latest sizes
+  LoadedMethod& loaded = image_->methods[index];
+  if (!loaded.dynamic.dynamic()) return *loaded.image;
+  Problems problems;
+  std::vector<int64_t> symbols =
+      bind_symbols(view(), loaded.dynamic, view().methods[index].inputs.first, inputs, problems);
+  if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
+  for (LoadedMethod::Sized& sized : loaded.sized)
+    if (sized.instance->symbols == symbols) {
+      sized.used = ++clock_;
+      return *sized.image;
+    }
+  auto instance = instantiate(view(), index, loaded.dynamic, std::move(symbols));
+  if (loaded.dynamic.plans_arena) make_room(instance->view.methods[index].arena_bytes);
+  auto made = std::make_unique<MethodImage>(instance->view, index, image_->kernels, image_->places(loaded.dynamic));
+  if (loaded.sized.size() == kKept) {
+    if (last_stream_ != nullptr) last_stream_->drain();  // what the oldest one owns may be in use
+    auto oldest = std::min_element(loaded.sized.begin(), loaded.sized.end(),
+                                   [](const auto& a, const auto& b) { return a.used < b.used; });
+    loaded.sized.erase(oldest);
+  }
+  loaded.sized.push_back({std::move(instance), std::move(made), ++clock_});
+  return *loaded.sized.back().image;
+}
+
+// A larger arena is another one, so that images which point into the old one go.
+void Program::make_room(uint64_t arena_bytes) {
+  Image& image = *image_;
+  if (arena_bytes <= image.grown_bytes) return;
+  if (last_stream_ != nullptr) last_stream_->drain();
+  for (LoadedMethod& other : image.methods)
+    if (other.dynamic.plans_arena) other.sized.clear();
+  image.grown = DeviceBuffer();
+  image.grown_bytes = 0;
+  image.grown = DeviceBuffer(image.device, arena_bytes);
+  image.grown_bytes = arena_bytes;
+}
+
+void Program::check_counts(const MethodImage& method, const atalla_run_params& params) const {
   Problems problems;
   size_t n_in = method.inputs.size(), n_out = method.outputs.size();
   if (params.n_inputs != n_in) problems.add("%zu inputs given, expected %zu", params.n_inputs, n_in);
@@ -50,6 +99,11 @@ void Program::check_arguments(const MethodImage& method, const atalla_run_params
   if (params.flags & ~uint32_t{ATALLA_RUN_HOST})
     problems.add("flags 0x%x, expected 0 or ATALLA_RUN_HOST", params.flags);
   if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
+}
+
+void Program::check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const {
+  Problems problems;
+  size_t n_in = method.inputs.size(), n_out = method.outputs.size();
   const Device* device = host ? nullptr : &image_->device;
   for (size_t i = 0; i < n_in; ++i) check_argument("input", i, method.inputs[i], params.inputs[i], device, problems);
   for (size_t i = 0; i < n_out; ++i) {
@@ -118,7 +172,15 @@ void Program::execute(MethodImage& method, Stream& stream) {
   try {
     for (; step != end; ++step) {
       if (step->host_call == kNone) {
-        stream.launch(*step->desc);
+        const Submission submission("atallaLaunchKernel");
+        if (!submission.observed()) [[likely]] {
+          stream.launch(*step->desc);
+          continue;
+        }
+        atalla_launch_desc tagged;
+        std::memcpy(static_cast<void*>(&tagged), step->desc, step->desc_bytes);
+        tagged.tag = submission.tag();
+        stream.launch(tagged);
         continue;
       }
       const HostCallArgs& args = method.host_calls[step->host_call];
@@ -138,7 +200,8 @@ void Program::execute(MethodImage& method, Stream& stream) {
 
 void Program::run(const atalla_run_params& params) {
   std::lock_guard lock(mutex_);
-  MethodImage& method = this->method(params.method);
+  check_counts(this->method(params.method), params);
+  MethodImage& method = method_for(params.method, params.inputs);
   Device& device = image_->device;
   bool host = params.flags & ATALLA_RUN_HOST;
   check_arguments(method, params, host);
@@ -162,6 +225,18 @@ void Program::run(const atalla_run_params& params) {
     }
   }
   if (host) stream.synchronize();
+}
+
+void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs) {
+  std::lock_guard lock(mutex_);
+  atalla_run_params params{};
+  params.inputs = inputs.data();
+  params.n_inputs = inputs.size();
+  params.outputs = outputs.data();
+  params.n_outputs = outputs.size();
+  check_counts(method(index), params);
+  MethodImage& method = method_for(index, inputs.data());
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = method.outputs[i].type;
 }
 
 uint64_t Program::estimate(uint32_t index) {

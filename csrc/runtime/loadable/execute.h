@@ -29,22 +29,42 @@ class Program {
 
   void load(int32_t ordinal);
   void set_host_call(atalla_host_call function, void* context);
-  // A steady run (arguments of the right type, no program-owned output made for the first time) allocates nothing.
+  // A steady run (arguments of the right type and of sizes seen before, no program-owned output made for the first
+  // time) allocates nothing.
   void run(const atalla_run_params& params);
+  // The types of a method's outputs for inputs of these types.
+  void resolve(uint32_t method, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs);
   uint64_t estimate(uint32_t method);
   const std::string& describe();  // JSON, made once
 
+  // Mutable buffers (program_state.cpp).
+  void reset_state();
+  void read_state(const char* name, void* data, size_t bytes);
+  void write_state(const char* name, const void* data, size_t bytes);
+  // Replaces the bytes of named parameters and buffers, all at once for every run that begins later.
+  void replace(std::span<const atalla_replacement> given);
+
  private:
   MethodImage& method(uint32_t index);
+  // The image for the sizes of these inputs, which may be new.
+  MethodImage& method_for(uint32_t index, const atalla_tensor* inputs);
+  void make_room(uint64_t arena_bytes);
+  void check_counts(const MethodImage& method, const atalla_run_params& params) const;
   void check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const;
   void bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host);
   void execute(MethodImage& method, Stream& stream);
   [[noreturn]] void rethrow(const MethodImage::Step& step) const;
+  Image& image();
+  Storage state_storage(const char* name, size_t bytes) const;
+  void write_initial_states(Stream& stream);
+  Stream& state_stream();
 
   std::unique_ptr<File> file_;
   std::unique_ptr<Image> image_;
   std::mutex mutex_;
+  std::mutex replace_mutex_;       // taken before mutex_
   Stream* last_stream_ = nullptr;  // whose work may still use the arena
+  uint64_t clock_ = 0;             // counts runs of methods with dynamic sizes
   atalla_host_call host_call_ = nullptr;
   void* host_context_ = nullptr;
   std::string json_;

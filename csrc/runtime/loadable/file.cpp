@@ -41,6 +41,13 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), bytes_);
 }
 
+void MappedFile::forget(std::span<const std::byte> part) const noexcept {
+  constexpr uintptr_t kPage = 4096;
+  uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
+  uintptr_t end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / kPage * kPage;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 File::File(std::string name, std::span<const std::byte> bytes) : name_(std::move(name)) {
   Problems problems;
   validate(bytes, view_, problems);
@@ -63,6 +70,7 @@ File::File(std::string name, std::span<const std::byte> bytes) : name_(std::move
 std::unique_ptr<File> File::open(const std::string& path) {
   auto mapping = std::make_unique<MappedFile>(path);
   std::unique_ptr<File> file(new File(path, mapping->bytes()));
+  mapping->forget(file->view_.weights);
   file->mapping_ = std::move(mapping);
   return file;
 }

@@ -15,8 +15,8 @@ static_assert(std::endian::native == std::endian::little, "loadable records are 
 
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'A', 'T', 'L', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 0;
-inline constexpr uint32_t kRuntimeVersion = 0x00010000;  // major << 16 | minor of this driver
+inline constexpr uint16_t kMinor = 1;
+inline constexpr uint32_t kRuntimeVersion = 0x00010001;  // major << 16 | minor of this driver
 inline constexpr uint32_t kIsaVersion = 1;               // newest Atalla instruction set that it can execute
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
 inline constexpr uint64_t kSectionAlignment = 64;
@@ -42,13 +42,45 @@ enum class SectionKind : uint32_t {
   kMethods = 14,
   kMetadata = 15,
   kWeights = 16,
+  kStates = 17,
+  kSymbols = 18,
+  kExpressions = 19,
+  kDynamic = 20,
+  kGuards = 21,
+  kGoldens = 22,
+  kSignature = 23,
 };
-inline constexpr uint32_t kSectionKinds = 17;  // one more than the last
+inline constexpr uint32_t kSectionKinds = 24;  // one more than the last
 
-enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4 };
-enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant };
+enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4, kState = 5 };
+enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant, kState };
 enum class OperandKind : uint8_t { kAbsent = 0, kMemory = 1, kImmediate = 2 };
 enum class InstructionKind : uint8_t { kLaunch = 1, kHostCall = 2 };
+// Arithmetic of size expressions, on int64; a result that does not fit is an error, as is a division by zero.
+enum class ExpressionOp : uint8_t {
+  kConstant = 0,
+  kSymbol = 1,
+  kAdd = 2,
+  kSub = 3,
+  kMul = 4,
+  kFloorDiv = 5,
+  kMod = 6,  // of the sign of the divisor
+  kMin = 7,
+  kMax = 8,
+  kEq = 9,
+  kNe = 10,
+  kLt = 11,
+  kLe = 12,
+};
+inline constexpr unsigned kExpressionOps = 13;
+enum class DynamicKind : uint32_t {
+  kInteger = 1,        // an entry of INTEGERS
+  kOperandOffset = 2,  // byte_offset of an operand
+  kValueOffset = 3,    // byte_offset of a value
+  kStorageBytes = 4,   // bytes of a storage
+  kImmediate = 5,      // value of an immediate operand
+};
+inline constexpr uint32_t kStateHasInitial = 1;  // flag of a state
 enum class SegmentKind : uint8_t { kNative = 1, kFallback = 2 };
 
 struct StringRef {
@@ -198,6 +230,64 @@ struct Metadata {
   StringRef value;
 };
 
+// A mutable buffer: a value on a STATE storage, which keeps its bytes from run to run.
+struct State {
+  StringRef name;
+  uint32_t value;
+  uint32_t flags;
+  uint64_t initial;  // offset in WEIGHTS of its first bytes, with kStateHasInitial; else it begins as zeros
+};
+
+// A size that a call determines: dimension `dim` of an input has the size multiplier * symbol + offset.
+struct Symbol {
+  StringRef name;
+  uint32_t method;
+  uint32_t input;  // index in INPUTS
+  uint32_t dim;
+  uint32_t reserved;
+  int64_t min;
+  int64_t max;
+  int64_t multiplier;
+  int64_t offset;
+  int64_t value;  // for which the numbers in the file are written
+};
+
+struct Expression {
+  ExpressionOp op;
+  std::array<uint8_t, 3> reserved0;
+  uint32_t a;  // expressions before this one; SYMBOL: index in SYMBOLS
+  uint32_t b;
+  uint32_t reserved1;
+  int64_t constant;
+};
+
+// A number of the file that follows the symbols of a method.
+struct Dynamic {
+  DynamicKind kind;
+  uint32_t index;
+  uint32_t expression;
+  uint32_t method;
+};
+
+// A condition on sizes: the expression must not be 0.
+struct Guard {
+  StringRef text;
+  uint32_t expression;
+  uint32_t method;
+};
+
+// What a method gives on inputs made from a seed.
+struct Golden {
+  uint32_t method;
+  uint32_t reserved;
+  uint64_t seed;
+  Range bounds;   // in DOUBLES: low and high of each input's elements
+  Range symbols;  // in INTEGERS: values of the method's symbols
+  Range samples;  // in DOUBLES: of each output, real and imaginary parts apart
+  double rtol;
+  double atol;
+};
+
 static_assert(sizeof(Header) == 128 && offsetof(Header, header_crc) == 124 && offsetof(Header, table_crc) == 48);
 static_assert(sizeof(Section) == 32 && offsetof(Section, crc) == 28);
 static_assert(sizeof(Kernel) == 16);
@@ -211,5 +301,11 @@ static_assert(sizeof(Node) == 64 && offsetof(Node, native) == 56);
 static_assert(sizeof(Segment) == 32 && offsetof(Segment, kind) == 24);
 static_assert(sizeof(Method) == 64 && offsetof(Method, arena_bytes) == 48);
 static_assert(sizeof(Metadata) == 16);
+static_assert(sizeof(State) == 24 && offsetof(State, initial) == 16);
+static_assert(sizeof(Symbol) == 64 && offsetof(Symbol, min) == 24);
+static_assert(sizeof(Expression) == 24 && offsetof(Expression, constant) == 16);
+static_assert(sizeof(Dynamic) == 16);
+static_assert(sizeof(Guard) == 16);
+static_assert(sizeof(Golden) == 56 && offsetof(Golden, rtol) == 40);
 
 }  // namespace atalla::runtime::loadable

@@ -63,8 +63,8 @@ atalla_tensor tensor_of(const View& view, const Value& value) {
 }  // namespace
 
 MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
-                         uint64_t arena, uint64_t weights, uint64_t placeholder)
-    : arena_(arena), weights_(weights), placeholder_(placeholder), port_of_storage_(view.storages.size(), kNone) {
+                         const Places& places)
+    : places_(places), port_of_storage_(view.storages.size(), kNone) {
   Method method = view.methods[method_index];
   add_ports(view, method.inputs, false);
   add_ports(view, method.outputs, true);
@@ -93,7 +93,7 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
     at += bytes;
   }
   for (auto* ports : {&inputs, &outputs})
-    for (BoundPort& port : *ports) port.bound = placeholder;
+    for (BoundPort& port : *ports) port.bound = places.placeholder;
 }
 
 void MethodImage::add_ports(const View& view, Range range, bool output) {
@@ -113,11 +113,18 @@ void MethodImage::add_ports(const View& view, Range range, bool output) {
 
 void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
   Storage storage = view.storages[index];
-  if (storage.space == Space::kArena || storage.space == Space::kWeights) {
-    *addr = (storage.space == Space::kArena ? arena_ : weights_) + storage.offset + byte_offset;
+  if (storage.space == Space::kArena || storage.space == Space::kState) {
+    *addr = (storage.space == Space::kArena ? places_.arena : places_.state) + storage.offset + byte_offset;
     return;
   }
-  *addr = placeholder_ + byte_offset;
+  if (storage.space == Space::kWeights) {
+    auto moved = places_.replaced->find(index);
+    *addr = moved != places_.replaced->end() ? moved->second.addr() + byte_offset
+                                             : places_.weights + storage.offset + byte_offset;
+    weight_patches_[index].push_back({addr, byte_offset});
+    return;
+  }
+  *addr = places_.placeholder + byte_offset;
   uint32_t port = port_of_storage_[index];
   (port & 1 ? output_patches_ : input_patches_)[port / 2].push_back({addr, byte_offset});
 }
@@ -165,6 +172,12 @@ void MethodImage::add_host_call(const View& view, const HostCall& call) {
   }
 }
 
+void MethodImage::move_weight(uint32_t storage, uint64_t addr) noexcept {
+  auto found = weight_patches_.find(storage);
+  if (found == weight_patches_.end()) return;
+  for (const Patch& patch : found->second) *patch.place = addr + patch.byte_offset;
+}
+
 std::string MethodImage::host_ops() const {
   std::set<std::string> ops;
   for (const HostCallArgs& call : host_calls) {
@@ -180,21 +193,38 @@ std::string MethodImage::host_ops() const {
   return all;
 }
 
+Places Image::places(const DynamicMethod& dynamic) const {
+  uint64_t base = device.properties().dram_base;
+  auto addr = [&](const DeviceBuffer& buffer) { return buffer.data() != nullptr ? buffer.addr() : base; };
+  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), base, &replaced};
+}
+
 std::unique_ptr<Image> load(File& file, Device& device) {
   const View& view = file.view();
-  std::vector<atalla_kernel> kernels = resolve(file);
-  uint64_t arena_bytes = 0;
-  for (uint32_t m = 0; m < view.methods.size(); ++m) arena_bytes = std::max(arena_bytes, view.methods[m].arena_bytes);
-  auto image = std::make_unique<Image>(Image{device, {}, {}, {}});
+  auto image = std::make_unique<Image>(device);
+  image->kernels = resolve(file);
+  std::vector<LoadedMethod>& methods = image->methods;
+  uint64_t arena_bytes = 0, state_bytes = 0;
+  for (uint32_t m = 0; m < view.methods.size(); ++m) {
+    methods.push_back({DynamicMethod(view, m), nullptr, {}});
+    // A method that places its temporaries at run time says here what the sizes of the file need.
+    uint64_t& most = methods[m].dynamic.plans_arena ? image->grown_bytes : arena_bytes;
+    most = std::max(most, view.methods[m].arena_bytes);
+  }
+  for (uint32_t i = 0; i < view.storages.size(); ++i) {
+    Storage s = view.storages[i];
+    if (s.space == Space::kState) state_bytes = std::max(state_bytes, s.offset + s.bytes);
+  }
   image->weights = DeviceBuffer(device, file.weight_bytes());
+  image->state = DeviceBuffer(device, state_bytes);
   image->arena = DeviceBuffer(device, arena_bytes);
-  device.default_stream().memcpy_h2d(image->weights.data(), view.weights.data(), view.weights.size());
+  image->grown = DeviceBuffer(device, image->grown_bytes);
+  file.read_weights([&](size_t at, std::span<const std::byte> piece) {
+    device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(), piece.size());
+  });
   file.release_weights();
-  uint64_t base = device.properties().dram_base;
   for (uint32_t m = 0; m < view.methods.size(); ++m)
-    image->methods.push_back(
-        std::make_unique<MethodImage>(view, m, kernels, image->arena.data() != nullptr ? image->arena.addr() : base,
-                                      image->weights.data() != nullptr ? image->weights.addr() : base, base));
+    methods[m].image = std::make_unique<MethodImage>(view, m, image->kernels, image->places(methods[m].dynamic));
   return image;
 }
 

@@ -3,14 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../atalla_program.h"
 #include "../device.h"
 #include "file.h"
+#include "instance.h"
 
 namespace atalla::runtime::loadable {
 
@@ -59,6 +62,15 @@ struct HostCallArgs {
   std::vector<atalla_tensor> outputs;
 };
 
+// Addresses of byte 0 of each space.
+struct Places {
+  uint64_t arena;
+  uint64_t weights;
+  uint64_t state;
+  uint64_t placeholder;  // a legal address, for inputs and outputs before they are bound and for those without bytes
+  const std::map<uint32_t, DeviceBuffer>* replaced;  // storages of weights that stand elsewhere
+};
+
 // One method's instructions as launch descriptors, one behind the other, each as long as it has operands. Addresses of
 // arena and weights are in place; those of inputs and outputs are patched by bind().
 class MethodImage {
@@ -75,12 +87,13 @@ class MethodImage {
   std::vector<Step> steps;
   std::vector<HostCallArgs> host_calls;
 
-  // `kernels` are ids by index in KERNELS; `base` the address of byte 0 by Space (arena and weights).
-  MethodImage(const View& view, uint32_t method, const std::vector<atalla_kernel>& kernels, uint64_t arena,
-              uint64_t weights, uint64_t placeholder);
+  // `kernels` are ids by index in KERNELS. The view must outlive the image.
+  MethodImage(const View& view, uint32_t method, const std::vector<atalla_kernel>& kernels, const Places& places);
 
   void bind_input(size_t i, uint64_t addr) noexcept { bind(inputs[i], input_patches_[i], addr); }
   void bind_output(size_t i, uint64_t addr) noexcept { bind(outputs[i], output_patches_[i], addr); }
+  // Lets a storage of weights stand elsewhere.
+  void move_weight(uint32_t storage, uint64_t addr) noexcept;
   // Names of the ops of all host calls, one a line.
   std::string host_ops() const;
 
@@ -96,21 +109,50 @@ class MethodImage {
   void add_host_call(const View& view, const HostCall& call);
   void place(const View& view, uint32_t storage, uint64_t byte_offset, uint64_t* addr);
 
-  uint64_t arena_;
-  uint64_t weights_;
-  uint64_t placeholder_;  // a legal address, for inputs and outputs before they are bound and for those without bytes
+  Places places_;
   std::vector<uint64_t> descs_;
   std::vector<uint32_t> port_of_storage_;  // input i: 2 i, output i: 2 i + 1, else kNone
   std::vector<std::vector<Patch>> input_patches_;
   std::vector<std::vector<Patch>> output_patches_;
+  std::unordered_map<uint32_t, std::vector<Patch>> weight_patches_;  // by storage
 };
 
-// A program on its device: weights and arena in DRAM, kernels resolved.
+// A method: its image, or for one whose sizes depend on the call, those of the latest sizes.
+struct LoadedMethod {
+  struct Sized {
+    std::unique_ptr<Instance> instance;
+    std::unique_ptr<MethodImage> image;
+    uint64_t used;  // time of its latest run
+  };
+  DynamicMethod dynamic;
+  std::unique_ptr<MethodImage> image;  // for the sizes that the file is written for
+  std::vector<Sized> sized;
+};
+
+// A program on its device: weights, states and arena in DRAM, kernels resolved.
 struct Image {
+  explicit Image(Device& target) : device(target) {}
+
   Device& device;
+  std::vector<atalla_kernel> kernels;
   DeviceBuffer weights;
+  DeviceBuffer state;
   DeviceBuffer arena;
-  std::vector<std::unique_ptr<MethodImage>> methods;
+  DeviceBuffer grown;  // the arena of methods that place their temporaries at run time
+  uint64_t grown_bytes = 0;
+  std::map<uint32_t, DeviceBuffer> replaced;  // storage of weights -> where its bytes are now
+  std::map<uint32_t, DeviceBuffer> spare;     // storage of weights -> the buffer that its next replacement may use
+  std::vector<LoadedMethod> methods;
+
+  Places places(const DynamicMethod& dynamic) const;
+  // Calls f(MethodImage&) for all images of all methods.
+  template <class F>
+  void for_each_image(F&& f) {
+    for (LoadedMethod& method : methods) {
+      f(*method.image);
+      for (LoadedMethod::Sized& sized : method.sized) f(*sized.image);
+    }
+  }
 };
 
 // Throws Error: ATALLA_ERR_UNKNOWN_KERNEL, ATALLA_ERR_VERSION or ATALLA_ERR_UNSUPPORTED with everything that the device

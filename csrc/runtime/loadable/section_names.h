@@ -10,7 +10,7 @@ namespace atalla::runtime::loadable {
 
 struct SectionInfo {
   const char* name;
-  uint32_t stride;  // of version 1.0: the least that a reader takes
+  uint32_t stride;  // of the version that brought it: the least that a reader takes
 };
 
 inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {{
@@ -31,6 +31,13 @@ inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {{
     {"METHODS", sizeof(Method)},
     {"METADATA", sizeof(Metadata)},
     {"WEIGHTS", 1},
+    {"STATES", sizeof(State)},
+    {"SYMBOLS", sizeof(Symbol)},
+    {"EXPRESSIONS", sizeof(Expression)},
+    {"DYNAMIC", sizeof(Dynamic)},
+    {"GUARDS", sizeof(Guard)},
+    {"GOLDENS", sizeof(Golden)},
+    {"SIGNATURE", 1},
 }};
 
 inline constexpr bool is_known(SectionKind kind) noexcept {

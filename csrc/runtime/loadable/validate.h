@@ -20,6 +20,14 @@ ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& v
 // Every reference, range, dtype and enumerator of every record, and that every tensor lies in its storage.
 void validate_records(const View& view, Problems& problems);
 
+// The part of validate_records that sizes, strides, offsets and numbers of bytes decide: for a view whose other fields
+// have passed it.
+void validate_tensors(const View& view, Problems& problems);
+
+// Symbols, size expressions, what follows them, guards; and that the numbers in the file are those expressions' values.
+// Needs records without problems.
+void validate_dynamic(const View& view, Problems& problems);
+
 // The memory plan, re-derived from the instructions: places of storages, live ranges, no byte shared by two storages
 // that live at the same time, nothing read before it is written. Needs records without problems.
 void validate_memory(const View& view, Problems& problems);

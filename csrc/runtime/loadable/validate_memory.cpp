@@ -32,7 +32,9 @@ class MemoryChecker {
     trace();
     for (uint32_t i = 0; i < view_.storages.size(); ++i) check_storage(i, view_.storages[i]);
     check_arena_overlap();
-    check_weight_overlap();
+    check_overlap(Space::kWeights);
+    check_overlap(Space::kState);
+    check_states();
   }
 
  private:
@@ -88,7 +90,7 @@ class MemoryChecker {
     use.last = std::max(use.last, instruction);
     if (write) use.written = true;
     else if (!use.written) use.read_early = true;
-    if (space == Space::kWeights) return;  // shared by all methods
+    if (space == Space::kWeights || space == Space::kState) return;  // shared by all methods
     if (use.method == kNone) use.method = owner_[instruction];
     if (use.method != owner_[instruction])
       problems_.add("instruction %u of method %u uses %s of method %u", instruction, owner_[instruction],
@@ -126,7 +128,7 @@ class MemoryChecker {
   void check_storage(uint32_t i, const Storage& s) {
     const Use& use = uses_[i];
     bool touched = use.first != kNone;
-    uint64_t bound = s.space == Space::kWeights                        ? view_.weights.size()
+    uint64_t bound = s.space == Space::kWeights                        ? view_.weight_bytes
                      : s.space == Space::kArena && use.method != kNone ? view_.methods[use.method].arena_bytes
                                                                        : INT64_MAX;
     if (s.offset % kStorageAlignment != 0)
@@ -188,20 +190,32 @@ class MemoryChecker {
                   t.first_live, t.last_live);
   }
 
-  void check_weight_overlap() {
+  // Weights may be stored once for several storages; a state has its bytes for itself.
+  void check_overlap(Space space) {
+    bool weights = space == Space::kWeights;
     std::vector<uint32_t> order;
     for (uint32_t i = 0; i < view_.storages.size(); ++i)
-      if (view_.storages[i].space == Space::kWeights && view_.storages[i].bytes > 0) order.push_back(i);
+      if (view_.storages[i].space == space && view_.storages[i].bytes > 0) order.push_back(i);
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       Storage s = view_.storages[a], t = view_.storages[b];
       return s.offset != t.offset ? s.offset < t.offset : s.bytes < t.bytes;
     });
     for (size_t k = 1; k < order.size(); ++k) {
       Storage s = view_.storages[order[k - 1]], t = view_.storages[order[k]];
-      if (s.offset + s.bytes > t.offset && (s.offset != t.offset || s.bytes != t.bytes))
-        problems_.add("%s (weight bytes %" PRIu64 " + %" PRIu64 ") overlaps %s (%" PRIu64 " + %" PRIu64 ")",
-                      label(order[k - 1]).c_str(), s.offset, s.bytes, label(order[k]).c_str(), t.offset, t.bytes);
+      if (s.offset + s.bytes > t.offset && (!weights || s.offset != t.offset || s.bytes != t.bytes))
+        problems_.add("%s (%s bytes %" PRIu64 " + %" PRIu64 ") overlaps %s (%" PRIu64 " + %" PRIu64 ")",
+                      label(order[k - 1]).c_str(), weights ? "weight" : "state", s.offset, s.bytes,
+                      label(order[k]).c_str(), t.offset, t.bytes);
     }
+  }
+
+  // Each STATE storage belongs to one state, which says what it begins as.
+  void check_states() {
+    std::vector<uint32_t> owners(view_.storages.size());
+    for (uint32_t i = 0; i < view_.states.size(); ++i) ++owners[view_.values[view_.states[i].value].storage];
+    for (uint32_t i = 0; i < view_.storages.size(); ++i)
+      if (view_.storages[i].space == Space::kState && owners[i] != 1)
+        problems_.add("%s belongs to %u states, expected 1", label(i).c_str(), owners[i]);
   }
 
   const View& view_;

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "geometry.h"
-#include "string_pool.h"
+#include "record_reporter.h"
 #include "validate.h"
 
 namespace atalla::runtime::loadable {
 namespace {
 
-class RecordChecker {
+class RecordChecker : RecordReporter {
  public:
-  RecordChecker(const View& view, Problems& problems)
-      : view_(view), problems_(problems), strings_(view.strings, problems), strict_(view.header.minor <= kMinor) {}
+  RecordChecker(const View& view, Problems& problems, bool strings) : RecordReporter(view, problems, strings) {}
 
-  void run() {
-    each("kernel", view_.kernels, [&](const Kernel& r) { check_kernel(r); });
-    each("storage", view_.storages, [&](const Storage& r) { check_storage(r); });
+  // What sizes, strides, offsets and numbers of bytes decide.
+  void run_tensors() {
     each("value", view_.values, [&](const Value& r) { check_value(r); });
     each("operand", view_.operands, [&](const Operand& r) { check_operand(r); });
     each("instruction", view_.instructions, [&](const Instruction& r) { check_instruction(r); });
     each("host call", view_.host_calls, [&](const HostCall& r) { check_host_call(r); });
     each("input", view_.inputs, [&](const Port& r) { check_port(r, Space::kInput); });
     each("output", view_.outputs, [&](const Port& r) { check_port(r, Space::kOutput); });
+  }
+
+  void run() {
+    each("kernel", view_.kernels, [&](const Kernel& r) { check_kernel(r); });
+    each("storage", view_.storages, [&](const Storage& r) { check_storage(r); });
+    run_tensors();
     each("node", view_.nodes, [&](const Node& r) { check_node(r); });
     each("segment", view_.segments, [&](const Segment& r) { check_segment(r); });
     std::set<std::string_view> names;
@@ -35,58 +37,12 @@ class RecordChecker {
     std::set<std::string_view> keys;
     each("metadata entry", view_.metadata, [&](const Metadata& r) { check_metadata(r, keys); });
     if (view_.methods.size() == 0) problems_.add("no method; at least one is expected");
+    std::set<std::string_view> states;
+    each("state", view_.states, [&](const State& r) { check_state(r, states); });
+    each("golden", view_.goldens, [&](const Golden& r) { check_golden(r); });
   }
 
  private:
-  template <class T, class F>
-  void each(const char* what, const Table<T>& table, F&& f) {
-    what_ = what;
-    for (index_ = 0; index_ < table.size(); ++index_) f(table[index_]);
-  }
-
-  // "operand 7: <text>"
-  [[gnu::format(printf, 2, 3)]] void problem(const char* format, ...) {
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    std::vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    problems_.add("%s %u: %s", what_, index_, text);
-  }
-
-  bool string(const char* field, StringRef ref) {
-    if (strings_.contains(ref)) return true;
-    problem("%s {%u, %u} names no string of the pool", field, ref.offset, ref.bytes);
-    return false;
-  }
-  template <class T>
-  bool range(const char* field, Range r, const Table<T>& table, const char* section, uint32_t most = kNone) {
-    if (!table.contains(r)) {
-      problem("%s %u + %u lie outside the %u records of %s", field, r.first, r.count, table.size(), section);
-      return false;
-    }
-    if (r.count > most) problem("%u %s, at most %u expected", r.count, field, most);
-    return r.count <= most;
-  }
-  template <class T>
-  bool index(const char* field, uint32_t i, const Table<T>& table, const char* section) {
-    if (i < table.size()) return true;
-    problem("%s %u lies outside the %u records of %s", field, i, table.size(), section);
-    return false;
-  }
-  template <class T>
-  void optional_index(const char* field, uint32_t i, const Table<T>& table, const char* section) {
-    if (i != kNone) index(field, i, table, section);
-  }
-  void zero(uint64_t reserved) {
-    if (strict_ && reserved != 0) problem("reserved bytes are not zero");
-  }
-  template <size_t N>
-  void zero(const std::array<uint8_t, N>& reserved) {
-    for (uint8_t b : reserved)
-      if (strict_ && b != 0) return problem("reserved bytes are not zero");
-  }
-
   // The shape, when it can be read and its elements lie in the storage.
   std::optional<Shape> tensor(uint8_t dtype, uint8_t ndim, uint32_t sizes, uint32_t strides, uint32_t storage,
                               uint64_t byte_offset) {
@@ -138,7 +94,7 @@ class RecordChecker {
     string("name", r.name);
     zero(r.reserved);
     auto space = static_cast<unsigned>(r.space);
-    if (space < 1 || space > 4) problem("space %u, expected 1 to 4", space);
+    if (space < 1 || space > 5) problem("space %u, expected 1 to 5", space);
     if (r.bytes > uint64_t{INT64_MAX}) problem("%" PRIu64 " bytes, fewer than 2^63 expected", r.bytes);
     if (r.space != Space::kArena && (r.first_live != 0 || r.last_live != 0))
       problem("live range %u to %u outside the arena, expected 0 to 0", r.first_live, r.last_live);
@@ -172,6 +128,9 @@ class RecordChecker {
       case ValueKind::kBuffer:
       case ValueKind::kConstant:
         good = space == Space::kWeights;
+        break;
+      case ValueKind::kState:
+        good = space == Space::kState;
         break;
     }
     if (!good) problem("kind %u does not go with a storage of space %u", kind, static_cast<unsigned>(space));
@@ -234,7 +193,7 @@ class RecordChecker {
           !view_.integers.contains({operand.strides, operand.ndim}))
         continue;  // reported with the operand
       Space space = view_.storages[operand.storage].space;
-      if (space != Space::kArena && space != Space::kOutput)
+      if (space != Space::kArena && space != Space::kOutput && space != Space::kState)
         problem("output %u writes storage %u of space %u, which is read only", i, operand.storage,
                 static_cast<unsigned>(space));
       Shape shape = read_shape(view_, operand.ndim, operand.sizes, operand.strides);
@@ -260,7 +219,7 @@ class RecordChecker {
         uint32_t storage = view_.values[static_cast<uint32_t>(id)].storage;
         if (field[0] == 'i' || storage >= view_.storages.size()) continue;
         Space space = view_.storages[storage].space;
-        if (space != Space::kArena && space != Space::kOutput)
+        if (space != Space::kArena && space != Space::kOutput && space != Space::kState)
           problem("writes storage %u of space %u, which is read only", storage, static_cast<unsigned>(space));
       }
     }
@@ -293,7 +252,7 @@ class RecordChecker {
     if (r.guards == kNone || !range("guards", {r.guards, 2u * v.ndim}, view_.integers, "INTEGERS")) return;
     for (uint32_t d = 0; d < v.ndim; ++d) {
       int64_t least = view_.integers[r.guards + 2 * d], most = view_.integers[r.guards + 2 * d + 1];
-      if (least > shape.sizes[d] || most < shape.sizes[d] || (strict_ && least != most))
+      if (least > shape.sizes[d] || most < shape.sizes[d] || (view_.header.minor == 0 && least != most))
         problem("guard [%" PRId64 ", %" PRId64 "] of dimension %u, whose size is %" PRId64, least, most, d,
                 shape.sizes[d]);
     }
@@ -339,7 +298,7 @@ class RecordChecker {
     std::set<std::string_view> names;
     for (uint32_t i = 0; i < ports.count; ++i) {
       StringRef ref = table[ports.first + i].name;
-      if (!strings_.contains(ref)) continue;
+      if (strings_ && !strings_->contains(ref)) continue;
       if (!names.insert(view_.text(ref)).second) problem("two %ss are named '%.100s'", what, view_.string(ref));
     }
   }
@@ -350,18 +309,61 @@ class RecordChecker {
     string("value", r.value);
   }
 
-  const View& view_;
-  Problems& problems_;
-  StringIndex strings_;
-  bool strict_;
-  const char* what_ = "";
-  uint32_t index_ = 0;
+  // A state is all of its storage, dense.
+  void check_state(const State& r, std::set<std::string_view>& names) {
+    if (string("name", r.name)) {
+      if (r.name.bytes == 0) problem("has no name");
+      if (!names.insert(view_.text(r.name)).second) problem("a second state '%.100s'", view_.string(r.name));
+    }
+    if (r.flags & ~kStateHasInitial) problem("flags 0x%x, expected 0 or 1", r.flags);
+    if (!index("value", r.value, view_.values, "VALUES")) return;
+    Value v = view_.values[r.value];
+    if (v.storage >= view_.storages.size() || v.ndim > ATALLA_MAX_DIMS || element_bytes(v.dtype) == 0 ||
+        !view_.integers.contains({v.sizes, v.ndim}) || !view_.integers.contains({v.strides, v.ndim}))
+      return;  // reported with the value
+    Storage storage = view_.storages[v.storage];
+    if (v.kind != ValueKind::kState || storage.space != Space::kState || v.byte_offset != 0)
+      problem("its value is of kind %u and begins at byte %" PRIu64 " of a storage of space %u, expected 7, 0 and 5",
+              static_cast<unsigned>(v.kind), v.byte_offset, static_cast<unsigned>(storage.space));
+    Shape shape = read_shape(view_, v.ndim, v.sizes, v.strides);
+    Int128 bytes = element_bytes(v.dtype);
+    for (int d = 0; d < shape.ndim; ++d) {
+      if (shape.sizes[d] < 0 || shape.sizes[d] >= kMaxElements) return;  // likewise
+      if (bytes < kMaxElements * 16) bytes *= shape.sizes[d];
+    }
+    if (bytes != static_cast<Int128>(storage.bytes))
+      problem("its storage has %" PRIu64 " bytes, its elements %" PRId64, storage.bytes, static_cast<int64_t>(bytes));
+    bool initial = r.flags & kStateHasInitial;
+    if (!initial && r.initial != 0) problem("initial %" PRIu64 " without the flag", r.initial);
+    if (initial && (r.initial % kStorageAlignment != 0 || r.initial > view_.weight_bytes ||
+                    storage.bytes > view_.weight_bytes - r.initial))
+      problem("initial bytes %" PRIu64 " + %" PRIu64 " are not aligned or lie outside the weights of %" PRIu64 " bytes",
+              r.initial, storage.bytes, view_.weight_bytes);
+  }
+
+  void check_golden(const Golden& r) {
+    zero(r.reserved);
+    range("bounds", r.bounds, view_.doubles, "DOUBLES");
+    range("samples", r.samples, view_.doubles, "DOUBLES");
+    range("symbols", r.symbols, view_.integers, "INTEGERS");
+    if (!index("method", r.method, view_.methods, "METHODS")) return;
+    if (r.bounds.count != uint64_t{2} * view_.methods[r.method].inputs.count)
+      problem("%u bounds for %u inputs, expected two each", r.bounds.count, view_.methods[r.method].inputs.count);
+    if (!(r.rtol >= 0) || !(r.atol >= 0))
+      problem("tolerances %g and %g are expected not to be negative", r.rtol, r.atol);
+    uint32_t symbols = 0;
+    for (uint32_t i = 0; i < view_.symbols.size(); ++i) symbols += view_.symbols[i].method == r.method;
+    if (r.symbols.count != symbols) problem("%u values for %u symbols", r.symbols.count, symbols);
+  }
+
   uint64_t inputs_seen_ = 0;
   uint64_t outputs_seen_ = 0;
 };
 
 }  // namespace
 
-void validate_records(const View& view, Problems& problems) { RecordChecker(view, problems).run(); }
+void validate_records(const View& view, Problems& problems) { RecordChecker(view, problems, true).run(); }
+
+void validate_tensors(const View& view, Problems& problems) { RecordChecker(view, problems, false).run_tensors(); }
 
 }  // namespace atalla::runtime::loadable

@@ -31,6 +31,7 @@ class Table {
   bool contains(Range range) const noexcept { return uint64_t{range.first} + range.count <= count_; }
   const std::byte* data() const noexcept { return data_; }
   size_t bytes() const noexcept { return size_t{count_} * stride_; }
+  uint32_t stride() const noexcept { return stride_; }
   void rebase(const std::byte* data) noexcept { data_ = data; }
   void reset(const std::byte* data, uint32_t count, uint32_t stride) noexcept {
     data_ = data;
@@ -49,6 +50,7 @@ struct View {
   std::vector<Section> sections;  // in the order of the file, unknown ones too
   std::span<const std::byte> strings;
   std::span<const std::byte> weights;
+  uint64_t weight_bytes = 0;  // of the section, also when `weights` has been released
   Table<int64_t> integers;
   Table<double> doubles;
   Table<Kernel> kernels;
@@ -63,6 +65,12 @@ struct View {
   Table<Segment> segments;
   Table<Method> methods;
   Table<Metadata> metadata;
+  Table<State> states;
+  Table<Symbol> symbols;
+  Table<Expression> expressions;
+  Table<Dynamic> dynamic;
+  Table<Guard> guards;
+  Table<Golden> goldens;
 
   // NUL-terminated, for as long as the bytes under the view live.
   const char* string(StringRef ref) const noexcept {
@@ -87,6 +95,12 @@ struct View {
     f(SectionKind::kSegments, segments);
     f(SectionKind::kMethods, methods);
     f(SectionKind::kMetadata, metadata);
+    f(SectionKind::kStates, states);
+    f(SectionKind::kSymbols, symbols);
+    f(SectionKind::kExpressions, expressions);
+    f(SectionKind::kDynamic, dynamic);
+    f(SectionKind::kGuards, guards);
+    f(SectionKind::kGoldens, goldens);
   }
 };
 

@@ -120,4 +120,28 @@ void write_npy(const std::string& path, const Array& array) {
   if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
 }
 
+Array read_raw(const std::string& path, atalla_dtype dtype, const std::vector<int64_t>& sizes) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot open '" + path + "': " + std::strerror(errno));
+  Array array;
+  array.dtype = dtype;
+  array.sizes = sizes;
+  array.data.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  size_t bytes = element_bytes(dtype);
+  for (int64_t size : sizes)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes))
+      throw std::runtime_error(path + ": the shape is too large");
+  if (bytes != array.data.size())
+    throw std::runtime_error(path + ": " + std::to_string(array.data.size()) + " bytes, its shape needs " +
+                             std::to_string(bytes));
+  return array;
+}
+
+void write_raw(const std::string& path, const Array& array) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(array.data.data(), static_cast<std::streamsize>(array.data.size()));
+  out.close();
+  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+}
+
 }  // namespace atalla::tools

@@ -27,4 +27,8 @@ const char* npy_descriptor(atalla_dtype dtype);
 Array read_npy(const std::string& path);
 void write_npy(const std::string& path, const Array& array);
 
+// Elements alone, row-major. Throws when the file does not have exactly the bytes of the shape.
+Array read_raw(const std::string& path, atalla_dtype dtype, const std::vector<int64_t>& sizes);
+void write_raw(const std::string& path, const Array& array);
+
 }  // namespace atalla::tools

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Selection by masks: counting, the places of the true elements, and moving elements to and from them.
+//
+// Instruction sets: up to avx2
 #include "compact.h"
 
 #include "index.h"

@@ -12,6 +12,8 @@ namespace {
 
 // Elements of a detour through float, for pairs in which one side is a 16-bit float.
 constexpr int64_t kDetour = 256;
+// Side of the squares by which a block is transposed, elements.
+constexpr int64_t kTile = 16;
 
 struct Bytes16 {
   uint64_t low, high;
@@ -72,58 +74,121 @@ void contiguous(D* dst, const S* src, int64_t n) {
 
 // One side runs along dimension 0 and the other along dimension 1, or neither runs along 0: goes by squares in a local
 // buffer, so that each side is walked along its own run, a cache line at a time.
-template <class D, class S>
-void for_each_tile(D* dst, const int64_t* ds, const S* src, const int64_t* ss, const int64_t* sizes) {
-  constexpr int64_t kTile = 16;
-  D tile[kTile][kTile];  // [dimension 1][dimension 0]
+template <class E>
+void copy_tiles(E* dst, const int64_t* ds, const E* src, const int64_t* ss, const int64_t* sizes) {
+  E tile[kTile][kTile];  // [dimension 1][dimension 0]
   for (int64_t j0 = 0; j0 < sizes[1]; j0 += kTile) {
     const int64_t nj = sizes[1] - j0 < kTile ? sizes[1] - j0 : kTile;
     for (int64_t i0 = 0; i0 < sizes[0]; i0 += kTile) {
       const int64_t ni = sizes[0] - i0 < kTile ? sizes[0] - i0 : kTile;
-      const S* s = src + i0 * ss[0] + j0 * ss[1];
-      D* d = dst + i0 * ds[0] + j0 * ds[1];
+      const E* s = src + i0 * ss[0] + j0 * ss[1];
+      E* d = dst + i0 * ds[0] + j0 * ds[1];
       if (ni == kTile && nj == kTile && ss[1] == 1 && ds[0] == 1) {
         for (int64_t i = 0; i < kTile; ++i) {
-          for (int64_t j = 0; j < kTile; ++j) tile[j][i] = convert<D>(s[i * ss[0] + j]);
+          for (int64_t j = 0; j < kTile; ++j) tile[j][i] = s[i * ss[0] + j];
         }
         for (int64_t j = 0; j < kTile; ++j) std::memcpy(d + j * ds[1], tile[j], sizeof tile[j]);
       } else if (ds[0] == 1) {
         for (int64_t i = 0; i < ni; ++i) {
-          for (int64_t j = 0; j < nj; ++j) tile[j][i] = convert<D>(s[i * ss[0] + j * ss[1]]);
+          for (int64_t j = 0; j < nj; ++j) tile[j][i] = s[i * ss[0] + j * ss[1]];
         }
         for (int64_t j = 0; j < nj; ++j) {
           for (int64_t i = 0; i < ni; ++i) d[i + j * ds[1]] = tile[j][i];
         }
       } else {
         for (int64_t i = 0; i < ni; ++i) {
-          for (int64_t j = 0; j < nj; ++j) d[i * ds[0] + j * ds[1]] = convert<D>(s[i * ss[0] + j * ss[1]]);
+          for (int64_t j = 0; j < nj; ++j) d[i * ds[0] + j * ds[1]] = s[i * ss[0] + j * ss[1]];
         }
       }
     }
   }
 }
 
-template <class D, class S>
-void block(void* dst_data, const int64_t* ds, const void* src_data, const int64_t* ss, const int64_t* sizes) {
+bool transposes(const int64_t* ds, const int64_t* ss, const int64_t* sizes) {
+  return sizes[1] > 1 && (ss[1] == 1 || ds[1] == 1) && ss[0] != 1;
+}
+
+// A copy of bits.
+template <class E>
+void copy_elements(void* dst_data, const int64_t* ds, const void* src_data, const int64_t* ss, const int64_t* sizes) {
   for (int64_t k = 0; k < sizes[2]; ++k) {
-    D* dst = static_cast<D*>(dst_data) + k * ds[2];
-    const S* src = static_cast<const S*>(src_data) + k * ss[2];
+    E* dst = static_cast<E*>(dst_data) + k * ds[2];
+    const E* src = static_cast<const E*>(src_data) + k * ss[2];
     if (ds[0] == 1 && ss[0] == 1) {
       for (int64_t j = 0; j < sizes[1]; ++j) contiguous(dst + j * ds[1], src + j * ss[1], sizes[0]);
-    } else if (sizes[1] > 1 && (ss[1] == 1 || ds[1] == 1) && ss[0] != 1) {
-      for_each_tile(dst, ds, src, ss, sizes);
+    } else if (transposes(ds, ss, sizes)) {
+      copy_tiles(dst, ds, src, ss, sizes);
     } else {
       for (int64_t j = 0; j < sizes[1]; ++j) {
-        D* d = dst + j * ds[1];
-        const S* s = src + j * ss[1];
+        E* d = dst + j * ds[1];
+        const E* s = src + j * ss[1];
         if (ds[0] == 1) {
-          for (int64_t i = 0; i < sizes[0]; ++i) d[i] = convert<D>(s[i * ss[0]]);
+          for (int64_t i = 0; i < sizes[0]; ++i) d[i] = s[i * ss[0]];
         } else {
-          for (int64_t i = 0; i < sizes[0]; ++i) d[i * ds[0]] = convert<D>(s[i * ss[0]]);
+          for (int64_t i = 0; i < sizes[0]; ++i) d[i * ds[0]] = s[i * ss[0]];
         }
       }
     }
   }
+}
+
+// n contiguous elements, converted.
+using ConvertRun = void (*)(void* dst, const void* src, int64_t n);
+
+struct Conversion {
+  ConvertRun run;
+  int64_t dst_size, src_size;  // bytes an element
+};
+
+constexpr int64_t kBuffered = kTile * kTile;  // elements
+struct alignas(64) Buffer {
+  unsigned char bytes[kBuffered * sizeof(Bytes16)];
+};
+
+// A rectangle of at most kBuffered elements: brought together in dst's order, converted, and put in place.
+void convert_rectangle(const Conversion& c, unsigned char* dst, const int64_t* ds, const unsigned char* src,
+                       const int64_t* ss, int64_t n0, int64_t n1) {
+  Buffer gathered, converted;
+  const int64_t dense[kBlockDims] = {1, n0, 0}, sizes[kBlockDims] = {n0, n1, 1};
+  copy_block(static_cast<size_t>(c.src_size))(gathered.bytes, dense, src, ss, sizes);
+  if (ds[0] == 1 && (n1 == 1 || ds[1] == n0)) return c.run(dst, gathered.bytes, n0 * n1);
+  c.run(converted.bytes, gathered.bytes, n0 * n1);
+  copy_block(static_cast<size_t>(c.dst_size))(dst, ds, converted.bytes, dense, sizes);
+}
+
+// One function for all pairs of dtypes: a pair has a loop of its own only for contiguous elements, and everything else
+// is copies of bits around it. (A loop a layout for each of the 144 pairs takes minutes to compile.)
+void convert_strided(const Conversion& c, void* dst_data, const int64_t* ds, const void* src_data, const int64_t* ss,
+                     const int64_t* sizes) {
+  const bool tiles = transposes(ds, ss, sizes);
+  const int64_t n0 = tiles ? kTile : kBuffered, n1 = tiles ? kTile : 1;
+  for (int64_t k = 0; k < sizes[2]; ++k) {
+    auto* dst = static_cast<unsigned char*>(dst_data) + k * ds[2] * c.dst_size;
+    const auto* src = static_cast<const unsigned char*>(src_data) + k * ss[2] * c.src_size;
+    for (int64_t j = 0; j < sizes[1]; j += n1) {
+      unsigned char* d = dst + j * ds[1] * c.dst_size;
+      const unsigned char* s = src + j * ss[1] * c.src_size;
+      if (ds[0] == 1 && ss[0] == 1) {
+        c.run(d, s, sizes[0]);
+        continue;
+      }
+      const int64_t rows = sizes[1] - j < n1 ? sizes[1] - j : n1;
+      for (int64_t i = 0; i < sizes[0]; i += n0) {
+        const int64_t columns = sizes[0] - i < n0 ? sizes[0] - i : n0;
+        convert_rectangle(c, d + i * ds[0] * c.dst_size, ds, s + i * ss[0] * c.src_size, ss, columns, rows);
+      }
+    }
+  }
+}
+
+template <class D, class S>
+void convert_run(void* dst, const void* src, int64_t n) {
+  contiguous(static_cast<D*>(dst), static_cast<const S*>(src), n);
+}
+
+template <class D, class S>
+void block(void* dst, const int64_t* ds, const void* src, const int64_t* ss, const int64_t* sizes) {
+  convert_strided({convert_run<D, S>, sizeof(D), sizeof(S)}, dst, ds, src, ss, sizes);
 }
 
 template <class D>
@@ -149,15 +214,15 @@ ConvertBlock convert_to(int src) {
 ConvertBlock copy_block(size_t element_size) {
   switch (element_size) {
     case 1:
-      return block<uint8_t, uint8_t>;
+      return copy_elements<uint8_t>;
     case 2:
-      return block<uint16_t, uint16_t>;
+      return copy_elements<uint16_t>;
     case 4:
-      return block<uint32_t, uint32_t>;
+      return copy_elements<uint32_t>;
     case 8:
-      return block<uint64_t, uint64_t>;
+      return copy_elements<uint64_t>;
     default:
-      return block<Bytes16, Bytes16>;
+      return copy_elements<Bytes16>;
   }
 }
 

@@ -2,10 +2,10 @@
 //
 // The kernel `convolution`, 1-d to 3-d, as an implicit matrix product: out[co, position] = sum over (ci, tap) of
 // weight[co, (ci, tap)] * patch[(ci, tap), position]. docs/kernels.md has the contract, docs/gemm.md the structure.
-#include "gemm_block.h"
+#include "epilogue_program.h"
 //
-#include "convolution_depthwise.h"
 #include "convolution_patches.h"
+#include "convolution_product.h"
 #include "gemm_cost.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -17,38 +17,6 @@ constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I1
 constexpr int64_t kSerialConvolution = 1 << 18;  // multiply-adds below which a second thread does not pay
 
 using LongLong = long long;
-
-// Everything that a range of outputs needs.
-template <class T>
-struct Convolution {
-  ConvolutionShape shape;
-  ConvolutionTensor out, in;
-  const T* weight;  // [co, depth], row-major
-  const char* bias;
-  atalla_dtype bias_dtype;
-  int64_t bias_stride;
-  atalla_dtype compute_dtype;
-  bool flat_out;  // the positions of out lie at a single stride
-
-  Epilogue<T> epilogue(int64_t batch, int64_t channel) const {
-    Epilogue<T> e;
-    e.compute_dtype = compute_dtype;
-    e.out = {out.at(batch, channel), out.dtype, out.strides[1], out.strides[4], out.item};
-    if (flat_out && shape.out[2] == 1) e.out.col_stride = shape.out[1] > 1 ? out.strides[3] : out.strides[2];
-    if (shape.positions() == 1) e.out.col_stride = 1;
-    if (bias != nullptr) {
-      const int64_t item = element_size(bias_dtype);
-      e.c = {bias + channel * bias_stride * item, bias_dtype, bias_stride, 0, item};
-      e.beta = T(1);
-    }
-    return e;
-  }
-  const char* image(int64_t batch, int64_t group) const { return in.at(batch, group * shape.in_per_group()); }
-  int64_t position_offset(int64_t position) const {
-    const int64_t x = position % shape.out[2], y = position / shape.out[2] % shape.out[1];
-    return position / shape.out[2] / shape.out[1] * out.strides[2] + y * out.strides[3] + x * out.strides[4];
-  }
-};
 
 // Output channels [c0, c1) of a group at positions [p0, p1).
 template <class T>
@@ -62,7 +30,11 @@ bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_
          static_cast<int64_t>(sizeof(T))};
   g.epilogue = conv.epilogue(batch, first);
   const PatchSource<T> source{s, conv.in, conv.image(batch, group)};
-  if (conv.flat_out) return multiply_block(g, source, c0, c1, p0, p1);
+  if (conv.flat_out) {
+    const bool done = multiply_block(g, source, c0, c1, p0, p1);
+    if (done && conv.finish != nullptr) conv.finish->run(*conv.finish, batch, first + c0, first + c1, p0, p1);
+    return done;
+  }
 
   // Outputs that are scattered: computed in rows of the arithmetic type, then stored one by one.
   const int64_t width = p1 - p0;
@@ -82,28 +54,6 @@ bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_
     }
   }
   return true;
-}
-
-// Rows [begin, end) of the outputs of all channels, one output channel a group.
-template <class T>
-void run_depthwise(const Convolution<T>& conv, int64_t begin, int64_t end) {
-  const ConvolutionShape& s = conv.shape;
-  alignas(64) T acc[kDepthwiseColumns + kPanel<T>];
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t y = row % s.out[1], z = row / s.out[1] % s.out[0];
-    const int64_t channel = row / s.out[1] / s.out[0] % s.out_channels;
-    const int64_t batch = row / s.out[1] / s.out[0] / s.out_channels;
-    Epilogue<T> epilogue = conv.epilogue(batch, channel);
-    epilogue.out.data += (z * conv.out.strides[2] + y * conv.out.strides[3]) * conv.out.item;
-    epilogue.out.col_stride = s.out[2] == 1 ? 1 : conv.out.strides[4];
-    for (int64_t x = 0; x < s.out[2]; x += kDepthwiseColumns) {
-      const int64_t count = min_of(kDepthwiseColumns, s.out[2] - x);
-      depthwise_row(s, conv.in, conv.image(batch, channel), conv.weight + channel * s.depth(), z, y, x, count, acc);
-      for (int64_t c = 0; c < count; c += kPanel<T>) {
-        epilogue.apply(acc + c, 1, min_of(kPanel<T>, count - c), 0, x + c, {true, true}, acc + c, 0);
-      }
-    }
-  }
 }
 
 // The weight as [co, depth] of T: in place when it lies so, else a copy in the calling thread's scratch memory.
@@ -135,8 +85,9 @@ const T* weight_rows(const ConvolutionShape& s, const ConvolutionTensor& w) {
 }
 
 template <class T>
-atalla_status run_as(const Launch& launch) {
+atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nullptr) {
   Convolution<T> conv;
+  conv.finish = finish;
   conv.shape = convolution_shape(launch.desc);
   const ConvolutionShape& s = conv.shape;
   if (s.batch * s.out_channels * s.positions() == 0) return ATALLA_OK;
@@ -162,11 +113,14 @@ atalla_status run_as(const Launch& launch) {
 
   bool ok = true;
   const int64_t work_a_position = max_of(1, s.out_per_group() * s.depth());
-  if (s.out_per_group() == 1) {
-    const int64_t rows = s.batch * s.out_channels * s.out[0] * s.out[1];
-    const int64_t grain = ceil_div(kSerialConvolution / 4, work_a_position * s.out[2]);
-    parallel_for(rows, grain, [&](int64_t begin, int64_t end) { run_depthwise(conv, begin, end); });
-    return ATALLA_OK;
+  const SlabPlan plan = plan_slabs<T>(s);
+  if (plan.pays) {
+    const int64_t units = s.batch * s.groups * plan.slabs * plan.blocks;
+    const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
+    parallel_for(units, ceil_div(kSerialConvolution, work + 1), [&](int64_t begin, int64_t end) {
+      if (!multiply_slabs(conv, plan, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    });
+    return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for the copy of the image");
   }
   // Units are panels of positions of every (batch, group); with few of them, channels are cut instead.
   const int64_t panel = kPanel<T>;
@@ -300,7 +254,118 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
                        static_cast<uint64_t>(cost_element_size(desc.operands[0].dtype));
 }
 
-constexpr Kernel kKernels[] = {{"convolution", 1, kDtypes, run, cost}};
+// convolution_fused: the sums stand in the first output, F32 with contiguous positions, until the program replaces
+// them. Other outputs and the extra inputs are [n, co, positions].
+struct Finish : ConvolutionFinish {
+  const Launch& launch;
+  int first_extra;
+  EpilogueProgram program;
+  mutable bool failed = false;
+
+  explicit Finish(const Launch& l) : ConvolutionFinish{apply}, launch(l), first_extra(l.desc.n_outputs + 3) {}
+
+  MatrixView view(int index, int64_t batch, int64_t row_stride, int64_t col_stride, int64_t batch_stride) const {
+    const atalla_operand& o = launch.operand(index);
+    if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, element_size(o.dtype)};
+    const int64_t item = element_size(o.dtype);
+    return {launch.ptr<const char>(index) + batch * batch_stride * item, o.dtype, row_stride, col_stride, item};
+  }
+
+  static void apply(const ConvolutionFinish& base, int64_t batch, int64_t c0, int64_t c1, int64_t p0, int64_t p1) {
+    const Finish& self = static_cast<const Finish&>(base);
+    auto* buffers = scratch<unsigned char>(ScratchSlot::Scores, EpilogueProgram::kBufferBytes);
+    if (buffers == nullptr) return __atomic_store_n(&self.failed, true, __ATOMIC_RELAXED);
+    const atalla_launch_desc& desc = self.launch.desc;
+    MatrixView outs[kProgramOutputs], extras[kProgramInputs];
+    const int64_t* st = desc.operands[0].strides;
+    outs[0] = self.view(0, batch, st[1], 1, st[0]);
+    for (int j = 1; j < desc.n_outputs; ++j) {
+      const int64_t* t = desc.operands[j].strides;
+      outs[j] = self.view(j, batch, t[1], t[2], t[0]);
+    }
+    for (int k = self.first_extra; k + 1 < desc.n_operands; ++k) {
+      const int64_t* t = desc.operands[k].strides;
+      extras[k - self.first_extra] = self.view(k, batch, t[1], t[2], t[0]);
+    }
+    for (int64_t c = c0; c < c1; ++c) {
+      const auto* sums = reinterpret_cast<const float*>(outs[0].at(c, p0));
+      self.program.run_row(sums, c, p0, p1 - p0, outs, extras, buffers);
+    }
+  }
+};
+
+atalla_status run_fused(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const int n_out = desc.n_outputs, last = desc.n_operands - 1;
+  Finish finish(launch);
+  if (n_out < 1 || n_out > kProgramOutputs || last < finish.first_extra) {
+    return set_error(ATALLA_ERR_ARGUMENT, "convolution_fused: %d outputs of %d operands, expected %d and more", n_out,
+                     int{desc.n_operands}, finish.first_extra + 1);
+  }
+  // The convolution alone: its parameters are those of `convolution`.
+  atalla_launch_desc alone;
+  std::memcpy(static_cast<void*>(&alone), &desc, offsetof(atalla_launch_desc, operands));
+  alone.n_outputs = 1, alone.n_operands = 4;
+  const int chosen[] = {0, n_out, n_out + 1, n_out + 2};
+  void* data[4];
+  for (int i = 0; i < 4; ++i) alone.operands[i] = desc.operands[chosen[i]], data[i] = launch.data[chosen[i]];
+  const Launch convolution{alone, data};
+  if (atalla_status s = check(convolution)) return s;
+  if (atalla_status s = finish.program.decode(launch, finish.first_extra, last)) return s;
+  const ConvolutionShape shape = convolution_shape(alone);
+  const atalla_operand& out = desc.operands[0];
+  int64_t expected = 1;
+  bool flat = out.dtype == ATALLA_F32 && finish.program.sums_in_output();
+  for (int d = out.ndim - 1; d >= 2; --d) {
+    flat = flat && (out.sizes[d] == 1 || out.strides[d] == expected);
+    expected *= out.sizes[d];
+  }
+  if (!flat) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "convolution_fused: expected an F32 output with contiguous positions, which "
+                     "the program writes after its last use of the sums");
+  }
+  for (int i = 1; i < last; ++i) {
+    if (i >= n_out && i < finish.first_extra) continue;
+    const atalla_operand& o = desc.operands[i];
+    if (o.immediate && i >= n_out) continue;
+    if (o.ndim != 3 || o.sizes[0] != shape.batch || o.sizes[1] != shape.out_channels ||
+        o.sizes[2] != shape.positions() || o.dtype == ATALLA_C64 || o.dtype == ATALLA_C128 ||
+        launch.data[i] == nullptr) {
+      return set_error(ATALLA_ERR_ARGUMENT, "convolution_fused: operand %d is not [n, co, positions] of real numbers",
+                       i);
+    }
+  }
+  for (int k = n_out; k < last; ++k) {
+    for (int j = 0; j < n_out; ++j) {
+      if (launch.data[j] != launch.data[k] || launch.data[k] == nullptr) continue;
+      return set_error(ATALLA_ERR_ARGUMENT, "convolution_fused: output %d stands where operand %d does", j, k);
+    }
+  }
+  if (atalla_status s = run_as<float>(convolution, &finish)) return s;
+  return finish.failed ? set_error(ATALLA_ERR_SYSTEM, "convolution_fused: no memory for the program's buffers")
+                       : ATALLA_OK;
+}
+
+void cost_fused(const atalla_launch_desc& desc, Cost& cost_of) {
+  const int n_out = desc.n_outputs;
+  if (n_out < 1 || desc.n_operands < n_out + 4) return;
+  atalla_launch_desc alone;
+  std::memcpy(static_cast<void*>(&alone), &desc, offsetof(atalla_launch_desc, operands));
+  alone.n_outputs = 1, alone.n_operands = 4;
+  const int chosen[] = {0, n_out, n_out + 1, n_out + 2};
+  for (int i = 0; i < 4; ++i) alone.operands[i] = desc.operands[chosen[i]];
+  cost(alone, cost_of);
+  for (int i = 1; i < n_out; ++i) cost_of.bytes_written += stored_bytes(desc.operands[i]);
+  for (int i = n_out + 3; i + 1 < desc.n_operands; ++i) {
+    if (desc.operands[i].addr != 0) cost_of.bytes_read += stored_bytes(desc.operands[i]);
+  }
+  const ConvolutionShape s = convolution_shape(alone);
+  cost_vector_program(s.batch * s.out_channels * s.positions(), desc.iparams[10], desc.iparams[11], cost_of);
+}
+
+constexpr Kernel kKernels[] = {{"convolution", 1, kDtypes, run, cost},
+                               {"convolution_fused", 1, 1u << ATALLA_F32, run_fused, cost_fused}};
 
 }  // namespace
 

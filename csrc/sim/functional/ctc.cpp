@@ -3,6 +3,8 @@
 // ctc_loss: the forward recursion of A. Graves et al., "Connectionist temporal classification", ICML 2006, in
 // logarithms. A sample is a task of its own. State s of a target of length u is a blank where s is even, label (s - 1)
 // / 2 where it is odd; there are 2 u + 1.
+//
+// Instruction sets: up to avx2
 #include "ctc.h"
 
 namespace atalla::sim::ATALLA_ISA {

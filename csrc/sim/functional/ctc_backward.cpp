@@ -2,6 +2,8 @@
 //
 // ctc_loss_backward: the backward recursion, of which two steps are kept, joined with the forward one of ctc_loss. A
 // sample is a task of its own.
+//
+// Instruction sets: up to avx2
 #include "ctc.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -2,6 +2,8 @@
 //
 // Gradients of cdist and pdist: each row collects, from every row that it was measured against and in their order,
 // grad * sign(d) |d|^(p - 1) / distance^(p - 1). A distance of zero gives nothing.
+//
+// Instruction sets: up to avx2
 #include <cmath>
 
 #include "dispatch.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // embedding_bag: rows of a table, reduced over the bags that offsets cut the indices into.
+//
+// Instruction sets: up to avx2
 #include "index.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -8,8 +8,10 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-template <class T, int R, int V>
-void micro_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt) {
+// `row_of_b` gives the address of row p of B.
+template <class T, int R, int V, class RowOfB>
+[[gnu::always_inline]] inline void accumulate(int64_t k, const T* a, int64_t lda, RowOfB row_of_b, T* tile,
+                                              int64_t ldt) {
   constexpr int lanes = kLanes<T>;
   constexpr int groups = (R + 2) / 3;
   Vec<T> acc[R][V];
@@ -23,10 +25,10 @@ void micro_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T
 #pragma GCC unroll 8
   for (int g = 0; g < groups; ++g) row[g] = a + 3 * g * lda;
   for (int64_t p = 0; p < k; ++p) {
+    const T* const b = row_of_b(p);
     Vec<T> column[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
-    b += ldb;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const Vec<T> x = broadcast<T>(row[r / 3][(r % 3) * lda]);
@@ -44,16 +46,34 @@ void micro_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T
   }
 }
 
+template <class T, int R, int V>
+void micro_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt) {
+  accumulate<T, R, V>(
+      k, a, lda,
+      [&](int64_t) {
+        const T* row = b;
+        b += ldb;
+        return row;
+      },
+      tile, ldt);
+}
+
+template <class T, int R, int V>
+void shifted_kernel(int64_t k, const T* a, int64_t lda, const T* b, const int32_t* rows, T* tile, int64_t ldt) {
+  accumulate<T, R, V>(k, a, lda, [&](int64_t p) { return b + rows[p]; }, tile, ldt);
+}
+
 template <class T, int V, int... R>
-constexpr void fill_row(MicroKernel<T> (&row)[kMaxRows], std::integer_sequence<int, R...>) {
-  ((row[R] = &micro_kernel<T, R + 1, V>), ...);
+constexpr void fill_row(MicroKernelTable<T>& table, std::integer_sequence<int, R...>) {
+  ((table.entries[V - 1][R] = &micro_kernel<T, R + 1, V>), ...);
+  ((table.shifted[V - 1][R] = &shifted_kernel<T, R + 1, V>), ...);
 }
 
 template <class T>
 constexpr MicroKernelTable<T> make_table() {
   MicroKernelTable<T> table{};
-  fill_row<T, 1>(table.entries[0], std::make_integer_sequence<int, kMaxRows>{});
-  fill_row<T, 2>(table.entries[1], std::make_integer_sequence<int, kMaxRows>{});
+  fill_row<T, 1>(table, std::make_integer_sequence<int, kMaxRows>{});
+  fill_row<T, 2>(table, std::make_integer_sequence<int, kMaxRows>{});
   return table;
 }
 

@@ -20,10 +20,16 @@ namespace atalla::sim::ATALLA_ISA {
 template <class T>
 using MicroKernel = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt);
 
+// The same for a B whose row p stands at b + rows[p]: the shifted rows of an image.
+template <class T>
+using ShiftedKernel = void (*)(int64_t k, const T* a, int64_t lda, const T* b, const int32_t* rows, T* tile,
+                               int64_t ldt);
+
 // By vectors of columns, then by rows.
 template <class T>
 struct MicroKernelTable {
   MicroKernel<T> entries[kMaxVectors][kMaxRows];
+  ShiftedKernel<T> shifted[kMaxVectors][kMaxRows];
 };
 
 extern const MicroKernelTable<float> kMicroKernelsF32;
@@ -31,20 +37,28 @@ extern const MicroKernelTable<double> kMicroKernelsF64;
 extern const MicroKernelTable<uint32_t> kMicroKernelsU32;
 extern const MicroKernelTable<uint64_t> kMicroKernelsU64;
 
+template <class T>
+inline const MicroKernelTable<T>& micro_kernels() {
+  if constexpr (std::is_same_v<T, float>) {
+    return kMicroKernelsF32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return kMicroKernelsF64;
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    return kMicroKernelsU32;
+  } else {
+    return kMicroKernelsU64;
+  }
+}
+
 // The kernel for `rows` rows (1 .. kMaxRows) and `columns` columns (1 .. kPanel, rounded up to whole vectors).
 template <class T>
 inline MicroKernel<T> select_micro_kernel(int64_t rows, int64_t columns) {
-  const int vectors = columns <= kLanes<T> ? 0 : 1;
   static_assert(kMaxVectors == 2);
-  if constexpr (std::is_same_v<T, float>) {
-    return kMicroKernelsF32.entries[vectors][rows - 1];
-  } else if constexpr (std::is_same_v<T, double>) {
-    return kMicroKernelsF64.entries[vectors][rows - 1];
-  } else if constexpr (std::is_same_v<T, uint32_t>) {
-    return kMicroKernelsU32.entries[vectors][rows - 1];
-  } else {
-    return kMicroKernelsU64.entries[vectors][rows - 1];
-  }
+  return micro_kernels<T>().entries[columns <= kLanes<T> ? 0 : 1][rows - 1];
+}
+template <class T>
+inline ShiftedKernel<T> select_shifted_kernel(int64_t rows, int64_t columns) {
+  return micro_kernels<T>().shifted[columns <= kLanes<T> ? 0 : 1][rows - 1];
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

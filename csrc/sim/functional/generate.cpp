@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Index tensors that sizes and counts determine: the coordinates of a triangle, and an index for each repetition.
+//
+// Instruction sets: up to avx2
 #include "dispatch_check.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // grid_sample: out[n, c, point] = the image n, c at the place that grid[n, point] names, in two or three dimensions.
+//
+// Instruction sets: up to avx2
 #include "grid_sample.h"
 
 namespace atalla::sim::ATALLA_ISA {

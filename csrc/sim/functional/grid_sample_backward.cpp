@@ -2,6 +2,8 @@
 //
 // grid_sample_backward: the gradients of the image and of the grid. A plane of the image's gradient is one task's,
 // which takes the points in order, so that sums do not depend on threads; the grid's gradient is a sum over channels.
+//
+// Instruction sets: up to avx2
 #include "grid_sample.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -2,6 +2,8 @@
 //
 // histogram: counts, or sums of weights, of points in the bins that D rows of edges make. A point beyond the edges of a
 // dimension counts nowhere; the last bin includes its right edge.
+//
+// Instruction sets: up to avx2
 #include <cstring>
 
 #include "dispatch.h"

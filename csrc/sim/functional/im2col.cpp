@@ -2,6 +2,8 @@
 //
 // im2col and col2im: the patches under a sliding window as columns, and the sum of columns back into an image. Columns
 // are [n, c, kernel h, kernel w, positions h, positions w].
+//
+// Instruction sets: up to avx2
 #include <cstring>
 
 #include "image.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // index_select, gather, index and triangle: kernels that move elements without looking at them.
+//
+// Instruction sets: up to avx2
 #include "index.h"
 
 namespace atalla::sim::ATALLA_ISA {

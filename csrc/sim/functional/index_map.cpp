@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // flip, roll, pad.reflect, pad.replicate and resample.nearest: out[i, j, ...] = in[f(i), g(j), ...].
+//
+// Instruction sets: up to avx2
 #include "index_map.h"
 
 #include "resample_position.h"
@@ -8,9 +10,48 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+atalla_status reaches_outside(const char* name, const Launch& l, int d, int64_t bad) {
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the result reaches element %lld of dimension %d, which has %lld", name,
+                   static_cast<long long>(bad), d, static_cast<long long>(l.operand(1).sizes[d]));
+}
+
+void move_elements(const Launch& l, IndexMap& map) {
+  switch (dtype_size(l.operand(0).dtype)) {
+    case 1:
+      return map.run(l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
+    case 2:
+      return map.run(l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
+    case 4:
+      return map.run(l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
+    case 8:
+      return map.run(l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
+    default:
+      return map.run(l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
+  }
+}
+
+// pieces(d, pieces): fills in up to kMaxPieces pieces of dimension d, and returns how many.
+template <class F>
+atalla_status run_pieces(const char* name, const Launch& l, F&& pieces) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  IndexMap map;
+  for (int d = 0; d < out.ndim; ++d) {
+    MapPiece piece[kMaxPieces];
+    const int count = pieces(d, piece);
+    int64_t bad = 0;
+    if (!map.add(out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], piece, count, &bad))
+      return reaches_outside(name, l, d, bad);
+  }
+  move_elements(l, map);
+  return ATALLA_OK;
+}
+
 // f(d, i): the index of in in dimension d that index i of out takes.
 template <class F>
-atalla_status run_map(const char* name, const Launch& l, F&& f) {
+atalla_status run_tables(const char* name, const Launch& l, F&& f) {
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
   if (element_count(out) == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, 0));
@@ -21,31 +62,15 @@ atalla_status run_map(const char* name, const Launch& l, F&& f) {
   if (!map.reserve(entries)) return no_memory(name);
   for (int d = 0; d < out.ndim; ++d) {
     int64_t bad = 0;
-    if (!map.add(out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], [&](int64_t i) { return f(d, i); }, &bad)) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: the result reaches element %lld of dimension %d, which has %lld", name,
-                       static_cast<long long>(bad), d, static_cast<long long>(in.sizes[d]));
-    }
+    if (!map.add_table(
+            out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], [&](int64_t i) { return f(d, i); }, &bad))
+      return reaches_outside(name, l, d, bad);
   }
-  bool ok = true;
-  switch (dtype_size(out.dtype)) {
-    case 1:
-      ok = map.run(l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
-      break;
-    case 2:
-      ok = map.run(l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
-      break;
-    case 4:
-      ok = map.run(l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
-      break;
-    case 8:
-      ok = map.run(l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
-      break;
-    default:
-      ok = map.run(l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
-      break;
-  }
-  return ok ? ATALLA_OK : no_memory(name);
+  move_elements(l, map);
+  return ATALLA_OK;
 }
+
+int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
 atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
@@ -60,37 +85,41 @@ atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
 atalla_status run_flip(const Launch& l) {
   ATALLA_CHECK(check_map("flip", l, true));
   const int64_t mask = l.desc.iparams[0];
-  const int64_t* sizes = l.operand(1).sizes;
-  return run_map("flip", l, [&](int d, int64_t i) { return (mask >> d & 1) != 0 ? sizes[d] - 1 - i : i; });
+  return run_pieces("flip", l, [&](int d, MapPiece* piece) {
+    const int64_t size = l.operand(1).sizes[d];
+    const bool flipped = (mask >> d & 1) != 0;
+    piece[0] = {0, size, flipped ? size - 1 : 0, flipped ? -1 : 1};
+    return 1;
+  });
 }
 
 atalla_status run_roll(const Launch& l) {
   ATALLA_CHECK(check_map("roll", l, true));
-  const int64_t* sizes = l.operand(1).sizes;
-  return run_map("roll", l, [&](int d, int64_t i) {
-    const int64_t x = (i - l.desc.iparams[d] % sizes[d]) % sizes[d];
-    return x < 0 ? x + sizes[d] : x;
+  return run_pieces("roll", l, [&](int d, MapPiece* piece) {
+    const int64_t size = l.operand(1).sizes[d], rest = l.desc.iparams[d] % size;
+    const int64_t shift = rest < 0 ? rest + size : rest;
+    piece[0] = {0, shift, size - shift, 1};
+    piece[1] = {shift, size - shift, 0, 1};
+    return 2;
   });
 }
 
-// iparams[d]: elements in front of dimension d; negative: so many of in are left out.
-atalla_status run_reflect(const Launch& l) {
-  ATALLA_CHECK(check_map("pad.reflect", l, false));
-  const int64_t* sizes = l.operand(1).sizes;
-  return run_map("pad.reflect", l, [&](int d, int64_t i) {
-    const int64_t x = i - l.desc.iparams[d];
-    return x < 0 ? -x : x < sizes[d] ? x : 2 * (sizes[d] - 1) - x;
+// iparams[d]: elements in front of dimension d; negative: so many of in are left out. What lies before and behind in
+// mirrors it, or repeats its ends.
+atalla_status run_pad(const char* name, const Launch& l, bool mirrored) {
+  ATALLA_CHECK(check_map(name, l, false));
+  return run_pieces(name, l, [&](int d, MapPiece* piece) {
+    const int64_t out = l.operand(0).sizes[d], in = l.operand(1).sizes[d], front = l.desc.iparams[d];
+    const int64_t begin = within(front, 0, out), end = within(front + in, begin, out);
+    piece[0] = {0, begin, mirrored ? front : 0, mirrored ? -1 : 0};
+    piece[1] = {begin, end - begin, begin - front, 1};
+    piece[2] = {end, out - end, mirrored ? 2 * (in - 1) - (end - front) : in - 1, mirrored ? -1 : 0};
+    return 3;
   });
 }
 
-atalla_status run_replicate(const Launch& l) {
-  ATALLA_CHECK(check_map("pad.replicate", l, false));
-  const int64_t* sizes = l.operand(1).sizes;
-  return run_map("pad.replicate", l, [&](int d, int64_t i) {
-    const int64_t x = i - l.desc.iparams[d];
-    return x < 0 ? 0 : x < sizes[d] ? x : sizes[d] - 1;
-  });
-}
+atalla_status run_reflect(const Launch& l) { return run_pad("pad.reflect", l, true); }
+atalla_status run_replicate(const Launch& l) { return run_pad("pad.replicate", l, false); }
 
 atalla_status run_nearest(const Launch& l) {
   const char* name = "resample.nearest";
@@ -104,7 +133,7 @@ atalla_status run_nearest(const Launch& l) {
                      static_cast<long long>(mode), l.operand(1).ndim);
   }
   const auto choose = [&](auto tag) {
-    return run_map(name, l, [&](int d, int64_t i) {
+    return run_tables(name, l, [&](int d, int64_t i) {
       if (d < first) return i;
       return nearest_index<decltype(tag)>(static_cast<Nearest>(mode), i, sizes[d], outs[d], l.desc.fparams[d - first]);
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // out[i0, i1, ...] = in[map0(i0), map1(i1), ...]: the walk that flip, roll, pads and nearest neighbours share. A map is
-// a table with an entry for each index of out; one that turns out to be a stride needs no table in the loops.
+// a few pieces along which the index of in goes by a fixed step, or a table with an entry for each index of out.
 #pragma once
 
 #include <cstring>
@@ -14,26 +14,58 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+// Indices [begin, begin + count) of out take `first`, first + step, ... of in.
+struct MapPiece {
+  int64_t begin, count, first, step;
+};
+inline constexpr int kMaxPieces = 3;
+
+// A dimension. `first` and `step` of its pieces are in elements of in.
 struct MapDim {
   int64_t size;
   int64_t out_stride;
-  int64_t in_stride;      // where linear
-  const int64_t* offset;  // of in, in elements, for each index of out; null: linear
-};
+  int pieces;  // 0: by the table
+  MapPiece piece[kMaxPieces];
+  const int64_t* offset;  // of in, in elements, for each index of out
 
-// A stretch of the innermost dimension whose elements of in lie `step` apart.
-struct MapRun {
-  int64_t begin, count, in, step;
+  bool linear() const { return pieces == 1; }
+  int64_t at(int64_t i) const {
+    if (pieces == 0) return offset[i];
+    int p = 0;
+    while (i >= piece[p].begin + piece[p].count) ++p;
+    return piece[p].first + (i - piece[p].begin) * piece[p].step;
+  }
 };
 
 class IndexMap {
  public:
-  // Appends a dimension with the map f, of `size` indices of out, into [0, in_size) of a dimension of in. Outermost
-  // first. False when an entry lies outside; then `bad` holds it.
+  // Appends a dimension of `size` indices of out, which take those of a dimension of in; outermost first. The pieces
+  // follow each other; empty ones are left out. False when an index lies outside [0, in_size); then `bad` holds it.
+  bool add(int64_t size, int64_t out_stride, int64_t in_size, int64_t in_stride, const MapPiece* pieces, int count,
+           int64_t* bad) {
+    if (size == 0) return empty_ = true;
+    MapDim d{size, out_stride, 0, {}, nullptr};
+    for (int p = 0; p < count; ++p) {
+      MapPiece piece = pieces[p];
+      if (piece.count <= 0) continue;
+      for (const int64_t x : {piece.first, piece.first + (piece.count - 1) * piece.step}) {
+        if (x >= 0 && x < in_size) continue;
+        *bad = x;
+        return false;
+      }
+      piece.first *= in_stride, piece.step *= in_stride;
+      d.piece[d.pieces++] = piece;
+    }
+    append(d);
+    return true;
+  }
+
+  // The same, for a map f that is not piecewise linear. reserve() has made room for the entries of all such maps.
   template <class F>
-  bool add(int64_t size, int64_t out_stride, int64_t in_size, int64_t in_stride, F&& f, int64_t* bad) {
+  bool add_table(int64_t size, int64_t out_stride, int64_t in_size, int64_t in_stride, F&& f, int64_t* bad) {
     if (size == 0) return empty_ = true;
     int64_t* table = entries_.get() + used_;
+    bool linear = true;
     for (int64_t i = 0; i < size; ++i) {
       const int64_t x = f(i);
       if (x < 0 || x >= in_size) {
@@ -41,48 +73,60 @@ class IndexMap {
         return false;
       }
       table[i] = x * in_stride;
+      linear = linear && (i < 2 || table[i] - table[i - 1] == table[1] - table[0]);
     }
     used_ += size;
-    MapDim d{size, out_stride, size > 1 ? table[1] - table[0] : 0, nullptr};
-    for (int64_t i = 1; i < size && d.offset == nullptr; ++i) {
-      if (table[i] - table[i - 1] != d.in_stride) d.offset = table;
-    }
-    if (d.offset == nullptr) base_ += table[0];
-    if (size > 1) dims_[ndim_++] = d;
+    MapDim d{size, out_stride, 0, {}, table};
+    if (linear) d.piece[d.pieces++] = {0, size, table[0], size > 1 ? table[1] - table[0] : 0};
+    append(d);
     return true;
   }
 
   bool reserve(int64_t entries) { return entries_.allocate(entries > 0 ? entries : 1); }
 
   template <class E>
-  bool run(E* out, const E* in) {
-    if (empty_) return true;
+  void run(E* out, const E* in) {
+    if (empty_) return;
     arrange();
     in += base_;
-    const MapDim inner = ndim_ > 0 ? dims_[--ndim_] : MapDim{1, 1, 0, nullptr};
-    Table<MapRun> runs;
-    int64_t count = 0;
-    if (inner.offset != nullptr && !find_runs(inner, runs, &count)) return false;
+    const MapDim inner = ndim_ > 0 ? dims_[--ndim_] : MapDim{1, 1, 1, {{0, 1, 0, 0}}, nullptr};
     int64_t rows = 1;
     for (int d = 0; d < ndim_; ++d) rows *= dims_[d].size;
-    parallel_for(rows, grain_for(inner.size), [&](int64_t begin, int64_t end) {
+    // Long rows are cut, so that one row too is work for every thread.
+    const int64_t segments = (inner.size + kSegment - 1) / kSegment;
+    const int64_t length = (inner.size + segments - 1) / segments;
+    parallel_for(rows * segments, grain_for(length), [&](int64_t begin, int64_t end) {
       int64_t index[ATALLA_MAX_DIMS];
-      int64_t linear = begin;
+      int64_t linear = begin / segments;
       for (int d = ndim_ - 1; d >= 0; --d) index[d] = linear % dims_[d].size, linear /= dims_[d].size;
-      for (int64_t r = begin; r < end; ++r) {
+      int64_t segment = begin % segments;
+      for (int64_t t = begin; t < end; ++t) {
         int64_t o = 0, i = 0;
         for (int d = 0; d < ndim_; ++d) {
           o += index[d] * dims_[d].out_stride;
-          i += dims_[d].offset != nullptr ? dims_[d].offset[index[d]] : index[d] * dims_[d].in_stride;
+          i += dims_[d].at(index[d]);
         }
-        row(inner, out + o, in + i, runs.get(), count);
+        const int64_t first = segment * length, last = first + length < inner.size ? first + length : inner.size;
+        row(inner, out + o, in + i, first, last);
+        if (++segment < segments) continue;
+        segment = 0;
         for (int d = ndim_ - 1; d >= 0 && ++index[d] == dims_[d].size; --d) index[d] = 0;
       }
     });
-    return true;
   }
 
  private:
+  static constexpr int64_t kSegment = 1 << 16;  // elements
+
+  void append(MapDim& d) {
+    if (d.linear()) {
+      base_ += d.piece[0].first;
+      d.piece[0].first = 0;
+    }
+    if (d.size > 1) dims_[ndim_++] = d;
+    else if (!d.linear()) base_ += d.at(0);
+  }
+
   // Orders dimensions so that out is written front to back, and merges linear neighbours.
   void arrange() {
     for (int d = 1; d < ndim_; ++d) {
@@ -95,30 +139,15 @@ class IndexMap {
     for (int d = 0; d < ndim_; ++d) {
       MapDim& last = dims_[kept > 0 ? kept - 1 : 0];
       const MapDim& next = dims_[d];
-      if (kept > 0 && last.offset == nullptr && next.offset == nullptr &&
-          last.out_stride == next.out_stride * next.size && last.in_stride == next.in_stride * next.size) {
-        last = {last.size * next.size, next.out_stride, next.in_stride, nullptr};
+      if (kept > 0 && last.linear() && next.linear() && last.out_stride == next.out_stride * next.size &&
+          last.piece[0].step == next.piece[0].step * next.size) {
+        const int64_t size = last.size * next.size, step = next.piece[0].step;
+        last = {size, next.out_stride, 1, {{0, size, 0, step}}, nullptr};
       } else {
         dims_[kept++] = next;
       }
     }
     ndim_ = kept;
-  }
-
-  static bool find_runs(const MapDim& d, Table<MapRun>& runs, int64_t* count) {
-    int64_t n = 1;
-    for (int64_t i = 2; i < d.size; ++i) n += d.offset[i] - d.offset[i - 1] != d.offset[i - 1] - d.offset[i - 2];
-    constexpr int64_t kShort = 8;  // elements a run below which a gather by the table is faster
-    if (n * kShort > d.size) return true;
-    if (!runs.allocate(n + 1)) return false;
-    for (int64_t i = 0; i < d.size;) {
-      int64_t end = i + 1;
-      const int64_t step = end < d.size ? d.offset[end] - d.offset[i] : 0;
-      while (end < d.size && d.offset[end] - d.offset[end - 1] == step) ++end;
-      runs[(*count)++] = {i, end - i, d.offset[i], step};
-      i = end;
-    }
-    return true;
   }
 
   template <class E>
@@ -137,19 +166,19 @@ class IndexMap {
     }
   }
 
+  // Elements [first, last) of a row.
   template <class E>
-  static void row(const MapDim& d, E* out, const E* in, const MapRun* runs, int64_t count) {
-    if (d.offset == nullptr) {
-      strided(out, d.out_stride, in, d.in_stride, d.size);
-    } else if (count > 0) {
-      for (int64_t r = 0; r < count; ++r) {
-        strided(out + runs[r].begin * d.out_stride, d.out_stride, in + runs[r].in, runs[r].step, runs[r].count);
-      }
-    } else if (d.out_stride == 1) {
-      for (int64_t i = 0; i < d.size; ++i) out[i] = in[d.offset[i]];
-    } else {
-      for (int64_t i = 0; i < d.size; ++i) out[i * d.out_stride] = in[d.offset[i]];
+  static void row(const MapDim& d, E* out, const E* in, int64_t first, int64_t last) {
+    for (int p = 0; p < d.pieces; ++p) {
+      const MapPiece& piece = d.piece[p];
+      const int64_t begin = piece.begin > first ? piece.begin : first;
+      const int64_t end = piece.begin + piece.count < last ? piece.begin + piece.count : last;
+      if (begin >= end) continue;
+      strided(out + begin * d.out_stride, d.out_stride, in + piece.first + (begin - piece.begin) * piece.step,
+              piece.step, end - begin);
     }
+    if (d.pieces > 0) return;
+    for (int64_t i = first; i < last; ++i) out[i * d.out_stride] = in[d.offset[i]];
   }
 
   Table<int64_t> entries_;

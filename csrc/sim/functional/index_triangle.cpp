@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // triangle: the upper or lower triangle of the last two dimensions, the rest 0.
+//
+// Instruction sets: up to avx2
 #include "index.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -106,3 +106,6 @@ int64_t find_kernel(const char* name) {
 const char* kernel_isa() { return kIsaNames[static_cast<int>(table().isa)]; }
 
 }  // namespace atalla::sim
+
+// No part of the ABI, since other devices have no such thing: `python -m torch_atalla info` looks for the symbol.
+extern "C" ATALLA_EXPORT const char* atalla_sim_kernel_isa(void) { return atalla::sim::kernel_isa(); }

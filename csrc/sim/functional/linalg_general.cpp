@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.eig: eigenvalues and right eigenvectors of general matrices.
+//
+// Instruction sets: up to avx2
 #include "linalg_schur.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.ldl_factor, linalg.ldl_solve, linalg.matrix_exp.
+//
+// Instruction sets: up to avx2
 #include "linalg_indefinite.h"
 #include "linalg_matrix_exp.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.geqrf, linalg.householder_product, linalg.ormqr.
+//
+// Instruction sets: up to avx2
 #include "linalg_householder.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.eigh, linalg.svd, linalg.lstsq.
+//
+// Instruction sets: up to avx2
 #include "linalg_svd.h"
 #include "linalg_symmetric.h"
 

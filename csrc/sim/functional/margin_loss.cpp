@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // multi_margin_loss and multilabel_margin_loss: hinges of the distances between the scores of a row.
+//
+// Instruction sets: up to avx2
 #include <cmath>
 
 #include "channel_norm.h"

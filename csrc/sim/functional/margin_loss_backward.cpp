@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Gradients of multi_margin_loss and multilabel_margin_loss: every pair whose hinge is open pulls its two scores apart.
+//
+// Instruction sets: up to avx2
 #include <cmath>
 
 #include "channel_norm.h"

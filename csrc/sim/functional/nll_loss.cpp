@@ -2,6 +2,8 @@
 //
 // Negative log likelihood of class indices, and its gradient. Targets are checked before anything is written. Sums are
 // taken in double over fixed parts, and combined in order.
+//
+// Instruction sets: up to avx2
 #include "channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {

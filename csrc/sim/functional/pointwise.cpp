@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "loader.h"
+#include "vector_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -183,6 +184,16 @@ atalla_status check(const Launch& launch, const PointwiseOp& op) {
 
 }  // namespace
 
+PointwiseLoop pointwise_loop(atalla_dtype compute, int index) { return find_loop(kDtypeTraits[compute].loop, index); }
+
+atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
+  const atalla_dtype loop_dtype = kDtypeTraits[compute].loop;
+  const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
+  if (declared == kComputeDtype) return loop_dtype;
+  if (declared != kComponentDtype) return declared;
+  return complex ? component_dtype(loop_dtype) : loop_dtype;
+}
+
 atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index) {
   if (const atalla_status status = check(launch, op); status != ATALLA_OK) return status;
   const atalla_launch_desc& desc = launch.desc;
@@ -196,11 +207,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
   Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_outputs, op.n_inputs, {}, {}};
   for (int k = 0; k < desc.n_operands; ++k) {
-    const atalla_dtype dtype = k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs];
-    job.dtypes[k] = dtype == kComputeDtype     ? loop_dtype
-                    : dtype != kComponentDtype ? dtype
-                    : complex                  ? component_dtype(loop_dtype)
-                                               : loop_dtype;
+    job.dtypes[k] = pointwise_dtype(desc.compute_dtype, k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs]);
   }
   for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
 
@@ -245,6 +252,30 @@ namespace {
 // The generated list: constexpr PointwiseOp kOps[] and constexpr int kNumOps.
 #include "pointwise_ops.inc"
 
+// Numbers of the ops by the hash of their names, with open addressing.
+struct OpsByHash {
+  static constexpr int kSlots = 2048;
+  uint64_t hashes[kSlots] = {};
+  int16_t ops[kSlots] = {};
+
+  static constexpr uint64_t hash_of(const char* name) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name != 0; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3u;
+    return hash;
+  }
+  constexpr OpsByHash() {
+    static_assert(kNumOps < kSlots / 2);
+    for (int i = 0; i < kNumOps; ++i) {
+      const uint64_t hash = hash_of(kOps[i].name);
+      int slot = static_cast<int>(hash % kSlots);
+      while (hashes[slot] != 0) slot = (slot + 1) % kSlots;
+      hashes[slot] = hash;
+      ops[slot] = static_cast<int16_t>(i);
+    }
+  }
+};
+constexpr OpsByHash kOpsByHash;
+
 template <int I>
 atalla_status run_op(const Launch& launch) {
   return run_pointwise(launch, kOps[I], I);
@@ -264,6 +295,16 @@ template <int... I>
 struct TableOf<std::integer_sequence<int, I...>> : Table<I...> {};
 
 }  // namespace
+
+const PointwiseOp* find_pointwise(uint64_t hash, int* index) {
+  for (int slot = static_cast<int>(hash % OpsByHash::kSlots); kOpsByHash.hashes[slot] != 0;
+       slot = (slot + 1) % OpsByHash::kSlots) {
+    if (kOpsByHash.hashes[slot] != hash) continue;
+    *index = kOpsByHash.ops[slot];
+    return &kOps[*index];
+  }
+  return nullptr;
+}
 
 KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }
 

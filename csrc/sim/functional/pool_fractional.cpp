@@ -2,6 +2,8 @@
 //
 // pool.fractional_max: max pooling over windows whose places are derived from one random sample a plane and dimension.
 // The arithmetic of the places is upstream's (ATen/native/FractionalMaxPooling.h), each step rounded to the dtype.
+//
+// Instruction sets: up to avx2
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -2,6 +2,8 @@
 //
 // pool.scatter: elements put, or added, where the indices of a max pool point to, everything else 0. A plane belongs to
 // one task, which takes elements in order: the last of equal indices wins, and sums do not depend on threads.
+//
+// Instruction sets: up to avx2
 #include "index.h"
 #include "pool.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// random.uniform, .normal, .integer, .bernoulli. Element i (row-major) takes word i % 4 of counter offset + i / 4;
-// where 64 bits are needed, the high word is that of stream 0 and the low word the same one of stream 1. So a value
-// depends on the seed, the offset and i alone, and a launch of n elements uses ceil(n / 4) counters whatever its dtype.
+// random.uniform, .normal, .integer, .bernoulli. Element i (row-major) has position p = offset + i in the sequence of
+// its seed: word p % 4 of counter p / 4. Where 64 bits are needed, the high word is that of stream 0 and the low word
+// the same one of stream 1. So a value depends on the seed and its position alone, and a launch of n elements uses n
+// positions whatever its dtype: two launches of n and m elements, one behind the other, give what one of n + m does.
 //
 // libmvec is reached by declaring the scalar functions as SIMD functions before <cmath>.
 extern "C" {
@@ -70,8 +71,9 @@ int mantissa_bits(atalla_dtype d) {
   }
 }
 
-// Makes elements in blocks and hands each block, converted once, to its place. Make: void(const Bits64&, T* values,
-// index of the first); `wide`: the low words are needed too.
+// Makes elements in blocks of whole counters and hands each block, converted once, to its place; of the first and the
+// last block a part may be needed only. Make: void(const Bits64&, T* values, index of the element that values[0] is,
+// negative where the block begins before the first element); `wide`: the low words are needed too.
 template <class T, class Make>
 void generate(const Launch& l, bool wide, Make&& make) {
   const atalla_operand& out = l.operand(0);
@@ -82,18 +84,21 @@ void generate(const Launch& l, bool wide, Make&& make) {
   Dims<1> outer = dims;
   int64_t stride;
   const int64_t inner = outer.pop(&stride);
-  parallel_for((total + kBlock - 1) / kBlock, 4096 / kBlock, [&](int64_t begin, int64_t end) {
+  const int64_t skip = static_cast<int64_t>(offset % 4);  // words of the first counter that lie before the offset
+  parallel_for((skip + total + kBlock - 1) / kBlock, 4096 / kBlock, [&](int64_t begin, int64_t end) {
     alignas(64) T values[kBlock];
     Bits64 bits;
-    Cursor<1> at_run(outer, begin * kBlock / inner);
-    int64_t in_run = begin * kBlock % inner;
+    const int64_t start = begin == 0 ? 0 : begin * kBlock - skip;
+    Cursor<1> at_run(outer, start / inner);
+    int64_t in_run = start % inner;
     for (int64_t b = begin; b < end; ++b) {
-      const uint64_t counter = offset + static_cast<uint64_t>(b) * kPhiloxGroups;
+      const uint64_t counter = offset / 4 + static_cast<uint64_t>(b) * kPhiloxGroups;
       philox_4x32_10(seed, counter, 0, bits.high);
       if (wide) philox_4x32_10(seed, counter, 1, bits.low);
-      make(bits, values, b * kBlock);
-      const int64_t count = total - b * kBlock < kBlock ? total - b * kBlock : kBlock;
-      for (int64_t i = 0; i < count;) {
+      const int64_t first = b * kBlock - skip;
+      make(bits, values, first);
+      const int64_t count = total - first < kBlock ? total - first : kBlock;
+      for (int64_t i = b == 0 ? skip : 0; i < count;) {
         const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
         store_run(values + i, n, at(l.data[0], out.dtype, at_run.offsets[0] + in_run * stride), out.dtype,
                   inner == 1 ? 1 : stride);
@@ -147,8 +152,8 @@ void uniform(const Launch& l) {
   });
 }
 
-// G. Box, M. Muller, "A note on the generation of random normal deviates", 1958: words 0 and 1 of a group give
-// elements 0 and 1, words 2 and 3 the others.
+// G. Box, M. Muller, "A note on the generation of random normal deviates", 1958: words 0 and 1 of a counter give
+// two values, words 2 and 3 the others.
 template <class T>
 void normal(const Launch& l) {
   const T mean = static_cast<T>(l.desc.fparams[0]), deviation = static_cast<T>(l.desc.fparams[1]);
@@ -220,9 +225,10 @@ void bernoulli(const Launch& l) {
     if (dims.ndim == 0) {
       load_run(base, p.dtype, 0, kBlock, probability);
     } else {
-      Cursor<1> at_run(outer, first / inner);
-      int64_t in_run = first % inner;
-      for (int64_t i = 0; i < count;) {
+      const int64_t begin = first < 0 ? -first : 0;
+      Cursor<1> at_run(outer, (first + begin) / inner);
+      int64_t in_run = (first + begin) % inner;
+      for (int64_t i = begin; i < count;) {
         const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
         load_run(at(base, p.dtype, at_run.offsets[0] + in_run * stride), p.dtype, stride, n, probability + i);
         i += n, in_run = 0, at_run.next();
@@ -305,10 +311,10 @@ void cost_bernoulli(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, dr
 
 constexpr uint64_t kStored = kIntegerDtypes | kFloatDtypes;
 constexpr Kernel kKernels[] = {
-    {"random.uniform", 1, kFloatDtypes, run_uniform, cost_uniform},
-    {"random.normal", 1, kFloatDtypes, run_normal, cost_normal},
-    {"random.integer", 1, kStored, run_integer, cost_integer},
-    {"random.bernoulli", 1, kStored, run_bernoulli, cost_bernoulli},
+    {"random.uniform", 2, kFloatDtypes, run_uniform, cost_uniform},
+    {"random.normal", 2, kFloatDtypes, run_normal, cost_normal},
+    {"random.integer", 2, kStored, run_integer, cost_integer},
+    {"random.bernoulli", 2, kStored, run_bernoulli, cost_bernoulli},
 };
 
 }  // namespace

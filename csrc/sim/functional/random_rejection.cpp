@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // random.poisson, .binomial and .gamma: draws by rejection. Element i (row-major) draws from counter offset + i, as
-// many streams of it as it needs, so that its value depends on the seed, the offset, i and its parameters alone. All
+// many streams of it as it needs, so that its value depends on the seed, its position offset + i and its parameters
+// alone. The streams begin at 2^63: the other kernels, which give four positions to a counter, use streams 0 and 1. All
 // arithmetic is in double.
+//
+// Instruction sets: up to avx2
 #include <cmath>
 
 #include "channel_norm.h"
@@ -51,7 +54,7 @@ class Draws {
     c3 = static_cast<uint32_t>(p0);
   }
 
-  uint64_t seed_, counter_, stream_ = 0;
+  uint64_t seed_, counter_, stream_ = uint64_t{1} << 63;
   uint32_t words_[4] = {};
   int next_ = 4;
 };
@@ -219,9 +222,9 @@ void cost_draws(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"random.poisson", 1, kFloatDtypes, run_poisson, cost_draws},
-    {"random.binomial", 1, kFloatDtypes, run_binomial, cost_draws},
-    {"random.gamma", 1, kFloatDtypes, run_gamma, cost_draws},
+    {"random.poisson", 2, kFloatDtypes, run_poisson, cost_draws},
+    {"random.binomial", 2, kFloatDtypes, run_binomial, cost_draws},
+    {"random.gamma", 2, kFloatDtypes, run_gamma, cost_draws},
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ constexpr Kernel kKernels[] = {
     {"reduce.xor", 1, kReal, run_reduce_xor, cost_of<1, 0, 1>},
     {"reduce.prod", 1, kAny, run_reduce_prod, cost_of<1, 0, 1>},
     {"reduce.mean", 1, kReduceFloating | kReduceComplex, run_reduce_mean, cost_of<1, 0, 1>},
+    {"reduce.norm1", 1, kReduceFloating, run_reduce_norm1, cost_of<2, 0, 1>},
+    {"reduce.norm2", 1, kReduceFloating | kReduceComplex, run_reduce_norm2, cost_of<2, 0, 1>},
     {"reduce.amax", 1, kReal, run_reduce_amax, cost_of<3, 0, 1>},
     {"reduce.amin", 1, kReal, run_reduce_amin, cost_of<3, 0, 1>},
     {"reduce.any", 1, kAny, run_reduce_any, cost_of<2, 0, 1>},

@@ -45,6 +45,8 @@ atalla_status run_reduce_count_nonzero(const Launch& launch);
 atalla_status run_reduce_xor(const Launch& launch);
 atalla_status run_reduce_prod(const Launch& launch);
 atalla_status run_reduce_mean(const Launch& launch);
+atalla_status run_reduce_norm1(const Launch& launch);
+atalla_status run_reduce_norm2(const Launch& launch);
 atalla_status run_reduce_any(const Launch& launch);
 atalla_status run_reduce_all(const Launch& launch);
 atalla_status run_reduce_logsumexp(const Launch& launch);

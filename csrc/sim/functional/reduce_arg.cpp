@@ -57,12 +57,12 @@ struct ArgPass {
   }
 };
 
-template <class V, bool kMax, bool kValues>
+// The extremes' values are an output too if the launch has two.
+template <class V, bool kMax>
 struct ArgReduction {
   using First = ArgPass<V, kMax>;
   using Second = void;
   using Acc = Indexed<V>;
-  static constexpr int kOutputs = kValues ? 2 : 1;
   static constexpr bool kOrdered = true;
 
   ArgReduction(const Launch&, int64_t, atalla_dtype loop_dtype) : dtype(loop_dtype) {}
@@ -73,18 +73,19 @@ struct ArgReduction {
       values[c] = accs[c].value;
       indices[c] = accs[c].index;
     }
-    if constexpr (kValues) store_tile(launch, plan, tile, 0, values, dtype);
-    store_tile(launch, plan, tile, kOutputs - 1, indices, ATALLA_I64);
+    const int outputs = launch.desc.n_outputs;
+    if (outputs == 2) store_tile(launch, plan, tile, 0, values, dtype);
+    store_tile(launch, plan, tile, outputs - 1, indices, ATALLA_I64);
   }
 
   atalla_dtype dtype;
 };
 
-template <bool kMax, bool kValues>
-atalla_status run_arg(const char* kernel, const Launch& launch) {
-  const auto status = check_reduce(kernel, launch, kValues ? 2 : 1, kReduceFloating | kReduceInteger);
+template <bool kMax>
+atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
+  const auto status = check_reduce(kernel, launch, outputs, kReduceFloating | kReduceInteger);
   if (status != ATALLA_OK) return status;
-  const atalla_operand& in = launch.desc.operands[kValues ? 2 : 1];
+  const atalla_operand& in = launch.desc.operands[outputs];
   if (operand_numel(in) == 0 && operand_numel(launch.desc.operands[0]) > 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);
   }
@@ -94,15 +95,15 @@ atalla_status run_arg(const char* kernel, const Launch& launch) {
                      in.ndim);
   }
   return dispatch_ordered(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<ArgReduction<T, kMax, kValues>>(launch, dtype);
+    return run_reduction<ArgReduction<T, kMax>>(launch, dtype);
   });
 }
 
 }  // namespace
 
-atalla_status run_reduce_argmax(const Launch& launch) { return run_arg<true, false>("reduce.argmax", launch); }
-atalla_status run_reduce_argmin(const Launch& launch) { return run_arg<false, false>("reduce.argmin", launch); }
-atalla_status run_reduce_max_dim(const Launch& launch) { return run_arg<true, true>("reduce.max_dim", launch); }
-atalla_status run_reduce_min_dim(const Launch& launch) { return run_arg<false, true>("reduce.min_dim", launch); }
+atalla_status run_reduce_argmax(const Launch& launch) { return run_arg<true>("reduce.argmax", launch, 1); }
+atalla_status run_reduce_argmin(const Launch& launch) { return run_arg<false>("reduce.argmin", launch, 1); }
+atalla_status run_reduce_max_dim(const Launch& launch) { return run_arg<true>("reduce.max_dim", launch, 2); }
+atalla_status run_reduce_min_dim(const Launch& launch) { return run_arg<false>("reduce.min_dim", launch, 2); }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -216,7 +216,7 @@ inline void store_tile(const Launch& launch, const ReducePlan& plan, const Block
 }
 
 // A reduction is a type with First (a pass), optionally Second, and
-//   kOutputs, kOrdered
+//   kOrdered
 //   Reduction(const Launch&, int64_t count, atalla_dtype loop_dtype)
 //   param(first)                  the second pass's parameter
 //   store(launch, plan, tile, accs, params)
@@ -228,12 +228,12 @@ atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
   constexpr bool kTwo = !std::is_void_v<Second>;
   const atalla_launch_desc& desc = launch.desc;
   ReducePlan plan;
-  plan_reduce(desc, Reduction::kOutputs, Reduction::kOrdered, plan);
+  plan_reduce(desc, desc.n_outputs, Reduction::kOrdered, plan);
   if (plan.kept.n_blocks == 0 || plan.kept.numel == 0) return ATALLA_OK;
-  const atalla_operand& operand = desc.operands[Reduction::kOutputs];
+  const atalla_operand& operand = desc.operands[desc.n_outputs];
   // Any byte but zero is true, and only a conversion makes it 1.
   const bool as_is = operand.dtype == loop_dtype && loop_dtype != ATALLA_BOOL;
-  const ReduceInput in{launch.ptr<unsigned char>(Reduction::kOutputs), static_cast<int64_t>(dtype_size(operand.dtype)),
+  const ReduceInput in{launch.ptr<unsigned char>(desc.n_outputs), static_cast<int64_t>(dtype_size(operand.dtype)),
                        as_is ? nullptr : convert_block(loop_dtype, operand.dtype)};
   const Reduction reduction(launch, plan.count, loop_dtype);
 

@@ -193,7 +193,6 @@ struct Plain {
   using First = LanePass<Op>;
   using Second = void;
   using Acc = typename Op::Acc;
-  static constexpr int kOutputs = 1;
   static constexpr bool kOrdered = false;
   Plain(const Launch&, int64_t, atalla_dtype loop_dtype) : dtype(loop_dtype) {}
   void store(const Launch& launch, const ReducePlan& plan, const Block& tile, const Acc* accs, const Acc*) const {

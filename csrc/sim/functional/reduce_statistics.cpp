@@ -13,7 +13,6 @@ template <class T, Statistic kStatistic>
 struct Variance {
   using First = LanePass<SumOp<T>>;
   using Second = LanePass<SquaredDistanceOp<T>>;
-  static constexpr int kOutputs = kStatistic == Statistic::kVarMean ? 2 : 1;
   static constexpr bool kOrdered = false;
 
   using R = typename RealOf<T>::Type;
@@ -37,7 +36,7 @@ struct Variance {
       else accs[c] = variance;
     }
     store_tile(launch, plan, tile, 0, accs, dtype);
-    if constexpr (kOutputs == 2) store_tile(launch, plan, tile, 1, means, dtype);
+    if constexpr (kStatistic == Statistic::kVarMean) store_tile(launch, plan, tile, 1, means, dtype);
   }
 
   atalla_dtype dtype;
@@ -49,7 +48,6 @@ template <class T>
 struct LogSumExp {
   using First = LanePass<MaxOp<T>>;
   using Second = LanePass<ShiftedExpOp<T>>;
-  static constexpr int kOutputs = 1;
   static constexpr bool kOrdered = false;
 
   LogSumExp(const Launch&, int64_t, atalla_dtype loop_dtype) : dtype(loop_dtype) {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // cummax, cummin: the extreme element so far and its position; the last of equal ones, and a NaN from the first on.
+//
+// Instruction sets: up to avx2
 #include "sort_keys.h"
 
 namespace atalla::sim::ATALLA_ISA {

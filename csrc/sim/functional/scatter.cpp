@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // scatter and index_put: elements written, or combined with what is there, where index operands say.
+//
+// Instruction sets: up to avx2
 #include "scatter_walk.h"
 
 namespace atalla::sim::ATALLA_ISA {

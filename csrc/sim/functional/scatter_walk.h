@@ -31,59 +31,73 @@ struct WriteWalk {
   }
 };
 
-// A run with one index operand.
-template <class S, class I, class Op>
-void write_run(const Op& op, const IndexOperand& index, S* out, int64_t so, const S* src, int64_t ss, const I* x,
-               int64_t sx, int64_t n) {
-  const int64_t size = index.size, stride = index.in_stride;
-  const auto place = [&](I i) { return (i < 0 ? static_cast<int64_t>(i) + size : static_cast<int64_t>(i)) * stride; };
-  if (sx == 0) {
-    S* o = out + place(*x);
-    if (so == 1 && ss == 1) {
-      for (int64_t i = 0; i < n; ++i) op(o[i], src[i]);
+constexpr int64_t kPlaced = 256;  // elements whose places are worked out at a time
+
+// Where the elements of a run go: place[i], in elements from out's first, of elements [first, first + n) of it.
+inline void place_elements(const WriteWalk& w, const int64_t* offsets, const int64_t* s, int64_t first, int64_t n,
+                           int64_t* place) {
+  for (int64_t i = 0; i < n; ++i) place[i] = offsets[0] + (first + i) * s[0];
+  for (int j = 0; j < w.indices; ++j) {
+    const IndexOperand& x = w.index[j];
+    const int64_t at = offsets[2 + j] + first * s[2 + j], step = s[2 + j];
+    if (x.wide) {
+      const int64_t* index = static_cast<const int64_t*>(x.data) + at;
+      for (int64_t i = 0; i < n; ++i) place[i] += (index[i * step] + (index[i * step] < 0 ? x.size : 0)) * x.in_stride;
     } else {
-      for (int64_t i = 0; i < n; ++i) op(o[i * so], src[i * ss]);
+      const int32_t* index = static_cast<const int32_t*>(x.data) + at;
+      for (int64_t i = 0; i < n; ++i) place[i] += (index[i * step] + (index[i * step] < 0 ? x.size : 0)) * x.in_stride;
     }
-  } else {
-    for (int64_t i = 0; i < n; ++i) op(out[i * so + place(x[i * sx])], src[i * ss]);
   }
 }
 
-// Runs whose elements begin at `offsets` and go on by the strides `s`.
+// The loops of one combination and element type: all that is compiled for each of them. With `place`, element i goes
+// to out[place[i]], else to out[i * so].
+using WriteLoop = void (*)(const void* op, void* out, int64_t so, const int64_t* place, const void* src, int64_t ss,
+                           int64_t n);
+
 template <class S, class Op>
+void write_loop(const void* op_data, void* out_data, int64_t so, const int64_t* place, const void* src_data, int64_t ss,
+                int64_t n) {
+  const Op op = *static_cast<const Op*>(op_data);
+  S* out = static_cast<S*>(out_data);
+  const S* src = static_cast<const S*>(src_data);
+  if (place) {
+    for (int64_t i = 0; i < n; ++i) op(out[place[i]], src[i * ss]);
+  } else if (so == 1 && ss == 1) {
+    for (int64_t i = 0; i < n; ++i) op(out[i], src[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) op(out[i * so], src[i * ss]);
+  }
+}
+
 struct RunWriter {
   const WriteWalk& w;
-  const Op& op;
-  S* out;
-  const S* src;
+  WriteLoop loop;
+  const void* op;
+  unsigned char* out;
+  const unsigned char* src;
+  int64_t size;  // bytes an element
 
+  // A run whose elements begin at `offsets` and go on by the strides `s`.
   void operator()(const int64_t* offsets, const int64_t* s, int64_t n) const {
-    if (w.indices == 1) {
-      const IndexOperand& x = w.index[0];
-      if (x.wide) {
-        write_run(op, x, out + offsets[0], s[0], src + offsets[1], s[1],
-                  static_cast<const int64_t*>(x.data) + offsets[2], s[2], n);
-      } else {
-        write_run(op, x, out + offsets[0], s[0], src + offsets[1], s[1],
-                  static_cast<const int32_t*>(x.data) + offsets[2], s[2], n);
-      }
+    const unsigned char* from = src + offsets[1] * size;
+    bool fixed = true;  // the indices stay along the run
+    for (int j = 0; j < w.indices; ++j) fixed = fixed && s[2 + j] == 0;
+    int64_t place[kPlaced];
+    if (fixed) {
+      place_elements(w, offsets, s, 0, 1, place);
+      loop(op, out + place[0] * size, s[0], nullptr, from, s[1], n);
       return;
     }
-    int64_t at_element[ATALLA_MAX_OPERANDS];
-    const int used = 2 + w.indices;
-    for (int k = 0; k < used; ++k) at_element[k] = offsets[k];
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t o = at_element[0];
-      for (int j = 0; j < w.indices; ++j) o += w.index[j].read(at_element[2 + j]) * w.index[j].in_stride;
-      op(out[o], src[at_element[1]]);
-      for (int k = 0; k < used; ++k) at_element[k] += s[k];
+    for (int64_t i = 0; i < n; i += kPlaced) {
+      const int64_t m = n - i < kPlaced ? n - i : kPlaced;
+      place_elements(w, offsets, s, i, m, place);
+      loop(op, out, 0, place, from + i * s[1] * size, s[1], m);
     }
   }
 };
 
-template <class S, class Op>
-void run_write_walk(const WriteWalk& w, const Op& op, S* out, const S* src) {
-  const RunWriter<S, Op> write{w, op, out, src};
+inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
   WriteWalk::Space own = w.own, shared = w.shared;
   int64_t s[ATALLA_MAX_OPERANDS];
   const bool inner_shared = w.inner_shared || own.ndim == 0;
@@ -111,6 +125,12 @@ void run_write_walk(const WriteWalk& w, const Op& op, S* out, const S* src) {
       if (t % pieces == pieces - 1) at_row.next();
     }
   });
+}
+
+template <class S, class Op>
+void run_write_walk(const WriteWalk& w, const Op& op, S* out, const S* src) {
+  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, reinterpret_cast<unsigned char*>(out),
+                              reinterpret_cast<const unsigned char*>(src), sizeof(S)});
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // searchsorted: where values would be inserted in sorted rows. isin: whether elements are among a list.
+//
+// Instruction sets: up to avx2
 #include "gemm_scratch.h"
 #include "sort_engine.h"
 

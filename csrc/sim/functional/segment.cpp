@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // segment_reduce: consecutive segments of a dimension, given by their lengths or by offsets, reduced each on its own.
+//
+// Instruction sets: up to avx2
 #include "segment.h"
 
 #include <limits>

@@ -2,6 +2,8 @@
 //
 // The gradient of segment_reduce. Elements that share an extreme share its gradient; rows outside all segments get
 // none.
+//
+// Instruction sets: up to avx2
 #include "segment.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -4,6 +4,8 @@
 //
 // Which of several equal elements is returned follows upstream's CPU: its algorithms are the standard library's
 // partial_sort, nth_element and sort, and a quickselect with a median of three, over pairs that compare by value alone.
+//
+// Instruction sets: up to avx2
 #include <algorithm>
 
 #include "gemm_scratch.h"

@@ -2,6 +2,8 @@
 //
 // sort: rows along one dimension, stable, with the positions that the values came from. sort_rows: the order of the
 // rows of a matrix, by their first elements, then the second, ...
+//
+// Instruction sets: up to avx2
 #include <algorithm>
 
 #include "gemm_scratch.h"

@@ -2,6 +2,8 @@
 //
 // Distinct elements, or rows, of a sequence in which equal ones stand together. unique.count numbers the runs and gives
 // their total, by which the caller sizes the results; unique.write fills them.
+//
+// Instruction sets: up to avx2
 #include "gemm_scratch.h"
 #include "sort_keys.h"
 

@@ -4,7 +4,7 @@
 //
 // Transcendental functions of float and double vectorise through glibc's libmvec: at most 4 ulp from the exact result
 // (glibc's documented bound), with the special values of C's Annex F. sqrt, the roundings, and all arithmetic are exact
-// as IEEE 754 defines them. fmod, remainder and div_floor are scalar.
+// as IEEE 754 defines them. fmod, remainder and div_floor are exact too, and scalar.
 //
 // libmvec is reached by declaring the scalar functions as SIMD functions, which must happen before <cmath>.
 #pragma once
@@ -63,7 +63,6 @@ ATALLA_DEFINE_UNARY(floor)
 ATALLA_DEFINE_UNARY(trunc)
 ATALLA_DEFINE_UNARY(sqrt)
 ATALLA_DEFINE_BINARY(copysign)
-ATALLA_DEFINE_BINARY(fmod)
 
 #ifdef __FMA__
 ATALLA_INLINE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -308,6 +307,35 @@ ATALLA_INLINE T div_trunc(T a, T b) {
     return static_cast<T>(a / b);
   }
 }
+// The remainder of floats, exactly, without the C library's loop over the bits of the quotient, where the quotient is
+// small (divides_easily). Loops over arrays ask that of a whole block first, and then have no branch in them: a formula
+// that calls fmod, remainder or div_floor has a second loop in which quick_fmod, ... stand for them.
+template <Floating T>
+ATALLA_INLINE bool divides_easily(T a, T b) {
+#ifndef __FMA__
+  if (sizeof(T) == 8) return false;
+#endif
+  constexpr T kBound = sizeof(T) == 8 ? T(0x1p52) : T(0x1p27);
+  return (abs(a) < kBound * abs(b)) & (abs(b) <= std::numeric_limits<T>::max());
+}
+// A quotient n - e below the integer n has e >= 2^-24 (a and n b are multiples of b's last place), so that in double
+// one below 2^28 does not round up to n, and its product with b (28 and 24 bits) is exact.
+ATALLA_INLINE float quick_fmod(float a, float b) {
+  const double x = a, y = b;
+  return copysign(static_cast<float>(x - trunc(x / y) * y), a);
+}
+// The quotient may have rounded up to the next integer; the fused product is exact, and shows it by its sign.
+ATALLA_INLINE double quick_fmod(double a, double b) {
+#ifdef __FMA__
+  const double rest = __builtin_fma(-trunc(a / b), b, a);
+#else
+  const double rest = a - trunc(a / b) * b;  // never reached
+#endif
+  const double size = abs(rest);
+  return copysign((rest < 0) == (a < 0) || rest == 0 ? size : abs(b) - size, a);
+}
+ATALLA_INLINE float fmod(float a, float b) { return divides_easily(a, b) ? quick_fmod(a, b) : ::fmodf(a, b); }
+ATALLA_INLINE double fmod(double a, double b) { return divides_easily(a, b) ? quick_fmod(a, b) : ::fmod(a, b); }
 template <Integer T>
 ATALLA_INLINE T fmod(T a, T b) {
   if (divisor_is_zero(b)) return 0;
@@ -318,23 +346,34 @@ ATALLA_INLINE T fmod(T a, T b) {
 }
 // The remainder that has the sign of the divisor.
 template <Real T>
-ATALLA_INLINE T remainder(T a, T b) {
-  const T m = fmod(a, b);
+ATALLA_INLINE T with_sign_of(T m, T b) {
   return m != T(0) && (m < T(0)) != (b < T(0)) ? static_cast<T>(m + b) : m;
 }
-// The quotient rounded down, consistent with remainder(); a / 0 is as in IEEE 754.
+template <Real T>
+ATALLA_INLINE T remainder(T a, T b) {
+  return with_sign_of(fmod(a, b), b);
+}
+template <Floating T>
+ATALLA_INLINE T quick_remainder(T a, T b) {
+  return with_sign_of(quick_fmod(a, b), b);
+}
+// The quotient rounded down, given m = fmod(a, b); a / 0 is as in IEEE 754.
+template <Floating T>
+ATALLA_INLINE T floor_of_quotient(T a, T b, T m) {
+  const T plain = a / b;
+  T quotient = (a - m) / b;
+  quotient = m != T(0) && (m < T(0)) != (b < T(0)) ? quotient - T(1) : quotient;
+  // `quotient` is an integer up to its rounding error.
+  T down = floor(quotient);
+  down = quotient - down > T(0.5) ? down + T(1) : down;
+  const T rounded = quotient != T(0) ? down : copysign(T(0), plain);
+  return b == T(0) ? plain : rounded;
+}
+// The quotient rounded down, consistent with remainder().
 template <Real T>
 ATALLA_INLINE T div_floor(T a, T b) {
   if constexpr (Floating<T>) {
-    const T plain = a / b;
-    const T m = fmod(a, b);
-    T quotient = (a - m) / b;
-    quotient = m != T(0) && (m < T(0)) != (b < T(0)) ? quotient - T(1) : quotient;
-    // `quotient` is an integer up to its rounding error.
-    T down = floor(quotient);
-    down = quotient - down > T(0.5) ? down + T(1) : down;
-    const T rounded = quotient != T(0) ? down : copysign(T(0), plain);
-    return b == T(0) ? plain : rounded;
+    return floor_of_quotient(a, b, fmod(a, b));
   } else {
     if (divisor_is_zero(b)) return 0;
     const T quotient = div_trunc(a, b);
@@ -344,6 +383,10 @@ ATALLA_INLINE T div_floor(T a, T b) {
     }
     return quotient;
   }
+}
+template <Floating T>
+ATALLA_INLINE T quick_div_floor(T a, T b) {
+  return floor_of_quotient(a, b, quick_fmod(a, b));
 }
 
 // ------------------------------------------------------------------------------------------------------------- bits

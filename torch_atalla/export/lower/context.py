@@ -14,6 +14,7 @@ from ..dtypes import CODES
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
+from ..sizes import is_symbolic, to_bytes, to_size
 from ..support import SupportTable
 
 
@@ -41,8 +42,9 @@ class Value:
 
     def operand(self) -> Operand:
         meta = self.meta
-        offset = int(meta.storage_offset()) * meta.dtype.itemsize
-        return Operand(self.buffer, offset, tuple(meta.shape), tuple(meta.stride()), meta.dtype)
+        offset = to_size(meta.storage_offset()) * meta.dtype.itemsize
+        sizes, strides = tuple(map(to_size, meta.shape)), tuple(map(to_size, meta.stride()))
+        return Operand(self.buffer, offset, sizes, strides, meta.dtype)
 
     def view(self, meta: torch.Tensor) -> Value:
         return Value(self.buffer, meta)
@@ -77,7 +79,7 @@ class LoweringContext:
 
     def new_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
         """A value over a buffer of its own; `meta` is dense, at storage offset 0."""
-        nbytes = meta.numel() * meta.dtype.itemsize
+        nbytes = to_bytes(meta.numel() * meta.dtype.itemsize)
         return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
 
     def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:
@@ -107,8 +109,8 @@ class LoweringContext:
                 tuple(None if value is None else value.operand() for value in outputs),
                 tuple(_as_operand(value) for value in inputs),
                 compute_dtype,
-                tuple(int(param) for param in iparams),
-                tuple(float(param) for param in fparams),
+                tuple(to_size(param) for param in iparams),
+                tuple(_as_float(param) for param in fparams),
                 self.node,
             )
         )
@@ -131,7 +133,7 @@ class LoweringContext:
         """A view where strides allow one, else a copy."""
         try:
             return value.view(value.meta.view(sizes))
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # the latter of symbolic sizes
             out = self.contiguous(value)
             return out.view(out.meta.view(sizes))
 
@@ -143,14 +145,22 @@ class LoweringContext:
         return out
 
 
+def _as_float(value: Any) -> float:
+    if is_symbolic(value):
+        raise NotNativeError("a floating-point parameter depends on a dynamic size")
+    return float(value)
+
+
 def _as_operand(value: Value | Immediate | None) -> AnyOperand:
     return value.operand() if isinstance(value, Value) else value
 
 
 def immediate(value: Any, dtype: torch.dtype | None = None) -> Immediate:
     """A Python number as an operand; without a dtype in the one that type promotion takes it for."""
-    if isinstance(value, (torch.SymInt, torch.SymFloat)):
-        raise NotNativeError("depends on a dynamic size")
+    if isinstance(value, torch.SymInt):
+        value = to_size(value)
+    if is_symbolic(value):
+        raise NotNativeError("a floating-point number depends on a dynamic size")
     if not isinstance(value, (bool, int, float)):
         raise NotNativeError(f"a scalar of type {type(value).__name__} is not taken")
     if dtype is None:

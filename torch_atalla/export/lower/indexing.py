@@ -9,7 +9,7 @@ import torch
 
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
-from .context import LoweringContext, Value
+from .context import LoweringContext, Value, dense_meta
 from .registry import lowers
 
 _INDEX_DTYPES = (torch.int32, torch.int64)
@@ -55,6 +55,41 @@ def gather(
 
 @lowers("index.Tensor")
 def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: list[Value | None]) -> Value:
+    given, dims, first, order = _index_operands(self, indices)
+    source = self if order is None else self.view(self.meta.permute(order))
+    out = ctx.empty(node.meta["val"].shape, self.dtype)
+    ctx.launch("index", [out], [source, *given], out.dtype, (len(dims), first))
+    return out
+
+
+@lowers("index_put.default", "_unsafe_index_put.default")
+def index_put(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    self: Value,
+    indices: list[Value | None],
+    values: Value,
+    accumulate: bool,
+) -> Value:
+    """A copy, of which the places named by the indices are written."""
+    given, dims, first, order = _index_operands(self, indices)
+    out = ctx.new_value(dense_meta(self.meta))
+    ctx.copy(out, self)
+    target = out if order is None else out.view(out.meta.permute(order))
+    picked = (*target.shape[:first], *given[0].shape, *target.shape[first + len(dims) :])
+    values = values.expand(picked)
+    combination, negative_from_the_end = int(accumulate), 1
+    iparams = (len(dims), first, combination, negative_from_the_end)
+    ctx.launch("index_put", [target], [values, *given], out.dtype, iparams)
+    return out
+
+
+def _index_operands(
+    self: Value, indices: list[Value | None]
+) -> tuple[list[Value], list[int], int, tuple[int, ...] | None]:
+    """The index tensors, broadcast; the dimensions that they index; the first of them, after the permutation (None: as
+    it is) that puts dimensions which are not adjacent first, where upstream puts the result's."""
     given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     for _, item in given:
         if item.dtype in (torch.bool, torch.uint8):
@@ -63,13 +98,8 @@ def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: li
     if len(given) > 10:
         raise NotNativeError(f"{len(given)} index tensors; the chip takes at most 10")
     dims = [dim for dim, _ in given]
-    first = dims[0]
+    first, order = dims[0], None
     if dims[-1] - first != len(dims) - 1:
-        # Dimensions that are not adjacent are indexed as the first ones, which is where upstream puts the result's.
-        first, rest = 0, [dim for dim in range(self.ndim) if dim not in dims]
-        self = self.view(self.meta.permute(*dims, *rest))
+        first, order = 0, (*dims, *(dim for dim in range(self.ndim) if dim not in dims))
     shape = torch.broadcast_shapes(*(item.shape for _, item in given))
-    out = ctx.empty(node.meta["val"].shape, self.dtype)
-    operands: list[Value] = [item.expand(tuple(shape)) for _, item in given]
-    ctx.launch("index", [out], [self, *operands], out.dtype, (len(dims), first))
-    return out
+    return [item.expand(tuple(shape)) for _, item in given], dims, first, order

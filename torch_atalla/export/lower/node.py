@@ -10,6 +10,7 @@ import torch
 from ..dtypes import REAL
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
+from ..sizes import to_size
 from ..support import op_key
 from .context import LoweringContext
 from .pointwise import is_pointwise, lower_pointwise
@@ -44,8 +45,12 @@ def _results(node: torch.fx.Node) -> list[torch.Tensor]:
 
 
 def _check_sizes(node: torch.fx.Node) -> None:
-    if any(not isinstance(size, int) for result in _results(node) for size in result.shape):
-        raise NotNativeError("dynamic output size")
+    for result in _results(node):
+        for size in result.shape:
+            try:
+                to_size(size)
+            except NotNativeError:
+                raise NotNativeError("dynamic output size") from None
 
 
 def _check_dtypes(node: torch.fx.Node, dtypes: frozenset[torch.dtype]) -> None:

@@ -8,7 +8,8 @@ from math import prod
 import torch
 
 from ..dtypes import FLOATING
-from .context import LoweringContext, Value
+from ..errors import NotNativeError
+from .context import LoweringContext, Value, dense_meta
 from .registry import lowers
 
 
@@ -83,3 +84,35 @@ def _layer_norm(
     kept = (*source.shape[: source.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
     stats = tuple(None if value is None else value.view(value.meta.view(kept)) for value in (mean, rstd))
     return out.view(out.meta.view(source.shape)), stats[0], stats[1]
+
+
+@lowers("_native_batch_norm_legit_no_training.default", dtypes=FLOATING)
+def batch_norm(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, None, None]:
+    """With stored statistics: a factor and a term for each channel, in one launch."""
+    if running_mean is None or running_var is None or input.ndim < 2:
+        raise NotNativeError("batch norm without running statistics, or of fewer than 2 dimensions")
+    if not input.meta.is_contiguous():
+        input = ctx.contiguous(input)
+    n, c = input.shape[:2]
+    image = prod(input.shape[2:])
+    out = ctx.new_value(dense_meta(input.meta))
+    wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+
+    def channels(value: Value | None) -> Value | None:
+        return None if value is None else value.view(value.meta.view(1, 1, c).expand(n, 1, c))
+
+    rows = [value.view(value.meta.view(n, 1, c, image)) for value in (out, input)]
+    statistics = [channels(value) for value in (running_mean, running_var, weight, bias)]
+    ctx.launch("channel_norm.apply", [rows[0]], [rows[1], *statistics], wide, (1,), (eps,))
+    return out, None, None

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
+from ..dtypes import FLOATING, INTEGER
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..support import Support
@@ -94,6 +95,16 @@ def where(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
     if entry is None:
         raise NotNativeError("no native kernel")
     return lower_pointwise(ctx, node, entry, arguments)
+
+
+@lowers("hardtanh.default", dtypes=FLOATING | INTEGER)
+def hardtanh(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, min_val: Any, max_val: Any) -> Value:
+    """A clamp. Of integers the bounds are integers."""
+    entry = ctx.support.get("aten.clamp.default")
+    if entry is None:
+        raise NotNativeError("no native kernel")
+    bounds = [min_val, max_val] if self.dtype.is_floating_point else [int(min_val), int(max_val)]
+    return _launch(ctx, node, entry.kernel, entry, [self], bounds, self.dtype)
 
 
 @lowers("masked_fill.Scalar")

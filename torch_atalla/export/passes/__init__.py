@@ -3,34 +3,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..capture import Captured
 from .common_subexpressions import merge_common_subexpressions
 from .dead_code import remove_dead_code
+from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
 from .fuse_epilogue import fuse_epilogue
 from .pass_result import PassResult
 from .remove_identities import remove_identities
 
 
-def run_passes(captured: Captured, *, fold: str = "exact", epilogue: bool = False) -> list[PassResult]:
+def run_passes(
+    captured: Captured,
+    *,
+    fold: str = "exact",
+    epilogue: bool = False,
+    exact: bool = True,
+    observe: Callable[[str, Captured], None] | None = None,
+) -> list[PassResult]:
     """Runs the pipeline.
 
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
+    exact: leave out passes that change rounding. observe: called with each pass's name and the graph that it left.
     """
-    results = [remove_identities(captured)]
+    passes: list[Callable[[Captured], PassResult]] = [remove_identities]
     if fold != "none":
-        results.append(fold_constants(captured, exact_only=fold == "exact"))
-    results.append(merge_common_subexpressions(captured))
+        passes.append(lambda graph: fold_constants(graph, exact_only=fold == "exact"))
+    passes.append(merge_common_subexpressions)
+    if not exact:
+        passes.append(fold_batch_norm)
     if epilogue:
-        results.append(fuse_epilogue(captured))
-    results.append(remove_dead_code(captured))
+        passes.append(fuse_epilogue)
+    passes.append(remove_dead_code)
+    results = []
+    for run in passes:
+        results.append(run(captured))
+        if observe is not None:
+            observe(results[-1].name, captured)
     captured.graph_module.recompile()
     return results
 
 
 __all__ = [
     "PassResult",
+    "fold_batch_norm",
     "fold_constants",
     "fuse_epilogue",
     "merge_common_subexpressions",

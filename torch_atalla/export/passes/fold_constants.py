@@ -60,6 +60,7 @@ def fold_constants(captured: Captured, *, exact_only: bool = True) -> PassResult
     known: dict[torch.fx.Node, torch.Tensor | tuple | list] = {
         node: captured.constants[node.name].tensor for node in graph.nodes if node.name in captured.constants
     }
+    made_of = {node: _names(captured.constants[node.name]) for node in known}
     folded: list[torch.fx.Node] = []
     for node in graph.nodes:
         if node.op != "call_function" or not all(arg in known for arg in node.all_input_nodes):
@@ -69,7 +70,10 @@ def fold_constants(captured: Captured, *, exact_only: bool = True) -> PassResult
         args = map_arg(node.args, lambda arg: known[arg])
         kwargs = map_arg(node.kwargs, lambda arg: known[arg])
         with torch.no_grad():
-            known[node] = node.target(*args, **kwargs)
+            # A clone in between may be gone already (remove_identities): then a view is a copy.
+            op = aten.reshape.default if node.target is aten.view.default else node.target
+            known[node] = op(*args, **kwargs)
+        made_of[node] = frozenset().union(*(made_of[arg] for arg in node.all_input_nodes))
         if not _is_view(node):
             folded.append(node)
 
@@ -80,7 +84,7 @@ def fold_constants(captured: Captured, *, exact_only: bool = True) -> PassResult
             continue
         value = known[node]
         assert isinstance(value, torch.Tensor)
-        _replace(captured, node, value)
+        _replace(captured, node, value, made_of[node])
     names = tuple(node.name for node in folded)
     for node in reversed(folded):
         if not node.users:
@@ -88,13 +92,17 @@ def fold_constants(captured: Captured, *, exact_only: bool = True) -> PassResult
     return PassResult("fold_constants", names)
 
 
-def _replace(captured: Captured, node: torch.fx.Node, value: torch.Tensor) -> None:
+def _names(constant: Constant) -> frozenset[str]:
+    return constant.made_of | ({constant.fqn} if constant.kind != "constant" else set())
+
+
+def _replace(captured: Captured, node: torch.fx.Node, value: torch.Tensor, made_of: frozenset[str]) -> None:
     name = f"folded_{node.name}"
     captured.graph_module.register_buffer(name, value.contiguous(), persistent=False)
     with captured.graph.inserting_before(node):
         attr = captured.graph.get_attr(name)
     attr.meta["val"] = node.meta["val"].contiguous()
-    captured.constants[attr.name] = Constant(value.contiguous(), "constant")
+    captured.constants[attr.name] = Constant(value.contiguous(), "constant", made_of=made_of)
     node.replace_all_uses_with(attr)
 
 

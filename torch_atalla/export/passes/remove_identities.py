@@ -24,6 +24,8 @@ _COPIES = {
 }
 # Assertions on metadata hold: sizes and dtypes are specialised.
 _ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default}
+# A condition on the sizes of inputs is a guard of the file.
+_CONDITIONS = {aten._assert_scalar.default}
 
 
 def remove_identities(captured: Captured) -> PassResult:
@@ -32,11 +34,28 @@ def remove_identities(captured: Captured) -> PassResult:
         if node.target in _ASSERTIONS:
             removed.append(node.name)
             captured.graph.erase_node(node)
+        elif node.target in _CONDITIONS and _becomes_guard(captured, node):
+            removed.append(node.name)
+            captured.graph.erase_node(node)
         elif node.target in _COPIES or _is_empty_cast(node):
             removed.append(node.name)
             node.replace_all_uses_with(node.args[0])
             captured.graph.erase_node(node)
     return PassResult("remove_identities", tuple(removed))
+
+
+def _becomes_guard(captured: Captured, node: torch.fx.Node) -> bool:
+    condition = node.args[0]
+    value = condition.meta.get("val") if isinstance(condition, torch.fx.Node) else condition
+    symbols = captured.symbols
+    if not isinstance(value, torch.SymBool) or symbols.shape_env is None:
+        return False
+    expr = symbols.shape_env.replace(value.node.expr)
+    if not expr.free_symbols <= set(symbols.assignment()):
+        return False
+    if expr.free_symbols:
+        symbols.guards.append((expr, str(expr)))
+    return True
 
 
 def _is_empty_cast(node: torch.fx.Node) -> bool:

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What generated Atalla code costs: `python -m benchmarks.isa_codegen [--write-docs] [--networks] [--export DIR]`.
+
+Packets, cycles and bytes are simulated, the same on every machine. The last columns are the cycles that the functional
+engine's analytic model charges for the same launch, and how far they are from the ISA engine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import torch_atalla
+from torch_atalla import isa
+from torch_atalla.export.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
+from torch_atalla.isa.compiler.build import ALIGN, port_bytes, run_network
+from torch_atalla.isa.compiler.network import Network, compile_network
+
+DOCS = Path(__file__).parents[1] / "docs/isa-codegen.md"
+BF16 = torch.bfloat16
+
+
+@dataclass
+class Case:
+    name: str
+    kernel: str
+    inputs: list[torch.Tensor | None]
+    out: torch.Tensor
+    iparams: tuple = ()
+    fparams: tuple = ()
+    constants: tuple[int, ...] = ()
+    extra_outputs: int = 0
+    products: int = 0  # of 32 x 32 x 32 tiles
+    functional: Callable[..., torch.Tensor] | None = None
+
+
+def tensor(*sizes: int) -> torch.Tensor:
+    return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(BF16)
+
+
+def cases() -> list[Case]:
+    found = []
+    for n in (512, 1024):
+        a, b = tensor(1, n, n), tensor(1, n, n)
+        out = torch.empty(1, n, n, dtype=BF16)
+        for name, constants in (("B as it lies", ()), ("B packed", (1,))):
+            found.append(
+                Case(
+                    f"GEMM {n}^3, {name}",
+                    "gemm",
+                    [a, b],
+                    out,
+                    (),
+                    (1.0, 0.0),
+                    constants,
+                    0,
+                    (n // 32) ** 3,
+                    torch.matmul,
+                )
+            )
+    x = tensor(256, 384)
+    w, bias = tensor(384), tensor(384)
+    wide, b4 = tensor(1, 384, 1536), tensor(1536)
+    found += [
+        Case(
+            "linear 256 x 384 x 1536, bias, GELU",
+            "gemm",
+            [x[None], wide, b4.expand(1, 256, 1536)],
+            torch.empty(1, 256, 1536, dtype=BF16),
+            (0, 0, 2),
+            (1.0, 1.0),
+            (1, 2),
+            0,
+            8 * 12 * 48,
+            lambda p, q, r: F.gelu(p @ q + r),
+        ),
+        Case("add 256 x 384", "pointwise.add", [x, x], torch.empty_like(x), (), (1.0,), functional=torch.add),
+        Case("GELU 256 x 384", "pointwise.gelu_none", [x], torch.empty_like(x), functional=F.gelu),
+        Case("softmax 256 x 384", "softmax", [x], torch.empty_like(x), (1,), functional=lambda t: torch.softmax(t, 1)),
+        Case(
+            "layer norm 256 x 384",
+            "layer_norm",
+            [x, w, bias],
+            torch.empty_like(x),
+            (),
+            (1e-5,),
+            (1, 2),
+            2,
+            functional=lambda t, u, v: F.layer_norm(t, (384,), u, v),
+        ),
+    ]
+    q, k, v = (tensor(1, 6, 128, 64) for _ in range(3))
+    found.append(
+        Case(
+            "attention 6 heads, 128 x 64",
+            "attention",
+            [q, k, v, None],
+            torch.empty_like(q),
+            (),
+            (1 / sqrt(64),),
+            (),
+            1,
+            functional=F.scaled_dot_product_attention,
+        )
+    )
+    image = tensor(1, 64, 56, 56).contiguous(memory_format=torch.channels_last)
+    weight = tensor(64, 64, 3, 3).contiguous(memory_format=torch.channels_last)
+    found.append(
+        Case(
+            "convolution 3 x 3, 64 channels, 56 x 56",
+            "convolution",
+            [image, weight, None],
+            torch.empty_like(image),
+            (1, 1, 1, 1, 1, 1, 0, 1, 1, 1),
+            (),
+            (1,),
+            0,
+            98 * 18 * 2,
+            lambda i, u: F.conv2d(i, u, padding=1),
+        )
+    )
+    return found
+
+
+def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
+    program, operands, given = LinearProgram(), [], []
+
+    def operand(value: torch.Tensor, kind: BufferKind, name: str) -> Operand:
+        flat = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
+        index = len(program.buffers)
+        constant = flat if kind is BufferKind.CONSTANT else None
+        program.buffers.append(Buffer(index, kind, name, value.untyped_storage().nbytes(), constant))
+        return Operand(index, 2 * int(value.storage_offset()), tuple(value.shape), tuple(value.stride()), value.dtype)
+
+    for i, value in enumerate(case.inputs):
+        if value is None:
+            operands.append(None)
+            continue
+        kind = BufferKind.CONSTANT if i in case.constants else BufferKind.INPUT
+        operands.append(operand(value, kind, f"in{i}"))
+        if kind is BufferKind.INPUT:
+            program.inputs.append(Port(f"in{i}", operands[-1]))
+            given.append(value)
+    out = operand(case.out, BufferKind.OUTPUT, "out")
+    program.outputs.append(Port("out", out))
+    outputs = (out, *[None] * case.extra_outputs)
+    program.instructions.append(Launch(case.kernel, outputs, tuple(operands), BF16, case.iparams, case.fparams))
+    return compile_network(program), given
+
+
+def analytic_cycles(case: Case) -> int:
+    """What the functional engine charges for the case."""
+    if case.functional is None:
+        return 0
+    device = [x.to("atalla") for x in case.inputs if x is not None]
+    if len(case.iparams) > 2 and case.kernel == "gemm":
+        return fused_cycles(case)
+    torch.accelerator.synchronize()
+    before = torch_atalla.telemetry.counters().cycles
+    case.functional(*device)
+    torch.accelerator.synchronize()
+    return torch_atalla.telemetry.counters().cycles - before
+
+
+def fused_cycles(case: Case) -> int:
+    """Of a product with bias and activation as the one launch that a loadable makes of them."""
+    a, b, bias = (x for x in case.inputs if x is not None)
+    layer = torch.nn.Linear(b.shape[1], b.shape[2], dtype=BF16)
+    layer.weight.data, layer.bias.data = b[0].t().contiguous(), bias[0, 0].contiguous()
+    model = torch.nn.Sequential(layer, torch.nn.GELU()).eval()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "linear.atl"
+        torch_atalla.save_loadable(model, path, args=(a,), fallback="error", optimize="fast", epilogue=True)
+        program = torch_atalla.load_loadable(path)
+        given = a.to("atalla")
+        torch.accelerator.synchronize()
+        before = torch_atalla.telemetry.counters().cycles
+        program(given)
+        torch.accelerator.synchronize()
+        return torch_atalla.telemetry.counters().cycles - before
+
+
+def measure(case: Case) -> list[str]:
+    network, given = build(case)
+    stats = run_network(network, network.code(), given).stats
+    model = analytic_cycles(case)
+    per = f"{stats.packets / case.products:.1f}" if case.products else ""
+    used = stats.macs / (stats.cycles * 1024) if stats.cycles else 0
+    moved = stats.dram_bytes_read + stats.dram_bytes_written
+    deviation = f"{model / stats.cycles - 1:+.0%}" if model else ""
+    return [
+        case.name,
+        f"{stats.packets:,}",
+        per,
+        f"{stats.instructions:,}",
+        f"{stats.cycles:,}",
+        f"{used:.0%}",
+        f"{stats.utilisation('sdma'):.0%}",
+        f"{moved:,}",
+        f"{model:,}",
+        deviation,
+    ]
+
+
+HEAD = [
+    "kernel",
+    "packets",
+    "per tile product",
+    "instructions",
+    "cycles",
+    "array",
+    "DMA",
+    "bytes",
+    "analytic model",
+    "deviation",
+]
+
+
+def table(rows: list[list[str]], head: list[str]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+EXPORTS = {
+    "gemm": Case(
+        "", "gemm", [tensor(1, 48, 64), tensor(1, 64, 32)], torch.empty(1, 48, 32, dtype=BF16), (), (1.0, 0.0)
+    ),
+    "softmax": Case("", "softmax", [tensor(40, 70)], torch.empty(40, 70, dtype=BF16), (1,)),
+    "layer_norm": Case(
+        "",
+        "layer_norm",
+        [tensor(33, 64), tensor(64), tensor(64)],
+        torch.empty(33, 64, dtype=BF16),
+        (),
+        (1e-5,),
+        (1, 2),
+        2,
+    ),
+    "attention": Case(
+        "",
+        "attention",
+        [tensor(1, 2, 40, 32)] * 3 + [None],
+        torch.empty(1, 2, 40, 32, dtype=BF16),
+        (),
+        (1 / sqrt(32),),
+        (),
+        1,
+    ),
+}
+
+
+README = """# Programs for other simulators
+
+Each `.in` file is a text image of code and data (docs/isa.md). The `.out` file beside it holds what the program
+leaves at its result's address. To run one:
+
+1. Widen both scratchpads to 1 MiB (16,384 rows of 64 bytes). The programs use them from row 0 and ask no firmware.
+2. Load instructions and data into their address spaces. Registers start as 0, m0 as all ones, the weight buffer empty.
+3. Start at instruction address 0 and run to `halt.s`. There are no arguments and no input.
+4. Compare the result's bytes with the `.out` file. They are the `simulator` profile's: stores to DRAM truncate.
+
+Results are BF16, row-major.
+
+| program | shape | address | bytes | packets of code |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def export(directory: Path) -> None:
+    """Writes each program with its data as a text image, and the bytes of its result beside it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lines: list[str] = []
+    for name, case in EXPORTS.items():
+        network, given = build(case)
+        place = ALIGN
+        regions = []
+        for size in (len(network.constants), network.arena_bytes, network.image.table_bytes()):
+            regions.append(place)
+            place += -(-size // ALIGN) * ALIGN
+        ports = {}
+        for port in (*network.inputs, *network.outputs):
+            ports[port.region] = place
+            place += -(-port.nbytes // ALIGN) * ALIGN
+        program = standalone(network, regions[2])
+        program.data = {regions[0]: bytes(network.constants), regions[2]: network.table(*regions, ports)}
+        for port, value in zip(network.inputs, given):
+            program.data[ports[port.region]] = port_bytes(port, value)
+        (out,) = network.outputs
+        result = isa.run(program, timing=False)
+        found = result.memory(ports[out.region], out.nbytes)
+        again = isa.read_text_image(_write(directory / f"{name}.in", program))
+        assert np.array_equal(isa.run(again, timing=False).memory(ports[out.region], out.nbytes), found)
+        (directory / f"{name}.out").write_bytes(found.tobytes())
+        lines.append(f"| {name}.in | {list(out.sizes)} | {ports[out.region]:#x} | {out.nbytes} | {len(program)} |")
+    (directory / "README.md").write_text(README + "\n".join(lines) + "\n")
+    print((directory / "README.md").read_text())
+
+
+def _write(path: Path, program: isa.Program) -> Path:
+    isa.write_text_image(program, path)
+    return path
+
+
+def standalone(network: Network, table_address: int) -> isa.Program:
+    """Code for a simulator without firmware and launch arguments: the table's address is a constant."""
+    return network.image.link(standalone_table=table_address)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.isa_codegen", description=__doc__)
+    parser.add_argument("--write-docs", action="store_true", help="write the table into docs/isa-codegen.md")
+    parser.add_argument("--export", metavar="DIR", type=Path, help="write .in programs there instead")
+    args = parser.parse_args()
+    if args.export:
+        export(args.export)
+        return 0
+    text = table([measure(case) for case in cases()], HEAD)
+    print(text)
+    if args.write_docs:
+        old = DOCS.read_text()
+        new = re.sub(r"(<!-- kernels -->\n).*?(\n+<!-- end -->)", lambda m: m[1] + text + m[2], old, flags=re.S)
+        DOCS.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a loadable costs beside its kernels: calls from Python and C++, loading, memory of a process without torch.
+
+    python benchmarks/loadable_call.py [--json]
+
+The graph is the smallest that computes something: softmax(relu(x) @ w) on 4 x 8. Times are medians in microseconds,
+with everything on the device; loading and memory are of the smallest graph and of an MLP of three layers 1024 wide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import torch_atalla
+
+RUN = Path(torch_atalla.__file__).parent / "bin" / "atalla-run"
+
+
+class Seed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (torch.relu(x) @ self.weight).softmax(-1)
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(*(layer for _ in range(3) for layer in (nn.Linear(1024, 1024), nn.ReLU()))).eval()
+
+
+def python_call(path: Path, rounds: int = 2000) -> float:
+    program = torch_atalla.load_loadable(path)
+    x = torch.randn(4, 8, device="atalla")
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter_ns()
+        program(x)
+        times.append(time.perf_counter_ns() - begin)
+    torch.atalla.synchronize()
+    return statistics.median(times) / 1e3
+
+
+def load(path: Path, rounds: int = 20) -> float:
+    """Milliseconds from a file in the page cache to a program that can be called, in this process."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        torch_atalla.load_loadable(path)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def without_torch(path: Path, *options: str) -> dict[str, float]:
+    """Of `atalla-run --bench`: microseconds of a run, milliseconds to load, peak memory in bytes."""
+    done = subprocess.run([RUN, path, "--bench", *options], capture_output=True, text=True, check=True)
+    found = re.findall(r"(\w+) ([0-9.]+)", done.stdout)
+    return {name: float(number) for name, number in found}
+
+
+def measure() -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        seed, large = Path(folder) / "seed.atl", Path(folder) / "mlp.atl"
+        torch_atalla.save_loadable(Seed().eval(), seed, args=(torch.randn(4, 8),), fallback="error")
+        report = torch_atalla.save_loadable(mlp(), large, args=(torch.randn(32, 1024),), fallback="error")
+        small, big = without_torch(seed), without_torch(large)
+        weights = torch.zeros(report.weight_bytes, dtype=torch.uint8)
+        copy = min(_timed(lambda: weights.clone()) for _ in range(10))
+        return {
+            "call from Python, us": python_call(seed),
+            "call from C++, us": small["run_us"],
+            "load seed, ms": load(seed),
+            "load mlp, ms": load(large),
+            "load mlp without torch, ms": big["load_ms"],
+            "one copy of mlp's weights, ms": copy * 1e3,
+            "peak memory of mlp without torch, MB": big["peak_bytes"] / 1e6,
+            "weights and arena of mlp, MB": (report.weight_bytes + report.arena_bytes) / 1e6,
+        }
+
+
+def _timed(action) -> float:  # type: ignore[no-untyped-def]
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found = measure()
+    if args.json:
+        json.dump(found, sys.stdout, indent=1)
+        return
+    for name, number in found.items():
+        print(f"{name:<40}{number:>12.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loadables beside what other ahead-of-time compilers give, on one machine in one run.
+
+    python -m benchmarks.loadables [--quick] [--models mlp ...] [--threads 1 2] [--peers DIR] [--write-docs]
+
+The peers are installed by name from PyPI into a virtual environment of their own (DIR, build/peers by default). Each
+runtime runs in a process of its own; all of one model are alive at once and take turns, so that a drift of the
+machine's speed meets them all. A runtime that cannot be installed, or cannot save a model, is a cell that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import machine
+from .harness import Spread
+from .loadable_models import MODELS, make
+from .loadable_report import tables, write_docs
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKER = Path(__file__).with_name("loadable_worker.py")
+OURS = ("atalla", "atalla-fast")
+PEERS = ("aoti", "onnxruntime", "openvino", "executorch")
+PACKAGES = ("onnx", "onnxscript", "onnxruntime", "openvino", "executorch")
+TOLERANCE = 1e-3  # of the largest value: beyond it a result is another one
+
+
+@dataclass
+class Cell:
+    """One runtime on one model."""
+
+    save_seconds: float = 0.0
+    file_bytes: int = 0
+    problem: str = ""
+    error: float = 0.0  # largest difference from eager on the CPU, as a part of the largest value
+    load: dict[int, float] = field(default_factory=dict)  # by threads: seconds from the imports' end to loaded
+    imports: dict[int, float] = field(default_factory=dict)
+    first: dict[int, float] = field(default_factory=dict)
+    peak: dict[int, int] = field(default_factory=dict)
+    wall: dict[int, Spread] = field(default_factory=dict)  # seconds a call
+    cpu: dict[int, Spread] = field(default_factory=dict)  # of all threads
+    ratio: dict[int, Spread] = field(default_factory=dict)  # wall over that of the best peer, round by round
+
+
+@dataclass
+class Row:
+    model: str
+    parameters: int
+    export_seconds: float
+    cells: dict[str, Cell]
+
+
+def python_of(runtime: str, peers: Path) -> str:
+    return sys.executable if runtime in (*OURS, "eager", "aoti") else str(peers / "bin/python")
+
+
+def install(peers: Path) -> list[str]:
+    """Makes the environment; gives the packages that could not be installed."""
+    if not (peers / "bin/python").exists():
+        subprocess.run([sys.executable, "-m", "venv", peers], check=True)
+    missing = []
+    have = subprocess.run([peers / "bin/pip", "list", "--format=freeze"], capture_output=True, text=True).stdout
+    for package in (f"torch=={torch.__version__}", *PACKAGES):
+        if f"{package.partition('==')[0]}==" in have:
+            continue
+        done = subprocess.run([peers / "bin/pip", "install", "-q", package], capture_output=True, text=True)
+        if done.returncode:
+            missing.append(package)
+    return missing
+
+
+def environment(threads: int) -> dict[str, str]:
+    number = str(threads)
+    return os.environ | {
+        "OMP_NUM_THREADS": number,
+        "MKL_NUM_THREADS": number,
+        "ATALLA_NUM_THREADS": number,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def save(runtime: str, folder: Path, peers: Path) -> Cell:
+    cell = Cell()
+    command = [python_of(runtime, peers), str(WORKER), "save", runtime, str(folder)]
+    if runtime not in OURS:
+        command.insert(1, "-P")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(2), timeout=900)
+        answer = json.loads(done.stdout.splitlines()[-1])
+        cell.save_seconds, cell.file_bytes = answer["seconds"], answer["bytes"]
+    except (IndexError, ValueError, subprocess.TimeoutExpired):
+        last = done.stderr.strip().splitlines()[-1:] if "done" in locals() else ["timeout"]
+        cell.problem = (last or ["no answer"])[0][:120]
+    return cell
+
+
+class Worker:
+    """A runtime that has loaded a model, and runs it on demand."""
+
+    def __init__(self, runtime: str, folder: Path, threads: int, peers: Path):
+        command = [python_of(runtime, peers), str(WORKER), "run", runtime, str(folder), str(threads)]
+        if runtime not in OURS:
+            command.insert(1, "-P")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(threads),
+        )
+        self.about = self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process ended")
+        return json.loads(line)
+
+    def run(self, calls: int) -> tuple[float, float]:
+        """Seconds a call: on the clock, and of the CPU."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"calls": calls}) + "\n")
+        self.process.stdin.flush()
+        answer = self._answer()
+        return answer["seconds"] / calls, answer["cpu"] / calls
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def export(name: str, folder: Path) -> tuple[int, float, np.ndarray]:
+    module, inputs = make(name)
+    start = time.perf_counter()
+    program = torch.export.export(module, inputs)
+    seconds = time.perf_counter() - start
+    torch.export.save(program, folder / "model.pt2")
+    for i, tensor in enumerate(inputs):
+        np.save(folder / f"input-{i}.npy", tensor.numpy())
+    with torch.no_grad():
+        expected = module(*inputs).numpy()
+    bytes_of = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in module.parameters()}
+    return sum(bytes_of.values()), seconds, expected
+
+
+def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rounds: int, sample: float) -> Row:
+    with tempfile.TemporaryDirectory(prefix="loadables-") as path:
+        folder = Path(path)
+        parameters, seconds, expected = export(name, folder)
+        cells = {runtime: save(runtime, folder, peers) for runtime in runtimes}
+        for threads in numbers:
+            workers: dict[str, Worker] = {}
+            for runtime, cell in cells.items():
+                if cell.problem:
+                    continue
+                try:
+                    worker = workers[runtime] = Worker(runtime, folder, threads, peers)
+                except (RuntimeError, ValueError) as error:
+                    cell.problem = f"load: {error}"
+                    continue
+                about = worker.about
+                cell.imports[threads], cell.load[threads] = about["imports"], about["load"]
+                cell.first[threads], cell.peak[threads] = about["first"], about["peak"]
+                found = np.load(folder / f"result-{runtime}.npy")
+                cell.error = float(np.abs(found - expected).max() / np.abs(expected).max())
+                if cell.error > TOLERANCE:
+                    cell.problem = f"wrong result: differs by {cell.error:.1e}"
+            take_turns(workers, cells, threads, rounds, sample)
+            for worker in workers.values():
+                worker.close()
+        return Row(name, parameters, seconds, cells)
+
+
+def take_turns(workers: dict[str, Worker], cells: dict[str, Cell], threads: int, rounds: int, sample: float) -> None:
+    calls, wall, cpu = {}, {runtime: [] for runtime in workers}, {runtime: [] for runtime in workers}
+    for runtime, worker in workers.items():
+        worker.run(2)
+        calls[runtime] = max(1, int(sample / max(worker.run(1)[0], 1e-6)))
+    order = list(workers)
+    for number in range(rounds):
+        for runtime in order if number % 2 == 0 else reversed(order):
+            workers[runtime].run(1 + calls[runtime] // 10)
+            seconds, busy = workers[runtime].run(calls[runtime])
+            wall[runtime].append(seconds)
+            cpu[runtime].append(busy)
+    right = [runtime for runtime in workers if runtime in PEERS and not cells[runtime].problem]
+    for runtime in workers:
+        cells[runtime].wall[threads], cells[runtime].cpu[threads] = Spread.of(wall[runtime]), Spread.of(cpu[runtime])
+    if not right:
+        return
+    best = min(right, key=lambda runtime: cells[runtime].wall[threads].median)
+    for runtime in workers:
+        cells[runtime].ratio[threads] = Spread.of([a / b for a, b in zip(wall[runtime], wall[best])])
+
+
+def geometric(rows: list[Row], runtime: str, threads: int) -> float | None:
+    ratios = [row.cells[runtime].ratio[threads].median for row in rows if threads in row.cells[runtime].ratio]
+    return geometric_mean(ratios) if ratios else None
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loadables", description=__doc__.split("\n")[0])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS), metavar="NAME")
+    parser.add_argument("--runtimes", nargs="+", default=["eager", *PEERS, *OURS], metavar="NAME")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], metavar="N")
+    parser.add_argument("--peers", type=Path, default=ROOT / "build/peers", metavar="DIR")
+    parser.add_argument("--quick", action="store_true", help="few short samples")
+    parser.add_argument("--no-install", action="store_true", help="take the peers' environment as it is")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--write-docs", action="store_true", help="replace the tables of docs/benchmarks-loadables.md")
+    args = parser.parse_args(argv)
+    missing = [] if args.no_install else install(args.peers.resolve())
+    meanwhile = machine.OtherWork()
+    rows = []
+    for name in args.models:
+        rounds, sample = (5, 0.05) if args.quick else (15, 0.2)
+        rows.append(measure(name, args.runtimes, args.threads, args.peers.resolve(), rounds, sample))
+        print(tables(rows[-1:], {}), file=sys.stderr, flush=True)
+    about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2), "not installed": missing}
+    for threads in args.threads:
+        for runtime in OURS:
+            mean = geometric(
+                [row for row in rows if row.model in ("mlp", "minilm", "resnet18", "gpt")], runtime, threads
+            )
+            if mean is not None:
+                about[f"{runtime}, {threads} thread(s), geometric mean of the ratios"] = round(mean, 3)
+    print(tables(rows, about))
+    if args.json:
+        data = {"about": about, "rows": rows}
+        Path(args.json).write_text(json.dumps(data, default=lambda x: vars(x), indent=1) + "\n")
+    if args.write_docs:
+        write_docs(rows, about)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

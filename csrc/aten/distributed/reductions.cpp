@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Collectives that reduce: the chip puts the operands in terms that Gloo knows (reduction.h), Gloo reduces them.
+#include <cstring>
+
+#include "aten/distributed/backend.h"
+#include "aten/distributed/host_memory.h"
+
+namespace atalla::aten {
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// An operand on its way: what the chip made of it, between the steps of a call, and Gloo's view of that.
+struct Operand {
+  at::Tensor tensor;
+  Reduction reduction;
+  at::Tensor carried;
+  at::Tensor host;
+
+  void carry(at::Tensor made) {
+    carried = std::move(made);
+    host = host_elements(carried);
+  }
+};
+using Operands = std::vector<Operand>;
+
+std::shared_ptr<Operands> operands_of(const char* name, const Tensors& tensors, const c10d::ReduceOp& op, int ranks) {
+  auto operands = std::make_shared<Operands>();
+  for (const at::Tensor& t : tensors) {
+    check_collective_tensor(name, t);
+    operands->push_back({t, Reduction(name, op, t.scalar_type(), ranks), {}, {}});
+  }
+  return operands;
+}
+
+uint64_t carried_bytes(const Operands& operands) {
+  uint64_t bytes = 0;
+  for (const Operand& o : operands) bytes += o.reduction.carried_bytes(o.tensor);
+  return bytes;
+}
+
+}  // namespace
+
+CollectiveBackend::Work CollectiveBackend::reduce_tensors(const char* name, c10d::OpType type, Tensors& tensors,
+                                                          const c10d::AllreduceOptions& options) {
+  auto operands = operands_of(name, tensors, options.reduceOp, size_);
+  Call call{name, type, tensors, tensors};
+  call.prepare = [operands] {
+    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/false));
+  };
+  call.link = ring(size_, per_rank(carried_bytes(*operands), size_), /*rounds=*/2);
+  call.post = [this, operands, options] {
+    HostWorks works;
+    for (const Operand& o : *operands) {
+      if (o.host.numel() == 0) continue;
+      c10d::AllreduceOptions host_options = options;
+      host_options.reduceOp = o.reduction.gloo_op();
+      Tensors host{o.host};
+      works.push_back(host_->allreduce(host, host_options));
+    }
+    return works;
+  };
+  call.finish = [operands] {
+    for (Operand& o : *operands) o.reduction.finish(o.carried, o.tensor);
+  };
+  return submit(std::move(call));
+}
+
+CollectiveBackend::Work CollectiveBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  TORCH_CHECK_VALUE(tensors.size() == 1, "accl:all_reduce: expected one tensor, got ", tensors.size());
+  return reduce_tensors("accl:all_reduce", c10d::OpType::ALLREDUCE, tensors, options);
+}
+
+CollectiveBackend::Work CollectiveBackend::allreduce_coalesced(Tensors& tensors,
+                                                               const c10d::AllreduceCoalescedOptions& options) {
+  return reduce_tensors("accl:all_reduce_coalesced", c10d::OpType::ALLREDUCE_COALESCED, tensors, options);
+}
+
+CollectiveBackend::Work CollectiveBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  const char* name = "accl:reduce";
+  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, got ", tensors.size());
+  auto operands = operands_of(name, tensors, options.reduceOp, size_);
+  const bool root = rank_ == options.rootRank;
+  Call call{name, c10d::OpType::REDUCE, tensors, tensors};
+  // Gloo uses the buffers of all ranks; those of the others keep their values.
+  call.prepare = [operands, root] {
+    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/!root));
+  };
+  call.link = tree(size_, carried_bytes(*operands), root ? ATALLA_COPY_LINK_RECEIVE : ATALLA_COPY_LINK_SEND);
+  call.post = [this, operands, options]() -> HostWorks {
+    const Operand& o = operands->front();
+    if (o.host.numel() == 0) return {};
+    c10d::ReduceOptions host_options = options;
+    host_options.reduceOp = o.reduction.gloo_op();
+    Tensors host{o.host};
+    return {host_->reduce(host, host_options)};
+  };
+  if (root) {
+    call.finish = [operands] {
+      for (Operand& o : *operands) o.reduction.finish(o.carried, o.tensor);
+    };
+  }
+  return submit(std::move(call));
+}
+
+CollectiveBackend::Work CollectiveBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                                          const c10d::ReduceScatterOptions& options) {
+  const char* name = "accl:reduce_scatter";
+  TORCH_CHECK_VALUE(outputs.size() == 1 && inputs.size() == 1, name, ": expected one output and one list of inputs");
+  const Tensors list = inputs[0];
+  const at::Tensor output = outputs[0];
+  check_collective_tensor(name, output);
+  TORCH_CHECK_VALUE(list.size() == static_cast<size_t>(size_), name, ": expected a list of ", size_,
+                    " tensors, one for each rank, got ", list.size());
+  auto operands = operands_of(name, list, options.reduceOp, size_);
+  const size_t own = static_cast<size_t>(rank_);
+  TORCH_CHECK_VALUE(list[own].numel() == output.numel(), name, ": output has sizes ", output.sizes(), ", input ", rank_,
+                    " has ", list[own].sizes());
+  for (const at::Tensor& t : list)
+    TORCH_CHECK_TYPE(t.scalar_type() == output.scalar_type(), name,
+                     ": output tensor must have the same type as input tensor");
+  Call call{name, c10d::OpType::REDUCE_SCATTER, list, outputs};
+  call.prepare = [operands] {
+    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/true));
+  };
+  call.link = ring(size_, per_rank(carried_bytes(*operands), size_));
+  // One reduction for each part, to its rank: parts may differ in size.
+  call.post = [this, operands, options] {
+    HostWorks works;
+    for (int root = 0; root < size_; ++root) {
+      const Operand& o = (*operands)[static_cast<size_t>(root)];
+      if (o.host.numel() == 0) continue;
+      c10d::ReduceOptions host_options;
+      host_options.reduceOp = o.reduction.gloo_op();
+      host_options.rootRank = root;
+      host_options.timeout = options.timeout;
+      Tensors host{o.host};
+      works.push_back(host_->reduce(host, host_options));
+    }
+    return works;
+  };
+  call.finish = [operands, output, own] {
+    Operand& o = (*operands)[own];
+    o.reduction.finish(o.carried, output);
+  };
+  return submit(std::move(call));
+}
+
+CollectiveBackend::Work CollectiveBackend::scatter_reduced(const char* name, c10d::OpType type, Tensors& outputs,
+                                                           Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), name, ": expected as many outputs as inputs, got ", outputs.size(),
+                    " and ", inputs.size());
+  auto from = operands_of(name, inputs, options.reduceOp, size_);
+  auto to = operands_of(name, outputs, options.reduceOp, size_);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK_TYPE(outputs[i].scalar_type() == inputs[i].scalar_type(), name,
+                     ": input tensor must be the same type as the output tensor.");
+    TORCH_CHECK_VALUE(inputs[i].numel() == outputs[i].numel() * size_, name,
+                      ": input tensor must be the same size as output size times world size");
+  }
+  Call call{name, type, inputs, outputs};
+  call.prepare = [from, to] {
+    for (Operand& o : *from) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/true));
+    for (Operand& o : *to) o.carry(o.reduction.result_for(o.tensor));
+  };
+  call.link = ring(size_, per_rank(carried_bytes(*from), size_));
+  call.post = [this, from, to, options] {
+    HostWorks works;
+    for (size_t i = 0; i < from->size(); ++i) {
+      if ((*from)[i].host.numel() == 0) continue;
+      c10d::AllreduceOptions host_options;
+      host_options.reduceOp = (*from)[i].reduction.gloo_op();
+      host_options.timeout = options.timeout;
+      Tensors whole{(*from)[i].host};
+      works.push_back(host_->allreduce(whole, host_options));
+    }
+    return works;
+  };
+  // Gloo reduces the whole for everybody, also where it is asked for a part.
+  call.settle = [from, to, rank = rank_] {
+    for (size_t i = 0; i < from->size(); ++i) {
+      const at::Tensor& part = (*to)[i].host;
+      if (part.numel() == 0) continue;
+      std::memcpy(part.data_ptr(), (*from)[i].host.narrow(0, rank * part.numel(), part.numel()).const_data_ptr(),
+                  part.nbytes());
+    }
+  };
+  call.finish = [from, to] {
+    for (Operand& o : *to) o.reduction.finish(o.carried, o.tensor);
+  };
+  return submit(std::move(call));
+}
+
+CollectiveBackend::Work CollectiveBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                                const c10d::ReduceScatterOptions& options) {
+  Tensors outputs{output}, inputs{input};
+  return scatter_reduced("accl:reduce_scatter_tensor", c10d::OpType::_REDUCE_SCATTER_BASE, outputs, inputs, options);
+}
+
+CollectiveBackend::Work CollectiveBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                           const c10d::ReduceScatterOptions& options) {
+  return scatter_reduced("accl:reduce_scatter_tensor_coalesced", c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, outputs,
+                         inputs, options);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/random_launch.h"
+
+#include "aten/error.h"
+#include "runtime/capture.h"
+#include "runtime/runtime.h"
+
+namespace atalla::aten {
+
+void launch_random(LaunchBuilder& builder, const at::Tensor& out, const std::optional<at::Generator>& generator) {
+  // A CPU tensor comes here too when its generator is of this device: PyTorch dispatches by generators as well.
+  TORCH_CHECK(out.device().is_privateuseone(), "Expected a '", out.device().type(),
+              "' device type for generator but found '", c10::DeviceType::PrivateUse1, "'");
+  const auto n = static_cast<uint64_t>(out.numel());
+  const PhiloxState state = reserve_philox(generator, out.device().index(), n);
+  builder.iparam(0, static_cast<int64_t>(state.seed)).iparam(1, static_cast<int64_t>(state.offset));
+  if (state.source == 0) [[likely]]
+    return builder.launch(out.device());
+  driver_call([&] {
+    runtime::Stream& stream = runtime::current_stream(out.device().index());
+    runtime::Capture* capture = runtime::Capture::of(stream);
+    TORCH_CHECK(capture != nullptr, "the capture ended between a draw of random numbers and its launch");
+    capture->launch_random(stream, builder.desc(), state.source);
+  });
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Golden outputs (docs/loadable-format.md, GOLDENS): what a method gives on inputs that a seed determines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atalla::runtime::loadable {
+
+class Program;
+
+inline constexpr int64_t kMostSamples = 64;  // of an output
+
+// Elements of input number `input`, in row-major order, of a dtype: uniform in [low, high), integers in [low, high].
+void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, double high, uint64_t elements,
+                  void* data) noexcept;
+
+// Runs every golden of a loaded program from its initial state and compares; the state is initial again afterwards.
+// Throws Error (ATALLA_ERR_FORMAT) with every difference; gives how many goldens were run.
+uint32_t verify(Program& program);
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../atalla.hpp"
+
+namespace atalla::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Memory of the device for one tensor; for the life of the process.
+Tensor on_device(atalla_rt_device device, Tensor type) {
+  std::vector<char> zeros(type.span_bytes());
+  type.addr = 0;
+  check(atalla_rt_alloc(device, zeros.size(), &type.addr));
+  if (!zeros.empty()) check(atalla_rt_copy_to_device(device, type.addr, zeros.data(), zeros.size()));
+  return type;
+}
+
+// VmHWM of /proc: file pages that are mapped count, too.
+unsigned long long peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return 1024 * std::stoull(line.substr(6));
+  return 0;
+}
+
+}  // namespace
+
+void bench(const Options& options) {
+  atalla_rt_device device;
+  check(atalla_rt_open(options.device, nullptr, &device));
+  auto begin = Clock::now();
+  Program program(options.model);
+  program.load(options.device);
+  double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  uint32_t method = options.method.empty() ? 0 : program.method(options.method);
+  std::vector<Tensor> inputs, outputs;
+  for (const Port& port : program.inputs(method)) inputs.push_back(on_device(device, port.type));
+  for (const Tensor& type : program.resolve(inputs, method)) outputs.push_back(on_device(device, type));
+  std::vector<double> times;
+  int64_t repeat = options.repeat > 1 ? options.repeat : 2000;
+  auto limit = Clock::now() + std::chrono::seconds(2);
+  for (int64_t i = 0; i < repeat && (i < 5 || Clock::now() < limit); ++i) {
+    auto start = Clock::now();
+    program.run(inputs, outputs, method, 0);
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  }
+  check(atalla_rt_synchronize(device));
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  std::printf("load_ms %.3f\nrun_us %.2f\npeak_bytes %llu\n", load_ms, times[times.size() / 2], peak_bytes());
+}
+
+}  // namespace atalla::tools

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "trace.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+#include "../api.h"
+#include "../loadable/json.h"
+#include "../recording.h"
+
+namespace atalla::tools {
+namespace {
+
+std::string name_of(const atalla_work_record& record) {
+  if (record.kind != ATALLA_WORK_LAUNCH) return "copy";
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  return runtime::api().kernel_info(record.work.kernel, &info) == ATALLA_OK ? info.name : "?";
+}
+
+}  // namespace
+
+struct Trace::Impl {
+  runtime::Recording recording;
+};
+
+Trace::Trace() : impl_(std::make_unique<Impl>()) {}
+Trace::~Trace() = default;
+
+void Trace::write(const std::string& path) {
+  runtime::RecordedWork work = impl_->recording.stop();
+  std::string text;
+  runtime::loadable::JsonWriter json(text);
+  json.open('{');
+  json.key("traceEvents");
+  json.open('[');
+  for (const runtime::DeviceWork& device : work.devices) {
+    double us = 1e6 / device.clock_hz;
+    for (const atalla_work_record& record : device.records) {
+      json.open('{');
+      json.field("name", std::string_view(name_of(record)));
+      json.field("ph", "X");
+      json.field("pid", device.ordinal);
+      json.field("tid", record.work.stream);
+      json.field("ts", static_cast<double>(record.work.start_cycle - work.origin) * us);
+      json.field("dur", static_cast<double>(record.work.cycles) * us);
+      json.key("args");
+      json.open('{');
+      json.field("cycles", record.work.cycles);
+      json.field("dram_bytes_read", record.work.dram_bytes_read);
+      json.field("dram_bytes_written", record.work.dram_bytes_written);
+      json.field("macs", record.work.macs);
+      json.close('}');
+      json.close('}');
+    }
+  }
+  json.close(']');
+  json.field("displayTimeUnit", "ns");
+  json.close('}');
+  std::ofstream out(path, std::ios::binary);
+  out << text << '\n';
+  out.close();
+  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+}
+
+}  // namespace atalla::tools

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The part of a device's C ABI that runs programs of the chip's own instructions (docs/isa.md, docs/isa-engine.md). A
+// device library may have it or not; conventions, handles and versions are those of atalla.h. A program is decoded once
+// and then belongs to no device; a machine is the state of one run, with single steps, breakpoints and dumps.
+//
+//   const atalla_isa_api* isa;
+//   atalla_get_isa_api(ATALLA_ISA_ABI_MAJOR, &isa);
+#ifndef ATALLA_ISA_H_
+#define ATALLA_ISA_H_
+
+#include "atalla.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATALLA_ISA_ABI_MAJOR 1u
+#define ATALLA_ISA_ABI_MINOR 0u
+
+typedef struct atalla_isa_program_s* atalla_isa_program;
+typedef struct atalla_isa_machine_s* atalla_isa_machine;
+
+enum {
+  ATALLA_ISA_MAX_ARGS = 8,  // in x10 to x17
+  ATALLA_ISA_UNITS = 16,    // room for; the names tell how many there are
+  ATALLA_ISA_STALLS = 32,
+};
+typedef enum atalla_isa_profile {
+  ATALLA_ISA_SIMULATOR = 0,  // scpad.st truncates
+  ATALLA_ISA_RNE = 1,        // scpad.st rounds to nearest even
+} atalla_isa_profile;
+typedef enum atalla_isa_dram_timing {  // sets of parameters of the chip configuration's [sdma]
+  ATALLA_ISA_DRAM_SPECIFIED = 0,
+  ATALLA_ISA_DRAM_IDEAL = 1,
+  ATALLA_ISA_DRAM_MEASURED = 2,
+} atalla_isa_dram_timing;
+typedef enum atalla_isa_stop {
+  ATALLA_ISA_HALTED = 0,
+  ATALLA_ISA_BUDGET = 1,
+  ATALLA_ISA_BREAKPOINT = 2,
+  ATALLA_ISA_WATCHPOINT = 3,
+  ATALLA_ISA_FAULT = 4,
+} atalla_isa_stop;
+typedef enum atalla_isa_space {  // of machine_read and machine_write: what an offset counts
+  ATALLA_ISA_X = 0,              // bytes of 256 words
+  ATALLA_ISA_V = 1,              // bytes of 256 registers of 32 FP32
+  ATALLA_ISA_M = 2,              // bytes of 16 words
+  ATALLA_ISA_PC = 3,             // one word, the byte address of the next packet
+  ATALLA_ISA_DRAM = 4,           // bytes
+  ATALLA_ISA_SCRATCHPAD = 5,     // bytes of FP32 rows of 128 bytes, one scratchpad after the other
+  ATALLA_ISA_WEIGHTS = 6,        // bytes of 32 columns of 32 FP32, column 0 first; cannot be written
+} atalla_isa_space;
+
+typedef struct atalla_isa_params {
+  uint32_t struct_size;
+  uint32_t entry;      // byte address of the first packet
+  uint32_t profile;    // atalla_isa_profile
+  uint32_t no_timing;  // 1: count no cycles
+  uint32_t n_args;
+  uint32_t args[ATALLA_ISA_MAX_ARGS];
+  uint32_t dram_timing;  // atalla_isa_dram_timing
+  uint64_t max_packets;  // of a launch; 0: no limit. Reaching it is a fault
+  uint64_t tag;          // of a launch
+} atalla_isa_params;
+
+typedef struct atalla_isa_stats {
+  uint32_t struct_size;
+  uint32_t stop;  // atalla_isa_stop
+  uint64_t packets;
+  uint64_t instructions;  // that are not nop.s
+  uint64_t cycles;
+  uint64_t dram_bytes_read;  // by SDMA
+  uint64_t dram_bytes_written;
+  uint64_t transfers;  // SDMA instructions
+  uint64_t services;   // firmware calls
+  uint64_t branches_taken;
+  uint64_t macs;
+  uint64_t bus_cycles;                           // in which data moved
+  uint64_t unit_instructions[ATALLA_ISA_UNITS];  // unit_name(i)
+  uint64_t unit_cycles[ATALLA_ISA_UNITS];        // in which the unit was occupied
+  uint64_t stall_cycles[ATALLA_ISA_STALLS];      // stall_name(i)
+} atalla_isa_stats;
+
+typedef struct atalla_isa_api {
+  uint32_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint32_t reserved;
+  // An open device by its ordinal, and the device address that is address 0 of its programs.
+  atalla_status (*device_find)(int32_t ordinal, atalla_device*, atalla_addr* base);
+  // `bytes` of code, 20 a packet, are copied. Latencies are those of the device; null: of the built-in chip. Slots that
+  // are no instructions become faults when they are reached.
+  atalla_status (*program_create)(atalla_device, const void* code, uint64_t bytes, atalla_isa_program*);
+  atalla_status (*program_destroy)(atalla_isa_program);
+  // Runs to the end on the calling thread, after the stream's earlier work, and charges the cycles to the stream. A
+  // fault stops the stream as a kernel's does. stats may be null.
+  atalla_status (*launch)(atalla_stream, atalla_isa_program, const atalla_isa_params*, atalla_isa_stats* stats);
+  // A machine over the device's DRAM and scratchpads, or, for null, over `dram_bytes` of its own. Nothing is charged.
+  atalla_status (*machine_create)(atalla_device, uint64_t dram_bytes, atalla_isa_program, const atalla_isa_params*,
+                                  atalla_isa_machine*);
+  atalla_status (*machine_destroy)(atalla_isa_machine);
+  // At most max_packets packets (0: no limit). A breakpoint stops before its packet, unless it is the first of this
+  // call; a watchpoint after the packet that touched the range. A fault returns its status, again at each further run.
+  atalla_status (*machine_run)(atalla_isa_machine, uint64_t max_packets, uint32_t* stop);
+  atalla_status (*machine_stats)(atalla_isa_machine, atalla_isa_stats*);
+  atalla_status (*machine_read)(atalla_isa_machine, uint32_t space, uint64_t offset, uint64_t bytes, void* data);
+  atalla_status (*machine_write)(atalla_isa_machine, uint32_t space, uint64_t offset, uint64_t bytes, const void* data);
+  atalla_status (*machine_break)(atalla_isa_machine, uint32_t address, uint32_t set);
+  // space: ATALLA_ISA_DRAM or _SCRATCHPAD. access: 1 reads, 2 writes, 3 both; 0 removes the watch of these bytes.
+  atalla_status (*machine_watch)(atalla_isa_machine, uint32_t space, uint64_t offset, uint64_t bytes, uint32_t access);
+  // How often each packet has run, for the first `count` packets.
+  atalla_status (*machine_profile)(atalla_isa_machine, uint64_t* counts, uint64_t count);
+  const char* (*unit_name)(uint32_t);   // null past the last
+  const char* (*stall_name)(uint32_t);  // "result of vmem"
+} atalla_isa_api;
+
+// ATALLA_ERR_VERSION for another major version.
+ATALLA_EXPORT atalla_status atalla_get_isa_api(uint32_t abi_major, const atalla_isa_api** api);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ATALLA_ISA_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+
+#include "../error.h"
+#include "state.h"
+
+namespace atalla::sim::isa {
+
+Pages::~Pages() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+atalla_status Pages::map(uint64_t bytes) {
+  void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) {
+    return set_error(ATALLA_ERR_SYSTEM, "mapping %" PRIu64 " bytes of simulated memory: %s", bytes, strerror(errno));
+  }
+  data_ = found;
+  bytes_ = bytes;
+  return ATALLA_OK;
+}
+
+atalla_status Core::scratchpads(const ChipConfig& config, float** pads) {
+  if (pads_.data() == nullptr) {
+    const uint64_t rows = config.scratchpad_count * (config.scratchpad_bytes / config.scratchpad_row_bytes);
+    if (const atalla_status status = pads_.map(rows * kLanes * sizeof(float))) return status;
+  }
+  *pads = static_cast<float*>(pads_.data());
+  return ATALLA_OK;
+}
+
+}  // namespace atalla::sim::isa

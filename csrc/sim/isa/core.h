@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the programs of one chip share: the scratchpads' contents, and the right to run.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "../config.h"
+
+namespace atalla::sim::isa {
+
+// Zeroed pages of the host, committed when touched.
+class Pages {
+ public:
+  Pages() = default;
+  ~Pages();
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  // Once; ATALLA_ERR_SYSTEM when the host refuses.
+  atalla_status map(uint64_t bytes);
+  void* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+class Core {
+ public:
+  // Held while a program runs: the chip has one sequencer.
+  std::mutex& mutex() { return mutex_; }
+  // FP32, [scratchpad][row][lane]. The caller holds mutex().
+  atalla_status scratchpads(const ChipConfig& config, float** pads);
+
+ private:
+  std::mutex mutex_;
+  Pages pads_;
+};
+
+}  // namespace atalla::sim::isa

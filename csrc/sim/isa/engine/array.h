@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The systolic array: weight pushes, and rows. out[n] is a sum over k, upward, of products rounded to FP32. The product
+// of two BF16 is exact in FP32 unless it is very large or small; so a fused multiply-add, which does not round it,
+// gives the same bits for "plain" values: 0, or 2^-62 <= |x| < 2^63. Others take the slow path.
+#pragma once
+
+#include "vector.h"
+
+namespace atalla::sim::isa::ATALLA_ISA {
+namespace {
+
+ATALLA_INLINE bool is_plain(F low, F high) {
+  const auto good = [](F x) {
+    const U magnitude = bits(x) & 0x7FFFFFFFu;
+    return (magnitude - (65u << 23) < (125u << 23)) | (magnitude == 0);
+  };
+#if defined(__AVX512F__)
+  const auto both = reinterpret_cast<__m512i>(good(low) & good(high));
+  return _mm512_movepi32_mask(both) == 0xFFFF;
+#else
+  const auto both = good(low) & good(high);
+  int32_t all = -1;
+  for (int i = 0; i < 16; ++i) all &= both[i];
+  return all != 0;
+#endif
+}
+
+ATALLA_INLINE void push(Weights& w, const float* a) {
+  uint32_t column = w.pushes;
+  if (w.pushes < kLanes) {
+    ++w.pushes;
+  } else {
+    w.first = column = (w.first + kLanes - 1) % kLanes;
+  }
+  const F low = round_bf16(load(a));
+  const F high = round_bf16(load(a + 16));
+  store(w.columns[column], low);
+  store(w.columns[column] + 16, high);
+  const uint32_t bit = 1u << column;
+  w.plain = is_plain(low, high) ? w.plain | bit : w.plain & ~bit;
+  w.changed = true;
+}
+
+#if defined(__AVX512F__)
+// Transposes 16 x 16: four rounds in which pairs of rows exchange halves of blocks.
+ATALLA_INLINE void transpose16(const float* const* from, float* to, int to_pitch) {
+  __m512 r[16];
+  __m512 t[16];
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(from[i]);
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      const __m512d a = _mm512_castps_pd(t[4 * i + j]);
+      const __m512d b = _mm512_castps_pd(t[4 * i + j + 2]);
+      r[4 * i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      r[4 * i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+  }
+  // r[4i + c] holds, in 128-bit part p, column 4p + c of rows 4i to 4i + 3.
+  for (int c = 0; c < 4; ++c) {
+    const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
+    const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xDD);
+    const __m512 d = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);
+    const __m512 e = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xDD);
+    _mm512_store_ps(to + (0 + c) * to_pitch, _mm512_shuffle_f32x4(a, d, 0x88));
+    _mm512_store_ps(to + (8 + c) * to_pitch, _mm512_shuffle_f32x4(a, d, 0xDD));
+    _mm512_store_ps(to + (4 + c) * to_pitch, _mm512_shuffle_f32x4(b, e, 0x88));
+    _mm512_store_ps(to + (12 + c) * to_pitch, _mm512_shuffle_f32x4(b, e, 0xDD));
+  }
+}
+#endif
+
+[[gnu::noinline]] void make_rows(Weights& w) {
+  w.changed = false;
+#if defined(__AVX512F__)
+  for (int n = 0; n < kLanes; n += 16) {
+    for (int k = 0; k < kLanes; k += 16) {
+      const float* from[16];
+      for (int i = 0; i < 16; ++i) from[i] = w.columns[(w.first + static_cast<unsigned>(n + i)) % kLanes] + k;
+      transpose16(from, w.rows[k] + n, kLanes);
+    }
+  }
+#else
+  for (int n = 0; n < kLanes; ++n) {
+    const float* column = w.columns[(w.first + static_cast<unsigned>(n)) % kLanes];
+    for (int k = 0; k < kLanes; ++k) w.rows[k][n] = column[k];
+  }
+#endif
+}
+
+// The host's own vectors: GCC takes sums of wider ones apart lane by lane.
+#if defined(__AVX512F__)
+using N = F;
+#elif defined(__AVX2__)
+using N = float __attribute__((vector_size(32), may_alias));
+#else
+using N = float __attribute__((vector_size(16), may_alias));
+#endif
+constexpr int kParts = sizeof(float) * kLanes / sizeof(N);
+constexpr int kPartLanes = kLanes / kParts;
+
+// acc + a * b, where the product is exact.
+ATALLA_INLINE N multiply_add(N a, N b, N acc) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<N>(
+      _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(acc)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<N>(
+      _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(acc)));
+#else
+  return acc + a * b;  // not contracted (-ffp-contract=off)
+#endif
+}
+
+ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
+  store(d, canonical(round_bf16(low) + load(c)));
+  store(d + 16, canonical(round_bf16(high) + load(c + 16)));
+}
+
+[[gnu::noinline]] void row_exactly(const Weights& w, const float* in, float* d, const float* c) {
+  F low{};
+  F high{};
+  for (int k = 0; k < kLanes; ++k) {
+    const F a = splat(in[k]);
+    low = low + a * load(w.rows[k]);
+    high = high + a * load(w.rows[k] + 16);
+  }
+  finish_row(d, c, low, high);
+}
+
+// d = a x weights + c. d may be a or c.
+ATALLA_INLINE void row(Weights& w, float* d, const float* a, const float* c) {
+  if (w.changed) [[unlikely]]
+    make_rows(w);
+  alignas(64) float in[kLanes];
+  const F a0 = round_bf16(load(a));
+  const F a1 = round_bf16(load(a + 16));
+  store(in, a0);
+  store(in + 16, a1);
+  if (w.plain != UINT32_MAX || !is_plain(a0, a1)) [[unlikely]]
+    return row_exactly(w, in, d, c);
+  N sum[kParts] = {};
+#pragma GCC unroll 32
+  for (int k = 0; k < kLanes; ++k) {
+    const N x = N{} + in[k];
+#pragma GCC unroll 8
+    for (int p = 0; p < kParts; ++p) {
+      sum[p] = multiply_add(x, *reinterpret_cast<const N*>(w.rows[k] + p * kPartLanes), sum[p]);
+    }
+  }
+  alignas(64) float out[kLanes];
+  memcpy(out, sum, sizeof out);
+  finish_row(d, c, load(out), load(out + 16));
+}
+
+#if defined(__AVX512F__)
+// Lanes whose products might be inexact: neither 0 nor of a middling exponent, before rounding. NaN is among them.
+ATALLA_INLINE __mmask16 not_plain(F x) {
+  const __m512i magnitude = _mm512_and_si512(reinterpret_cast<__m512i>(x), _mm512_set1_epi32(0x7FFFFFFF));
+  const __m512i above = _mm512_sub_epi32(magnitude, _mm512_set1_epi32(65 << 23));
+  const __mmask16 nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
+  return _mm512_mask_cmpge_epu32_mask(nonzero, above, _mm512_set1_epi32(124 << 23));
+}
+
+// The nearest BF16 of what is no NaN, or the host's own NaN, which has no low bits.
+ATALLA_INLINE F round_number(F x) {
+  const U b = bits(x);
+  return floats((b + (b >> 16 & 1u) + 0x7FFFu) & 0xFFFF0000u);
+}
+
+// Four rows side by side; all inputs are read before anything is written.
+ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops) {
+  if (w.changed) [[unlikely]]
+    make_rows(w);
+  alignas(64) float in[4][kLanes];
+  __mmask16 bad = w.plain == UINT32_MAX ? 0 : 1;
+  for (int i = 0; i < 4; ++i) {
+    const F a0 = load(v[ops[i]->a]);
+    const F a1 = load(v[ops[i]->a] + 16);
+    bad = _kor_mask16(bad, _kor_mask16(not_plain(a0), not_plain(a1)));
+    store(in[i], round_number(a0));
+    store(in[i] + 16, round_number(a1));
+  }
+  if (bad != 0) [[unlikely]]
+    return false;
+  __m512 low[4] = {};
+  __m512 high[4] = {};
+#pragma GCC unroll 8
+  for (int k = 0; k < kLanes; ++k) {
+    const __m512 w0 = _mm512_load_ps(w.rows[k]);
+    const __m512 w1 = _mm512_load_ps(w.rows[k] + 16);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const __m512 x = _mm512_set1_ps(in[i][k]);
+      low[i] = _mm512_fmadd_ps(x, w0, low[i]);
+      high[i] = _mm512_fmadd_ps(x, w1, high[i]);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    float* d = v[ops[i]->d];
+    const float* c = v[ops[i]->b];
+    store(d, canonical(round_number(reinterpret_cast<F>(low[i])) + load(c)));
+    store(d + 16, canonical(round_number(reinterpret_cast<F>(high[i])) + load(c + 16)));
+  }
+  return true;
+}
+#else
+ATALLA_INLINE bool four_rows(Weights&, float (*)[kLanes], const MicroOp* const*) { return false; }
+#endif
+
+// Rows that waited, in order.
+ATALLA_INLINE void rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops, unsigned count) {
+  if (count == 4 && four_rows(w, v, ops)) return;
+  for (unsigned i = 0; i < count; ++i) row(w, v[ops[i]->d], v[ops[i]->a], v[ops[i]->b]);
+}
+
+}  // namespace
+}  // namespace atalla::sim::isa::ATALLA_ISA

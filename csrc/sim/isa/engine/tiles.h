@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What SDMA moves: tiles of BF16 in DRAM, of FP32 in a scratchpad.
+#pragma once
+
+#include "vector.h"
+
+namespace atalla::sim::isa::ATALLA_ISA {
+namespace {
+
+struct Tile {
+  uint32_t sid, rows, columns, length;
+  uint64_t dram_bytes;  // from the first to past the last
+
+  explicit Tile(uint32_t meta) : sid(meta >> 30), rows((meta >> 25 & 31) + 1), columns((meta >> 20 & 31) + 1) {
+    length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
+    dram_bytes = 2 * (uint64_t{rows - 1} * length + columns);
+  }
+};
+
+using H = uint16_t __attribute__((vector_size(32), aligned(2), may_alias));
+
+inline void load_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint32_t dram) {
+  const uint8_t* from = memory.dram + dram;
+  for (uint32_t r = 0; r < tile.rows; ++r, from += uint64_t{tile.length} * 2) {
+    float* to = memory.row(tile.sid, (pad >> 6) + r);
+    uint16_t halves[kLanes];
+    const uint16_t* source = reinterpret_cast<const uint16_t*>(from);
+    if (tile.columns != kLanes) {
+      memcpy(halves, from, tile.columns * 2);
+      source = halves;
+    }
+    const F low = floats(__builtin_convertvector(*reinterpret_cast<const H*>(source), U) << 16);
+    const F high = floats(__builtin_convertvector(*reinterpret_cast<const H*>(source + 16), U) << 16);
+    store_masked(to, tile.columns == kLanes ? UINT32_MAX : (1u << tile.columns) - 1, low, high);
+  }
+}
+
+// FP32 bits to BF16 bits: truncated, or to nearest even, where a NaN stays one.
+ATALLA_INLINE U narrow(F x, bool rounds) {
+  const U b = bits(x);
+  if (!rounds) return b >> 16;
+  return x == x ? (b + 0x7FFFu + (b >> 16 & 1u)) >> 16 : (b >> 16 | 0x40u);
+}
+
+inline void store_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint32_t dram) {
+  uint8_t* to = memory.dram + dram;
+  for (uint32_t r = 0; r < tile.rows; ++r, to += uint64_t{tile.length} * 2) {
+    const float* from = memory.row(tile.sid, (pad >> 6) + r);
+    uint16_t halves[kLanes];
+    *reinterpret_cast<H*>(halves) = __builtin_convertvector(narrow(load(from), memory.rounds), H);
+    *reinterpret_cast<H*>(halves + 16) = __builtin_convertvector(narrow(load(from + 16), memory.rounds), H);
+    memcpy(to, halves, tile.columns * 2);
+  }
+}
+
+}  // namespace
+}  // namespace atalla::sim::isa::ATALLA_ISA

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What can be read off a machine: registers, memories, statistics.
+#include <cinttypes>
+#include <cstring>
+
+#include "../error.h"
+#include "machine.h"
+
+namespace atalla::sim::isa {
+
+uint8_t* Machine::locate(uint32_t space, uint64_t offset, uint64_t bytes) const {
+  State& s = *state_;
+  const auto within = [&](void* base, uint64_t size) -> uint8_t* {
+    return offset <= size && bytes <= size - offset ? static_cast<uint8_t*>(base) + offset : nullptr;
+  };
+  switch (space) {
+    case ATALLA_ISA_X:
+      return within(s.x, 256 * sizeof(uint32_t));
+    case ATALLA_ISA_V:
+      return within(s.v, 256 * sizeof s.v[0]);
+    case ATALLA_ISA_M:
+      return within(s.m, sizeof s.m);
+    case ATALLA_ISA_DRAM:
+      return within(s.memory.dram, s.memory.dram_bytes);
+    case ATALLA_ISA_SCRATCHPAD:
+      return within(s.memory.pads, uint64_t{s.memory.pad_count} * s.memory.pad_rows * kLanes * sizeof(float));
+    default:
+      return nullptr;
+  }
+}
+
+atalla_status Machine::read(uint32_t space, uint64_t offset, uint64_t bytes, void* data) const {
+  if (space == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
+    const uint32_t pc = state_->packet * kPacketBytes;
+    memcpy(data, &pc, sizeof pc);
+    return ATALLA_OK;
+  }
+  constexpr uint64_t kWeightBytes = sizeof Weights::columns;
+  if (space == ATALLA_ISA_WEIGHTS && offset <= kWeightBytes && bytes <= kWeightBytes - offset) {
+    float columns[kLanes][kLanes];
+    const Weights& w = state_->weights;
+    for (unsigned n = 0; n < kLanes; ++n) memcpy(columns[n], w.columns[(w.first + n) % kLanes], sizeof columns[n]);
+    memcpy(data, reinterpret_cast<const uint8_t*>(columns) + offset, bytes);
+    return ATALLA_OK;
+  }
+  const uint8_t* from = locate(space, offset, bytes);
+  if (from == nullptr) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%" PRIu64 " bytes at %" PRIu64 " of space %u of a machine, which it has not",
+                     bytes, offset, space);
+  }
+  memcpy(data, from, bytes);
+  return ATALLA_OK;
+}
+
+atalla_status Machine::write(uint32_t space, uint64_t offset, uint64_t bytes, const void* data) {
+  if (space == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
+    uint32_t pc = 0;
+    memcpy(&pc, data, sizeof pc);
+    if (pc % kPacketBytes != 0 || pc / kPacketBytes >= program_->packets()) {
+      return set_error(ATALLA_ERR_ARGUMENT, "PC 0x%08X is no packet", pc);
+    }
+    state_->packet = pc / kPacketBytes;
+    return ATALLA_OK;
+  }
+  uint8_t* to = locate(space, offset, bytes);
+  if (to == nullptr) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%" PRIu64 " bytes at %" PRIu64 " of space %u of a machine, which it has not",
+                     bytes, offset, space);
+  }
+  memcpy(to, data, bytes);
+  state_->x[0] = 0;  // x0 and v0 stay what they are
+  memset(state_->v[0], 0, sizeof state_->v[0]);
+  return ATALLA_OK;
+}
+
+void Machine::stats(atalla_isa_stats* out) const {
+  *out = {};
+  out->stop = stop_;
+  const State& s = *state_;
+  for (uint32_t p = 0; p < program_->packets(); ++p) {
+    const uint64_t count = executed_[p];
+    if (count == 0) continue;
+    out->packets += count;
+    for (const Instruction& instruction : program_->packet(p)) {
+      if (instruction.op == Op::kNopS) continue;
+      const Spec& spec = instruction.spec();
+      const auto unit = static_cast<int>(spec.unit);
+      const LatencyParameters& parameters = kLatencyParameters[static_cast<int>(spec.latency)];
+      out->instructions += count;
+      out->unit_instructions[unit] += count;
+      out->unit_cycles[unit] += count * (parameters.occupancy != nullptr ? config_->*parameters.occupancy : 1);
+      if (instruction.op == Op::kGemmVv) out->macs += count * kLanes * kLanes;
+    }
+  }
+  static_assert(kUnitCount <= ATALLA_ISA_UNITS && kStalls <= ATALLA_ISA_STALLS);
+  out->dram_bytes_read = s.counts.sdma_bytes_read;
+  out->dram_bytes_written = s.counts.sdma_bytes_written;
+  out->transfers = s.counts.transfers;
+  out->services = s.counts.services;
+  out->branches_taken = s.counts.taken;
+  if (!s.timing) return;
+  out->cycles = s.scoreboard.end();
+  out->bus_cycles = s.scoreboard.bus_cycles();
+  uint64_t busy = 0;
+  for (uint32_t i = 0; i < s.memory.pad_count; ++i) busy += s.scoreboard.engine_cycles(i);
+  out->unit_cycles[static_cast<int>(Unit::kSdma)] = busy;
+  for (int i = 0; i < kStalls; ++i) out->stall_cycles[i] = s.scoreboard.stall(static_cast<Stall>(i));
+}
+
+const char* unit_name(uint32_t unit) { return unit < kUnitCount ? kUnitName[unit] : nullptr; }
+
+const char* stall_name(uint32_t stall) {
+  static const char* const kNames[] = {"overwrite",       "unit busy", "scratchpad rows", "DRAM bytes",
+                                       "SDMA queue full", "branch",    "firmware"};
+  if (stall < kUnitCount) return kUnitName[stall];  // a result of that unit
+  return stall < kStalls ? kNames[stall - kUnitCount] : nullptr;
+}
+
+}  // namespace atalla::sim::isa

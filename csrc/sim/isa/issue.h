@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the scoreboard must know of one packet, found when the program is decoded.
+#pragma once
+
+#include <cstdint>
+
+#include "instruction.h"
+
+namespace atalla::sim::isa {
+
+enum class Access : uint8_t { kTileLoad, kTileStore, kWordLoad, kWordStore };
+
+// A tile or word that an instruction moves. Registers: words rs1; tiles rs1, rs2, rs3.
+struct MemoryUse {
+  Access access{};
+  uint8_t bytes = 0;  // of words
+  uint8_t a = 0;
+  uint8_t b = 0;
+  uint8_t c = 0;
+  int32_t imm = 0;
+};
+
+// A scratchpad row that vreg.ld or vreg.st moves.
+struct RowUse {
+  bool store = false;
+  uint8_t sid = 0;
+  uint8_t a = 0;  // registers rs1, rs2
+  uint8_t b = 0;
+};
+
+inline constexpr uint16_t kNoRegister = kRegisters;  // written by what has no result, read by nobody
+
+struct Issue {
+  uint8_t wait_groups = 0;  // of four entries of wait
+  uint8_t results = 0;
+  uint8_t units = 0;
+  uint8_t rows = 0;
+  uint8_t uses = 0;
+  uint8_t sources = 0;       // the first entries of wait are sources, the others destinations
+  uint8_t instructions = 0;  // that are not nop.s
+  RowUse row[2];
+  uint16_t wait[20] = {};  // registers in the common numbering; filled up with x0, which is always ready
+  uint16_t result[4] = {kNoRegister, kNoRegister, kNoRegister, kNoRegister};
+  uint32_t latency[4] = {};
+  uint8_t producer[4] = {};  // unit
+  uint8_t unit[4] = {};      // those that stay occupied for more than a cycle
+  uint32_t occupancy[4] = {};
+  MemoryUse use[2];
+};
+
+}  // namespace atalla::sim::isa

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launch.h"
+
+#include <cinttypes>
+
+#include "../error.h"
+#include "machine.h"
+
+namespace atalla::sim::isa {
+
+atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const Program& program,
+                     const atalla_isa_params& params, atalla_isa_stats* stats) {
+  const std::lock_guard lock(device.core().mutex());
+  Machine machine;
+  // Not owned: the caller keeps the program while it runs.
+  const std::shared_ptr<const Program> borrowed(std::shared_ptr<void>(), &program);
+  atalla_status status = machine.open(&device, 0, borrowed, params);
+  uint32_t stop = ATALLA_ISA_BUDGET;
+  if (status == ATALLA_OK) status = machine.run(params.max_packets, &stop);
+  if (status == ATALLA_OK && stop == ATALLA_ISA_BUDGET) {
+    status =
+        set_error(ATALLA_ERR_FAULT_KERNEL, "the program has not ended after %" PRIu64 " packets", params.max_packets);
+  }
+  if (status != ATALLA_OK) {
+    prefix_error("device %d, launch %" PRIu64 " (Atalla program, tag %" PRIu64 "): ",
+                 static_cast<int>(device.ordinal()), device.telemetry().launches(), params.tag);
+    return status;
+  }
+  atalla_isa_stats found;
+  machine.stats(&found);
+  const auto unit = [&](Unit u) { return found.unit_cycles[static_cast<int>(u)]; };
+  Cost cost;
+  cost.bytes_read = found.dram_bytes_read;
+  cost.bytes_written = found.dram_bytes_written;
+  cost.macs = found.macs;
+  Charge charge;
+  charge.cycles = found.cycles + device.config().launch_overhead_cycles;
+  charge.sdma_cycles = found.bus_cycles;
+  charge.vector_cycles = std::max({unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
+  charge.array_cycles = unit(Unit::kGsau);
+  atalla_launch_desc desc{};
+  const int64_t kernel = find_kernel("isa.program");
+  desc.kernel = kernel < 0 ? ATALLA_NO_KERNEL : static_cast<atalla_kernel>(kernel);
+  desc.compute_dtype = ATALLA_BF16;
+  desc.tag = params.tag;
+  device.telemetry().record_launch(clock, stream, desc, cost, charge);
+  if (stats != nullptr) *stats = found;
+  return ATALLA_OK;
+}
+
+}  // namespace atalla::sim::isa

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The form in which the engine runs a program. A packet is a header, the checks of all its slots, its issue (timing),
+// then what the slots do, in slot order, and its jump. Checks stand first, so that a fault finds everything as it was
+// before the packet, and what follows needs no checks. Legal packets give the same result in slot order as in parallel.
+#pragma once
+
+#include <cstdint>
+
+namespace atalla::sim::isa {
+
+// name: what the handler of engine/run.cpp does.
+#define ATALLA_MICRO_OPS(X)                                                                                            \
+  X(Header)                                                                                                            \
+  X(Issue)                                                                                                             \
+  X(Illegal)                                                                                                           \
+  X(PastEnd)                                                                                                           \
+  X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) \
+      X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI)      \
+          X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf)        \
+              X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv)       \
+                  X(MulVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) X(Gemm) X(Push) X(CompareVv)      \
+                      X(CompareVs) X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) X(LaneToScalar)     \
+                          X(MaskToScalar) X(ScalarToMask) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch)     \
+                              X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)
+
+// GemmLater, GemmGroup: up to four rows of the array whose order among what stands between does not show are computed
+// together, at the last one (group.cpp). Whoever stops in between computes those that wait.
+enum class Micro : uint16_t {
+#define ATALLA_NAME(name) k##name,
+  ATALLA_MICRO_OPS(ATALLA_NAME)
+#undef ATALLA_NAME
+};
+
+// Registers are indices into their own file; writes to x0 and v0 go to index 256, which nothing reads.
+struct MicroOp {
+  Micro kind{};
+  uint16_t d = 0;
+  uint16_t a = 0;
+  uint16_t b = 0;
+  uint32_t imm = 0;  // immediates, packet numbers, op indices of targets
+  uint8_t mask = 0;
+  uint8_t c = 0;  // scratchpad, bytes of an access, comparison
+  uint8_t n = 0;  // columns; the increment of a branch
+  uint8_t slot = 0;
+};
+static_assert(sizeof(MicroOp) == 16);
+
+inline constexpr uint16_t kSink = 256;
+
+enum class Comparison : uint8_t { kGreater, kLess, kEqual, kNotEqual };
+
+}  // namespace atalla::sim::isa

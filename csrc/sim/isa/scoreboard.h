@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The cycle model. A packet issues, in order, when its sources (RAW), its destinations (WAW) and its units are free and
+// no SDMA transfer still moves what it touches. All arithmetic is in integers, so cycles are the same everywhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../config.h"
+#include "issue.h"
+
+namespace atalla::sim::isa {
+
+// Why a packet waited. A register that is not ready counts for the unit that makes it.
+enum class Stall : uint8_t {
+  kResult,                            // + unit of the producer: RAW
+  kOverwrite = kResult + kUnitCount,  // WAW
+  kUnitBusy,
+  kScratchpadRows,  // moved by a transfer, or just stored
+  kDramBytes,
+  kQueueFull,
+  kBranch,
+  kService,
+  kCount,
+};
+inline constexpr int kStalls = static_cast<int>(Stall::kCount);
+
+struct Transfer {
+  uint64_t end = 0;
+  uint64_t low = 0;  // first byte of DRAM
+  uint64_t high = 0;
+  uint32_t rows = 0;
+  uint32_t row_bytes = 0;
+  uint64_t pitch = 0;
+  bool stores = false;  // to DRAM
+
+  bool meets(const Transfer& other) const;
+};
+
+class Scoreboard {
+ public:
+  // `dram`: atalla_isa_dram_timing.
+  void configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, uint32_t dram);
+  void reset();
+
+  // The cycle at which the packet issues; `x` are the scalar registers. Allocates nothing.
+  void issue(const Issue& issue, const uint32_t* x) {
+    const uint16_t* wait = issue.wait;
+    uint64_t latest = later(later4(wait), later4(wait + 4));
+    for (unsigned i = 2; i < issue.wait_groups; ++i) latest = later(latest, later4(wait + 4 * i));
+    uint64_t t = later(next_, latest >> kUnitBits);
+    for (unsigned i = 0; i < issue.units; ++i) t = later(t, unit_free_[issue.unit[i]]);
+    if (t != next_) [[unlikely]]
+      note_wait(issue, t, latest);
+    RowTimes* rows[2];
+    for (unsigned i = 0; i < issue.rows; ++i) {
+      const RowUse& use = issue.row[i];
+      rows[i] = &rows_[uint64_t{use.sid} * pad_rows_ + (x[use.a] >> 6) + x[use.b]];
+      const uint64_t free = use.store && rows[i]->read > rows[i]->written ? rows[i]->read : rows[i]->written;
+      if (free > t) [[unlikely]] {
+        stalls_[static_cast<int>(Stall::kScratchpadRows)] += free - t;
+        t = free;
+      }
+    }
+    if (issue.uses != 0) [[unlikely]]
+      t = memory(issue, x, t);
+    for (unsigned i = 0; i < issue.rows; ++i) {
+      if (issue.row[i].store && rows[i]->written < t + store_cycles_) rows[i]->written = t + store_cycles_;
+    }
+    for (unsigned i = 0; i < issue.units; ++i) unit_free_[issue.unit[i]] = t + issue.occupancy[i];
+    for (int i = 0; i < 4; ++i) {
+      ready_[issue.result[i]] = (t + issue.latency[i]) << kUnitBits | issue.producer[i];
+    }
+    next_ = t + 1;
+  }
+  void taken_branch() { delay(branch_cycles_ - 1, Stall::kBranch); }
+  void service() { delay(service_cycles_, Stall::kService); }
+
+  // Cycle after the last one in which anything works.
+  uint64_t end() const;
+  uint64_t next() const { return next_; }
+  uint64_t stall(Stall reason) const { return stalls_[static_cast<int>(reason)]; }
+  uint64_t bus_cycles() const { return bus_cycles_; }
+  uint64_t engine_cycles(uint32_t sid) const { return engines_[sid].busy; }
+
+ private:
+  static constexpr unsigned kUnitBits = 4;
+  static_assert(kUnitCount <= 1 << kUnitBits);
+  static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+  uint64_t later4(const uint16_t* r) const {
+    return later(later(ready_[r[0]], ready_[r[1]]), later(ready_[r[2]], ready_[r[3]]));
+  }
+  void note_wait(const Issue& issue, uint64_t t, uint64_t latest);
+  uint64_t memory(const Issue& issue, const uint32_t* x, uint64_t t);
+  uint64_t words(const MemoryUse& use, const uint32_t* x, uint64_t t);
+  uint64_t tile(const MemoryUse& use, const uint32_t* x, uint64_t t);
+  uint64_t after_transfers(const Transfer& wanted, uint64_t t) const;
+  void delay(uint64_t cycles, Stall reason) {
+    next_ += cycles;
+    stalls_[static_cast<int>(reason)] += cycles;
+  }
+
+  uint64_t next_ = 0;
+  uint64_t ready_[kRegisters + 1] = {};  // cycle << kUnitBits | unit that makes it
+  uint64_t unit_free_[kUnitCount] = {};
+  uint64_t stalls_[kStalls] = {};
+
+  struct RowTimes {
+    uint64_t written = 0;  // by a transfer or a store, until
+    uint64_t read = 0;     // by a transfer
+  };
+  std::vector<RowTimes> rows_;
+  struct Engine {
+    std::vector<Transfer> queue;  // ring of the latest ones
+    uint64_t count = 0;
+    uint64_t free = 0;
+    uint64_t busy = 0;
+  };
+  std::vector<Engine> engines_;
+  uint64_t bus_free_ = 0;
+  uint64_t bus_cycles_ = 0;
+  uint64_t transfers_end_ = 0;  // of all of them
+
+  uint32_t pad_rows_ = 0;
+  uint64_t branch_cycles_ = 1;
+  uint64_t service_cycles_ = 0;
+  uint64_t setup_cycles_ = 0;
+  uint64_t beat_millicycles_ = 1000;
+  uint64_t bus_bytes_ = 8;
+  uint64_t store_cycles_ = 1;
+};
+
+}  // namespace atalla::sim::isa

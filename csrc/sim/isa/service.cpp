@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "service.h"
+
+#include <algorithm>
+
+namespace atalla::sim::isa {
+
+void call_service(State& state, uint32_t address) {
+  uint32_t& first = state.x[10];
+  uint32_t& second = state.x[11];
+  ++state.counts.services;
+  if (state.timing) state.scoreboard.service();
+  uint32_t sid = 0;
+  uint32_t addr = 0;
+  if (address == kServiceAlloc) {
+    if (state.memory.allocator->allocate(first, second, &sid, &addr) != ATALLA_OK) {
+      first = UINT32_MAX;
+      return;
+    }
+    state.pages.push_back({sid, addr});
+    first = addr;
+    second = sid;
+    return;
+  }
+  // A program can give back its own pages only.
+  const Page page{second, first};
+  const auto found = std::find(state.pages.begin(), state.pages.end(), page);
+  if (found == state.pages.end()) {
+    first = UINT32_MAX;
+    return;
+  }
+  state.memory.allocator->free(second, first);
+  state.pages.erase(found);
+  first = 0;
+}
+
+void release_pages(State& state) {
+  for (const Page& page : state.pages) state.memory.allocator->free(page.sid, page.address);
+  state.pages.clear();
+}
+
+}  // namespace atalla::sim::isa

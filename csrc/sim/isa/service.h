@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Firmware services that programs call by jalr.s to a reserved address (docs/isa-engine.md).
+#pragma once
+
+#include "state.h"
+
+namespace atalla::sim::isa {
+
+// The service at `address`; arguments and results in x10 and x11. The caller has checked the address.
+void call_service(State& state, uint32_t address);
+
+// Gives back the pages that the program still holds.
+void release_pages(State& state);
+
+}  // namespace atalla::sim::isa

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Everything that a running program can see or change, and how a run ended.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../firmware.h"
+#include "instruction.h"
+#include "scoreboard.h"
+
+namespace atalla::sim::isa {
+
+inline constexpr int kLanes = 32;
+inline constexpr uint32_t kCanonicalNan = 0x7FC00000;
+inline constexpr uint32_t kServiceAlloc = 0xFFFFFFF0;
+inline constexpr uint32_t kServiceFree = 0xFFFFFFE0;
+
+// What the program shares with others.
+struct Memory {
+  uint8_t* dram = nullptr;
+  uint64_t dram_bytes = 0;  // at most 2^32
+  float* pads = nullptr;    // [scratchpad][row][lane], 64-byte aligned
+  uint32_t pad_count = 0;
+  uint32_t pad_rows = 0;
+  ScratchpadAllocator* allocator = nullptr;
+  bool rounds = false;  // scpad.st rounds to nearest even (profile rne)
+
+  float* row(uint32_t sid, uint32_t row) const { return pads + (uint64_t{sid} * pad_rows + row) * kLanes; }
+};
+
+// The weight buffer: columns in a ring, so that a push moves nothing, and the matrix as rows for gemm.vv, which is
+// made again when columns have changed.
+struct Weights {
+  alignas(64) float columns[kLanes][kLanes] = {};
+  alignas(64) float rows[kLanes][kLanes] = {};  // rows[k][n]
+  uint32_t pushes = 0;                          // up to 32
+  uint32_t first = 0;                           // ring index of column 0
+  uint32_t plain = UINT32_MAX;                  // bit of a column: its products with plain values are exact
+  bool changed = false;
+};
+
+enum class End : uint8_t { kBudget, kHalt, kFault };
+
+enum class FaultKind : uint8_t {
+  kNone,
+  kIllegal,
+  kPastEnd,
+  kDivision,
+  kMisaligned,
+  kDram,
+  kScratchpad,
+  kTarget,
+};
+
+struct Counts {
+  uint64_t sdma_bytes_read = 0;  // of DRAM
+  uint64_t sdma_bytes_written = 0;
+  uint64_t transfers = 0;
+  uint64_t services = 0;
+  uint64_t taken = 0;  // branches
+};
+
+// A scratchpad page that the program got from the firmware.
+struct Page {
+  uint32_t sid;
+  uint32_t address;
+  bool operator==(const Page&) const = default;
+};
+
+struct State {
+  alignas(64) float v[257][kLanes] = {};  // 256: where writes to v0 go
+  uint32_t x[257] = {};
+  uint32_t m[16] = {UINT32_MAX};
+  Weights weights;
+  Memory memory;
+  Scoreboard scoreboard;
+  Counts counts;
+  std::vector<Page> pages;
+  bool timing = true;
+
+  uint32_t packet = 0;  // the next one; at a fault the one that faulted
+  End end = End::kBudget;
+  FaultKind fault = FaultKind::kNone;
+  uint8_t fault_slot = 0;
+  uint64_t fault_address = 0;
+};
+
+}  // namespace atalla::sim::isa

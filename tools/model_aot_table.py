@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Saves the architectures of tools/model_zoo.py as loadables, fallback forbidden, and compares them with eager mode.
+
+    python tools/model_aot_table.py [--only REGEX] [--optimize LEVEL] [--write]
+
+--write puts the table into docs/models.md. The exit status is 1 when a model that is saved differs from eager mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import re
+import statistics
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.model_zoo import MODELS  # noqa: E402
+from torch_atalla import load_loadable, save_loadable  # noqa: E402
+from torch_atalla.export import UnsupportedOpsError  # noqa: E402
+from torch_atalla.export.report import LoadableReport  # noqa: E402
+
+device: Any = torch.get_device_module("atalla")
+PAGE = ROOT / "docs/models.md"
+BEGIN, END = "<!-- loadables: begin -->", "<!-- loadables: end -->"
+HEAD = (
+    "| architecture | file, bytes | weights, bytes | launches | cycles | ms | peak on the device, bytes | planned | "
+    "least possible | as eager mode |\n| --- |" + " ---: |" * 8 + " --- |"
+)
+
+
+class Tensors(nn.Module):
+    """The model's floating-point results, without the containers that only transformers knows."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs: Any) -> list[torch.Tensor]:
+        output = self.model(**inputs)
+        values = list(output.values()) if hasattr(output, "values") else output
+        return [x for x in tree_leaves(values) if isinstance(x, torch.Tensor) and x.is_floating_point()]
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    problem: str = ""
+    report: LoadableReport | None = None
+    milliseconds: float = 0.0
+    peak: int = 0
+    equal: bool = False
+    error: float = 0.0
+
+    def row(self) -> str:
+        if self.report is None:
+            return f"| {self.name} | {self.problem} |" + " |" * 8
+        report = self.report
+        same = "the same bits" if self.equal else f"{self.error:.1e}"
+        numbers = (report.file_bytes, report.weight_bytes, report.launches, report.estimate_cycles)
+        memory = (self.peak, report.arena_bytes, report.arena_lower_bound)
+        cells = [f"{number:,}" for number in numbers] + [f"{self.milliseconds:.2f}"] + [f"{n:,}" for n in memory]
+        return f"| {self.name} | " + " | ".join(cells) + f" | {same} |"
+
+
+@torch.no_grad()
+def measure(name: str, optimize: str) -> Result:
+    model, inputs = MODELS[name]()
+    module = Tensors(model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.atl"
+        program = torch.export.export(module, (), inputs, strict=False)
+        try:
+            report = save_loadable(program, path, fallback="error", optimize=optimize)
+        except UnsupportedOpsError as refused:
+            first = str(refused).splitlines()[1].strip()
+            return Result(name, first.partition(", node")[0])
+        given = {key: x.to("atalla") if isinstance(x, torch.Tensor) else x for key, x in inputs.items()}
+        gc.collect()
+        device.synchronize()
+        before = device.memory_allocated()
+        loaded = load_loadable(path, device="atalla")
+        # What the program holds besides its weights, both in whole blocks of the allocator: the arena.
+        peak = device.memory_allocated() - before - rounded(weights_section(path))
+        found = tree_leaves(loaded(**given))
+        expected = module.to("atalla")(**given)
+        equal = all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(found, expected, strict=True))
+        error = max(relative(a.cpu(), b.cpu()) for a, b in zip(found, expected, strict=True))
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            loaded(**given)
+            device.synchronize()
+            times.append(time.perf_counter() - start)
+        return Result(name, "", report, statistics.median(times) * 1e3, peak, equal, error)
+
+
+def weights_section(path: Path) -> int:
+    """Bytes of the section, of docs/loadable-format.md."""
+    data = path.read_bytes()
+    begin, count, stride = struct.unpack_from("<QII", data, 32)
+    for i in range(count):
+        kind, _, _, length = struct.unpack_from("<IIQQ", data, begin + i * stride)
+        if kind == 16:
+            return length
+    return 0
+
+
+def rounded(nbytes: int) -> int:
+    return -(-nbytes // 512) * 512
+
+
+def relative(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    finite = expected.isfinite()
+    if not torch.equal(finite, actual.isfinite()) or not finite.any():
+        return float("inf") if finite.any() else 0.0
+    scale = expected[finite].abs().max().item()
+    return (actual[finite] - expected[finite]).abs().max().item() / max(scale, 1e-30)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--optimize", default="exact")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    results = []
+    for name in MODELS:
+        if re.search(args.only, name):
+            results.append(measure(name, args.optimize))
+            print(results[-1].row(), flush=True)
+    if args.write:
+        page = PAGE.read_text()
+        before, after = page.partition(BEGIN)[0], page.partition(END)[2]
+        table = "\n".join([HEAD, *(result.row() for result in results)])
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+    tolerance = 0.0 if args.optimize != "fast" else 1e-3
+    return int(any(result.report is not None and not result.equal and result.error > tolerance for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.distributed backend `accl` for atalla tensors: Gloo's collectives on device memory, in place.
+
+    dist.init_process_group("accl")                    # or without a name: the default of device type "atalla"
+    dist.init_process_group("cpu:gloo,atalla:accl")    # CPU tensors too
+
+docs/distributed.md says how it works and which dtypes each collective takes.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import torch.distributed as dist
+
+__all__ = ["BACKEND", "Options", "is_available"]
+
+BACKEND = "accl"
+
+
+def is_available() -> bool:
+    """Whether this build of PyTorch has what the backend stands on: torch.distributed with Gloo."""
+    return dist.is_available() and dist.is_gloo_available()
+
+
+def register() -> None:
+    """Makes `accl` known to torch.distributed, as the default backend of device type `atalla`."""
+    if is_available() and BACKEND not in dist.Backend.backend_list:
+        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["atalla"])
+
+
+def Options(*, blocking_wait: bool | None = None) -> Any:
+    """Options of a group of `accl`, for `pg_options` of `init_process_group`, `new_group` and `split_group`.
+
+    `blocking_wait`: `Work.wait()` returns when the collective is complete, or raises why it failed; by default it makes
+    the current stream wait, and a failure is raised by the device's next synchronisation. None: as
+    `TORCH_ATALLA_BLOCKING_WAIT` says (`1` or unset).
+    """
+    from . import _C
+
+    _C.bind_collective_classes()
+    options = _C.CollectiveOptions()
+    if blocking_wait is None:
+        blocking_wait = os.environ.get("TORCH_ATALLA_BLOCKING_WAIT", "0") not in ("", "0")
+    options.blocking_wait = blocking_wait
+    return options
+
+
+def _create(options: Any, backend_options: Any) -> Any:
+    """One process group's backend. `options` is a c10d::DistributedBackendOptions."""
+    from . import _C
+
+    _C.bind_collective_classes()
+    gloo_options = getattr(dist.ProcessGroupGloo, "_Options")  # noqa: B009  (not in the stubs)
+    if not isinstance(backend_options, (type(None), _C.CollectiveOptions, gloo_options)):
+        raise TypeError(
+            f"Expected backend_options argument to be of type torch_atalla.distributed.Options, "
+            f"got {type(backend_options)}"
+        )
+    made = copy.copy(backend_options) if isinstance(backend_options, _C.CollectiveOptions) else Options()
+    made._timeout = options.timeout
+    made.global_ranks_in_group = options.global_ranks_in_group
+    made.group_name = options.group_id
+    gloo = _host_backend(options.store, options.group_rank, options.group_size, made, backend_options)
+    return _C.make_collective_backend(gloo, made, _host_backend)
+
+
+def _host_backend(store: Any, rank: int, size: int, options: Any, given: Any = None) -> Any:
+    """The Gloo backend under a group of `accl`. `given`: options for Gloo, with devices of the caller's choice."""
+    kind = getattr(dist.ProcessGroupGloo, "_Options")  # noqa: B009
+    store = dist.PrefixStore("accl", store)
+    if isinstance(given, kind):
+        given._timeout = options._timeout
+        gloo = dist.ProcessGroupGloo(store, rank, size, given)
+    else:
+        gloo = dist.ProcessGroupGloo(store, rank, size, timeout=options._timeout)
+    gloo.options.global_ranks_in_group = options.global_ranks_in_group
+    gloo.options.group_name = options.group_name
+    return gloo

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every stage and pass left, as files: NN-name.graph.txt and .svg, NN-name.program.txt, plan.txt and plan.svg."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .capture import Captured
+from .drawing import draw_graph, draw_plan
+from .ir import LinearProgram
+
+if TYPE_CHECKING:
+    from .plan import MemoryPlan
+
+
+class Dump:
+    """Writes nothing when it has no directory."""
+
+    def __init__(self, directory: str | os.PathLike | None):
+        self.directory = None if directory is None else Path(directory)
+        self.number = 0
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def graph(self, name: str, captured: Captured) -> None:
+        if self.directory is not None:
+            self._write(f"{name}.graph.txt", str(captured))
+            self._write(f"{name}.graph.svg", draw_graph(captured.graph), same=True)
+
+    def program(self, name: str, program: LinearProgram) -> None:
+        if self.directory is not None:
+            self._write(f"{name}.program.txt", str(program))
+
+    def plan(self, program: LinearProgram, plan: MemoryPlan) -> None:
+        if self.directory is not None:
+            self._write("plan.txt", str(plan))
+            self._write("plan.svg", draw_plan(plan), same=True)
+
+    def listing(self, text: str) -> None:
+        if self.directory is not None:
+            self._write("listing.txt", text)
+
+    def _write(self, name: str, text: str, same: bool = False) -> None:
+        assert self.directory is not None
+        self.number += not same
+        (self.directory / f"{self.number:02d}-{name}").write_text(text + "\n")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Golden outputs: what PyTorch gives on the CPU for inputs that a seed determines, sampled, with a tolerance.
+
+A file carries them, so that `verify` can tell at any time and on any machine that it computes what the model did. They
+come from the exported program, before any pass of the compiler, so that replaying them checks all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from .. import _runtime
+from .capture import Leaf
+from .dtypes import CODES
+from .emit import GoldenRecord
+from .errors import ExportError
+from .pipeline import Compiled
+from .sizes import Size
+
+MOST_SAMPLES = 64  # of an output; golden.h has the same
+RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+RTOL_OTHERS = 5e-4
+RTOL_WEIGHTS = {"bfloat16": 5e-2, "int8": 1e-1}
+
+_RANDOM = torch.Tag.nondeterministic_seeded
+
+
+def make_golden(
+    program: torch.export.ExportedProgram,
+    compiled: Compiled,
+    method: int,
+    *,
+    seed: int = 0,
+    weights: str | None = None,
+) -> GoldenRecord | None:
+    """None for a program whose results are random, or that was exported for a device: its graph names it. `weights`:
+    the narrow type in which the compiler stored them."""
+    if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
+        return None
+    ports = compiled.program.inputs
+    bounds = _bounds(program)
+    if len(bounds) != len(ports) or any(port.operand.dtype not in CODES for port in ports):
+        return None
+    symbols = compiled.captured.symbols
+    values = [_size_for(symbol) for symbol in symbols.symbols]
+    numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
+    tensors = []
+    for k, (port, (low, high)) in enumerate(zip(ports, bounds)):
+        sizes = [int(size.expr.xreplace(numbers)) if isinstance(size, Size) else size for size in port.operand.sizes]
+        tensors.append(seeded_input(seed, k, port.operand.dtype, sizes, low, high))
+    outputs = _reference(program, compiled.captured.inputs, tensors)
+    samples = [number for output in outputs for number in _sample(output)]
+    dtypes = _dtypes(program) | {output.dtype for output in outputs}
+    rtol = max((RTOL.get(dtype, RTOL_OTHERS) for dtype in dtypes if dtype.is_floating_point), default=RTOL_OTHERS)
+    if torch.float32 not in dtypes and dtypes & {torch.float64} and not dtypes & {torch.float16, torch.bfloat16}:
+        rtol = RTOL[torch.float64]
+    largest = max((abs(number) for number in samples if math.isfinite(number)), default=0.0)
+    flat = tuple(float(number) for pair in bounds for number in pair)
+    rtol = max(rtol, RTOL_WEIGHTS.get(weights or "", 0.0))
+    return GoldenRecord(method, seed, flat, tuple(values), tuple(samples), rtol, rtol * largest)
+
+
+def _is_random(node: torch.fx.Node) -> bool:
+    if _RANDOM not in getattr(node.target, "tags", ()):
+        return False
+    attention = node.target is torch.ops.aten.scaled_dot_product_attention.default
+    dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
+    return not (attention and dropout == 0.0)
+
+
+def seeded_input(
+    seed: int, number: int, dtype: torch.dtype, sizes: Sequence[int], low: float, high: float
+) -> torch.Tensor:
+    """Input `number` of a golden, as the driver makes it: contiguous, on the CPU."""
+    tensor = torch.empty(tuple(sizes), dtype=dtype)
+    _runtime.golden_input(seed, number, CODES[dtype], low, high, tensor.numel(), tensor.data_ptr())
+    return tensor
+
+
+def _size_for(symbol: Any) -> int:
+    """Neither the smallest nor the planned size, where there is a choice."""
+    if symbol.max - symbol.min < 2:
+        return symbol.min
+    return min(symbol.min + 2, (symbol.min + symbol.max) // 2)
+
+
+def _bounds(program: torch.export.ExportedProgram) -> list[tuple[float, float]]:
+    """The range of each tensor of the example inputs, which is the one that the model is made for."""
+    wanted = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    if program.example_inputs is None:
+        return []
+    leaves = pytree.tree_leaves(program.example_inputs, is_leaf=lambda leaf: leaf is None)
+    if len(leaves) != len(wanted):
+        return []
+    return [_range(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _range(tensor: torch.Tensor) -> tuple[float, float]:
+    values = tensor.detach().cpu()
+    values = torch.view_as_real(values) if values.is_complex() else values
+    values = values[torch.isfinite(values)] if values.is_floating_point() else values
+    if values.numel() == 0:
+        return (0.0, 1.0)
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if abs(low) < 2**52 and abs(high) < 2**52 else (0.0, 1.0)
+
+
+def _reference(
+    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The tensors among the results, on copies of the parameters and buffers on the CPU."""
+    state = {name: tensor.detach().cpu().clone() for name, tensor in _stored(program).items()}
+    given = iter(tensors)
+    user = [next(given) if leaf.is_tensor else leaf.value for leaf in leaves]
+    args: list[Any] = []
+    for spec in program.graph_signature.input_specs:
+        args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
+    module = program.graph_module
+    with torch.no_grad():
+        results = torch.fx.Interpreter(module).run(*args)
+    mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
+    return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
+
+
+def _devices(program: torch.export.ExportedProgram) -> set[str]:
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)] + list(_stored(program).values())
+    return {tensor.device.type for tensor in tensors} - {"meta"}
+
+
+def _stored(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    tensors = {**program.constants, **program.state_dict}
+    return {name: tensor for name, tensor in tensors.items() if isinstance(tensor, torch.Tensor)}
+
+
+def _dtypes(program: torch.export.ExportedProgram) -> set[torch.dtype]:
+    values = (node.meta.get("val") for node in program.graph.nodes)
+    return {value.dtype for value in values if isinstance(value, torch.Tensor)}
+
+
+def _sample(output: torch.Tensor) -> list[float]:
+    flat = output.detach().contiguous().reshape(-1)
+    count = min(flat.numel(), MOST_SAMPLES)
+    picked = flat[torch.tensor([k * flat.numel() // count for k in range(count)], dtype=torch.int64)]
+    picked = torch.view_as_real(picked).reshape(-1) if picked.is_complex() else picked
+    if picked.dtype == torch.int64 and count and int(picked.abs().max()) > 2**53:
+        raise ExportError("golden outputs beyond 2^53 have no exact form; expected smaller integers, or golden=False")
+    return [float(number) for number in picked]

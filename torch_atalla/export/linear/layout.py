@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Operands seen under other sizes, and who touches which buffer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import lru_cache
+
+from ..ir import Buffer, BufferKind, LinearProgram, Operand
+
+
+def is_static(operand: Operand) -> bool:
+    """Whether sizes and strides are numbers, not expressions."""
+    return all(type(number) is int for number in (operand.offset, *operand.sizes, *operand.strides))
+
+
+@lru_cache(maxsize=4096)
+def merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """(size, stride) of the fewest dimensions that walk the same elements in the same order."""
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides):
+        if size == 1:
+            continue
+        if found and found[-1][1] == size * stride:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def viewed_strides(sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides under which the same elements have the sizes `target`, in the same order; None: there are none."""
+    if 0 in sizes or 0 in target:
+        return None
+    pieces = list(merged(sizes, strides))
+    result: list[int] = []
+    left, stride = pieces.pop() if pieces else (1, 0)
+    for size in reversed(target):
+        if size == 1:
+            result.append(0)
+            continue
+        if left == 1 and pieces:
+            left, stride = pieces.pop()
+        if left % size:
+            return None
+        result.append(stride)
+        left, stride = left // size, stride * size
+    return tuple(reversed(result)) if left == 1 and not pieces else None
+
+
+def with_sizes(operand: Operand, target: tuple[int, ...]) -> Operand | None:
+    if operand.sizes == target:
+        return operand
+    strides = viewed_strides(operand.sizes, operand.strides, target)
+    return None if strides is None else replace(operand, sizes=target, strides=strides)
+
+
+def same_elements(a: Operand, b: Operand) -> bool:
+    """The same memory in the same order, whatever the sizes are called."""
+    return (a.buffer, a.offset, a.dtype) == (b.buffer, b.offset, b.dtype) and merged(a.sizes, a.strides) == merged(
+        b.sizes, b.strides
+    )
+
+
+class Uses:
+    """Which instructions read and write each buffer, in order."""
+
+    def __init__(self, program: LinearProgram):
+        self.buffers: list[Buffer] = program.buffers
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        self.writers: dict[int, list[int]] = defaultdict(list)
+        for i, inst in enumerate(program.instructions):
+            for operand in inst.reads():
+                if not self.readers[operand.buffer] or self.readers[operand.buffer][-1] != i:
+                    self.readers[operand.buffer].append(i)
+            for operand in inst.writes():
+                if not self.writers[operand.buffer] or self.writers[operand.buffer][-1] != i:
+                    self.writers[operand.buffer].append(i)
+
+    def is_private(self, buffer: int) -> bool:
+        """A temporary that one instruction writes: nobody outside of the program sees it."""
+        return self.buffers[buffer].kind is BufferKind.TEMPORARY and len(self.writers[buffer]) == 1

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sorting along a dimension. (What gives only a part of the order, as topk, has sizes that do not depend on data.)"""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import NotNativeError
+from .context import LoweringContext, Value
+from .registry import lowers
+
+
+@lowers("sort.default")
+def sort(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, descending: bool) -> tuple[Value, Value]:
+    return _sort(ctx, self, dim, descending)
+
+
+@lowers("topk.default")
+def topk(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, k: int, dim: int, largest: bool, sorted: bool
+) -> tuple[Value, Value]:
+    if self.ndim == 0:
+        raise NotNativeError("a 0-d input is not taken")
+    sizes = node.meta["val"][0].shape
+    values, indices = ctx.empty(sizes, self.dtype), ctx.empty(sizes, torch.int64)
+    iparams = (dim % self.ndim, k, int(largest), int(sorted))
+    ctx.launch("topk", [values, indices], [self], self.dtype, iparams)
+    return values, indices
+
+
+def _sort(ctx: LoweringContext, self: Value, dim: int, descending: bool) -> tuple[Value, Value]:
+    if self.ndim == 0:
+        raise NotNativeError("a 0-d input is not taken")
+    values, indices = ctx.empty(self.shape, self.dtype), ctx.empty(self.shape, torch.int64)
+    ctx.launch("sort", [values, indices], [self], self.dtype, (dim % self.ndim, int(descending)))
+    return values, indices

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""softmax(scale * q k' + mask) v, a head and 32 queries at a time. Scores live in scratchpad 0 and never reach DRAM.
+
+For a head, the keys come into scratchpad 1 as they are (a key is a column of weights), and the values are transposed
+there through the array. For a block of queries: scores and their greatest, exponentials and their sums (an array of
+ones), then the product with the values, divided by the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..machine import LANES
+from ..vir import ROWS, V0, X0, Builder, Reg
+from .activation import Constants
+from .common import (
+    ELEMENT,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    load_tile_rows,
+    metadata,
+    ones_vector,
+    push_tile,
+    tail,
+    tiles,
+    unit_vectors,
+    zero_rows,
+)
+from .pointwise import Unsupported
+
+Q_SID, K_SID = 0, 1
+MASKED = -1.0e30  # is added where a mask is false: no score is as small, and its exponential is 0
+MOST_WIDTH = 4  # tiles of a head
+
+# Scratchpad 0, in tiles: queries, results, mask, causal mask, then scores.
+Q_TILE, OUT_TILE, MASK_TILE, CAUSAL_TILE, SCORE_TILE = 0, 4, 8, 9, 10
+
+
+@dataclass(frozen=True)
+class Variant:
+    e: int  # tiles of a query
+    ev: int  # tiles of a value
+    clear: bool  # a tile of q, k or v is not full
+    cut: bool  # the last tile of keys is not full
+    mask: str  # "none", "add", "bool"; with "_row" when all queries share it
+    causal: bool
+    depth: int  # loops around a head
+    rows: int  # queries of a block that are computed
+
+    @property
+    def name(self) -> str:
+        flags = "".join(
+            text for text, on in (("_clear", self.clear), ("_cut", self.cut), ("_causal", self.causal)) if on
+        )
+        return f"attention{self.depth}_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Sizes; distances in elements. `outer` lists loops: a count, and the steps of q, k, v, out and mask."""
+
+    length: int
+    keys: int
+    e: int
+    ev: int
+    q_row: int
+    k_row: int
+    v_row: int
+    o_row: int
+    mask_row: int
+    outer: Sequence[tuple[int, tuple[int, int, int, int, int]]]
+
+
+def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant, dict[str, int], int]]:
+    """Calls: variant, words but for addresses (q, k, v, o, mask), and the first query."""
+    et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
+    if et > MOST_WIDTH or evt > MOST_WIDTH:
+        raise Unsupported(f"attention: heads of {max(s.e, s.ev)} elements; at most {MOST_WIDTH * LANES}")
+    if st * (et + 2 * evt) * LANES > SCRATCH_ROWS or (st + SCORE_TILE + 1) * LANES > SCRATCH_ROWS:
+        raise Unsupported(f"attention: {s.keys} keys do not fit the scratchpads")
+    if causal and s.length > s.keys:
+        raise Unsupported("causal attention with more queries than keys")
+    if mask != "none" and s.mask_row == 0:
+        mask += "_row"
+    outer = [loop for loop in s.outer if loop[0] > 1]
+    calls = []
+    for first, blocks, rows in ((0, s.length // LANES, LANES), (s.length // LANES * LANES, 1, s.length % LANES)):
+        if not rows or not blocks:
+            continue
+        computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
+        clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
+        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, len(outer), computed)
+        words = {
+            "blocks": blocks,
+            "first_tiles": first // LANES + 1,
+            "tiles": st,
+            "whole": st - 1,
+            "q_block": LANES * s.q_row * ELEMENT,
+            "o_block": LANES * s.o_row * ELEMENT,
+            "mask_block": LANES * s.mask_row * ELEMENT,
+            "k_tile": LANES * s.k_row * ELEMENT,
+            "v_tile": LANES * s.v_row * ELEMENT,
+            "lanes": (1 << tail(s.keys)) - 1,
+            "scale": _bits(scale),
+        }
+
+        def shape(sid: int, count: int, width: int, row: int) -> int:
+            return metadata(sid, count, width, max(row, width))
+
+        for name, width, row in (("k", s.e, s.k_row), ("v", s.ev, s.v_row)):
+            words[f"{name}_meta"] = shape(K_SID, LANES, LANES, row)
+            words[f"{name}_meta_c"] = shape(K_SID, LANES, tail(width), row)
+            words[f"{name}_meta_r"] = shape(K_SID, tail(s.keys), LANES, row)
+            words[f"{name}_meta_rc"] = shape(K_SID, tail(s.keys), tail(width), row)
+        words |= {
+            "q_meta": shape(Q_SID, rows, LANES, s.q_row),
+            "q_meta_c": shape(Q_SID, rows, tail(s.e), s.q_row),
+            "o_meta": shape(Q_SID, rows, LANES, s.o_row),
+            "o_meta_c": shape(Q_SID, rows, tail(s.ev), s.o_row),
+        }
+        mask_rows = 1 if mask.endswith("_row") else rows
+        words["mask_meta"] = shape(Q_SID, mask_rows, LANES, s.mask_row)
+        words["mask_meta_c"] = shape(Q_SID, mask_rows, tail(s.keys), s.mask_row)
+        for level, (count, steps) in enumerate(outer):
+            words[f"n{level}"] = count
+            for name, step in zip("qkvom", steps):
+                words[f"{name}_{level}"] = step * ELEMENT
+        calls.append((variant, words, first))
+    return calls
+
+
+def _bits(value: float) -> int:
+    from ..vir import bf16_bits
+
+    return bf16_bits(value)
+
+
+class _Attention:
+    def __init__(self, b: Builder, v: Variant) -> None:
+        self.b, self.v = b, v
+
+    def tile(self, number: int) -> Reg:
+        return self.k.integer(number * TILE_BYTES)
+
+    def nest(self, level: int, pointers: dict[str, Reg]) -> None:
+        b = self.b
+        if level == self.v.depth:
+            self.head(pointers)
+            return
+        mine = {name: b.s("addi.s", p, 0) for name, p in pointers.items()}
+        with b.loop(self.p[f"n{level}"]):
+            self.nest(level + 1, mine)
+            for name, p in mine.items():
+                b.emit("add.s", p, p, self.p[f"{name}_{level}"])
+
+    # -- keys and values ----------------------------------------------------------------------------------------------
+    def load_head(self, dram: Reg, name: str, width: int, place: Reg) -> None:
+        """Tiles [keys][width] of k or v, from `place` on in scratchpad 1."""
+        b, v, p = self.b, self.v, self.p
+        line, scratch = b.s("addi.s", dram, 0), b.s("addi.s", place, 0)
+
+        def row_of_tiles(suffix: str) -> None:
+            for column in range(width):
+                if v.clear:
+                    zero_rows(b, scratch, K_SID, name)
+                last = column == width - 1
+                source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
+                meta = p[f"{name}_meta" + (f"_{suffix}{'c' if last else ''}" if suffix or last else "")]
+                b.tile_load(scratch, source, meta, name)
+                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+
+        with b.loop(p["whole"], skip_empty=True):
+            row_of_tiles("")
+            b.emit("add.s", line, line, p[f"{name}_tile"])
+        row_of_tiles("r")
+
+    def transpose_values(self, source: Reg, target: Reg) -> None:
+        """[keys][ev] tiles become [ev][keys] tiles, transposed."""
+        b, v = self.b, self.v
+        units = unit_vectors(b)
+        column_bytes = b.s("slli.s", self.p["tiles"], 11)
+        read, write = b.s("addi.s", source, 0), b.s("addi.s", target, 0)
+        with b.loop(self.p["tiles"]):
+            out = b.s("addi.s", write, 0)
+            for _ in range(v.ev):
+                push_tile(b, load_tile_rows(b, read, K_SID, "v"))
+                for lane, unit in enumerate(units):
+                    row = b.v()
+                    b.row(row, unit)
+                    b.store_row(row, out, ROWS[lane], K_SID, "vt", lane)
+                b.emit("add.s", read, read, self.k.integer(TILE_BYTES))
+                out = b.s("add.s", out, column_bytes)
+            b.emit("add.s", write, write, self.k.integer(TILE_BYTES))
+
+    # -- one head -----------------------------------------------------------------------------------------------------
+    def head(self, pointers: dict[str, Reg]) -> None:
+        b, v, p = self.b, self.v, self.p
+        keys = X0
+        values = b.s("mul.s", p["tiles"], b.li(v.e * TILE_BYTES))
+        transposed = b.s("add.s", values, b.s("mul.s", p["tiles"], b.li(v.ev * TILE_BYTES)))
+        self.load_head(pointers["k"], "k", v.e, keys)
+        self.load_head(pointers["v"], "v", v.ev, values)
+        self.transpose_values(values, transposed)
+        q, o = b.s("addi.s", pointers["q"], 0), b.s("addi.s", pointers["o"], 0)
+        m = b.s("addi.s", pointers["m"], 0) if "m" in pointers else None
+        count = b.s("addi.s", p["first_tiles" if v.causal else "tiles"], 0)
+        with b.loop(p["blocks"]):
+            self.block(q, o, m, keys, transposed, count)
+            b.emit("add.s", q, q, p["q_block"])
+            b.emit("add.s", o, o, p["o_block"])
+            if m is not None:
+                b.emit("add.s", m, m, p["mask_block"])
+            if v.causal:
+                b.emit("addi.s", count, count, 1)
+
+    def sweep(self, count: Reg, body: Callable[[Reg, Reg, bool], None], step: int) -> None:
+        """body(score tile, weight tile, last) over the block's tiles of keys."""
+        b = self.b
+        score, weights = b.s("addi.s", self.tile(SCORE_TILE), 0), b.s("addi.s", self.weights, 0)
+        whole = b.s("addi.s", count, -1)
+        advance = self.k.integer(step * TILE_BYTES)
+        with b.loop(whole, skip_empty=True):
+            body(score, weights, False)
+            b.emit("add.s", score, score, self.k.integer(TILE_BYTES))
+            b.emit("add.s", weights, weights, advance)
+        body(score, weights, True)
+
+    def block(self, q: Reg, o: Reg, m: Reg | None, keys: Reg, values: Reg, count: Reg) -> None:
+        b, v, p, k = self.b, self.v, self.p, self.k
+        rows = range(v.rows)
+        queries: list[list[Reg]] = []
+        for column in range(v.e):
+            place = self.tile(Q_TILE + column)
+            last = column == v.e - 1
+            if last and v.clear:
+                zero_rows(b, place, Q_SID, "q")
+            source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
+            b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
+            queries.append([b.vec("mul.vs", b.load_row(place, ROWS[r], Q_SID, "q"), p["scale"]) for r in rows])
+        most = [b.vec("add.vs", V0, k(-3.0e38)) for _ in rows]
+        mask_pointer = None if m is None else b.s("addi.s", m, 0)
+
+        def scores(score: Reg, weights: Reg, last: bool) -> None:
+            place, sums = weights, [V0] * v.rows
+            for column in range(v.e):
+                if column:
+                    place = b.s("add.s", place, k.integer(TILE_BYTES))
+                push_tile(b, load_tile_rows(b, place, K_SID, "k"))
+                for r in rows:
+                    out = b.v()
+                    b.row(out, queries[column][r], sums[r])
+                    sums[r] = out
+            extra = self.mask_rows(mask_pointer, last)
+            for r in rows:
+                x = sums[r]
+                if extra is not None:
+                    x = b.vec("add.vv", x, extra(r))
+                if v.causal and last:
+                    x = b.vec("add.vv", x, b.load_row(self.tile(CAUSAL_TILE), ROWS[r], Q_SID, "causal"))
+                greater = b.m()
+                if last and v.cut:
+                    b.emit("mv.stm", greater, X0)
+                    b.emit("mgt.mvv", greater, x, most[r], mask=self.lanes)
+                else:
+                    b.emit("mgt.mvv", greater, x, most[r])
+                b.emit("add.vv", most[r], x, V0, mask=greater)
+                b.store_row(x, score, ROWS[r], Q_SID, "score", r)
+
+        self.weights = keys
+        self.sweep(count, scores, v.e)
+        most = [b.vec("rmax.vi", x, 64) for x in most]
+        push_tile(b, [self.ones] * LANES)
+        sums = [b.v() for _ in rows]
+        for s in sums:
+            b.emit("add.vv", s, V0, V0)
+
+        def exponentials(score: Reg, _: Reg, last: bool) -> None:
+            for r in rows:
+                d = b.vec("sub.vv", b.load_row(score, ROWS[r], Q_SID, "score", r), most[r])
+                if last and v.cut:
+                    e = b.v()
+                    b.emit("add.vv", e, V0, V0)
+                    b.emit("expi.vi", e, d, mask=self.lanes)
+                else:
+                    e = b.vec("expi.vi", d)
+                b.row(sums[r], e, sums[r])
+                b.store_row(e, score, ROWS[r], Q_SID, "score", r)
+
+        self.sweep(count, exponentials, 0)
+        scale = [b.s("rcp.bf", b.s("vmov.vts", s, 0)) for s in sums]
+        column_bytes = b.s("slli.s", p["tiles"], 11)
+        base = b.s("addi.s", values, 0)
+        for column in range(v.ev):
+            out = [b.v() for _ in rows]
+            for x in out:
+                b.emit("add.vv", x, V0, V0)
+
+            def product(score: Reg, weights: Reg, last: bool, out: list[Reg] = out) -> None:
+                push_tile(b, load_tile_rows(b, weights, K_SID, "vt"))
+                for r in rows:
+                    b.row(out[r], b.load_row(score, ROWS[r], Q_SID, "score", r), out[r])
+
+            self.weights = base
+            self.sweep(count, product, 1)
+            place = self.tile(OUT_TILE + column)
+            for r in rows:
+                if v.mask == "none":
+                    y = b.vec("mul.vs", out[r], scale[r])
+                else:  # a query that may look at no key gives 0
+                    y = b.vec("add.vv", V0, V0)
+                    b.emit("mul.vs", y, out[r], scale[r], mask=b.cmp("mgt.mvs", most[r], k(MASKED / 10)))
+                b.store_row(y, place, ROWS[r], Q_SID, "o", r)
+            target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
+            b.tile_store(place, target, p["o_meta_c" if column == v.ev - 1 else "o_meta"], "o", "o in DRAM")
+            base = b.s("add.s", base, column_bytes)
+
+    def mask_rows(self, pointer: Reg | None, last: bool) -> Callable[[int], Reg] | None:
+        """What is added to row r of a tile of scores."""
+        b, v, k = self.b, self.v, self.k
+        if pointer is None:
+            return None
+        place = self.tile(MASK_TILE)
+        b.tile_load(place, pointer, self.p["mask_meta_c" if last else "mask_meta"], "mask")
+        if not last:
+            b.emit("addi.s", pointer, pointer, LANES * ELEMENT)
+
+        def row(r: int) -> Reg:
+            x = b.load_row(place, ROWS[r], Q_SID, "mask")
+            return b.vec("mul.vs", b.vec("sub.vs", x, k(1.0)), k(-MASKED)) if v.mask.startswith("bool") else x
+
+        if v.mask.endswith("_row"):
+            shared = row(0)
+            return lambda r: shared
+        return row
+
+    def causal_tile(self) -> None:
+        """Row r: MASKED in the lanes behind r."""
+        b = self.b
+        place = self.tile(CAUSAL_TILE)
+        bits = b.li(-2)
+        for row in range(LANES):
+            mask, out = b.m(), b.v()
+            b.emit("mv.stm", mask, bits)
+            b.emit("add.vv", out, V0, V0)
+            b.emit("add.vs", out, V0, self.k(MASKED), mask=mask)
+            b.store_row(out, place, ROWS[row], Q_SID, "causal", row)
+            if row < LANES - 1:
+                bits = b.s("slli.s", bits, 1)
+
+    def build(self) -> None:
+        b, v = self.b, self.v
+        names = [
+            "q",
+            "k",
+            "v",
+            "o",
+            "blocks",
+            "tiles",
+            "whole",
+            "k_tile",
+            "v_tile",
+            "q_block",
+            "o_block",
+            "scale",
+            "q_meta_c",
+            "o_meta_c",
+        ]
+        names += ["q_meta", "k_meta", "k_meta_r"] if v.e > 1 else []
+        names += ["o_meta", "v_meta", "v_meta_r"] if v.ev > 1 else []
+        names += ["k_meta_c", "k_meta_rc", "v_meta_c", "v_meta_rc"]
+        masked = v.mask != "none"
+        names += ["mask", "mask_block", "mask_meta", "mask_meta_c"] if masked else []
+        names += ["lanes"] if v.cut else []
+        names += ["first_tiles"] if v.causal else []
+        for level in range(v.depth):
+            names += [f"n{level}"] + [f"{name}_{level}" for name in ("qkvom" if masked else "qkvo")]
+        self.p = {name: b.parameter(name) for name in names}
+        self.k = Constants(b)
+        self.ones = ones_vector(b)
+        if v.cut:
+            self.lanes = b.m()
+            b.emit("mv.stm", self.lanes, self.p["lanes"])
+        if v.causal:
+            self.causal_tile()
+        pointers = {name: self.p[name] for name in "qkvo"}
+        if masked:
+            pointers["m"] = self.p["mask"]
+        self.nest(0, pointers)
+        b.ret()
+
+
+def build(variant: Variant) -> Builder:
+    b = Builder(variant.name)
+    _Attention(b, variant).build()
+    return b

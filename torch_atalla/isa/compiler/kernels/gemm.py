@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""out[b, m, n] = act(alpha * a[b, m, k] w[b, n, k]' + bias[n]), weight-stationary.
+
+A block of up to six row tiles of C stays in vector registers while the product runs over k: 32 pushes bring one weight
+tile into the array, then every row of the block passes it with its own partial sum. The next weight tile is loaded into
+registers under those rows. W comes in panels of several column tiles into scratchpad 1, A in blocks of rows into
+scratchpad 0; the next panel and the next block are on their way while the current ones are used.
+"""
+
+from __future__ import annotations
+
+from ..machine import LANES
+from ..vir import ROWS, V0, X0, Access, Builder, Reg
+from .activation import ACTIVATIONS, Constants, rounded
+from .common import (
+    ELEMENT,
+    ROW_BYTES,
+    TILE_BYTES,
+    load_tile_rows,
+    metadata,
+    push_tile,
+    tiles,
+    unit_vectors,
+    zero_rows,
+)
+from .gemm_plan import (
+    A_SID,
+    BIAS_ROWS,
+    STAGE_ROWS,
+    W_SID,
+    Image,
+    Matrices,
+    Pixels,
+    Variant,
+    plan,
+    plan_image,
+    plan_pixels,
+)
+
+__all__ = ["BIAS_ROWS", "Image", "Matrices", "Pixels", "Variant", "build", "plan", "plan_image", "plan_pixels"]
+
+
+class _Gemm:
+    def __init__(self, b: Builder, v: Variant) -> None:
+        self.b, self.v = b, v
+        self.p: dict[str, Reg] = {}
+
+    def __getitem__(self, name: str) -> Reg:
+        return self.p[name]
+
+    def parameters(self) -> None:
+        v, b = self.v, self.b
+        names = ["a", "w", "c", "nt", "k_bytes", "a_last", "c_last", "c_last_n"]
+        names += ["a_tile", "c_tile"] if v.full_blocks or v.rest > LANES else []
+        names += ["a_meta", "c_meta", "c_meta_n"] if v.full_blocks or v.rest > LANES else []
+        names += ["k_whole"] if not v.one_step else []
+        names += ["a_last_k"] + (["a_meta_k"] if v.full_blocks or v.rest > LANES else [])
+        names += ["full", "a_block", "c_block"] if v.full_blocks else []
+        names += ["a_span"] if v.double_a else []
+        if v.pixel_step:
+            names += [
+                "load_meta",
+                "load_step",
+                "channel_tiles",
+                "plane",
+                "line",
+                "deltas",
+                "load_rest",
+                "load_rest_end",
+            ]
+            names += ["load_main", "load_main_end", "c_main", "c_main_n"] if v.full_blocks else []
+        elif v.image:
+            names += ["kh", "kw", "kj", "a_kh", "a_kw", "a_line", "a_meta", "a_last"]
+            names += ["g_main", "c_main", "c_main_n"] if v.full_blocks else []
+            names += ["g_rest"] + (["a_piece"] if v.image > LANES else [])
+        names += ["w_meta"] + (["kt"] if v.weights == "packed" else [])
+        names += ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"] if v.weights != "packed" else []
+        names += ["panel", "panels", "w_panel"] if v.panels != "one" else []
+        names += ["panel_bytes"] if v.panels == "double" else []
+        names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
+        names += ["alpha"] if v.scaled else []
+        names += ["batch", "a_batch", "w_batch", "c_batch"] if v.batched else []
+        for name in dict.fromkeys(names):
+            self.p[name] = b.parameter(name)
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+    def load_block(self, a: Reg, buffer: Reg, rows: int, last: bool) -> None:
+        """A block of A: for each step of k one tile a row tile. Row tiles are kt tiles apart in the scratchpad."""
+        b, v = self.b, self.v
+        if v.pixel_step:
+            self.load_lines(a, buffer, "load_rest" if last else "load_main")
+            return
+        if v.image:
+            self.load_pixels(a, buffer, self["g_rest" if last else "g_main"])
+            return
+        count = tiles(rows)
+
+        def step(dram: Reg, scratch: Reg, k_last: bool) -> None:
+            d, s = dram, scratch
+            for tile in range(count):
+                end = last and tile == count - 1
+                meta = self[("a_last" if end else "a_meta") + ("_k" if k_last else "")]
+                if k_last and v.k_tail:
+                    zero_rows(b, s, A_SID, "A")
+                b.tile_load(s, d, meta, "A")
+                if tile < count - 1:
+                    d, s = b.s("add.s", d, self["a_tile"]), b.s("add.s", s, self["k_bytes"])
+
+        dram, scratch = b.s("addi.s", a, 0), b.s("addi.s", buffer, 0)
+        if not v.one_step:
+            tile_bytes = self.k.integer(TILE_BYTES)
+            with b.loop(self["k_whole"], skip_empty=True):
+                step(dram, scratch, False)
+                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+                b.emit("add.s", scratch, scratch, tile_bytes)
+        step(dram, scratch, True)
+
+    def load_lines(self, a: Reg, buffer: Reg, count: str) -> None:
+        """All image pixels that a block's output lines look at: neighbours in memory, a plane a tile of channels."""
+        b = self.b
+        plane, channels = b.s("addi.s", buffer, 0), b.s("addi.s", a, 0)
+        with b.loop(self["channel_tiles"]):
+            scratch, dram = b.s("addi.s", plane, 0), b.s("addi.s", channels, 0)
+            with b.loop(self[count], skip_empty=True):
+                b.tile_load(scratch, dram, self["load_meta"], "A")
+                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+                b.emit("add.s", dram, dram, self["load_step"])
+            b.tile_load(scratch, dram, self[count + "_end"], "A")
+            b.emit("add.s", plane, plane, self["plane"])
+            b.emit("addi.s", channels, channels, LANES * ELEMENT)
+
+    def load_pixels(self, a: Reg, buffer: Reg, lines: Reg) -> None:
+        """The rows of a convolution's block, for each step of k: pixels of `lines` output lines under one tap."""
+        b, v = self.b, self.v
+        scratch, top = b.s("addi.s", buffer, 0), b.s("addi.s", a, 0)
+        pieces = [min(LANES, v.image - start) for start in range(0, v.image, LANES)]
+        with b.loop(self["kh"]):
+            left = b.s("addi.s", top, 0)
+            with b.loop(self["kw"]):
+                part = b.s("addi.s", left, 0)
+                with b.loop(self["kj"]):
+                    line = b.s("addi.s", part, 0)
+                    with b.loop(lines):
+                        dram = line
+                        for number, pixels in enumerate(pieces):
+                            if number:
+                                dram = b.s("add.s", dram, self["a_piece"])
+                            b.tile_load(scratch, dram, self["a_meta" if pixels == LANES else "a_last"], "A")
+                            b.emit("addi.s", scratch, scratch, pixels * 32)
+                            b.emit("addi.s", scratch, scratch, pixels * 32)
+                        b.emit("add.s", line, line, self["a_line"])
+                    b.emit("addi.s", part, part, LANES * ELEMENT)
+                b.emit("add.s", left, left, self["a_kw"])
+            b.emit("add.s", top, top, self["a_kh"])
+
+    def load_panel(self, w: Reg, buffer: Reg, count: Reg, ends: Reg) -> None:
+        """`count` column tiles of W; `ends`: 1 if the last of them is the last of all."""
+        b, v = self.b, self.v
+        scratch, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
+        if v.weights == "packed":
+            dram = b.s("addi.s", w, 0)
+            with b.loop(b.s("mul.s", count, self["kt"])):
+                b.tile_load(scratch, dram, self["w_meta"], "W")
+                b.emit("add.s", dram, dram, tile_bytes)
+                b.emit("add.s", scratch, scratch, tile_bytes)
+            return
+        column = b.s("addi.s", w, 0)
+        meta, meta_k = b.s("addi.s", self["w_meta"], 0), b.s("addi.s", self["w_meta_k"], 0)
+        final = b.s("mul.s", count, ends)  # the index of the last column tile, or 0
+        with b.loop(count) as index:
+            with b.unless("bne.s", index, final):
+                b.mov(meta, self["w_meta_n"])
+                b.mov(meta_k, self["w_meta_nk"])
+            dram = b.s("addi.s", column, 0)
+            if not v.one_step:
+                with b.loop(self["k_whole"], skip_empty=True):
+                    if v.weights == "columns" and v.k_tail:
+                        zero_rows(b, scratch, W_SID, "W")
+                    b.tile_load(scratch, dram, meta, "W")
+                    b.emit("add.s", dram, dram, self["w_k"])
+                    b.emit("add.s", scratch, scratch, tile_bytes)
+            if v.k_tail:
+                zero_rows(b, scratch, W_SID, "W")
+            b.tile_load(scratch, dram, meta_k, "W")
+            b.emit("add.s", scratch, scratch, tile_bytes)
+            b.emit("add.s", column, column, self["w_n"])
+
+    def transpose_panel(self, buffer: Reg, count: Reg) -> None:
+        b = self.b
+        units = unit_vectors(b)
+        total = count if self.v.one_step else b.s("mul.s", count, b.s("addi.s", self["k_whole"], 1))
+        tile, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
+        rows = load_tile_rows(b, tile, W_SID, "W")
+        with b.loop(total):
+            # The rows of the next tile come in while this one leaves.
+            push_tile(b, rows)
+            following = b.s("add.s", tile, tile_bytes)
+            for lane, row in enumerate(rows):
+                b.load_row(following, ROWS[lane], W_SID, "W", "next", out=row)
+            for lane, unit in enumerate(units):
+                out = b.v()
+                b.row(out, unit)
+                b.store_row(out, tile, ROWS[lane], W_SID, "W", ("this", lane))
+            b.mov(tile, following)
+
+    # -- computing ----------------------------------------------------------------------------------------------------
+    def step(self, c: list[Reg], w: list[Reg], pointers: list[Reg], w_pointer: Reg, partial: list[Reg]) -> None:
+        """One weight tile against the block; the next tile replaces `w`."""
+        b, v = self.b, self.v
+        if v.pixel_step:
+            self.a_step = b.x()
+            b.emit("lw.s", self.a_step, 0, self.delta, access=(Access("descriptor", False),))
+            b.emit("addi.s", self.delta, self.delta, 4)
+        tile_bytes = self.k.integer(TILE_BYTES)
+        push_tile(b, w)
+        b.emit("add.s", w_pointer, w_pointer, tile_bytes)
+        for row, out in enumerate(c):
+            if v.pixel_step:
+                pixel = row % v.image * v.pixel_step
+                offset = ROWS[pixel] if pixel < LANES else self.k.integer(pixel)
+                a = b.load_row(pointers[row // v.image], offset, A_SID, "A")
+            else:
+                a = b.load_row(pointers[row // LANES], ROWS[row % LANES], A_SID, "A")
+            b.row(out, a, partial[row])
+        for lane, vector in enumerate(w):
+            b.load_row(w_pointer, ROWS[lane], W_SID, "W", out=vector)
+        for pointer in pointers:
+            b.emit("add.s", pointer, pointer, self.a_step)
+
+    def finish(self, c: list[Reg]) -> None:
+        b, v, k = self.b, self.v, self.k
+        for row, x in enumerate(c):
+            if v.scaled:
+                y = b.vec("mul.vs", x, self["alpha"])
+            else:
+                y = x
+            if v.activation is not None:
+                y = ACTIVATIONS[v.activation](b, k, y)
+            elif not v.scaled:
+                y = rounded(b, k, y, row)
+            b.store_row(y, self._stage_pointers[row // LANES], ROWS[row % LANES], A_SID, "C", row)
+
+    def block(
+        self,
+        rows: int,
+        last: bool,
+        a_buffer: Reg,
+        panel: Reg,
+        n_count: Reg,
+        n_ends: Reg,
+        c_dram: Reg,
+        bias_row: Reg | None,
+    ) -> None:
+        """All column tiles of the panel for one block of rows."""
+        b, v = self.b, self.v
+        count = tiles(rows)
+        w_pointer = b.s("addi.s", panel, 0)
+        w = load_tile_rows(b, w_pointer, W_SID, "W")
+        out = b.s("addi.s", c_dram, 0)
+        bias_index = None if bias_row is None else b.s("addi.s", bias_row, 0)
+        final = b.s("mul.s", n_count, n_ends)
+        end = "c_last" if last else "c_main" if v.image and rows % LANES else "c_meta"
+        names = ["c_meta"] * (count - 1) + [end]
+        metas = {name: b.s("addi.s", self[name], 0) for name in dict.fromkeys(names)}
+        stage = b.s("addi.s", X0, 0)
+        with b.loop(n_count) as index:
+            with b.unless("bne.s", index, final):
+                for name, meta in metas.items():
+                    b.mov(meta, self[name + "_n"])
+            pointers = [b.s("addi.s", a_buffer, 0)]
+            if v.pixel_step:  # one an output line
+                self.delta = b.s("addi.s", self["deltas"], 0)
+                for _ in range(rows // v.image - 1):
+                    pointers.append(b.s("add.s", pointers[-1], self["line"]))
+            else:
+                step = self.k.integer(TILE_BYTES) if v.image else self["k_bytes"]
+                for _ in range(count - 1):
+                    pointers.append(b.s("add.s", pointers[-1], step))
+                self.a_step = self.k.integer(rows * ROW_BYTES if v.image else TILE_BYTES)
+            bias = V0
+            if bias_index is not None:
+                bias = b.load_row(self.bias_base, bias_index, W_SID, "bias")
+                b.emit("addi.s", bias_index, bias_index, 1)
+            c = [b.v() for _ in range(rows)]
+            self.step(c, w, pointers, w_pointer, [bias] * rows)
+            if not v.one_step:
+                with b.loop(self["k_whole"]):
+                    self.step(c, w, pointers, w_pointer, c)
+            tile_bytes = self.k.integer(TILE_BYTES)
+            self._stage_pointers = [b.s("addi.s", stage, 0)]
+            for _ in range(count - 1):
+                self._stage_pointers.append(b.s("add.s", self._stage_pointers[-1], tile_bytes))
+            self.finish(c)
+            target = b.s("addi.s", out, 0)
+            for tile in range(count):
+                b.tile_store(self._stage_pointers[tile], target, metas[names[tile]], "C", "C in DRAM", None)
+                if tile < count - 1:
+                    target = b.s("add.s", target, self["c_tile"])
+            b.emit("addi.s", out, out, LANES * ELEMENT)
+            b.emit("sub.s", stage, self.k.integer(STAGE_ROWS // 2 * 64), stage)
+
+    def blocks(self, panel: Reg, n_count: Reg, n_ends: Reg, c_panel: Reg, bias_row: Reg | None) -> None:
+        """All blocks of rows against one panel."""
+        b, v = self.b, self.v
+        a_buffer = b.s("addi.s", self.a_first, 0)
+        c = b.s("addi.s", c_panel, 0)
+        if v.full_blocks:
+            a = b.s("addi.s", self["a"], 0)
+            self.load_block(a, a_buffer, v.main, False)
+            other = b.s("add.s", a_buffer, self.a_span) if v.double_a else a_buffer
+            other = b.s("addi.s", other, 0)
+            with b.loop(self["full"]) as index:
+                if v.double_a:
+                    b.emit("add.s", a, a, self["a_block"])
+                    with b.unless("bge.s", index, self["full"]):
+                        self.load_block(a, other, v.main, False)
+                    with b.unless("blt.s", index, self["full"]):
+                        self.load_block(a, other, v.rest, True)
+                self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
+                b.emit("add.s", c, c, self["c_block"])
+                if v.double_a:
+                    swap = b.s("addi.s", a_buffer, 0)
+                    b.mov(a_buffer, other)
+                    b.mov(other, swap)
+                else:
+                    b.emit("add.s", a, a, self["a_block"])
+                    with b.unless("bge.s", index, self["full"]):
+                        self.load_block(a, a_buffer, v.main, False)
+                    with b.unless("blt.s", index, self["full"]):
+                        self.load_block(a, a_buffer, v.rest, True)
+        self.block(v.rest, True, a_buffer, panel, n_count, n_ends, c, bias_row)
+
+    def take(self, left: Reg, count: Reg, ends: Reg) -> None:
+        """count = min(panel, left), ends = left <= panel."""
+        b = self.b
+        b.mov(count, self["panel"])
+        b.emit("li.s", ends, 0)
+        with b.unless("bgt.s", left, self["panel"]):
+            b.mov(count, left)
+            b.emit("li.s", ends, 1)
+
+    def product(self) -> None:
+        b, v = self.b, self.v
+        if not v.full_blocks:  # A stays for all panels
+            self.load_block(self["a"], self.a_first, v.rest, True)
+        bias_row = b.s("addi.s", X0, 0) if v.bias else None
+        c = b.s("addi.s", self["c"], 0)
+        if v.panels == "one":
+            ends = b.li(1)
+            self.load_panel(self["w"], self.w_first, self["nt"], ends)
+            if v.weights == "columns":
+                self.transpose_panel(self.w_first, self["nt"])
+            self.blocks(self.w_first, self["nt"], ends, c, bias_row)
+            return
+        w, left = b.s("addi.s", self["w"], 0), b.s("addi.s", self["nt"], 0)
+        count, ends, panel = b.x(), b.x(), b.s("addi.s", self.w_first, 0)
+        self.take(left, count, ends)
+        self.load_panel(w, panel, count, ends)
+        double = v.panels == "double"
+        other = b.s("add.s", panel, self["panel_bytes"]) if double else panel
+        with b.loop(self["panels"]) as index:
+            next_count, next_ends = b.x(), b.x()
+            b.emit("add.s", w, w, self["w_panel"])
+            b.emit("sub.s", left, left, self["panel"])
+
+            def following(place: Reg) -> None:
+                with b.unless("bge.s", index, self["panels"]):
+                    self.take(left, next_count, next_ends)
+                    self.load_panel(w, place, next_count, next_ends)
+
+            b.mov(next_count, count)
+            b.mov(next_ends, ends)
+            if double:
+                following(other)
+            if v.weights == "columns":
+                self.transpose_panel(panel, count)
+            self.blocks(panel, count, ends, c, bias_row)
+            if not double:
+                following(panel)
+            else:
+                swap = b.s("addi.s", panel, 0)
+                b.mov(panel, other)
+                b.mov(other, swap)
+            if bias_row is not None:
+                b.emit("add.s", bias_row, bias_row, self["panel"])
+            b.emit("add.s", c, c, b.s("slli.s", self["panel"], 6))
+            b.mov(count, next_count)
+            b.mov(ends, next_ends)
+
+    def build(self) -> None:
+        b, v = self.b, self.v
+        self.parameters()
+        self.k = Constants(b)
+        self.k.integer(TILE_BYTES)
+        self.a_first = b.li(STAGE_ROWS * 64)
+        self.w_first = b.li(BIAS_ROWS * 64)
+        if v.double_a:
+            self.a_span = self["a_span"]
+        if v.bias:
+            self.bias_base = X0
+            scratch, dram = b.s("addi.s", X0, 0), b.s("addi.s", self["bias"], 0)
+            meta = b.li(metadata(W_SID, LANES, LANES, LANES))
+            with b.loop(self["bias_whole"], skip_empty=True):
+                b.tile_load(scratch, dram, meta, "bias")
+                b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+            b.tile_load(scratch, dram, self["bias_meta"], "bias")
+        if v.batched:
+            with b.loop(self["batch"]):
+                self.product()
+                for name in "awc":
+                    b.emit("add.s", self[name], self[name], self[f"{name}_batch"])
+        else:
+            self.product()
+        b.ret()
+
+
+def build(variant: Variant) -> Builder:
+    b = Builder(variant.name)
+    _Gemm(b, variant).build()
+    return b

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shapes of matrix products and convolutions: how they are cut into blocks and panels, and a descriptor's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..machine import LANES
+from ..vir import bf16_bits
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, tail, tiles
+
+MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
+STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
+BIAS_ROWS = 1024  # scratchpad 1 begins with the bias, a row a column tile
+A_SID, W_SID = 0, 1
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What the code depends on; sizes and addresses are the descriptor's."""
+
+    full_blocks: bool  # whether there are blocks of MAIN_TILES before the last one
+    main: int  # rows of those
+    rest: int  # rows of the last block, 1 to 192
+    weights: str  # "packed": tiles one after another; "rows": [n, k], k innermost; "columns": [k, n], n innermost
+    k_tail: bool  # tiles of A or W have lanes that no element fills and that have to be 0
+    one_step: bool  # k <= 32
+    panels: str  # "one", "double" buffered, "single" buffered
+    double_a: bool
+    bias: bool
+    activation: str | None
+    scaled: bool
+    batched: bool
+    image: int = 0  # output columns of a convolution whose rows are pixels, or 0 for a matrix
+    pixel_step: int = 0  # image rows from an output pixel to the next, where the image stays in the scratchpad; else 0
+
+    @property
+    def name(self) -> str:
+        flags = "".join(
+            text
+            for text, on in (
+                ("_k", self.k_tail),
+                ("_1", self.one_step),
+                ("_bias", self.bias),
+                ("_scaled", self.scaled),
+                ("_b", self.batched),
+                ("_a2", self.double_a),
+            )
+            if on
+        )
+        blocks = f"{self.main}+" if self.full_blocks else ""
+        kind = f"conv{self.image}" if self.image else "gemm"
+        kind += f"s{self.pixel_step}" if self.pixel_step else ""
+        return f"{kind}_{blocks}{self.rest}_{self.weights}_{self.panels}{flags}_{self.activation or 'none'}"
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Sizes and strides in elements. a_row: from one row of A to the next; w_row: of W as it lies in memory."""
+
+    m: int
+    n: int
+    k: int
+    a_row: int
+    w_row: int
+    c_row: int
+    batch: int = 1
+    a_batch: int = 0
+    w_batch: int = 0
+    c_batch: int = 0
+
+
+def _round_rows(rows: int) -> int:
+    return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
+
+
+def plan(s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float) -> tuple[Variant, dict[str, int]]:
+    """The variant of the code, and the descriptor's words except for addresses (a, w, c, bias)."""
+    kt, nt, mt = tiles(s.k), tiles(s.n), tiles(s.m)
+    room_a = SCRATCH_ROWS - STAGE_ROWS
+    room_w = SCRATCH_ROWS - BIAS_ROWS - LANES
+    main = min(MAIN_TILES, room_a // (kt * LANES))
+    if main == 0 or kt * LANES > room_w:
+        raise ValueError(f"gemm: k = {s.k} does not fit the scratchpads; at most {room_w // LANES * LANES}")
+    if bias and nt > BIAS_ROWS:
+        raise ValueError(f"gemm: n = {s.n} with a bias; at most {BIAS_ROWS * LANES}")
+    if mt > main:  # as many blocks as needed, of sizes as equal as possible from above
+        blocks = -(-mt // main)
+        main = -(-mt // blocks) if (blocks - 1) * -(-mt // blocks) < mt else main
+    full = (mt - 1) // main
+    rest_tiles = mt - full * main
+    rest = (rest_tiles - 1) * LANES + _round_rows(tail(s.m))
+    double_a = full > 0 and 2 * main * kt * LANES <= room_a
+    whole = room_w // (kt * LANES)
+    if nt <= whole:
+        panel, panels = nt, "one"
+    elif whole >= 2 and not full:  # with several blocks, A comes again for every panel: few large panels move less
+        count = -(-nt // (whole // 2))
+        panel, panels = -(-nt // count), "double"
+    else:
+        panel, panels = -(-nt // -(-nt // whole)), "single"
+    count = -(-nt // panel)
+    variant = Variant(
+        full_blocks=full > 0,
+        main=main * LANES if full else 0,
+        rest=rest,
+        weights=weights,
+        k_tail=s.k % LANES != 0 or (weights == "columns" and s.n % LANES != 0),
+        one_step=kt == 1,
+        panels=panels,
+        double_a=double_a,
+        bias=bias,
+        activation=activation,
+        scaled=alpha != 1.0,
+        batched=s.batch > 1,
+    )
+    step = {"packed": TILE_BYTES, "rows": LANES * ELEMENT, "columns": LANES * s.w_row * ELEMENT}[weights]
+    n_step = {"packed": kt * TILE_BYTES, "rows": LANES * s.w_row * ELEMENT, "columns": LANES * ELEMENT}[weights]
+    k_last, n_last = tail(s.k), tail(s.n)
+
+    def w_meta(n: int, k: int) -> int:
+        if weights == "packed":
+            return metadata(W_SID, LANES, LANES, LANES)
+        if weights == "rows":
+            return metadata(W_SID, n, k, max(k, s.w_row))
+        return metadata(W_SID, k, n, max(n, s.w_row))
+
+    def shape(rows: int, cols: int, row: int) -> int:
+        return metadata(
+            A_SID, rows, cols, max(row, cols)
+        )  # what is wider than a row belongs to no tile, and is not used
+
+    words = {
+        "a_span": main * kt * TILE_BYTES,
+        "kt": kt,
+        "k_bytes": kt * TILE_BYTES,
+        "k_whole": kt - 1,
+        "nt": nt,
+        "panel": panel,
+        "panels": count,
+        "panel_bytes": panel * kt * TILE_BYTES,
+        "full": full,
+        "a_tile": LANES * s.a_row * ELEMENT,
+        "a_block": main * LANES * s.a_row * ELEMENT,
+        "c_tile": LANES * s.c_row * ELEMENT,
+        "c_block": main * LANES * s.c_row * ELEMENT,
+        "w_k": step,
+        "w_n": n_step,
+        "w_panel": panel * n_step,
+        "a_meta": shape(LANES, LANES, s.a_row),
+        "a_meta_k": shape(LANES, k_last, s.a_row),
+        "a_last": shape(tail(s.m), LANES, s.a_row),
+        "a_last_k": shape(tail(s.m), k_last, s.a_row),
+        "c_meta": shape(LANES, LANES, s.c_row),
+        "c_meta_n": shape(LANES, n_last, s.c_row),
+        "c_last": shape(tail(s.m), LANES, s.c_row),
+        "c_last_n": shape(tail(s.m), n_last, s.c_row),
+        "w_meta": w_meta(LANES, LANES),
+        "w_meta_k": w_meta(LANES, k_last),
+        "w_meta_n": w_meta(n_last, LANES),
+        "w_meta_nk": w_meta(n_last, k_last),
+        "bias_whole": tiles(nt) - 1,
+        "bias_meta": metadata(W_SID, tail(nt), LANES, LANES),
+        "batch": s.batch,
+        "a_batch": s.a_batch * ELEMENT,
+        "w_batch": s.w_batch * ELEMENT,
+        "c_batch": s.c_batch * ELEMENT,
+        "alpha": bf16_bits(alpha),
+    }
+    return variant, words
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """A convolution over an image [batch, h, w, c] that is padded already; distances in elements.
+
+    Steps of k: `kh` x `kw` runs of `run` neighbouring elements, each cut into tiles of 32 whose surplus meets zero
+    weights.
+    """
+
+    batch: int
+    oh: int
+    ow: int
+    n: int  # output channels
+    kh: int
+    kw: int
+    run: int
+    a_kh: int  # from one tap to the one below
+    a_kw: int  # to the one on the right
+    a_line: int  # from one output line's pixels to the next one's
+    a_pixel: int  # from one output pixel to the next
+    a_batch: int
+    c_row: int
+    c_batch: int
+
+
+def plan_pixels(s: Pixels, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int]]:
+    """Like `plan`, with packed weights, for a convolution."""
+    kj = tiles(s.run)
+    kt = s.kh * s.kw * kj
+    room = SCRATCH_ROWS - STAGE_ROWS
+    most = min(MAIN_TILES * LANES, room // kt)
+    if s.ow > most:
+        raise ValueError(f"convolution: lines of {s.ow} pixels under {kt} tiles of weights; at most {most}")
+    lines = most // s.ow
+    lines = -(-s.oh // -(-s.oh // lines))
+    variant, words = _words(s, kt, lines, bias, activation)
+    full = variant.full_blocks
+    return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room), words
+
+
+def _words(s: Pixels, kt: int, lines: int, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int]]:
+    """For blocks of `lines` output lines."""
+    kj = tiles(s.run)
+    full = (s.oh - 1) // lines
+    rest = s.oh - full * lines
+    matrices = Matrices(m=32, n=s.n, k=kt * LANES, a_row=kt * LANES, w_row=0, c_row=s.c_row)
+    variant, words = plan(matrices, "packed", bias, activation, 1.0)
+    words |= {
+        "full": full,
+        "g_main": lines,
+        "g_rest": rest,
+        "kh": s.kh,
+        "kw": s.kw,
+        "kj": kj,
+        "a_kh": s.a_kh * ELEMENT,
+        "a_kw": s.a_kw * ELEMENT,
+        "a_line": s.a_line * ELEMENT,
+        "a_piece": LANES * s.a_pixel * ELEMENT,
+        "a_block": lines * s.a_line * ELEMENT,
+        "c_block": lines * s.ow * s.c_row * ELEMENT,
+        "a_span": lines * s.ow * kt * ROW_BYTES,
+        "a_meta": metadata(A_SID, LANES, LANES, s.a_pixel),
+        "a_last": metadata(A_SID, tail(s.ow), LANES, s.a_pixel),
+        "c_last": metadata(A_SID, tail(rest * s.ow), LANES, s.c_row),
+        "c_last_n": metadata(A_SID, tail(rest * s.ow), tail(s.n), max(s.c_row, tail(s.n))),
+        "c_main": metadata(A_SID, tail(lines * s.ow), LANES, s.c_row),
+        "c_main_n": metadata(A_SID, tail(lines * s.ow), tail(s.n), max(s.c_row, tail(s.n))),
+        "batch": s.batch,
+        "a_batch": s.a_batch * ELEMENT,
+        "w_batch": 0,
+        "c_batch": s.c_batch * ELEMENT,
+    }
+    variant = replace(
+        variant,
+        full_blocks=full > 0,
+        main=lines * s.ow if full else 0,
+        rest=rest * s.ow,
+        image=s.ow,
+        k_tail=False,
+        batched=s.batch > 1,
+    )
+    return variant, words
+
+
+@dataclass(frozen=True)
+class Image:
+    """A convolution over a dense, padded image [batch, h, w, c] whose lines a block needs stay in scratchpad 0.
+
+    Steps of k: tiles of 32 channels under each of kh x kw taps, channels innermost. Distances in elements.
+    """
+
+    batch: int
+    oh: int
+    ow: int
+    n: int  # output channels
+    kh: int
+    kw: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    width: int  # pixels of an image line
+    channel_tiles: int
+    pixel: int  # from one image pixel to the next
+    a_batch: int
+    c_row: int
+    c_batch: int
+
+
+def plan_image(s: Image, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int], list[int]] | None:
+    """Variant, words, and the distances in bytes from one step of k to the next, which the address "deltas" names. None
+    where a block's lines do not fit."""
+    kt = s.kh * s.kw * s.channel_tiles
+    window = (s.kh - 1) * s.dilation[0] + 1
+    room = SCRATCH_ROWS - STAGE_ROWS
+
+    def plane(lines: int) -> int:
+        return ((lines - 1) * s.stride[0] + window) * s.width
+
+    lines = min(MAIN_TILES * LANES // s.ow if s.ow else 0, 64, s.oh)
+    while lines > 0 and plane(lines) * s.channel_tiles > room:
+        lines -= 1
+    if lines <= 0 or s.width * 64 >= 1 << 24:
+        return None
+    lines = -(-s.oh // -(-s.oh // lines))
+    full = (s.oh - 1) // lines
+    rest = s.oh - full * lines
+    flat = Pixels(
+        s.batch, s.oh, s.ow, s.n, s.kh, s.kw, s.channel_tiles * LANES, 0, 0, s.stride[0] * s.width * s.pixel, s.pixel,
+        s.a_batch, s.c_row, s.c_batch,
+    )  # fmt: skip
+    variant, words = _words(flat, kt, lines, bias, activation)
+    rows = plane(lines)
+    variant = replace(
+        variant,
+        pixel_step=s.stride[1],
+        double_a=full > 0 and 2 * rows * s.channel_tiles <= room,
+        one_step=kt == 1,
+    )
+
+    def load(count: int) -> tuple[int, int]:
+        return tiles(count) - 1, metadata(A_SID, tail(count), LANES, s.pixel)
+
+    words["load_main"], words["load_main_end"] = load(rows)
+    words["load_rest"], words["load_rest_end"] = load(plane(rest))
+    words |= {
+        "load_meta": metadata(A_SID, LANES, LANES, s.pixel),
+        "load_step": LANES * s.pixel * ELEMENT,
+        "channel_tiles": s.channel_tiles,
+        "plane": rows * ROW_BYTES,
+        "a_span": rows * s.channel_tiles * ROW_BYTES,
+        "line": s.stride[0] * s.width * ROW_BYTES,
+    }
+    places = [
+        (c * rows + i * s.dilation[0] * s.width + j * s.dilation[1]) * ROW_BYTES
+        for i in range(s.kh)
+        for j in range(s.kw)
+        for c in range(s.channel_tiles)
+    ]
+    return variant, words, [after - before for before, after in zip(places, [*places[1:], places[-1]])]

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pointwise programs over strided operands, one tile of up to 32 x 32 at a time.
+
+A program is a list of steps on values; values 0 .. inputs-1 are the inputs, every step adds one, the last is the
+result. The innermost two dimensions of a call are a tile's rows and columns. An operand may be constant along rows
+(one row is loaded), along columns (one column, spread over the lanes by a masked broadcast), or both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from zlib import crc32
+
+from ..machine import LANES
+from ..vir import ROWS, V0, X0, Builder, Reg
+from .activation import ACTIVATIONS, Constants, rounded
+from .common import ELEMENT, TILE_BYTES, metadata
+
+Step = tuple  # (name, operand...): an int is a value's number, a float a constant
+IN_SID, OUT_SID = 0, 1
+FULL, ROW, COLUMN, ONE = "full", "row", "column", "one"
+
+
+@dataclass(frozen=True)
+class Variant:
+    inputs: tuple[str, ...]  # shape of each input in a tile
+    steps: tuple[Step, ...]
+    rows: int
+    depth: int  # loops around the tile
+    lanes: int = LANES  # 1 if a tile has one column
+
+    @property
+    def name(self) -> str:
+        steps = "_".join("".join(str(part) for part in step) for step in self.steps)
+        if len(steps) > 40:
+            steps = f"{'_'.join(step[0] for step in self.steps)[:40]}_{crc32(steps.encode()):08x}"
+        return f"map{self.depth}_{self.rows}x{self.lanes}_{'_'.join(self.inputs)}__{steps}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes, and strides in elements of the output and of every input, outermost first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def collapse(layout: Layout) -> Layout:
+    """Dimensions of size 1 dropped, neighbours joined where all operands allow it."""
+    dims: list[tuple[int, tuple[int, ...]]] = []
+    for d, size in enumerate(layout.sizes):
+        here = tuple(s[d] for s in layout.strides)
+        if size == 1:
+            continue
+        if dims and all(outer == inner * size for outer, inner in zip(dims[-1][1], here)):
+            dims[-1] = (dims[-1][0] * size, here)
+        else:
+            dims.append((size, here))
+    if not dims:
+        dims = [(1, (1,) * len(layout.strides))]
+    return Layout(tuple(d[0] for d in dims), tuple(zip(*(d[1] for d in dims))))
+
+
+class Unsupported(Exception):
+    """No program of this kernel takes the operands; says why."""
+
+
+def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[str, int], list[int]]]:
+    """Calls: variant, words but for addresses (p0 output, p1.. inputs), and each operand's offset in elements."""
+    layout = collapse(layout)
+    sizes, strides = list(layout.sizes), [list(s) for s in layout.strides]
+    operands = len(strides)
+    # The innermost dimension is the output's unit-stride one.
+    inner = next((d for d in reversed(range(len(sizes))) if strides[0][d] == 1), None)
+    if inner is None and sizes != [1]:
+        inner = len(sizes) - 1
+    if inner is not None:
+        for values in (sizes, *strides):
+            values.append(values.pop(inner))
+    dense = all(s[-1] == 1 for s in strides) and len(sizes) == 1
+    pieces: list[tuple[int, list[int], list[list[int]], int, int]] = []
+    if dense:
+        n = sizes[0]
+        whole, rest = divmod(n, LANES * LANES)
+        full, last = divmod(rest, LANES)
+        if whole:
+            pieces.append((0, [whole], [[LANES * LANES]] * operands, LANES, LANES))
+        if full:
+            pieces.append((whole * LANES * LANES, [], [[]] * operands, full, LANES))
+        if last:
+            pieces.append((n - last, [], [[]] * operands, 1, last))
+        calls = []
+        for start, counts, steps_, rows, cols in pieces:
+            calls.append(
+                _call(
+                    counts,
+                    steps_,
+                    rows,
+                    cols,
+                    [cols if rows > 1 else 1] * operands,
+                    [1] * operands,
+                    steps,
+                    [start] * operands,
+                )
+            )
+        return calls
+    if len(sizes) == 1:
+        sizes, strides = [1, *sizes], [[0, *s] for s in strides]
+    *outer, r, c = sizes
+    calls = []
+    for (r0, rn, rt), (c0, cn, ct) in product(_split(r), _split(c)):
+        counts = [*outer, rn, cn]
+        moves = [[*s[:-2], s[-2] * LANES, s[-1] * LANES] for s in strides]
+        keep = [i for i, count in enumerate(counts) if count > 1]
+        calls.append(
+            _call(
+                [counts[i] for i in keep],
+                [[m[i] for i in keep] for m in moves],
+                rt,
+                ct,
+                [s[-2] for s in strides],
+                [s[-1] for s in strides],
+                steps,
+                [s[-2] * r0 + s[-1] * c0 for s in strides],
+            )
+        )
+    return calls
+
+
+def _split(size: int) -> list[tuple[int, int, int]]:
+    """(first, number of tiles, size of a tile) of the whole tiles and of the rest."""
+    whole, rest = divmod(size, LANES)
+    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
+
+
+def _call(
+    counts: list[int],
+    moves: list[list[int]],
+    rows: int,
+    cols: int,
+    row_strides: list[int],
+    col_strides: list[int],
+    steps: tuple[Step, ...],
+    starts: list[int],
+) -> tuple[Variant, dict[str, int], list[int]]:
+    words: dict[str, int] = {}
+    shapes = []
+    for i, (row, col) in enumerate(zip(row_strides, col_strides)):
+        if rows == 1:
+            row = 0 if i else cols
+        if cols == 1:
+            col = 0 if i and rows > 1 and row == 0 else 1
+        if col not in (0, 1):
+            raise Unsupported(f"operand {i} has stride {col} where the output has 1")
+        if i == 0:
+            shape, tile = FULL, metadata(OUT_SID, rows, cols, max(row, cols) if rows > 1 else cols)
+        elif row and col:
+            shape, tile = FULL, metadata(IN_SID, rows, cols, row)
+        elif col:
+            shape, tile = (ROW if rows > 1 else FULL), metadata(IN_SID, 1, cols, cols)
+        elif row:
+            shape, tile = COLUMN, metadata(IN_SID, rows, 1, row)
+        else:
+            shape, tile = ONE, metadata(IN_SID, 1, 1, 1)
+        if i:
+            shapes.append(shape)
+        words[f"m{i}"] = tile
+        for level, move in enumerate(moves[i]):
+            words[f"s{i}_{level}"] = move * ELEMENT
+    for level, count in enumerate(counts):
+        words[f"n{level}"] = count
+    computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
+    return Variant(tuple(shapes), steps, computed, len(counts), 1 if cols == 1 else LANES), words, starts
+
+
+class _Map:
+    def __init__(self, b: Builder, v: Variant) -> None:
+        self.b, self.v = b, v
+
+    def nest(self, level: int, pointers: list[Reg]) -> None:
+        b = self.b
+        if level == self.v.depth:
+            self.tile(pointers)
+            return
+        mine = [b.s("addi.s", p, 0) for p in pointers]
+        with b.loop(self.p[f"n{level}"]):
+            self.nest(level + 1, mine)
+            for i, p in enumerate(mine):
+                b.emit("add.s", p, p, self.p[f"s{i}_{level}"])
+
+    def tile(self, pointers: list[Reg]) -> None:
+        b, v = self.b, self.v
+        for i in range(len(v.inputs)):
+            b.tile_load(self.places[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
+        shared: list[Reg | None] = []
+        for i, shape in enumerate(v.inputs):
+            if shape in (ROW, ONE):
+                x = b.load_row(self.places[i], X0, IN_SID, f"in{i}")
+                shared.append(self.spread(x) if shape == ONE else x)
+            else:
+                shared.append(None)
+        if v.lanes > 1 and any(step[0] in BY_LANE for step in v.steps) and FULL in v.inputs:
+            index = b.s("addi.s", X0, 0)
+            with b.loop(v.rows):
+                self.row(index, shared, 0)
+                b.emit("addi.s", index, index, 1)
+        else:
+            for row in range(v.rows):
+                self.row(ROWS[row], shared, row)
+        b.tile_store(X0, pointers[0], self.p["m0"], "out", "result")
+
+    def row(self, place: Reg, shared: list[Reg | None], number: int) -> None:
+        b, v = self.b, self.v
+        values: list[Reg] = []
+        alike: list[bool] = []  # whether all lanes hold the same value
+        for i, shape in enumerate(v.inputs):
+            have = shared[i]
+            if have is None:
+                have = b.load_row(self.places[i], place, IN_SID, f"in{i}")
+                have = self.spread(have) if shape == COLUMN else have
+            values.append(have)
+            alike.append(shape in (COLUMN, ONE) or v.lanes == 1)
+        for step in v.steps:
+            same = all(alike[operand] for operand in step[1:] if isinstance(operand, int))
+            alike.append(same)
+            if step[0] in BY_LANE:
+                values.append(by_lane(b, step[0], values[step[1]], 1 if same else v.lanes))
+            else:
+                values.append(apply(b, self.k, step, values, number))
+        b.store_row(values[-1], X0, place, OUT_SID, "out", number)
+
+    def spread(self, x: Reg) -> Reg:
+        return self.b.vec("rsum.vi", x, 64, mask=self.lane0) if self.lane0 else x
+
+    def build(self) -> None:
+        b, v = self.b, self.v
+        operands = range(len(v.inputs) + 1)
+        names = [f"p{i}" for i in operands] + [f"m{i}" for i in operands] + [f"n{level}" for level in range(v.depth)]
+        names += [f"s{i}_{level}" for i in operands for level in range(v.depth)]
+        self.p = {name: b.parameter(name) for name in names}
+        self.k = Constants(b)
+        self.places = [b.li(i * TILE_BYTES) for i in range(len(v.inputs))]
+        self.lane0 = None
+        if COLUMN in v.inputs or ONE in v.inputs:
+            self.lane0 = b.m()
+            b.emit("mv.stm", self.lane0, ROWS[1])
+        self.nest(0, [self.p[f"p{i}"] for i in operands])
+        b.ret()
+
+
+BY_LANE = {"rcp": ("rcp.bf",), "sqrt": ("sqrt.bf",), "rsqrt": ("sqrt.bf", "rcp.bf")}
+
+
+def by_lane(b: Builder, name: str, x: Reg, lanes: int) -> Reg:
+    """A function that only the scalar core has, lane by lane; one lane stands for all if lanes is 1."""
+
+    def one(lane: int) -> Reg:
+        value = b.s("vmov.vts", x, lane)
+        for instruction in BY_LANE[name]:
+            value = b.s(instruction, value)
+        return value
+
+    if lanes == 1:
+        return b.vec("add.vs", V0, one(0))
+    out = b.vec("add.vv", V0, V0)
+    for lane in range(lanes):
+        mask, bit = b.m(), b.s("slli.s", ROWS[1], lane)
+        b.emit("mv.stm", mask, bit)
+        b.emit("add.vs", out, V0, one(lane), mask=mask)
+    return out
+
+
+def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0) -> Reg:
+    """One step on vector registers."""
+    name, *operands = step
+    if name in ACTIVATIONS:
+        return ACTIVATIONS[name](b, k, values[operands[0]])
+    if name == "round":
+        return rounded(b, k, values[operands[0]], row)
+    if name == "const":
+        return b.vec("add.vs", V0, k(operands[0]))
+    if name in ("gt", "lt", "eq", "ne"):
+        x, other = values[operands[0]], operands[1]
+        y = b.vec("add.vv", V0, V0)
+        compare = {"gt": "mgt", "lt": "mlt", "eq": "meq", "ne": "mneq"}[name]
+        if isinstance(other, float):
+            mask = b.cmp(compare + ".mvs", x, k(other))
+        else:
+            mask = b.cmp(compare + ".mvv", x, values[other])
+        b.emit("add.vs", y, V0, k(1.0), mask=mask)
+        return y
+    if name == "where":
+        condition, yes, no = operands
+        y = b.vec("add.vs", V0, k(no)) if isinstance(no, float) else b.vec("add.vv", values[no], V0)
+        mask = b.cmp("mneq.mvs", values[condition], X0)
+        if isinstance(yes, float):
+            b.emit("add.vs", y, V0, k(yes), mask=mask)
+        else:
+            b.emit("add.vv", y, values[yes], V0, mask=mask)
+        return y
+    if name == "abs":
+        x = values[operands[0]]
+        y = b.vec("add.vv", x, V0)
+        b.emit("sub.vv", y, V0, x, mask=b.cmp("mlt.mvs", x, X0))
+        return y
+    if name == "exp":
+        return b.vec("expi.vi", values[operands[0]])
+    if name == "neg":
+        return b.vec("sub.vv", V0, values[operands[0]])
+    if name == "leaky":
+        x, slope = values[operands[0]], operands[1]
+        y = b.vec("add.vv", x, V0)
+        b.emit("mul.vs", y, x, k(slope), mask=b.cmp("mlt.mvs", x, X0))
+        return y
+    if name in ("maximum", "minimum"):
+        x, other = values[operands[0]], operands[1]
+        y = b.vec("add.vv", x, V0)
+        compare = "mlt" if name == "maximum" else "mgt"
+        if isinstance(other, float):
+            b.emit("add.vs", y, V0, k(other), mask=b.cmp(compare + ".mvs", x, k(other)))
+        else:
+            b.emit("add.vv", y, values[other], V0, mask=b.cmp(compare + ".mvv", x, values[other]))
+        return y
+    a, c = operands
+    if name in ("add", "sub", "mul"):
+        if isinstance(c, float):
+            return b.vec(f"{name}.vs", values[a], k(c))
+        if isinstance(a, float):
+            if name != "sub":
+                return b.vec(f"{name}.vs", values[c], k(a))
+            return b.vec("sub.vv", b.vec("add.vs", V0, k(a)), values[c])
+        return b.vec(f"{name}.vv", values[a], values[c])
+    raise Unsupported(f"step {name}")
+
+
+def build(variant: Variant) -> Builder:
+    b = Builder(variant.name)
+    _Map(b, variant).build()
+    return b

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Softmax, layer norm and RMS norm: 32 rows at a time, rows of any length that fits scratchpad 0.
+
+Sums over a row go through the array: with all weights 1, gemm.vv adds the lanes of a vector to a partial sum that
+stays in FP32, one vector a cycle, and leaves the sum in every lane. A row of up to two tiles stays in registers
+between the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..machine import LANES
+from ..vir import ROWS, V0, X0, Access, Builder, Reg
+from .activation import Constants
+from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, metadata, ones_vector, push_tile, tail, tiles
+
+IN_REGISTERS = 2  # column tiles
+X_SID, OUT_SID = 0, 1
+FAR = float("-inf")
+
+
+@dataclass(frozen=True)
+class Variant:
+    kind: str  # "softmax", "layer_norm", "rms_norm", "sum", "max", "argmax"; the last three give one column
+    columns: int  # column tiles if the row stays in registers, else 0
+    cut: bool  # the last column tile is not full
+    rows: int  # of a block that are computed
+    weight: bool = False
+    bias: bool = False
+
+    @property
+    def name(self) -> str:
+        flags = "".join(text for text, on in (("_cut", self.cut), ("_w", self.weight), ("_b", self.bias)) if on)
+        return f"{self.kind}_{self.rows}x{self.columns or 'n'}{flags}"
+
+
+def plan(
+    kind: str,
+    m: int,
+    n: int,
+    x_row: int,
+    y_row: int,
+    weight: bool = False,
+    bias: bool = False,
+    eps: float = 0.0,
+    scale: float = 1.0,
+) -> list[tuple[Variant, dict[str, int], int]]:
+    """Calls that together do all m rows of n elements: variant, words, first row. Addresses: x, y, weight, bias."""
+    from struct import pack, unpack
+
+    ct = tiles(n)
+    if ct * LANES > SCRATCH_ROWS:
+        raise ValueError(
+            f"{kind}: rows of {n} elements do not fit a scratchpad; at most {SCRATCH_ROWS // LANES * LANES}"
+        )
+
+    def bits(value: float) -> int:
+        return unpack("<I", pack("<f", value))[0]
+
+    reduces = kind in ("sum", "max", "argmax")
+    calls = []
+    for first, blocks, rows in ((0, m // LANES, LANES), (m // LANES * LANES, 1, m % LANES)):
+        if rows == 0 or blocks == 0:
+            continue
+        computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
+        if kind == "argmax":  # stores row by row, and no row too many
+            computed = rows
+        variant = Variant(kind, ct if ct <= IN_REGISTERS else 0, n % LANES != 0, computed, weight, bias)
+        words = {
+            "blocks": blocks,
+            "whole": ct - 1,
+            "columns": ct,
+            "mask": (1 << tail(n)) - 1,
+            "x_meta": metadata(X_SID, rows, LANES, max(x_row, LANES)),
+            "x_cut": metadata(X_SID, rows, tail(n), max(x_row, tail(n))),
+            "y_meta": metadata(OUT_SID, rows, 1, y_row if rows > 1 else 1)
+            if reduces
+            else metadata(OUT_SID, rows, LANES, max(y_row, LANES)),
+            "y_cut": metadata(OUT_SID, rows, tail(n), max(y_row, tail(n))),
+            "x_block": LANES * x_row * ELEMENT,
+            "y_block": LANES * y_row * (8 if kind == "argmax" else ELEMENT),
+            "y_step": 8 * y_row,
+            "inverse": bits(1.0 / n),
+            "scale": bits(scale),
+            "eps": bits(eps),
+            "parts": tiles(ct) - 1,
+            "part_meta": metadata(OUT_SID, tail(ct), LANES, LANES),
+        }
+        calls.append((variant, words, first))
+    return calls
+
+
+class _Rows:
+    def __init__(self, b: Builder, v: Variant) -> None:
+        self.b, self.v = b, v
+
+    def sweep(self, body: Callable[[int | None, Reg, Reg, bool], None]) -> None:
+        """body(number or None, scratchpad address, row register of this tile, last) for each column tile."""
+        b, v = self.b, self.v
+        if v.columns:
+            for j in range(v.columns):
+                place = X0 if j == 0 else self.k.integer(j * TILE_BYTES)
+                body(j, place, ROWS[j], j == v.columns - 1)
+            return
+        place, index = b.s("addi.s", X0, 0), b.s("addi.s", X0, 0)
+        with b.loop(self.p["whole"], skip_empty=True):
+            body(None, place, index, False)
+            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
+            b.emit("addi.s", index, index, 1)
+        body(None, place, index, True)
+
+    def read(self, j: int | None, place: Reg, row: int) -> Reg:
+        if j is None:
+            return self.b.load_row(place, ROWS[row], X_SID, "X", row)
+        key = (j, row)
+        if key not in self.kept:
+            self.kept[key] = self.b.load_row(place, ROWS[row], X_SID, "X", row)
+        return self.kept[key]
+
+    def write(self, j: int | None, place: Reg, row: int, value: Reg) -> None:
+        if j is None:
+            self.b.store_row(value, place, ROWS[row], X_SID, "X", row)
+        else:
+            self.kept[j, row] = value
+
+    def emit_out(self, j: int | None, place: Reg, last: bool, make: Callable[[int], Reg], dram: Reg) -> None:
+        """Stores the rows of one tile and sends it off."""
+        b, p = self.b, self.p
+        for row in range(self.v.rows):
+            b.store_row(make(row), place, ROWS[row], OUT_SID, "Y", (j, row))
+        b.tile_store(place, dram, p["y_cut" if last and self.v.cut else "y_meta"], "Y", "Y in DRAM")
+
+    def load(self, x: Reg) -> None:
+        b, p = self.b, self.p
+        dram = b.s("addi.s", x, 0)
+
+        def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            b.tile_load(place, dram, p["x_cut" if last and self.v.cut else "x_meta"], "X")
+            if not last:
+                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+
+        self.sweep(one)
+
+    def total(self, vectors: Callable[[int | None, Reg, bool, int], Reg]) -> list[Reg]:
+        """For each row the sum over all tiles of vectors(j, place, last, row), in every lane."""
+        b = self.b
+        sums = [b.v() for _ in range(self.v.rows)]
+        fresh = [True] * self.v.rows
+        if not self.v.columns:
+            for s in sums:
+                b.emit("add.vv", s, V0, V0)
+            fresh = [False] * self.v.rows
+
+        def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            for row in range(self.v.rows):
+                b.row(sums[row], vectors(j, place, last, row), V0 if fresh[row] else sums[row])
+                fresh[row] = False
+
+        self.sweep(one)
+        return sums
+
+    def cut(self, name: str, *operands: Reg, last: bool) -> Reg:
+        """A vector instruction; 0 in the lanes behind the row's end."""
+        b = self.b
+        if not (last and self.v.cut):
+            return b.vec(name, *operands)
+        out = b.v()
+        b.emit("add.vv", out, V0, V0)
+        b.emit(name, out, *operands, mask=self.mask)
+        return out
+
+    # -- the kernels --------------------------------------------------------------------------------------------------
+    def sum(self, y: Reg) -> None:
+        """The sum of each row, times `scale`, as one column."""
+        sums = self.total(lambda j, place, last, row: self.masked(j, place, last, row))
+        self.column([self.b.vec("mul.vs", s, self.p["scale"]) for s in sums], y)
+
+    def max(self, y: Reg) -> None:
+        self.column(self.greatest(), y)
+
+    def argmax(self, y: Reg) -> None:
+        """The index of the first greatest element of each row, as a 64-bit integer.
+
+        It is the lowest bit of the lanes that equal the maximum, and its number the exponent of that bit as a BF16.
+        """
+        b, v = self.b, self.v
+        most = self.greatest()
+        found = [b.x() for _ in range(v.rows)]
+        for index in found:
+            b.emit("li.s", index, -1)
+
+        def look(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            base = b.s("slli.s", index, 5)
+            for row in range(v.rows):
+                equal = b.m()
+                if last and v.cut:
+                    b.emit("mv.stm", equal, X0)
+                    b.emit("meq.mvv", equal, self.read(j, place, row), most[row], mask=self.mask)
+                else:
+                    b.emit("meq.mvv", equal, self.read(j, place, row), most[row])
+                lanes = b.s("mv.mts", equal)
+                lowest = b.s("and.s", lanes, b.s("sub.s", X0, lanes))
+                exponent = b.s("andi.s", b.s("srli.s", b.s("stbf.s", lowest), 23), 255)
+                candidate = b.s("add.s", base, b.s("addi.s", exponent, -127))
+                new = b.s("and.s", b.s("slti.s", found[row], 0), b.s("sltu.s", X0, lanes))
+                change = b.s("mul.s", new, b.s("sub.s", candidate, found[row]))
+                b.emit("add.s", found[row], found[row], change)
+
+        self.sweep(look)
+        place = b.s("addi.s", y, 0)
+        for index in found:
+            b.emit("sw.s", index, 0, place, access=(Access("Y in DRAM", True),))
+            b.emit("sw.s", X0, 4, place, access=(Access("Y in DRAM", True),))
+            b.emit("add.s", place, place, self.p["y_step"])
+
+    def column(self, values: list[Reg], y: Reg) -> None:
+        for row, value in enumerate(values):
+            self.b.store_row(value, X0, ROWS[row], OUT_SID, "Y", row)
+        self.b.tile_store(X0, y, self.p["y_meta"], "Y", "Y in DRAM")
+
+    def greatest(self) -> list[Reg]:
+        """The greatest element of each row, in all lanes."""
+        b, v, k = self.b, self.v, self.k
+        most = [b.v() for _ in range(v.rows)]
+        far = k(FAR)
+        fresh = [bool(v.columns)] * v.rows
+        if not v.columns:
+            for m in most:
+                b.emit("add.vs", m, V0, far)
+
+        def largest(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            for row in range(v.rows):
+                x = self.read(j, place, row)
+                if fresh[row] and not (last and v.cut):
+                    b.emit("add.vv", most[row], x, V0)
+                elif fresh[row]:
+                    b.emit("add.vs", most[row], V0, far)
+                    b.emit("add.vv", most[row], x, V0, mask=self.mask)
+                else:
+                    mask = b.m()
+                    if last and v.cut:
+                        b.emit("mv.stm", mask, X0)
+                        b.emit("mgt.mvv", mask, x, most[row], mask=self.mask)
+                    else:
+                        b.emit("mgt.mvv", mask, x, most[row])
+                    b.emit("add.vv", most[row], x, V0, mask=mask)
+                fresh[row] = False
+
+        self.sweep(largest)
+        return [b.vec("rmax.vi", m, 64) for m in most]
+
+    def softmax(self, y: Reg) -> None:
+        b = self.b
+        most = self.greatest()
+
+        def exponentials(j: int | None, place: Reg, last: bool, row: int) -> Reg:
+            e = self.cut("expi.vi", b.vec("sub.vv", self.read(j, place, row), most[row]), last=last)
+            self.write(j, place, row, e)
+            return e
+
+        sums = self.total(exponentials)
+        scale = [b.s("rcp.bf", b.s("vmov.vts", s, 0)) for s in sums]
+        out = b.s("addi.s", y, 0)
+
+        def finish(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            self.emit_out(j, place, last, lambda row: b.vec("mul.vs", self.read(j, place, row), scale[row]), out)
+            if not last:
+                b.emit("addi.s", out, out, LANES * ELEMENT)
+
+        self.sweep(finish)
+
+    def norm(self, y: Reg) -> None:
+        b, v, p = self.b, self.v, self.p
+        centred = v.kind == "layer_norm"
+        means: list[Reg] = []
+        if centred:
+            sums = self.total(lambda j, place, last, row: self.masked(j, place, last, row))
+            means = [b.s("mul.bf", b.s("vmov.vts", s, 0), p["inverse"]) for s in sums]
+
+        def difference(j: int | None, place: Reg, last: bool, row: int) -> Reg:
+            if not centred:
+                return self.masked(j, place, last, row)
+            d = self.cut("sub.vs", self.read(j, place, row), means[row], last=last)
+            if j is not None:
+                self.kept[j, row] = d
+            return d
+
+        def square(j: int | None, place: Reg, last: bool, row: int) -> Reg:
+            d = difference(j, place, last, row)
+            return b.vec("mul.vv", d, d)
+
+        squares = self.total(square)
+        scale = []
+        for s in squares:
+            variance = b.s("mul.bf", b.s("vmov.vts", s, 0), p["inverse"])
+            scale.append(b.s("rcp.bf", b.s("sqrt.bf", b.s("add.bf", variance, p["eps"]))))
+        out = b.s("addi.s", y, 0)
+
+        def finish(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            weight = b.load_row(self.weight_base, index, OUT_SID, "weight") if v.weight else None
+            bias = b.load_row(self.bias_base, index, OUT_SID, "bias") if v.bias else None
+
+            def value(row: int) -> Reg:
+                x = self.read(j, place, row)
+                d = b.vec("sub.vs", x, means[row]) if centred and j is None else x
+                x = b.vec("mul.vs", d, scale[row])
+                if weight is not None:
+                    x = b.vec("mul.vv", x, weight)
+                return x if bias is None else b.vec("add.vv", x, bias)
+
+            self.emit_out(j, place, last, value, out)
+            if not last:
+                b.emit("addi.s", out, out, LANES * ELEMENT)
+
+        self.sweep(finish)
+
+    def masked(self, j: int | None, place: Reg, last: bool, row: int) -> Reg:
+        """x with zeros behind the row's end: cleared once in registers, or by a copy."""
+        x = self.read(j, place, row)
+        return self.cut("add.vv", x, V0, last=True) if last and self.v.cut else x
+
+    def build(self) -> None:
+        b, v = self.b, self.v
+        names = ["x", "y", "blocks", "x_meta", "x_block", "y_block"]
+        names += ["y_meta"] if v.kind != "argmax" else []
+        names += ["whole"] if not v.columns else []
+        names += ["x_cut", "mask"] if v.cut else []
+        names += ["y_cut"] if v.cut and v.kind not in ("sum", "max", "argmax") else []
+        names += ["y_step"] if v.kind == "argmax" else []
+        names += ["inverse", "eps"] if v.kind.endswith("norm") else []
+        names += ["scale"] if v.kind == "sum" else []
+        names += ["weight", "parts", "part_meta"] if v.weight else []
+        names += ["bias", "parts", "part_meta"] if v.bias else []
+        self.p = {name: b.parameter(name) for name in dict.fromkeys(names)}
+        p = self.p
+        self.k = Constants(b)
+        if v.cut:
+            self.mask = b.m()
+            b.emit("mv.stm", self.mask, p["mask"])
+        self.weight_base = b.li((SCRATCH_ROWS - LANES * 32) * 64)
+        self.bias_base = b.li((SCRATCH_ROWS - LANES * 16) * 64)
+        if v.weight or v.bias:
+            meta = b.li(metadata(OUT_SID, LANES, LANES, LANES))
+            for name, base in (("weight", self.weight_base), ("bias", self.bias_base)):
+                if name not in p:
+                    continue
+                scratch, dram = b.s("addi.s", base, 0), b.s("addi.s", p[name], 0)
+                with b.loop(p["parts"], skip_empty=True):
+                    b.tile_load(scratch, dram, meta, name)
+                    b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+                    b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+                b.tile_load(scratch, dram, p["part_meta"], name)
+        ones = ones_vector(b)
+        push_tile(b, [ones] * LANES)
+        x, y = p["x"], p["y"]
+        with b.loop(p["blocks"]):
+            self.kept: dict[tuple[int, int], Reg] = {}
+            self.load(x)
+            {"softmax": self.softmax, "sum": self.sum, "max": self.max, "argmax": self.argmax}.get(v.kind, self.norm)(y)
+            b.emit("add.s", x, x, p["x_block"])
+            b.emit("add.s", y, y, p["y_block"])
+        b.ret()
+
+
+def build(variant: Variant) -> Builder:
+    b = Builder(variant.name)
+    _Rows(b, variant).build()
+    return b

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the scalar core does: gathering rows by integer indices, converting integers, elementwise strided copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ..machine import LANES
+from ..vir import X0, Builder, Reg
+from .common import ELEMENT, metadata
+from .pointwise import Unsupported
+
+
+# -- rows of a table ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Gather:
+    """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, by way of scratchpad 0."""
+
+    name: str = "gather"
+
+
+def plan_gather(
+    count: int, width: int, table_row: int, out_row: int, index_bytes: int
+) -> tuple[Gather, dict[str, int]]:
+    """Words but for addresses (table, index, out). A row is moved as contiguous tiles of 32 x 32 and a rest."""
+    block = LANES * LANES
+    whole, rest = divmod(width, block)
+    rows, last = divmod(rest, LANES)
+    if width > 512 * block:
+        raise Unsupported(f"rows of {width} elements")
+    words = {
+        "count": count,
+        "whole": whole,
+        "index_step": index_bytes,
+        "table_row": table_row * ELEMENT,
+        "out_row": out_row * ELEMENT,
+        "rows": rows,
+        "has_last": int(last > 0),
+        "m_block": metadata(0, LANES, LANES, LANES),
+        "m_rows": metadata(0, max(rows, 1), LANES, LANES),
+        "m_last": metadata(0, 1, max(last, 1), max(last, 1)),
+        "rows_bytes": rows * LANES * ELEMENT,
+    }
+    return Gather(), words
+
+
+def build_gather(variant: Gather) -> Builder:
+    b = Builder(variant.name)
+    names = [
+        "table",
+        "index",
+        "out",
+        "count",
+        "whole",
+        "index_step",
+        "table_row",
+        "out_row",
+        "rows",
+        "has_last",
+        "m_block",
+        "m_rows",
+        "m_last",
+        "rows_bytes",
+    ]
+    p = {name: b.parameter(name) for name in names}
+    block_bytes = b.li(LANES * LANES * ELEMENT)
+    place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
+    index, out = b.s("addi.s", p["index"], 0), b.s("addi.s", p["out"], 0)
+    with b.loop(p["count"]):
+        row = b.x()
+        b.emit("lw.s", row, 0, index)
+        source = b.s("add.s", p["table"], b.s("mul.s", row, p["table_row"]))
+        target = b.s("addi.s", out, 0)
+
+        def move(meta: Reg) -> None:
+            b.tile_load(place, source, meta, "rows")
+            b.tile_store(place, target, meta, "rows")
+            b.emit("xor.s", place, place, toggle)
+
+        with b.loop(p["whole"], skip_empty=True):
+            move(p["m_block"])
+            b.emit("add.s", source, source, block_bytes)
+            b.emit("add.s", target, target, block_bytes)
+        with b.unless("beq.s", p["rows"], X0):
+            move(p["m_rows"])
+            b.emit("add.s", source, source, p["rows_bytes"])
+            b.emit("add.s", target, target, p["rows_bytes"])
+        with b.unless("beq.s", p["has_last"], X0):
+            move(p["m_last"])
+        b.emit("add.s", index, index, p["index_step"])
+        b.emit("add.s", out, out, p["out_row"])
+    b.ret()
+    return b
+
+
+# -- integers to BF16 --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Convert:
+    """out[...] = bf16(in[...]) or, as a truth value, in[...] != 0; in is 4 or 8 bytes an element."""
+
+    kind: str  # "value", "truth", "invert"
+    wide: bool
+    depth: int
+
+    @property
+    def name(self) -> str:
+        return f"convert_{self.kind}{'64' if self.wide else '32'}_{self.depth}"
+
+
+def plan_convert(
+    kind: str, wide: bool, sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
+) -> tuple[Convert, dict[str, int]]:
+    """Strides in elements; addresses o, x."""
+    loops = [(n, o, x) for n, o, x in zip(sizes, out, source) if n != 1]
+    words: dict[str, int] = {}
+    for level, (n, o, x) in enumerate(loops):
+        words |= {f"n{level}": n, f"o{level}": o * ELEMENT, f"x{level}": x * (8 if wide else 4)}
+    return Convert(kind, wide, len(loops)), words
+
+
+def build_convert(v: Convert) -> Builder:
+    b = Builder(v.name)
+    names = ["o", "x"] + [f"{c}{level}" for level in range(v.depth) for c in "nox"]
+    p = {name: b.parameter(name) for name in names}
+
+    def nest(level: int, o: Reg, x: Reg) -> None:
+        if level < v.depth:
+            mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
+            with b.loop(p[f"n{level}"]):
+                nest(level + 1, mine_o, mine_x)
+                b.emit("add.s", mine_o, mine_o, p[f"o{level}"])
+                b.emit("add.s", mine_x, mine_x, p[f"x{level}"])
+            return
+        value = b.s("lw.s", 0, x)
+        if v.kind != "value":
+            if v.wide:
+                value = b.s("or.s", value, b.s("lw.s", 4, x))
+            value = b.s("sltu.s", X0, value)
+            if v.kind == "invert":
+                value = b.s("xori.s", value, 1)
+        b.emit("shw.s", b.s("stbf.s", value), 0, o)
+
+    nest(0, p["o"], p["x"])
+    b.ret()
+    return b
+
+
+# -- any strided copy --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Copy:
+    """out[...] = in[...], moved by the DMA engine alone: tiles where both have the same unit-stride dimension, else
+    single columns of 32 elements."""
+
+    depth: int
+
+    @property
+    def name(self) -> str:
+        return f"copy_{self.depth}"
+
+
+def plan_copy(
+    sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
+) -> list[tuple[Copy, dict[str, int], int, int]]:
+    """Calls: variant, words but for addresses (o, x), offsets of both in elements."""
+    dims = [d for d in range(len(sizes)) if sizes[d] != 1]
+    if any(source[d] == 0 for d in dims):
+        raise Unsupported("a broadcast")  # the pointwise kernel's
+    lanes = next((d for d in dims if out[d] == 1 and source[d] == 1), None)
+    others = [d for d in dims if d != lanes]
+    # A tile's rows: the dimension that leaves the fewest tiles.
+    rows = min(others, key=lambda d: -(-sizes[d] // LANES) * LANES / sizes[d] - sizes[d] / 1e9, default=None)
+    loops = [(sizes[d], out[d], source[d]) for d in others if d != rows]
+    row_parts = [(0, 1, 1)] if rows is None else _split(sizes[rows])
+    lane_parts = [(0, 1, 1)] if lanes is None else _split(sizes[lanes])
+    o_row, x_row = (1, 1) if rows is None else (out[rows], source[rows])
+    calls = []
+    for (r0, rn, rt), (c0, cn, ct) in product(row_parts, lane_parts):
+        nest = [*loops, (rn, o_row * LANES, x_row * LANES), (cn, LANES, LANES)]
+        nest = [loop for loop in nest if loop[0] != 1]
+        words = {"meta_o": _tile(rt, ct, o_row), "meta_x": _tile(rt, ct, x_row)}
+        for level, (n, step_o, step_x) in enumerate(nest):
+            words |= {f"n{level}": n, f"o{level}": step_o * ELEMENT, f"x{level}": step_x * ELEMENT}
+        calls.append((Copy(len(nest)), words, r0 * o_row + c0, r0 * x_row + c0))
+    return calls
+
+
+def _tile(rows: int, cols: int, row: int) -> int:
+    if rows > 1 and row == 1 and cols > 1:
+        raise Unsupported("rows one element apart")
+    return metadata(0, rows, cols, row if rows > 1 else cols)
+
+
+def _split(size: int) -> list[tuple[int, int, int]]:
+    whole, rest = divmod(size, LANES)
+    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
+
+
+def build_copy(v: Copy) -> Builder:
+    b = Builder(v.name)
+    names = ["o", "x", "meta_o", "meta_x"] + [f"{c}{level}" for level in range(v.depth) for c in "nox"]
+    p = {name: b.parameter(name) for name in names}
+    place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
+
+    def nest(level: int, o: Reg, x: Reg) -> None:
+        if level < v.depth:
+            mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
+            with b.loop(p[f"n{level}"]):
+                nest(level + 1, mine_o, mine_x)
+                b.emit("add.s", mine_o, mine_o, p[f"o{level}"])
+                b.emit("add.s", mine_x, mine_x, p[f"x{level}"])
+            return
+        b.tile_load(place, x, p["meta_x"], "tile")
+        b.tile_store(place, o, p["meta_o"], "tile")
+        b.emit("xor.s", place, place, toggle)
+
+    nest(0, p["o"], p["x"])
+    b.ret()
+    return b
+
+
+__all__ = [
+    "Convert",
+    "Copy",
+    "Gather",
+    "build_convert",
+    "build_copy",
+    "build_gather",
+    "plan_convert",
+    "plan_copy",
+    "plan_gather",
+]

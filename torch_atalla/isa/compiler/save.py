@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loadables with Atalla code: `save_loadable(..., engine="isa")`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ... import _runtime
+from ...export.errors import ExportError
+from .build import CompiledNetwork, compile_model, to_bfloat16
+from .section import attach, of_network
+
+
+def save_with_code(
+    program: torch.export.ExportedProgram | torch.nn.Module | Mapping,
+    path: str | os.PathLike,
+    *,
+    args: tuple | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    convert: str | None = None,
+    **options: Any,
+) -> Any:
+    """Writes the file that the functional engine runs, and adds the code of the whole program to it.
+
+    convert="bfloat16": of a float32 model, a copy in bfloat16 is saved, and the report states how far the chip's
+    results for the example inputs are from the float32 model's. Raises NoProgramError, which names the first op without
+    a program. Gives the report.
+    """
+    from ...export.save import save_loadable
+
+    if convert not in (None, "bfloat16"):
+        raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
+    if isinstance(program, Mapping):
+        raise ExportError('engine="isa": expected one program, got several methods')
+    if options.get("sign") is not None:
+        raise ExportError('engine="isa": a file with code is not signed yet')
+    expected = None
+    if convert is not None:
+        program, args, kwargs, expected = _converted(program, args, kwargs)
+    source: Any = program
+    compiled = compile_model(source, args, kwargs)
+    report = save_loadable(program, path, args=args, kwargs=kwargs, **options)
+    target = Path(path)
+    data = attach(target.read_bytes(), of_network(compiled.network, compiled.code), _runtime.crc32c)
+    _runtime.validate(data)
+    _replace(target, data)
+    report.engine, report.file_bytes = "isa", len(data)
+    report.code = _facts(compiled)
+    if expected is not None:
+        report.code |= _error(compiled, args, kwargs, expected)
+    return report
+
+
+def _converted(program: Any, args: tuple | None, kwargs: Mapping[str, Any] | None) -> tuple:
+    """The program in bfloat16, its example inputs, and what the program as it was gives for them."""
+    import copy
+
+    if isinstance(program, torch.export.ExportedProgram):
+        if args is None and kwargs is None:
+            if program.example_inputs is None:
+                raise ExportError("convert: the exported program has no example inputs; give args=(...)")
+            args, kwargs = program.example_inputs
+        module = program.module()
+    else:
+        module = program
+    with torch.no_grad():
+        expected = module(*(args or ()), **(kwargs or {}))
+        narrow = copy.deepcopy(module).to(torch.bfloat16)
+        args, kwargs = torch.utils._pytree.tree_map(to_bfloat16, (tuple(args or ()), dict(kwargs or {})))
+        exported = torch.export.export(narrow, args, kwargs)
+    return exported, args, kwargs, expected
+
+
+def _facts(compiled: CompiledNetwork) -> dict[str, Any]:
+    image = compiled.network.image
+    return {
+        "packets": len(compiled.code),
+        "functions": len(image.functions),
+        "calls": len(image.calls),
+        "constant_bytes": len(compiled.network.constants),
+        "arena_bytes": compiled.network.arena_bytes,
+    }
+
+
+def _error(compiled: CompiledNetwork, args: Any, kwargs: Any, expected: Any) -> dict[str, Any]:
+    """Runs the code on the example inputs, and compares with the float32 model."""
+    leaves = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    run = compiled.run(leaves)
+    wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
+    cosines, worst = [], 0.0
+    for found, exact in zip(run.outputs, wanted):
+        a, b = found.double().flatten(), exact.double().flatten()
+        cosines.append(torch.nn.functional.cosine_similarity(a, b, 0).item())
+        worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)))
+    return {"cosine": min(cosines, default=1.0), "largest_error": worst, "cycles": run.stats.cycles}
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """At once: a reader sees the file with code or the one without."""
+    mode = path.stat().st_mode
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.chmod(temporary, mode)
+    os.replace(temporary, path)

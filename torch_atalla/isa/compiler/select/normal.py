@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Softmax, layer norm, attention, reductions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+
+from ....export.ir import Launch, Operand
+from ..image import Address
+from ..kernels import attention as heads
+from ..kernels import rows, window
+from ..kernels.pointwise import Layout, Unsupported, collapse
+from .image import emit_windows
+from .matrix import bias_address
+
+if TYPE_CHECKING:
+    from ..network import Selection
+
+
+def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int, int, int]]:
+    """The leading `dims` dimensions as groups of evenly spaced rows: (rows, step in x, step in out, first in x, first
+    in out).
+    """
+    lead = collapse(Layout(x.sizes[:dims] or (1,), (out.strides[:dims] or (0,), x.strides[:dims] or (0,))))
+    *outer, count = lead.sizes
+    o_steps, x_steps = lead.strides
+    groups = [(count, x_steps[-1], o_steps[-1], 0, 0)]
+    for size, o_step, x_step in zip(outer[::-1], o_steps[-2::-1], x_steps[-2::-1]):
+        groups = [(n, xs, os, x0 + i * x_step, o0 + i * o_step) for i in range(size) for n, xs, os, x0, o0 in groups]
+        if len(groups) > 4096:
+            raise Unsupported("too many groups of rows")
+    return groups
+
+
+def _emit_rows(
+    s: Selection,
+    kind: str,
+    x: Operand,
+    out: Operand,
+    dims: int,
+    n: int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 0.0,
+    scale: float = 1.0,
+) -> None:
+    if any(o.dtype is not torch.bfloat16 and o.dtype is not torch.float32 for o in (x, out)):
+        raise Unsupported("dtypes; expected bfloat16")
+    for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
+        for variant, words, first in rows.plan(
+            kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale
+        ):
+            more = {"x": s.address(x, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
+            if weight is not None:
+                more["weight"] = bias_address(s, weight, n)
+            if bias is not None:
+                more["bias"] = bias_address(s, bias, n)
+            s.call(rows.build, variant, {**words, **more})
+
+
+def softmax(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    (dim, *_) = launch.iparams
+    n = x.sizes[dim]
+    if dim != len(x.sizes) - 1 and any(size != 1 for size in x.sizes[dim + 1 :]):
+        raise Unsupported(f"softmax over dimension {dim} of {len(x.sizes)}")
+    if n > 1 and (x.strides[dim] != 1 or out.strides[dim] != 1):
+        raise Unsupported("softmax over a dimension that is not contiguous")
+    _emit_rows(s, "softmax", x, out, dim, n)
+
+
+def layer_norm(s: Selection, launch: Launch) -> None:
+    out, mean, rstd = launch.outputs
+    x, weight, bias = (*launch.inputs, None, None)[:3]
+    assert out is not None and isinstance(x, Operand)
+    if mean is not None or rstd is not None:
+        raise Unsupported("the statistics of a layer norm")
+    n = x.sizes[1]
+    if n > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
+        raise Unsupported("layer norm of rows that are not contiguous")
+    _emit_rows(
+        s,
+        "layer_norm",
+        x,
+        out,
+        1,
+        n,
+        weight if isinstance(weight, Operand) else None,
+        bias if isinstance(bias, Operand) else None,
+        launch.fparams[0],
+    )
+
+
+def attention(s: Selection, launch: Launch) -> None:
+    out, logsumexp = (*launch.outputs, None)[:2]
+    q, k, v, mask = (*launch.inputs, None)[:4]
+    assert out is not None and isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
+    if logsumexp is not None:
+        raise Unsupported("the logarithms of attention's sums")
+    if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
+        raise Unsupported("dtypes; expected bfloat16")
+    b, h, length, e = q.sizes
+    hk, keys, ev = k.sizes[1], k.sizes[2], v.sizes[3]
+    if any(o.sizes[3] > 1 and o.strides[3] != 1 for o in (out, q, k, v)):
+        raise Unsupported("heads whose elements are not contiguous")
+    kind: str = "none"
+    m: tuple[int, ...] = (0, 0, 0, 0)
+    address = None
+    if isinstance(mask, Operand):
+        if keys > 1 and mask.strides[3] != 1:
+            raise Unsupported("a mask whose rows are not contiguous")
+        kind = "bool" if mask.dtype is torch.bool else "add"
+        m, address = mask.strides, s.address(mask)
+        if length == 1:
+            m = (m[0], m[1], 0, m[3])
+    per = h // hk
+    outer = [
+        (b, (q.strides[0], k.strides[0], v.strides[0], out.strides[0], m[0])),
+        (hk, (per * q.strides[1], k.strides[1], v.strides[1], per * out.strides[1], per * m[1])),
+        (per, (q.strides[1], 0, 0, out.strides[1], m[1])),
+    ]
+    sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
+    causal = bool(launch.iparams and launch.iparams[0])
+    for variant, words, first in heads.plan(sizes, launch.fparams[0], kind, causal):
+        more = {
+            "q": s.address(q, first * q.strides[2]),
+            "k": s.address(k),
+            "v": s.address(v),
+            "o": s.address(out, first * out.strides[2]),
+        }
+        if address is not None:
+            more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
+        s.call(heads.build, variant, {**words, **more})
+
+
+def reduction(kind: str, mean: bool = False):
+    def select(s: Selection, launch: Launch) -> None:
+        (out,), (x, *_) = launch.outputs, launch.inputs
+        assert out is not None and isinstance(x, Operand)
+        if any(o.dtype not in (torch.bfloat16, torch.float32) for o in (x, out)):
+            raise Unsupported("dtypes; expected bfloat16")
+        mask = launch.iparams[0]
+        reduced = [d for d in range(len(x.sizes)) if mask >> d & 1 and x.sizes[d] != 1]
+        kept = [d for d in range(len(x.sizes)) if not mask >> d & 1 and x.sizes[d] != 1]
+        count = prod(x.sizes[d] for d in reduced)
+        scale = 1.0 / count if mean else 1.0
+        lanes = next((d for d in kept if x.strides[d] == 1 and out.strides[d] == 1), None)
+        if lanes is not None or not reduced:
+            order = [d for d in kept if d != lanes]
+            sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
+            o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
+            x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
+            taps = [(x.sizes[d], x.strides[d], 0) for d in reduced]
+            emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
+            return
+        joined = collapse(Layout(tuple(x.sizes[d] for d in reduced), (tuple(x.strides[d] for d in reduced),)))
+        if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
+            raise Unsupported(f"a reduction over dimensions {reduced} that are not one contiguous run")
+        x2 = Operand(
+            x.buffer, x.offset, (*(x.sizes[d] for d in kept), count), (*(x.strides[d] for d in kept), 1), x.dtype
+        )
+        o2 = Operand(
+            out.buffer, out.offset, (*(x.sizes[d] for d in kept), 1), (*(out.strides[d] for d in kept), 1), out.dtype
+        )
+        if kind == "min":
+            raise Unsupported("the least of a contiguous run")
+        _emit_rows(s, kind, x2, o2, len(kept), count, scale=scale)
+
+    return select
+
+
+def argmax(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
+        raise Unsupported("dtypes; expected bfloat16, and 64-bit indices")
+    reduced = [d for d in range(len(x.sizes)) if launch.iparams[0] >> d & 1 and x.sizes[d] != 1]
+    kept = [d for d in range(len(x.sizes)) if d not in reduced and x.sizes[d] != 1]
+    order = Layout(tuple(x.sizes[d] for d in reduced) or (1,), (tuple(x.strides[d] for d in reduced) or (1,),))
+    joined = collapse(order)
+    if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
+        raise Unsupported(f"the position of a maximum over dimensions {reduced} that are not one contiguous run")
+    rows_of = replace(x, sizes=tuple(x.sizes[d] for d in kept), strides=tuple(x.strides[d] for d in kept))
+    places = replace(out, sizes=rows_of.sizes, strides=tuple(out.strides[d] for d in kept))
+    for m, x_row, o_row, x0, o0 in row_groups(rows_of, places, len(kept)):
+        for variant, words, first in rows.plan("argmax", m, joined.sizes[0], x_row, o_row):
+            more = {"x": s.address(x, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
+            s.call(rows.build, variant, {**words, **more})
+
+
+SELECTORS = {
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "attention": attention,
+    "reduce.sum": reduction("sum"),
+    "reduce.mean": reduction("sum", mean=True),
+    "reduce.amax": reduction("max"),
+    "reduce.amin": reduction("min"),
+    "reduce.argmax": argmax,
+}

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The virtual instruction set: Atalla instructions on an unlimited number of registers, in blocks and counted loops.
+
+A `Builder` records one function. Registers are virtual until `allocate` places them, packets appear in `schedule`.
+Memory is ordered by regions: a kernel names what an access touches, and two accesses are kept in order when they touch
+the same region, one of them writes, and their keys do not tell them apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .machine import LANES, describe
+
+
+class Reg:
+    """A scalar (x), vector (v) or mask (m) register; `number` is None until it is allocated."""
+
+    __slots__ = ("kind", "number", "name")
+
+    def __init__(self, kind: str, number: int | None = None, name: str = "") -> None:
+        self.kind, self.number, self.name = kind, number, name
+
+    def __repr__(self) -> str:
+        return f"{self.kind}{'?' if self.number is None else self.number}"
+
+
+X0, V0, M0 = Reg("x", 0), Reg("v", 0), Reg("m", 0)
+LINK, DESCRIPTOR, NEXT = Reg("x", 1), Reg("x", 2), Reg("x", 3)
+ROWS = tuple([X0] + [Reg("x", 224 + row) for row in range(1, LANES)])  # the driver sets x224+r to r
+TABLE = Reg("x", 223)  # the driver's place in the table of calls
+FIRST_FREE_SCALAR, LAST_FREE_SCALAR = 4, 223
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access to memory: what (a region's name), whether it writes, and a key that tells disjoint accesses apart."""
+
+    region: str
+    write: bool
+    key: object = None
+
+
+class Label:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+
+class Inst:
+    __slots__ = ("access", "name", "operands", "spec")
+
+    def __init__(self, name: str, operands: dict, access: tuple[Access, ...] = ()) -> None:
+        self.name, self.operands, self.access = name, operands, access
+        self.spec = describe(name)
+
+    def reads(self) -> list[Reg]:
+        """Registers whose value matters. A merging instruction under m0 overwrites every lane."""
+        found = [self.operands[name] for name in self.spec.reads if name in self.operands]
+        if self.spec.merges and self.operands.get("mask", M0) is not M0:
+            found += self.writes()
+        return found
+
+    def writes(self) -> list[Reg]:
+        return [self.operands[name] for name in self.spec.writes if name in self.operands]
+
+
+@dataclass
+class LoopBegin:
+    label: Label
+
+
+@dataclass
+class LoopEnd:
+    label: Label
+
+
+Item = Inst | Label | LoopBegin | LoopEnd
+
+
+def bf16_bits(value: float) -> int:
+    """The bits of `value` rounded to BF16, as the upper half of an FP32."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return 0x7FC00000
+    return (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+
+
+class Builder:
+    """Records the instructions of one function. Methods named as instruction families return the written register."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.items: list[Item] = []
+        self.parameters: list[str] = []
+        self._loops = 0
+
+    # -- registers ---------------------------------------------------------------------------------------------------
+    def x(self) -> Reg:
+        return Reg("x")
+
+    def v(self) -> Reg:
+        return Reg("v")
+
+    def m(self) -> Reg:
+        return Reg("m")
+
+    # -- instructions ------------------------------------------------------------------------------------------------
+    def emit(self, name: str, *values: object, access: tuple[Access, ...] = (), **more: object) -> None:
+        """Operands in assembly order, or by name."""
+        inst = Inst(name, {}, access)
+        operands = dict(zip((o.name for o in inst.spec.operands), values)) | more
+        inst.operands = {key: value for key, value in operands.items() if value is not None}
+        self.items.append(inst)
+
+    def s(self, name: str, *values: object) -> Reg:
+        """A scalar instruction into a new register."""
+        out = self.x()
+        self.emit(name, out, *values)
+        return out
+
+    def vec(self, name: str, *values: object, mask: Reg | None = None) -> Reg:
+        """A vector instruction into a new register; under a mask the other lanes are undefined."""
+        out = self.v()
+        self.emit(name, out, *values, mask=mask)
+        return out
+
+    def cmp(self, name: str, a: Reg, b: Reg) -> Reg:
+        out = self.m()
+        self.emit(name, out, a, b)
+        return out
+
+    def li(self, value: int) -> Reg:
+        """A 32-bit integer constant in a new register."""
+        if value == 0:
+            return X0
+        out = self.x()
+        self.set(out, value)
+        return out
+
+    def set(self, out: Reg, value: int) -> None:
+        value &= 0xFFFFFFFF
+        signed = value - (1 << 32) if value >> 31 else value
+        if -(1 << 24) <= signed < 1 << 24:
+            self.emit("li.s", out, signed)
+        else:
+            self.emit("lui.s", out, value >> 7)
+            if value & 0x7F:
+                self.emit("addi.s", out, out, value & 0x7F)
+
+    def lf(self, value: float) -> Reg:
+        """A constant as the bits of an FP32, rounded to BF16."""
+        return self.li(bf16_bits(value))
+
+    def mov(self, out: Reg, source: Reg) -> None:
+        self.emit("addi.s", out, source, 0)
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+    def load_row(
+        self, base: Reg, row: Reg, sid: int, region: str, key: object = None, cols: int = LANES, out: Reg | None = None
+    ) -> Reg:
+        out = self.v() if out is None else out
+        self.emit("vreg.ld", out, base, row, sid, cols, access=(Access(region, False, key),))
+        return out
+
+    def store_row(self, value: Reg, base: Reg, row: Reg, sid: int, region: str, key: object = None) -> None:
+        self.emit("vreg.st", value, base, row, sid, LANES, access=(Access(region, True, key),))
+
+    def tile_load(
+        self, scratch: Reg, dram: Reg, meta: Reg, region: str, memory: str = "dram", key: object = None
+    ) -> None:
+        self.emit("scpad.ld", scratch, dram, meta, access=(Access(memory, False), Access(region, True, key)))
+
+    def tile_store(
+        self, scratch: Reg, dram: Reg, meta: Reg, region: str, memory: str = "dram", key: object = None
+    ) -> None:
+        self.emit("scpad.st", scratch, dram, meta, access=(Access(region, False, key), Access(memory, True, key)))
+
+    def push(self, vector: Reg) -> None:
+        self.emit("lw.vi", vector, access=(Access("weights", True),))
+
+    def row(self, out: Reg, vector: Reg, partial: Reg = V0) -> None:
+        self.emit("gemm.vv", out, vector, partial, access=(Access("weights", False),))
+
+    # -- parameters --------------------------------------------------------------------------------------------------
+    def parameter(self, name: str) -> Reg:
+        """A word of the descriptor, loaded where this is called (at the head of the function)."""
+        if name not in self.parameters:
+            self.parameters.append(name)
+        out = self.x()
+        out.name = name
+        offset = 4 * (self.parameters.index(name) + HEADER_WORDS)
+        self.emit("lw.s", out, offset, DESCRIPTOR, access=(Access("descriptor", False),))
+        return out
+
+    # -- control -----------------------------------------------------------------------------------------------------
+    @contextmanager
+    def loop(self, count: Reg | int, skip_empty: bool = False) -> Iterator[Reg]:
+        """Runs the body `count` times, count >= 1 (or 0 with skip_empty). Gives the index, counted from 1."""
+        label, end = Label(f"loop{self._loops}"), Label(f"end{self._loops}")
+        self._loops += 1
+        bound = self.li(count) if isinstance(count, int) else count
+        index = self.x()
+        self.emit("li.s", index, 1)
+        if skip_empty:
+            self.emit("blt.s", bound, index, end, 0)
+        self.items += [LoopBegin(label), label]
+        yield index
+        self.emit("blt.s", index, bound, label, 1)
+        self.items += [LoopEnd(label), end]
+
+    @contextmanager
+    def unless(self, branch: str, a: Reg, b: Reg) -> Iterator[None]:
+        """The body runs unless `a branch b` holds."""
+        end = Label(f"skip{self._loops}")
+        self._loops += 1
+        self.emit(branch, a, b, end, 0)
+        self.items.append(Label())
+        yield
+        self.items.append(end)
+
+    def ret(self) -> None:
+        self.emit("jalr.s", X0, LINK, 0)
+
+
+HEADER_WORDS = 1  # of a descriptor: the function's address

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A network of Atalla code placed on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .compiler.section import CodeSection
+from .engine import Code, Stats, _device_handle, dram_address, launch
+
+Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtype, sizes, strides
+
+
+class DeviceProgram:
+    """Constants and temporaries in the device's DRAM, and a table of calls that every run fills in."""
+
+    def __init__(
+        self, section: CodeSection, inputs: Sequence[Layout], outputs: Sequence[Layout], device: torch.device
+    ) -> None:
+        self.device, self.inputs, self.outputs = device, tuple(inputs), tuple(outputs)
+        self.stats = Stats()  # of the last run
+        self._section = section
+        self.code = Code(section.program(), _device_handle(device.index))
+        self._constants = torch.frombuffer(bytearray(section.constants), dtype=torch.uint8).to(device)
+        self._arena = torch.empty(max(section.arena_bytes, 1), dtype=torch.uint8, device=device)
+        self._table = torch.empty(4 * len(section.words), dtype=torch.uint8, device=device)
+
+    def __call__(self, given: Sequence[Any]) -> list[torch.Tensor]:
+        """TypeError or ValueError for what are no tensors as the program expects them."""
+        tensors = [self._input(layout, tensor) for layout, tensor in zip(self.inputs, given, strict=True)]
+        outputs = [torch.empty_strided(s, t, dtype=d, device=self.device) for _, d, s, t in self.outputs]
+        memory = [self._table, self._constants, self._arena, *tensors, *outputs]
+        table = self._section.table([dram_address(tensor) for tensor in memory])
+        self._table.copy_(torch.frombuffer(bytearray(table), dtype=torch.uint8))
+        self.stats = launch(self.code, args=(dram_address(self._table),), device=self.device.index)
+        return outputs
+
+    def _input(self, layout: Layout, tensor: Any) -> torch.Tensor:
+        name, dtype, sizes, strides = layout
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"input {name}: expected a tensor, found {type(tensor).__name__}")
+        if tensor.device != self.device or tensor.dtype != dtype or tuple(tensor.shape) != sizes:
+            raise ValueError(
+                f"input {name}: expected {dtype} of {list(sizes)} on {self.device}, found {tensor.dtype} of "
+                f"{list(tensor.shape)} on {tensor.device}"
+            )
+        if tensor.stride() == strides:
+            return tensor
+        return torch.empty_strided(sizes, strides, dtype=dtype, device=self.device).copy_(tensor)

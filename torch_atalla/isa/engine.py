@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running programs: `run` for a whole run with a memory of its own, `Machine` to look inside, `launch` on a device."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _library as lib
+from ._library import ExecutionError
+from .disassembler import format_packet
+from .instruction import Instruction
+from .program import Program
+from .table import PACKET_BYTES, REGISTER_BASE, register_name
+
+DEFAULT_DRAM_BYTES = 1 << 24
+_ROW_BYTES = 128  # of a scratchpad row as the machine keeps it: 32 FP32
+_BUILTIN_SCRATCHPAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a run did. Cycles are the cycle model's (docs/isa-engine.md); 0 when it ran without timing.
+
+    unit_instructions, unit_cycles: per unit, instructions and cycles in which it was occupied (`sdma`: of the engines).
+    stall_cycles: cycles without issue by reason; a unit's name stands for waiting for a result of that unit.
+    """
+
+    packets: int = 0
+    instructions: int = 0
+    cycles: int = 0
+    dram_bytes_read: int = 0
+    dram_bytes_written: int = 0
+    transfers: int = 0
+    services: int = 0
+    branches_taken: int = 0
+    macs: int = 0
+    bus_cycles: int = 0
+    unit_instructions: dict[str, int] = field(default_factory=dict)
+    unit_cycles: dict[str, int] = field(default_factory=dict)
+    stall_cycles: dict[str, int] = field(default_factory=dict)
+
+    def utilisation(self, unit: str) -> float:
+        """Share of the cycles in which the unit was occupied."""
+        return self.unit_cycles.get(unit, 0) / self.cycles if self.cycles else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        slots = self.instructions / (4 * self.packets) if self.packets else 0
+        lines = [
+            f"{self.packets} packets, {self.instructions} instructions, {slots:.0%} of the slots, {self.cycles} cycles",
+            f"DMA {self.dram_bytes_read} bytes read, {self.dram_bytes_written} written, {self.transfers} transfers",
+            "units   " + ", ".join(f"{u} {self.utilisation(u):.1%}" for u, n in self.unit_instructions.items() if n),
+            "stalls  " + (", ".join(f"{r} {n}" for r, n in self.stall_cycles.items() if n) or "none"),
+        ]
+        return "\n".join(lines)
+
+
+def _stats(raw: lib.RawStats) -> Stats:
+    library = lib.library()
+    plain = {name: getattr(raw, name) for name, *_ in raw._fields_[2:12]}
+    return Stats(
+        **plain,
+        unit_instructions=dict(zip(library.units, raw.unit_instructions)),
+        unit_cycles=dict(zip(library.units, raw.unit_cycles)),
+        stall_cycles=dict(zip(library.stalls, raw.stall_cycles)),
+    )
+
+
+class Code:
+    """A program decoded by the engine; may be run many times. `device`: a handle of the device ABI, 0 for none."""
+
+    def __init__(self, program: Program, device: int = 0):
+        self.program = program
+        self._library = lib.library()
+        code = program.encode()
+        self.handle = ctypes.c_void_p()
+        self._library.check(
+            self._library.api.program_create(device, code.ctypes.data, len(code), ctypes.byref(self.handle))
+        )
+
+    def __del__(self) -> None:
+        handle, self.handle = getattr(self, "handle", None), ctypes.c_void_p()
+        if handle:
+            self._library.api.program_destroy(handle)
+
+
+class Machine:
+    """One run of a program, step by step.
+
+    machine = Machine(program, {0x4000: a, 0x8000: w}, args=(descriptor,))
+    machine.breakpoint("loop"); machine.run(); print(machine.dump())
+
+    memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
+    `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base).
+    """
+
+    def __init__(
+        self,
+        program: Program | Code,
+        memory: Mapping[int, Any] | None = None,
+        *,
+        entry: str | int | None = None,
+        args: Sequence[int] = (),
+        profile: str = "simulator",
+        timing: bool = True,
+        dram_timing: str = "specified",
+        dram_bytes: int = DEFAULT_DRAM_BYTES,
+        device: int | None = None,
+    ):
+        self._library = lib.library()
+        handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
+        if device is not None:
+            from .. import _C
+
+            handle, pad_bytes = _device_handle(device), _C.properties(device)["scratchpad_bytes"]
+        self._pad_rows = pad_bytes // 64
+        self.code = program if isinstance(program, Code) else Code(program, handle)
+        self.program = self.code.program
+        self.stop = "budget"
+        start = entry if isinstance(entry, int) else self.program.entry(entry)
+        params = lib.params(start, tuple(args), profile, timing, dram_timing)
+        self._handle = ctypes.c_void_p()
+        self._library.check(
+            self._library.api.machine_create(
+                handle, dram_bytes, self.code.handle, ctypes.byref(params), ctypes.byref(self._handle)
+            )
+        )
+        for address, content in {**self.program.data, **(memory or {})}.items():
+            self.write_dram(address, content)
+
+    def __del__(self) -> None:
+        handle, self._handle = getattr(self, "_handle", None), ctypes.c_void_p()
+        if handle:
+            self._library.api.machine_destroy(handle)
+
+    # --- running
+
+    def run(self, max_packets: int = 0) -> str:
+        """Runs on (0: without limit) and says why it stopped: halted, budget, breakpoint, watchpoint.
+
+        ExecutionError for a fault: the text names packet, instruction and address, and memory is as before the packet.
+        """
+        stop = ctypes.c_uint32()
+        status = self._library.api.machine_run(self._handle, max_packets, ctypes.byref(stop))
+        self.stop = lib.STOPS[stop.value] if not status or stop.value == 4 else "fault"
+        self._library.check(status)
+        return self.stop
+
+    def step(self, packets: int = 1) -> str:
+        return self.run(packets)
+
+    def breakpoint(self, where: str | int, enable: bool = True) -> None:
+        """Stop before the packet at a label or a byte address."""
+        address = where if isinstance(where, int) else self.program.entry(where)
+        self._library.check(self._library.api.machine_break(self._handle, address, int(enable)))
+
+    def watch(self, address: int, size: int, access: str = "rw", scratchpad: int | None = None) -> None:
+        """Stop after a packet that reads (`r`), writes (`w`) or touches (`rw`) these bytes; `` removes the watch.
+
+        Of DRAM, or of a scratchpad (whole rows of 64 bytes by the program's addresses).
+        """
+        bits = ("r" in access) | ("w" in access) << 1
+        space = lib.DRAM
+        if scratchpad is not None:
+            space, first = lib.SCRATCHPAD, address // 64
+            rows = math.ceil((address + size) / 64) - first
+            address, size = (scratchpad * self._pad_rows + first) * _ROW_BYTES, rows * _ROW_BYTES
+        self._library.check(self._library.api.machine_watch(self._handle, space, address, size, bits))
+
+    def trace(self, max_packets: int = 1000) -> list[str]:
+        """Runs on and lists each packet with the registers that it wrote: one line a packet, without cycles or
+        addresses of the host, so that two runs diff well."""
+        lines: list[str] = []
+        while len(lines) < max_packets and self.stop not in ("halted", "fault"):
+            pc = self.pc
+            packet = self.program.packets[pc // PACKET_BYTES] if pc // PACKET_BYTES < len(self.program) else ()
+            self.run(1)
+            written = [r for slot in packet if isinstance(slot, Instruction) for r in slot.writes()]
+            shown = ", ".join(f"{register_name(r)}={self._short(r)}" for r in written)
+            lines.append(f"{pc:08X} {format_packet(packet)}" + (f"  # {shown}" if shown else ""))
+        return lines
+
+    def _short(self, register: int) -> str:
+        if register >= REGISTER_BASE["m"]:
+            return f"{self.m(register - REGISTER_BASE['m']):08X}"
+        if register < REGISTER_BASE["v"]:
+            return f"{self.x(register):08X}"
+        bits = self.v(register - REGISTER_BASE["v"]).view(np.uint32)
+        return f"[{bits[0]:08X} {bits[1]:08X} .. {bits[31]:08X} ^{int(np.bitwise_xor.reduce(bits)):08X}]"
+
+    # --- state
+
+    def _read(self, space: int, offset: int, size: int) -> np.ndarray:
+        data = np.empty(size, np.uint8)
+        self._library.check(self._library.api.machine_read(self._handle, space, offset, size, data.ctypes.data))
+        return data
+
+    def _write(self, space: int, offset: int, raw: np.ndarray) -> None:
+        self._library.check(self._library.api.machine_write(self._handle, space, offset, raw.nbytes, raw.ctypes.data))
+
+    @property
+    def pc(self) -> int:
+        """Byte address of the next packet (after a fault: of the one that faulted)."""
+        return int(self._read(lib.PC, 0, 4).view(np.uint32)[0])
+
+    @pc.setter
+    def pc(self, address: int) -> None:
+        self._write(lib.PC, 0, np.array([address], np.uint32))
+
+    def x(self, register: int) -> int:
+        return int(self._read(lib.X, register * 4, 4).view(np.uint32)[0])
+
+    def set_x(self, register: int, value: int) -> None:
+        self._write(lib.X, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
+
+    def v(self, register: int) -> np.ndarray:
+        """float32 of shape (32,)."""
+        return self._read(lib.V, register * _ROW_BYTES, _ROW_BYTES).view(np.float32)
+
+    def set_v(self, register: int, lanes: Any) -> None:
+        self._write(lib.V, register * _ROW_BYTES, np.broadcast_to(np.asarray(lanes, np.float32), 32).copy())
+
+    def m(self, register: int) -> int:
+        return int(self._read(lib.M, register * 4, 4).view(np.uint32)[0])
+
+    def set_m(self, register: int, value: int) -> None:
+        self._write(lib.M, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
+
+    def registers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x as uint32 (256,), v as float32 (256, 32), m as uint32 (16,)."""
+        x = self._read(lib.X, 0, 1024).view(np.uint32)
+        v = self._read(lib.V, 0, 256 * _ROW_BYTES).view(np.float32).reshape(256, 32)
+        return x, v, self._read(lib.M, 0, 64).view(np.uint32)
+
+    def dram(self, address: int, size: int) -> np.ndarray:
+        """uint8 of `size` bytes at an address as the program sees it."""
+        return self._read(lib.DRAM, address, size)
+
+    def write_dram(self, address: int, content: Any) -> None:
+        raw = (
+            content if isinstance(content, (bytes, bytearray, memoryview)) else np.ascontiguousarray(content).tobytes()
+        )
+        self._write(lib.DRAM, address, np.frombuffer(raw, np.uint8))
+
+    def scratchpad(self, sid: int, row: int, rows: int = 1) -> np.ndarray:
+        """float32 of shape (rows, 32); a row is 64 bytes of the program's addresses."""
+        start = (sid * self._pad_rows + row) * _ROW_BYTES
+        return self._read(lib.SCRATCHPAD, start, rows * _ROW_BYTES).view(np.float32).reshape(rows, 32)
+
+    def write_scratchpad(self, sid: int, row: int, values: Any) -> None:
+        self._write(lib.SCRATCHPAD, (sid * self._pad_rows + row) * _ROW_BYTES, np.ascontiguousarray(values, np.float32))
+
+    def weights(self) -> np.ndarray:
+        """The weight buffer: float32 of shape (32, 32), row k, column n."""
+        return self._read(lib.WEIGHTS, 0, 32 * _ROW_BYTES).view(np.float32).reshape(32, 32).T
+
+    def dump(self) -> str:
+        """Registers that are not 0, as text that diffs well."""
+        x, v, m = self.registers()
+        lines = [f"pc {self.pc:08X}"]
+        lines += [f"x{i} {value:08X}" for i, value in enumerate(x.tolist()) if value]
+        lines += [f"m{i} {value:08X}" for i, value in enumerate(m.tolist()) if value]
+        bits = v.view(np.uint32)
+        lines += [f"v{i} " + " ".join(f"{b:08X}" for b in row) for i, row in enumerate(bits.tolist()) if any(row)]
+        return "\n".join(lines) + "\n"
+
+    def stats(self) -> Stats:
+        raw = lib.RawStats(struct_size=ctypes.sizeof(lib.RawStats))
+        self._library.check(self._library.api.machine_stats(self._handle, ctypes.byref(raw)))
+        return _stats(raw)
+
+    def profile(self) -> np.ndarray:
+        """uint64: how often each packet has run."""
+        counts = np.zeros(len(self.program), np.uint64)
+        pointer = counts.ctypes.data_as(ctypes.POINTER(ctypes.c_uint64))
+        self._library.check(self._library.api.machine_profile(self._handle, pointer, len(counts)))
+        return counts
+
+
+@dataclass
+class Result:
+    """A run that halted: its machine (memory, registers) and statistics."""
+
+    machine: Machine
+    stats: Stats
+
+    @property
+    def cycles(self) -> int:
+        return self.stats.cycles
+
+    def memory(self, address: int, shape: int | tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray:
+        """DRAM content. dtype `"bfloat16"` gives the values as float32."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        narrow = dtype == "bfloat16"
+        stored = np.dtype(np.uint16 if narrow else dtype)
+        found = self.machine.dram(address, math.prod(shape) * stored.itemsize).view(stored).reshape(shape)
+        return (found.astype(np.uint32) << 16).view(np.float32) if narrow else found
+
+
+def run(
+    program: Program | Code,
+    memory: Mapping[int, Any] | None = None,
+    *,
+    entry: str | int | None = None,
+    args: Sequence[int] = (),
+    profile: str = "simulator",
+    timing: bool = True,
+    dram_timing: str = "specified",
+    dram_bytes: int = DEFAULT_DRAM_BYTES,
+    max_packets: int = 0,
+) -> Result:
+    """Runs a program to its halt.s in a machine with DRAM of its own.
+
+    memory: address -> array or bytes. args: 32-bit values for x10 and up. profile: `simulator` or `rne`. dram_timing:
+    `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
+    ExecutionError, as a fault is.
+    """
+    machine = Machine(
+        program,
+        memory,
+        entry=entry,
+        args=args,
+        profile=profile,
+        timing=timing,
+        dram_timing=dram_timing,
+        dram_bytes=dram_bytes,
+    )
+    if machine.run(max_packets) != "halted":
+        raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")
+    return Result(machine, machine.stats())
+
+
+def _device_handle(ordinal: int) -> int:
+    from .. import _C
+
+    _C.properties(ordinal)  # opens it
+    return lib.library().device(ordinal)[0]
+
+
+def launch(
+    program: Program | Code,
+    *,
+    entry: str | int | None = None,
+    args: Sequence[int] = (),
+    profile: str = "simulator",
+    dram_timing: str = "specified",
+    device: int | None = None,
+    max_packets: int = 0,
+    tag: int = 0,
+) -> Stats:
+    """Runs a program on a device (default: the current one) after all work submitted so far; charges its cycles.
+
+    Addresses in args count from the DRAM's base (`dram_address`). A fault is an ExecutionError (a RuntimeError) that
+    names the launch, packet, instruction and address; the device goes on.
+    """
+    import torch
+
+    from .. import _C
+
+    ordinal = _C.current_device() if device is None else device
+    torch.accelerator.synchronize(ordinal)
+    library = lib.library()
+    code = program if isinstance(program, Code) else Code(program, _device_handle(ordinal))
+    if code.program.data:
+        raise ValueError(
+            "a program with .data at fixed addresses cannot run in a device's DRAM; pass data by arguments"
+        )
+    start = entry if isinstance(entry, int) else code.program.entry(entry)
+    params = lib.params(start, tuple(args), profile, True, dram_timing, max_packets, tag)
+    raw = lib.RawStats(struct_size=ctypes.sizeof(lib.RawStats))
+    stream = library.default_stream(_device_handle(ordinal))
+    try:
+        library.check(library.api.launch(stream, code.handle, ctypes.byref(params), ctypes.byref(raw)))
+    except ExecutionError:
+        library.clear_fault(stream)  # it is told now, and need not be told again
+        raise
+    return _stats(raw)
+
+
+def dram_address(tensor: Any) -> int:
+    """The address of a tensor's first element as a program on its device sees it."""
+    address = tensor.data_ptr() - lib.library().device(tensor.device.index)[1]
+    if not 0 <= address < 1 << 32:
+        raise ValueError(f"the tensor lies {address:#x} bytes into DRAM, beyond the 32-bit addresses of a program")
+    return address

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A loadable's Atalla code on a device: `load_loadable(path, engine="isa")`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import _runtime
+from ..export.dtypes import from_name
+from ..export.leaves import load_leaves, load_spec
+from .compiler.section import find
+from .device_program import DeviceProgram, Layout
+from .engine import Stats
+
+
+class LoadedCode:
+    """A program of Atalla code on a device. Called as the exported module is, with tensors on that device."""
+
+    def __init__(self, path: str | os.PathLike, device: torch.device) -> None:
+        name = os.fspath(path)
+        program = _runtime.Program(name)  # validates
+        try:
+            data = program.describe()
+        finally:
+            program.close()
+        section = find(Path(name).read_bytes())
+        if section is None:
+            raise ValueError(f'{name}: the file has no Atalla code; save it with engine="isa"')
+        self.path, self.device = name, device
+        metadata = data["metadata"]
+        self._in_leaves, self._out_leaves = load_leaves(metadata["in_leaves"]), load_leaves(metadata["out_leaves"])
+        self._in_spec, self._out_spec = load_spec(metadata["in_spec"]), load_spec(metadata["out_spec"])
+        inputs, outputs = ([_layout(data, port) for port in data[what]] for what in ("inputs", "outputs"))
+        self._program = DeviceProgram(section, inputs, outputs, device)
+
+    @property
+    def stats(self) -> Stats:
+        """Of the last call."""
+        return self._program.stats
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self._in_spec:
+            raise TypeError(f"expected arguments in the structure\n  {self._in_spec}\nfound\n  {spec}")
+        outputs = self._program([x for x, leaf in zip(leaves, self._in_leaves) if leaf.is_tensor])
+        results = iter(outputs)
+        found = [next(results) if leaf.is_tensor else leaf.value for leaf in self._out_leaves]
+        return pytree.tree_unflatten(found, self._out_spec)
+
+    def __repr__(self) -> str:
+        return f"<LoadedCode {Path(self.path).name} on {self.device}: {len(self._program.code.program)} packets>"
+
+
+def _layout(data: dict[str, Any], port: dict[str, Any]) -> Layout:
+    value = data["values"][port["value"]]
+    return port["name"], from_name(value["dtype"]), tuple(value["sizes"]), tuple(value["strides"])
+
+
+def listing(path: str | os.PathLike) -> str:
+    """The code of a loadable as assembly. ValueError if it has none."""
+    from .disassembler import disassemble
+
+    section = find(Path(path).read_bytes())
+    if section is None:
+        raise ValueError('the file has no Atalla code; save it with engine="isa"')
+    return disassemble(section.program())

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The instruction table, as tools/codegen/isa.py resolved it from csrc/sim/isa/isa.yaml."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+PACKET_BYTES = 20
+SLOTS = 4
+SLOT_BYTES = 5
+
+# Registers of all three files in one numbering, for dependence tests and dumps: x0 is 0, v0 is 256, m0 is 512.
+REGISTER_BASE = {"x": 0, "v": 256, "m": 512}
+REGISTERS = 528
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of an instruction.
+
+    kind: `x`, `v`, `m` (a register), `imm`, `branch` (bytes from this packet, a multiple of 4), `jump` (bytes).
+    access: `r`, `w` or `rw` for registers, empty otherwise.
+    low, high: the least and greatest value; step: values are multiples of it.
+    parts: (bit of the stored value, bit of the slot, width); the stored value is (value >> scale) - bias.
+    """
+
+    name: str
+    kind: str
+    access: str
+    optional: bool
+    low: int
+    high: int
+    step: int
+    scale: int
+    bias: int
+    signed: bool
+    parts: tuple[tuple[int, int, int], ...]
+
+    @property
+    def register(self) -> bool:
+        return self.kind in REGISTER_BASE
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One instruction of the chip: everything that the table says about it.
+
+    reads, writes: the memory it touches, `dram`, `scratchpad` or empty. merges: inactive lanes keep the destination.
+    """
+
+    name: str
+    opcode: int
+    format: str
+    operands: tuple[Operand, ...]
+    used_bits: int
+    unit: str
+    latency: str
+    merges: bool
+    faults: bool
+    reads: str
+    writes: str
+    text: str
+
+    @property
+    def is_branch(self) -> bool:
+        """Instructions that stand in slot 0 only."""
+        return self.unit == "control"
+
+    def index(self, operand: str) -> int:
+        for i, found in enumerate(self.operands):
+            if found.name == operand:
+                return i
+        names = ", ".join(o.name for o in self.operands) or "none"
+        raise KeyError(f"{self.name} has no operand `{operand}`; its operands: {names}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    by_name: dict[str, Spec]
+    by_opcode: dict[int, Spec]
+    units: dict[str, int]  # instructions of one packet that it takes
+    ports: dict[str, int]  # distinct registers that a packet may read
+    latencies: dict[str, dict[str, str]]  # class -> parameters of the chip file
+
+    def __iter__(self):
+        return iter(self.by_name.values())
+
+
+def _operand(entry: dict) -> Operand:
+    return Operand(
+        entry["name"],
+        entry["kind"],
+        entry["access"],
+        entry["optional"],
+        entry["min"],
+        entry["max"],
+        1 << entry["scale"],
+        entry["scale"],
+        entry["bias"],
+        entry["signed"],
+        tuple(tuple(part) for part in entry["parts"]),
+    )
+
+
+@lru_cache
+def table() -> Table:
+    """The table; FileNotFoundError with advice if the package was not built."""
+    path = Path(__file__).parents[1] / "_generated/isa.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing; run `python -m tools.codegen.isa` or build the package")
+    found = json.loads(path.read_text())
+    plain = ("name", "opcode", "format", "used_bits", "unit", "latency", "merges", "faults", "reads", "writes", "text")
+    specs = [
+        Spec(operands=tuple(map(_operand, entry["operands"])), **{key: entry[key] for key in plain})
+        for entry in found["instructions"]
+    ]
+    units = {name: unit["per_packet"] for name, unit in found["units"].items()}
+    by_name = {s.name: s for s in specs}
+    return Table(by_name, {s.opcode: s for s in specs}, units, found["ports"], found["latencies"])
+
+
+def register_name(number: int) -> str:
+    """`x5`, `v0` or `m3` of a number in the common numbering."""
+    kind = "x" if number < 256 else "v" if number < 512 else "m"
+    return f"{kind}{number - REGISTER_BASE[kind]}"
