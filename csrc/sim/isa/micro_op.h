@@ -10,19 +10,17 @@
 namespace atalla::sim::isa {
 
 // name: what the handler of engine/run.cpp does.
-#define ATALLA_MICRO_OPS(X)                                                                                            \
-  X(Header)                                                                                                            \
-  X(Issue)                                                                                                             \
-  X(Illegal)                                                                                                           \
-  X(PastEnd)                                                                                                           \
-  X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) \
-      X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI)      \
-          X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf)        \
-              X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv)       \
-                  X(MulVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) X(Gemm) X(Push) X(CompareVv)      \
-                      X(CompareVs) X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) X(LaneToScalar)     \
-                          X(MaskToScalar) X(ScalarToMask) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch)     \
-                              X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)
+// clang-format off
+#define ATALLA_MICRO_OPS(X) \
+  X(Header) X(Issue) X(Illegal) X(PastEnd) X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) \
+  X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) \
+  X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI) X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) \
+  X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf) X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) \
+  X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv) X(MulVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) \
+  X(Gemm) X(Push) X(CompareVv) X(CompareVs) X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) \
+  X(LaneToScalar) X(MaskToScalar) X(ScalarToMask) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch) \
+  X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)
+// clang-format on
 
 // GemmLater, GemmGroup: up to four rows of the array whose order among what stands between does not show are computed
 // together, at the last one (group.cpp). Whoever stops in between computes those that wait.
