@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import models
 import torch
-import torch.nn.functional as F
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import loadable_models  # noqa: E402
 
 
 def alexnet() -> nn.Module:
@@ -21,55 +27,6 @@ def alexnet() -> nn.Module:
     return nn.Sequential(*features(), *head, nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000))
 
 
-class Residual(nn.Module):
-    def __init__(self, c: int, o: int, stride: int) -> None:
-        super().__init__()
-        self.first, self.norm1 = nn.Conv2d(c, o, 3, stride, 1, bias=False), nn.BatchNorm2d(o)
-        self.second, self.norm2 = nn.Conv2d(o, o, 3, 1, 1, bias=False), nn.BatchNorm2d(o)
-        self.short = nn.Identity()
-        if stride != 1 or c != o:
-            self.short = nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.norm2(self.second(F.relu(self.norm1(self.first(x)))))
-        return F.relu(y + self.short(x))
-
-
-def resnet18() -> nn.Module:
-    layers: list[nn.Module] = [
-        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.MaxPool2d(3, 2, 1),
-    ]
-    width = 64
-    for o, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [Residual(width, o, stride), Residual(o, o, 1)]
-        width = o
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
-    generator = torch.Generator().manual_seed(1)
-    for module in model.modules():  # as after training, not the identity
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_(0, 0.1, generator=generator)
-            module.running_var.uniform_(0.5, 1.5, generator=generator)
-    return model
-
-
-class VitTiny(nn.Module):
-    def __init__(self, width: int = 192, heads: int = 3, depth: int = 12) -> None:
-        super().__init__()
-        self.patches = nn.Conv2d(3, width, 16, 16)
-        self.token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
-        self.position = nn.Parameter(torch.randn(1, 197, width) * 0.02)
-        self.blocks = nn.Sequential(*(models.VitBlock(width, heads) for _ in range(depth)))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.patches(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.position
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
-
 def gpt() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Four layers, random weights."""
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -82,6 +39,7 @@ def gpt() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 
 def image_network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    if name != "alexnet":
+        return loadable_models.make(name)
     torch.manual_seed(0)
-    model = {"alexnet": alexnet, "resnet18": resnet18, "vit_tiny": VitTiny}[name]()
-    return model.eval(), (torch.randn(1, 3, 224, 224),)
+    return alexnet().eval(), (torch.randn(1, 3, 224, 224),)

@@ -10,34 +10,15 @@ from typing import Any
 
 import models
 import torch
+from export_suite import Fn
 from torch import nn
 from torch.nn import functional as F
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize, run_tests
 
 import torch_atalla
 from torch_atalla.export import ExportError, compile_program
-from torch_atalla.export.ir import Launch, LinearProgram
 
 warnings.filterwarnings("ignore", category=FutureWarning)
-
-
-class Fn(nn.Module):
-    def __init__(self, fn: Any, **modules: nn.Module):
-        super().__init__()
-        self.fn = fn
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.fn(self, *args)
-
-
-def kernels(program: LinearProgram) -> list[str]:
-    return [inst.kernel for inst in program.instructions if isinstance(inst, Launch)]
-
-
-def compiled(fn: Any, *args: torch.Tensor, optimize: str = "exact", **more: nn.Module) -> LinearProgram:
-    return compile_program(Fn(fn, **more).eval(), args, fallback="error", optimize=optimize).program
 
 
 CASES: dict[str, tuple[Any, tuple]] = {

@@ -10,13 +10,14 @@ from typing import Any
 
 import models
 import torch
+from export_suite import Fn, compiled, kernels
 from launch_interpreter import run_program
 from torch import nn
 from torch.nn import functional as F
 from torch.testing._internal.common_utils import TestCase, run_tests
 
 from torch_atalla.export import ExportError, compile_program
-from torch_atalla.export.ir import Launch, LinearProgram
+from torch_atalla.export.ir import LinearProgram
 from torch_atalla.export.linear import check_program, run_linear_passes
 from torch_atalla.export.linear.layout import merged, viewed_strides
 from torch_atalla.export.linear.pack_weights import pack
@@ -25,25 +26,6 @@ from torch_atalla.export.plan import plan_memory
 from torch_atalla.export.verify_plan import verify_plan
 
 warnings.filterwarnings("ignore", category=FutureWarning)
-
-
-class Fn(nn.Module):
-    def __init__(self, fn: Any, **modules: nn.Module):
-        super().__init__()
-        self.fn = fn
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.fn(self, *args)
-
-
-def kernels(program: LinearProgram) -> list[str]:
-    return [inst.kernel for inst in program.instructions if isinstance(inst, Launch)]
-
-
-def compiled(fn: Any, *args: torch.Tensor, optimize: str = "exact", **more: nn.Module) -> LinearProgram:
-    return compile_program(Fn(fn, **more).eval(), args, fallback="error", optimize=optimize).program
 
 
 class TestPasses(TestCase):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from export_suite import Fn
 from torch import nn
 
 from torch_atalla.export.capture import Captured, capture
@@ -21,17 +22,6 @@ from torch_atalla.export.passes import (
 )
 
 aten = torch.ops.aten
-
-
-class Fn(nn.Module):
-    def __init__(self, fn: Any, **tensors: torch.Tensor):
-        super().__init__()
-        self.fn = fn
-        for name, tensor in tensors.items():
-            self.register_buffer(name, tensor)
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.fn(self, *args)
 
 
 def captured(fn: Any, *args: torch.Tensor, **tensors: torch.Tensor) -> Captured:

@@ -41,7 +41,7 @@ class TestFullNetworks(TestCase):
         return found, expected
 
     @slowTest
-    @parametrize("name", ["alexnet", "resnet18", "vit_tiny"])
+    @parametrize("name", ["alexnet", "resnet18", "vit"])
     def test_image_network(self, name):
         found, expected = self.run_network(*isa_networks.image_network(name))
         self.assertEqual(found.argmax(), expected.argmax())

@@ -18,7 +18,6 @@
 #include "stream.h"
 
 namespace atalla::runtime {
-namespace {}  // namespace
 
 // The queue is never without a command: the first and each later latest one stays until it has a successor.
 LaunchQueue::LaunchQueue(const Stream& stream)

@@ -2,8 +2,8 @@
 //
 // Loads a loadable and runs its first method on ramps: C++ without Python and PyTorch.
 //
-//   cmake -S examples/cpp -B /tmp/b -Datalla_DIR=$(python -m torch_atalla config --cmake-dir) && cmake --build /tmp/b
-//   /tmp/b/run_model model.atl
+//   cmake -S examples/cpp -B build -Datalla_DIR=$(python -m torch_atalla config --cmake-dir) && cmake --build build
+//   build/run_model model.atl
 #include <atalla.hpp>
 #include <chrono>
 #include <cstdio>

@@ -232,12 +232,7 @@ void CollectiveBackend::enqueue(const std::shared_ptr<Job>& job) {
   if (call.finish) call.finish();
   job->work->submitted(stream);
   if (job->kept) return job->work->complete();
-  driver_call([&] {
-    stream.host_call([job]() mutable {
-      job->work->complete();
-      drop_elsewhere(std::move(job));
-    });
-  });
+  driver_call([&] { stream.host_call([job] { job->work->complete(); }); });
 }
 
 // On the stream's worker. What fails is a fault of the device (async_fault.h), and not of the stream: that one goes on,
