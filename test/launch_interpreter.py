@@ -172,6 +172,14 @@ def _layer_norm(name: str, ins: list, outs: list, iparams: list, fparams: list, 
     return list(torch.native_layer_norm(x, x.shape[-1:], weight, bias, fparams[0]))
 
 
+def _rms_norm(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x, weight, bias = ins
+    x = x.to(compute)
+    scale = torch.rsqrt((x * x).mean(-1, keepdim=True) + fparams[0])
+    y = x * scale * (1 if weight is None else weight)
+    return [y if bias is None else y + bias, None, scale]
+
+
 def _attention(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
     q, k, v, mask = ins
     repeat = q.shape[1] // k.shape[1]
@@ -365,6 +373,7 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
     "attention": _attention,
     "index_select": _index_select,
     "gather": _gather,

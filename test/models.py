@@ -146,6 +146,42 @@ def gpt2(width: int = 64) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Logits(GPT2LMHeadModel(config)).eval(), (torch.randint(0, 128, (2, 12)),)
 
 
+class Encoder(nn.Module):
+    """The hidden states of a model that takes one tensor, or a tensor and what its decoder reads."""
+
+    def __init__(self, model: nn.Module, *names: str) -> None:
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        return self.model(**dict(zip(self.names, args)), use_cache=False)[0]
+
+
+def spelled_out() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """Architectures of transformers whose attention is written in products and a softmax; random weights, two layers."""
+    import transformers as t
+
+    torch.manual_seed(0)
+    ids, eager = torch.randint(0, 100, (2, 12)), {"attn_implementation": "eager"}
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, **eager}
+    gpt2 = t.GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=100, n_positions=16, **eager)
+    llama = t.LlamaConfig(vocab_size=100, num_key_value_heads=2, max_position_embeddings=16, **small)
+    t5 = t.T5Config(
+        vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, feed_forward_proj="gated-gelu", **eager
+    )
+    bert = t.BertModel(t.BertConfig(vocab_size=100, **small), add_pooling_layer=False)
+    vit = t.ViTModel(t.ViTConfig(image_size=32, patch_size=8, **small), add_pooling_layer=False)
+    mask = torch.ones(2, 12, dtype=torch.long)
+    mask[1, 7:] = 0
+    return {
+        "gpt2": (Logits(t.GPT2LMHeadModel(gpt2)).eval(), (ids,)),
+        "llama": (Logits(t.LlamaForCausalLM(llama)).eval(), (ids,)),
+        "t5": (Encoder(t.T5Model(t5), "input_ids", "decoder_input_ids").eval(), (ids, ids[:, :7])),
+        "bert": (SentenceEmbedder(bert).eval(), (ids, mask)),
+        "vit": (Encoder(vit, "pixel_values").eval(), (torch.randn(2, 3, 32, 32),)),
+    }
+
+
 def seed_models() -> dict[str, tuple[nn.Module, tuple[Any, ...]]]:
     torch.manual_seed(0)
     return {

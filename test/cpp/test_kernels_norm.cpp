@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// layer_norm against a plain reference in double.
+// layer_norm and rms_norm against a plain reference in double.
 #include <cstdio>
 
 #include "check.h"
@@ -12,12 +12,13 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-atalla_status launch(std::vector<Tensor*> operands, double eps, atalla_dtype compute, int alias = -1) {
+atalla_status launch(std::vector<Tensor*> operands, double eps, atalla_dtype compute, int alias = -1,
+                     const char* kernel = "layer_norm") {
   atalla_launch_desc d{};
   d.n_outputs = 3;
   d.compute_dtype = compute;
   d.fparams[0] = eps;
-  return run_kernel("layer_norm", d, operands, alias);
+  return run_kernel(kernel, d, operands, alias);
 }
 
 double tolerance(atalla_dtype d) {
@@ -29,13 +30,13 @@ bool near(double a, double b, double eps) {
 }
 
 void compare(const Tensor& out, const Tensor* mean, const Tensor* rstd, const Tensor& in, const Tensor* weight,
-             const Tensor* bias, double eps, double limit) {
+             const Tensor* bias, double eps, double limit, bool centered = true) {
   const int64_t m = in.sizes[0], n = in.sizes[1];
   int wrong = 0;
   for (int64_t r = 0; r < m; ++r) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < n; ++i) sum += in.get({r, i});
-    const double mu = sum / static_cast<double>(n);
+    const double mu = centered ? sum / static_cast<double>(n) : 0;
     for (int64_t i = 0; i < n; ++i) squares += (in.get({r, i}) - mu) * (in.get({r, i}) - mu);
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + eps);
     if (mean && !near(mean->get({r}), mu, limit)) ++wrong;
@@ -75,6 +76,11 @@ void values() {
             ATALLA_OK);
         compare(out, s ? &mean : nullptr, s ? &rstd : nullptr, in, w ? &weight : nullptr, b ? &bias : nullptr, 1e-5,
                 shape[1] == 1 ? 1e-2 : 3 * tolerance(dtype));
+        CHECK_EQ(launch({&out, nullptr, s ? &rstd : nullptr, &in, w ? &weight : nullptr, b ? &bias : nullptr}, 1e-5,
+                        dtype, -1, "rms_norm"),
+                 ATALLA_OK);
+        compare(out, nullptr, s ? &rstd : nullptr, in, w ? &weight : nullptr, b ? &bias : nullptr, 1e-5,
+                3 * tolerance(dtype), false);
       }
     }
   }
@@ -125,6 +131,9 @@ void errors() {
   CHECK_EQ(launch({&out, nullptr, nullptr, &flat}, 1e-5, ATALLA_F32), ATALLA_ERR_ARGUMENT);
   CHECK_EQ(launch({&out, nullptr, nullptr, &in, &integers}, 1e-5, ATALLA_F32), ATALLA_ERR_UNSUPPORTED);
   CHECK_EQ(launch({&out, nullptr, nullptr, nullptr}, 1e-5, ATALLA_F32), ATALLA_ERR_ARGUMENT);
+  Tensor mean(ATALLA_F32, {3});
+  CHECK_EQ(launch({&out, &mean, nullptr, &in}, 1e-5, ATALLA_F32, -1, "rms_norm"), ATALLA_ERR_ARGUMENT);
+  CHECK(last_error().find("rms_norm: mean") != std::string::npos);
 }
 
 }  // namespace

@@ -60,7 +60,14 @@ def _vector_norm(
 
 # Ours, where upstream has none or one that leads to ops without a kernel.
 # They are what eager mode launches for the op.
-ADDED: dict[torch._ops.OpOverload, Callable] = {aten.linalg_vector_norm.default: _vector_norm}
+ADDED: dict[torch._ops.OpOverload, Callable] = {
+    aten.linalg_vector_norm.default: _vector_norm,
+    # Upstream takes nn.RMSNorm apart into these. A number is an operand like any other.
+    aten.add.Scalar: lambda self, other, alpha=1: torch.add(self, other, alpha=alpha),
+    aten.sub.Scalar: lambda self, other, alpha=1: torch.sub(self, other, alpha=alpha),
+    aten.mul.Scalar: lambda self, other: torch.mul(self, other),
+    aten.div.Scalar: lambda self, other: torch.div(self, other),
+}
 
 
 def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // layer_norm: out = (x - mean) * rstd * weight + bias over the rows of [m, n], rstd = 1 / sqrt(variance + eps) with the
-// biased variance in a second pass. F32 arithmetic (F64 for F64), sums as in softmax_math.h.
+// biased variance in a second pass. rms_norm: the same with 0 for the mean, in one pass less. F32 arithmetic (F64 for
+// F64), sums as in softmax_math.h.
 #include <cmath>
 
 #include "dispatch.h"
@@ -68,7 +69,7 @@ void normalize(const T* x, T mean, T rstd, const T* weight, const T* bias, int64
   }
 }
 
-template <class T>
+template <class T, bool kCentered>
 struct LayerNorm {
   const Launch& l;
   int64_t n, piece;  // elements of a row, and of what is processed at once
@@ -85,12 +86,15 @@ struct LayerNorm {
       const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1],
                      sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64);
       const T* first = x.read(0, piece, in_buffer);
-      double sum = sum_of(first, piece);
-      for (int64_t i = piece; i < n; i += piece) {
-        const int64_t count = length(i);
-        sum += sum_of(x.read(i, count, in_buffer), count);
+      T mean = 0;  // also upstream's value for an empty row
+      if (kCentered && n > 0) {
+        double sum = sum_of(first, piece);
+        for (int64_t i = piece; i < n; i += piece) {
+          const int64_t count = length(i);
+          sum += sum_of(x.read(i, count, in_buffer), count);
+        }
+        mean = static_cast<T>(sum / static_cast<double>(n));
       }
-      const T mean = n > 0 ? static_cast<T>(sum / static_cast<double>(n)) : T(0);  // upstream's value for an empty row
       double squares = 0;
       for (int64_t i = 0; i < n; i += piece) {
         const int64_t count = length(i);
@@ -129,7 +133,7 @@ struct LayerNorm {
   }
 };
 
-template <class T>
+template <class T, bool kCentered>
 void run_typed(const Launch& l, int64_t m, int64_t n) {
   // Pieces only where an operand needs a buffer.
   constexpr atalla_dtype kNative = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
@@ -139,45 +143,52 @@ void run_typed(const Launch& l, int64_t m, int64_t n) {
     const atalla_operand& o = l.operand(i);
     direct = direct && o.dtype == kNative && o.strides[o.ndim - 1] == 1;
   }
-  LayerNorm<T>{l, n, direct || n < kBufferElements ? n : kBufferElements, l.desc.fparams[0]}.run(m);
+  LayerNorm<T, kCentered>{l, n, direct || n < kBufferElements ? n : kBufferElements, l.desc.fparams[0]}.run(m);
 }
 
-atalla_status check_shape(const Launch& l, int i, int ndim, int64_t last, bool optional) {
+atalla_status check_shape(const char* kernel, const Launch& l, int i, int ndim, int64_t last, bool optional) {
   const char* names[] = {"out", "mean", "rstd", "in", "weight", "bias"};
   if (i >= l.desc.n_operands || l.operand(i).addr == 0) {
     if (optional || last == 0) return ATALLA_OK;
-    return set_error(ATALLA_ERR_ARGUMENT, "layer_norm: %s is absent", names[i]);
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is absent", kernel, names[i]);
   }
   const atalla_operand& o = l.operand(i);
   if (o.ndim != ndim || o.sizes[ndim - 1] != last) {
-    return set_error(
-        ATALLA_ERR_ARGUMENT, "layer_norm: %s has %d dimensions with a last size of %lld, expected %d with %lld",
-        names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim, static_cast<long long>(last));
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions with a last size of %lld, expected %d with %lld",
+                     kernel, names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim,
+                     static_cast<long long>(last));
   }
-  return check_dtype("layer_norm", names[i], o.dtype, kFloatDtypes);
+  return check_dtype(kernel, names[i], o.dtype, kFloatDtypes);
 }
 
-atalla_status run_layer_norm(const Launch& l) {
-  ATALLA_CHECK(check_operands("layer_norm", l.desc, 3, 4, kOperands));
+template <bool kCentered>
+atalla_status run(const Launch& l) {
+  const char* kernel = kCentered ? "layer_norm" : "rms_norm";
+  ATALLA_CHECK(check_operands(kernel, l.desc, 3, 4, kOperands));
   const atalla_operand& in = l.operand(kIn);
-  if (in.ndim != 2) return set_error(ATALLA_ERR_ARGUMENT, "layer_norm: in has %d dimensions, expected 2", in.ndim);
+  if (in.ndim != 2) return set_error(ATALLA_ERR_ARGUMENT, "%s: in has %d dimensions, expected 2", kernel, in.ndim);
   const int64_t m = in.sizes[0], n = in.sizes[1];
-  ATALLA_CHECK(check_same_sizes("layer_norm", l, kIn, kOut));
-  ATALLA_CHECK(check_shape(l, kIn, 2, n, m == 0));
-  ATALLA_CHECK(check_shape(l, kOut, 2, n, m == 0));
-  ATALLA_CHECK(check_shape(l, kMean, 1, m, true));
-  ATALLA_CHECK(check_shape(l, kRstd, 1, m, true));
-  ATALLA_CHECK(check_shape(l, kWeight, 1, n, true));
-  ATALLA_CHECK(check_shape(l, kBias, 1, n, true));
-  ATALLA_CHECK(check_dtype("layer_norm", "computing", l.desc.compute_dtype, kFloatDtypes));
+  ATALLA_CHECK(check_same_sizes(kernel, l, kIn, kOut));
+  ATALLA_CHECK(check_shape(kernel, l, kIn, 2, n, m == 0));
+  ATALLA_CHECK(check_shape(kernel, l, kOut, 2, n, m == 0));
+  ATALLA_CHECK(check_shape(kernel, l, kMean, 1, m, true));
+  if (!kCentered && l.operand(kMean).addr != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "rms_norm: mean is given, expected none");
+  }
+  ATALLA_CHECK(check_shape(kernel, l, kRstd, 1, m, true));
+  ATALLA_CHECK(check_shape(kernel, l, kWeight, 1, n, true));
+  ATALLA_CHECK(check_shape(kernel, l, kBias, 1, n, true));
+  ATALLA_CHECK(check_dtype(kernel, "computing", l.desc.compute_dtype, kFloatDtypes));
   if (m == 0) return ATALLA_OK;
-  if (l.desc.compute_dtype == ATALLA_F64) run_typed<double>(l, m, n);
-  else run_typed<float>(l, m, n);
+  if (l.desc.compute_dtype == ATALLA_F64) run_typed<double, kCentered>(l, m, n);
+  else run_typed<float, kCentered>(l, m, n);
   return ATALLA_OK;
 }
 
 // A vector: sum; subtract, square, sum; subtract, scale, weight, bias. A row: two cross-lane sums and the scalar part.
-void cost_layer_norm(const atalla_launch_desc& d, Cost& cost) {
+// Without a mean: square, sum; scale, weight, bias; one cross-lane sum.
+template <bool kCentered>
+void cost_norm(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[kIn];
   if (in.ndim != 2) return;
   for (int i = 0; i < d.n_operands; ++i) {
@@ -185,10 +196,12 @@ void cost_layer_norm(const atalla_launch_desc& d, Cost& cost) {
   }
   const uint64_t affine = static_cast<uint64_t>(d.n_operands > kWeight && d.operands[kWeight].addr != 0) +
                           static_cast<uint64_t>(d.n_operands > kBias && d.operands[kBias].addr != 0);
-  cost.vector_ops += static_cast<uint64_t>(in.sizes[0]) * ((6 + affine) * vectors(in.sizes[1]) + 4);
+  cost.vector_ops += static_cast<uint64_t>(in.sizes[0]) *
+                     (((kCentered ? 6 : 3) + affine) * vectors(in.sizes[1]) + (kCentered ? 4 : 3));
 }
 
-constexpr Kernel kKernels[] = {{"layer_norm", 1, kFloatDtypes, run_layer_norm, cost_layer_norm}};
+constexpr Kernel kKernels[] = {{"layer_norm", 1, kFloatDtypes, run<true>, cost_norm<true>},
+                               {"rms_norm", 1, kFloatDtypes, run<false>, cost_norm<false>}};
 
 }  // namespace
 

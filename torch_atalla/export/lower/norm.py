@@ -44,7 +44,25 @@ def layer_norm(
     eps: float,
     cudnn_enable: bool,
 ) -> Value:
-    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics=False)[0]
+    dtype = node.meta["val"].dtype
+    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics=False, dtype=dtype)[0]
+
+
+@lowers("rms_norm.default", dtypes=FLOATING)
+def rms_norm(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    normalized_shape: list[int],
+    weight: Value | None,
+    eps: float | None,
+) -> Value:
+    """Only where fuse_norms found one: eager mode launches its parts."""
+    dtype = node.meta["val"].dtype
+    if eps is None:
+        eps = torch.finfo(input.dtype).eps
+    return _layer_norm(ctx, input, normalized_shape, weight, None, eps, False, kernel="rms_norm", dtype=dtype)[0]
 
 
 @lowers("native_layer_norm.default", dtypes=FLOATING)
@@ -70,17 +88,24 @@ def _layer_norm(
     bias: Value | None,
     eps: float,
     statistics: bool,
+    *,
+    kernel: str = "layer_norm",
+    dtype: torch.dtype | None = None,
 ) -> tuple[Value, Value | None, Value | None]:
-    """The normalised dimensions are one row. Mean and reciprocal deviation are stored only where they are read."""
+    """The normalised dimensions are one row. Mean and reciprocal deviation are stored only where they are read.
+    `dtype`: of the result, else the input's; where it is another, the arithmetic is float32's (float64's)."""
+    compute = source.dtype
+    if dtype not in (None, compute):
+        compute = torch.float64 if torch.float64 in (dtype, compute) else torch.float32
     n = prod(normalized_shape)
     m = prod(source.shape[: source.ndim - len(normalized_shape)])
     rows = ctx.reshape(source, (m, n))
-    out = ctx.empty((m, n), source.dtype)
+    out = ctx.empty((m, n), dtype or source.dtype)
     mean = ctx.empty((m,), source.dtype) if statistics else None
     rstd = ctx.empty((m,), source.dtype) if statistics else None
     weight = None if weight is None else ctx.reshape(weight, (n,))
     bias = None if bias is None else ctx.reshape(bias, (n,))
-    ctx.launch("layer_norm", [out, mean, rstd], [rows, weight, bias], source.dtype, (), (eps,))
+    ctx.launch(kernel, [out, mean, rstd], [rows, weight, bias], compute, (), (eps,))
     kept = (*source.shape[: source.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
     stats = tuple(None if value is None else value.view(value.meta.view(kept)) for value in (mean, rstd))
     return out.view(out.meta.view(source.shape)), stats[0], stats[1]

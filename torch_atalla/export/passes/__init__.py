@@ -10,7 +10,9 @@ from .common_subexpressions import merge_common_subexpressions
 from .dead_code import remove_dead_code
 from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
+from .fuse_attention import fuse_attention
 from .fuse_epilogue import fuse_epilogue
+from .fuse_norms import fuse_norms
 from .pass_result import PassResult
 from .remove_identities import remove_identities
 
@@ -29,12 +31,18 @@ def run_passes(
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
     exact: leave out passes that change rounding. observe: called with each pass's name and the graph that it left.
     """
+
+    def folded(graph: Captured) -> PassResult:
+        return fold_constants(graph, exact_only=fold == "exact")
+
     passes: list[Callable[[Captured], PassResult]] = [remove_identities]
     if fold != "none":
-        passes.append(lambda graph: fold_constants(graph, exact_only=fold == "exact"))
+        passes.append(folded)
     passes.append(merge_common_subexpressions)
     if not exact:
-        passes.append(fold_batch_norm)
+        passes += [fold_batch_norm, fuse_attention, fuse_norms]
+        # Masks in the form that the attention kernel takes: of constants, and the same for every layer.
+        passes += [*([folded] if fold != "none" else []), merge_common_subexpressions]
     if epilogue:
         passes.append(fuse_epilogue)
     passes.append(remove_dead_code)
@@ -51,7 +59,9 @@ __all__ = [
     "PassResult",
     "fold_batch_norm",
     "fold_constants",
+    "fuse_attention",
     "fuse_epilogue",
+    "fuse_norms",
     "merge_common_subexpressions",
     "remove_dead_code",
     "remove_identities",

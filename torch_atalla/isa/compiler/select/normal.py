@@ -74,18 +74,19 @@ def softmax(s: Selection, launch: Launch) -> None:
     _emit_rows(s, "softmax", x, out, dim, n)
 
 
-def layer_norm(s: Selection, launch: Launch) -> None:
+def norm(s: Selection, launch: Launch) -> None:
+    """layer_norm and rms_norm."""
     out, mean, rstd = launch.outputs
     x, weight, bias = (*launch.inputs, None, None)[:3]
     assert out is not None and isinstance(x, Operand)
     if mean is not None or rstd is not None:
-        raise Unsupported("the statistics of a layer norm")
+        raise Unsupported("the statistics of a norm")
     n = x.sizes[1]
     if n > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
-        raise Unsupported("layer norm of rows that are not contiguous")
+        raise Unsupported("a norm of rows that are not contiguous")
     _emit_rows(
         s,
-        "layer_norm",
+        launch.kernel,
         x,
         out,
         1,
@@ -195,7 +196,8 @@ def argmax(s: Selection, launch: Launch) -> None:
 
 SELECTORS = {
     "softmax": softmax,
-    "layer_norm": layer_norm,
+    "layer_norm": norm,
+    "rms_norm": norm,
     "attention": attention,
     "reduce.sum": reduction("sum"),
     "reduce.mean": reduction("sum", mean=True),
