@@ -158,7 +158,7 @@ class Encoder(nn.Module):
 
 
 def spelled_out() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """Architectures of transformers whose attention is written in products and a softmax; random weights, two layers."""
+    """Architectures of transformers whose attention is products and a softmax; random weights, two layers."""
     import transformers as t
 
     torch.manual_seed(0)

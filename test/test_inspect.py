@@ -73,9 +73,9 @@ graph
     _softmax                aten::_softmax  models.py:N
 
 linear program
-     0  pointwise.relu          t2 f32[4, 8] <- i1 f32[4, 8]  # relu
-     1  gemm                    t3 f32[1, 4, 16] <- t2 f32[1, 4, 8], w0 f32[1, 8, 16], -  f=[1, 0]  # mm
-     2  softmax                 o4 f32[4, 16] <- t3 f32[4, 16]  i=[1]  # _softmax
+     0  pointwise.relu          t2 f32[4, 8] <- i1 f32[4, 8]  # relu models.py:N
+     1  gemm                    t3 f32[1, 4, 16] <- t2 f32[1, 4, 8], w0 f32[1, 8, 16], -  f=[1, 0]  # mm models.py:N
+     2  softmax                 o4 f32[4, 16] <- t3 f32[4, 16]  i=[1]  # _softmax models.py:N
 
 memory plan
   arena of 384 bytes
@@ -134,9 +134,9 @@ graph
     mul                     aten::mul.Tensor  models.py:N
 
 linear program
-     0  pointwise.relu          t1 f32[3, 5] <- i0 f32[3, 5]  # relu
-     1  host_call               t2 f32[3, 5], o3 i64[3, 5] <- t1 f32[3, 5]  ops aten::sort.stable
-     2  pointwise.mul           o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul
+     0  pointwise.relu          t1 f32[3, 5] <- i0 f32[3, 5]  # relu models.py:N
+     1  host_call               t2 f32[3, 5], o3 i64[3, 5] <- t1 f32[3, 5]  ops aten::sort.stable  # sort models.py:N
+     2  pointwise.mul           o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul models.py:N
 
 memory plan
   arena of 128 bytes

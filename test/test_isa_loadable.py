@@ -62,12 +62,15 @@ class TestCodeInLoadables(TestCase):
             program(given, given)
 
     def test_listing(self):
-        self.save()
+        dump = os.path.join(self.directory.name, "dump")
+        self.save(dump=dump)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             self.assertEqual(inspect([self.path, "--asm"]), 0)
         self.assertIn("gemm.vv", out.getvalue())
         self.assertEqual(len(torch_atalla.isa.assemble(out.getvalue())), self.packets())
+        with open(os.path.join(dump, "listing.s")) as file:
+            self.assertEqual(file.read(), out.getvalue().removesuffix("\n"))
 
     def packets(self):
         with open(self.path, "rb") as file:

@@ -15,6 +15,7 @@ def main(argv: list[str] | None = None) -> int:
     info.add_argument("--json", action="store_true")
     ops = commands.add_parser("ops", help="native ops, from the op list")
     ops.add_argument("--json", action="store_true")
+    commands.add_parser("compile", help="make a loadable of programs saved by torch.export.save", add_help=False)
     commands.add_parser("inspect", help="print a loadable", add_help=False)
     commands.add_parser("asm", help="assemble Atalla code", add_help=False)
     commands.add_parser("disasm", help="disassemble Atalla code", add_help=False)
@@ -31,6 +32,10 @@ def main(argv: list[str] | None = None) -> int:
         from .trace import main as trace
 
         return trace(arguments[1:])
+    if arguments[:1] == ["compile"]:
+        from .compile_command import main as compile_programs
+
+        return compile_programs(arguments[1:])
     if arguments[:1] in (["asm"], ["disasm"]):
         from .isa.command import asm_main, disasm_main
 

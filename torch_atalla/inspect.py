@@ -161,6 +161,14 @@ def _instructions(data: dict[str, Any]) -> str:
 
 
 def _instruction(data: dict[str, Any], inst: dict[str, Any]) -> str:
+    line = _work(data, inst)
+    if inst["node"] is not None:
+        node = data["nodes"][inst["node"]]
+        line += f"  # {node['name']}" + (f" {node['source']}" if node["source"] else "")
+    return line
+
+
+def _work(data: dict[str, Any], inst: dict[str, Any]) -> str:
     if inst["kind"] == "host_call":
         call = data["host_calls"][inst["host_call"]]
         outs, ins = (", ".join(_value(data, k) for k in call[what]) for what in ("outputs", "inputs"))
@@ -172,8 +180,6 @@ def _instruction(data: dict[str, Any], inst: dict[str, Any]) -> str:
         line += f"  i={inst['iparams']}"
     if inst["fparams"]:
         line += f"  f={inst['fparams']}"
-    if inst["node"] is not None:
-        line += f"  # {data['nodes'][inst['node']]['name']}"
     return line
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every stage and pass left, as files: NN-name.graph.txt and .svg, NN-name.program.txt, plan.txt and plan.svg."""
+"""What every stage and pass left, as files: NN-name.graph.txt and .svg, NN-name.program.txt, plan.txt and plan.svg,
+passes.txt, listing.txt."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,9 +40,15 @@ class Dump:
             self._write("plan.txt", str(plan))
             self._write("plan.svg", draw_plan(plan), same=True)
 
-    def listing(self, text: str) -> None:
+    def passes(self, results: Iterable[object]) -> None:
+        """What each pass did, one a line."""
         if self.directory is not None:
-            self._write("listing.txt", text)
+            self._write("passes.txt", "\n".join(map(str, results)))
+
+    def listing(self, text: str) -> None:
+        """The finished file as inspect prints it, methods and all: it has no number."""
+        if self.directory is not None:
+            (self.directory / "listing.txt").write_text(text + "\n")
 
     def _write(self, name: str, text: str, same: bool = False) -> None:
         assert self.directory is not None

@@ -104,4 +104,5 @@ def compile_program(
     plan = plan_memory(linear)
     verify_plan(linear, plan)
     out.plan(linear, plan)
+    out.passes(passes)
     return Compiled(captured, passes, parts, linear, plan)

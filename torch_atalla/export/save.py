@@ -17,6 +17,7 @@ from .. import _runtime
 from .capture import decompose, export_module, mutated_buffers
 from .dtypes import CODES
 from .dtypes import name as dtype_name
+from .dump import Dump
 from .emit import GoldenRecord, emit
 from .errors import ExportError
 from .golden import make_golden
@@ -66,7 +67,7 @@ def save_loadable(
     single passes of "fast". weights="bfloat16" or "int8" stores the weights of products so, with float32 arithmetic.
     engine="isa" adds the whole program as Atalla code (docs/isa-codegen.md), which needs a
     bfloat16 model; convert="bfloat16" makes one of a float32 model, and the report states the error.
-    dump: a directory for the graph, the program, the plan and the listing after every pass.
+    dump: a directory for the graph or the program before and after every pass, the plan, and the file's listing.
 
     The file appears only when it is complete.
     """
@@ -124,6 +125,8 @@ def save_loadable(
     if sign is not None:
         data = add_signature(data, sign, _runtime.crc32c)
     report.file_bytes = len(data)
+    if dump is not None:
+        Dump(dump).listing(_listing(data))
     _write(Path(path), data)
     return report
 
@@ -198,6 +201,16 @@ def _verify(data: bytes, methods: Mapping[str, Compiled]) -> list[int]:
         if error.status == _FORMAT:
             raise ExportError(f"the program does not give what PyTorch does: {error}") from None
         raise
+    finally:
+        program.close()
+
+
+def _listing(data: bytes) -> str:
+    from ..inspect import render
+
+    program = _runtime.Program(data)
+    try:
+        return render(program.describe())
     finally:
         program.close()
 

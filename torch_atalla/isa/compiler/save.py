@@ -50,6 +50,10 @@ def save_with_code(
     data = attach(target.read_bytes(), of_network(compiled.network, compiled.code), _runtime.crc32c)
     _runtime.validate(data)
     _replace(target, data)
+    if options.get("dump") is not None:
+        from ..loaded import listing
+
+        (Path(options["dump"]) / "listing.s").write_text(listing(target))
     report.engine, report.file_bytes = "isa", len(data)
     report.code = _facts(compiled)
     if expected is not None:
