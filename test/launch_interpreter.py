@@ -335,6 +335,13 @@ def _convolution_fused(name: str, ins: list, outs: list, iparams: list, fparams:
     return run_vector_program(program, [sums.flatten(2), *extras])
 
 
+def _convolution_packed(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    x, packed, bias, *more = ins
+    weight = packed.movedim(-1, 1).flatten(0, 1)[: outs[0].shape[1]]  # [panels, ci, kernel..., 32] -> [co, ...]
+    (sums,) = _convolution(name, [x, weight, bias], outs, iparams, fparams, compute)
+    return run_vector_program(more[-1], [sums.flatten(2), *more[:-1]]) if more else [sums]
+
+
 def _index_select_packed(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: Any) -> list:
     return [_unpacked(ins[0], iparams[0])[ins[1].long()]]
 
@@ -361,6 +368,7 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "resample": _resample,
     "channel_norm": _channel_norm,
     "convolution_fused": _convolution_fused,
+    "convolution_packed": _convolution_packed,
     "fused": _fused,
     "gemm_packed": _gemm_packed,
     "index_select_packed": _index_select_packed,

@@ -103,6 +103,17 @@ class TestBits(TestCase):
         self.check(body, (torch.randn(2, 5, size, size + 1),))
         self.check(body, (torch.randn(2, 5, size, size + 1),), bits=False, optimize="fast")
 
+    @parametrize("dims", [1, 2, 3])
+    @parametrize("kernel,stride", [(3, 1), (3, 2), (1, 1), (1, 2), (7, 3)])
+    def test_packed_convolutions(self, dims: int, kernel: int, stride: int) -> None:
+        torch.manual_seed(0)
+        make = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1]
+        channels = {1: 700, 2: 90, 3: 31}[dims]  # k in several chunks
+        body = nn.Sequential(make(channels, 64, kernel, stride, kernel // 2), nn.ReLU(), make(64, 32, 1, bias=False))
+        x = torch.randn(2, channels, *(19, 15, 9)[:dims])
+        report = self.check(body, (x,))
+        self.assertEqual(report.kernels, {"convolution_packed": 2})
+
     @parametrize("weights", ["bfloat16", "int8"])
     def test_narrow_weights(self, weights: str) -> None:
         torch.manual_seed(0)

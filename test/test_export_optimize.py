@@ -112,6 +112,27 @@ class TestPasses(TestCase):
         self.assertEqual(kernels(result.program), ["convolution_fused"])
         self.assertEqual(run_program(result.program, result.plan, [x]), list(module(x)), rtol=1e-4, atol=1e-5)
 
+    def test_packed_convolution_ends_with_batch_norm_activation_and_residual(self) -> None:
+        torch.manual_seed(0)
+        body = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32))
+        x = torch.randn(2, 32, 7, 9)
+        module = Fn(lambda m, x: torch.relu(m.body(x) + x), body=body).eval()
+        result = compile_program(module, (x,), fallback="error", optimize="fast")
+        self.assertEqual(kernels(result.program), ["convolution_packed"])
+        self.assertEqual(run_program(result.program, result.plan, [x]), [module(x)], rtol=1e-4, atol=1e-5)
+
+    def test_convolutions_that_stay_as_they_are(self) -> None:
+        x = torch.randn(1, 32, 9, 9)
+        last = x.to(memory_format=torch.channels_last)
+        for convolution, image in (
+            (nn.Conv2d(32, 64, 3, groups=2), x),
+            (nn.Conv2d(32, 40, 3), x),  # a fifth of the panels would be padding
+            (nn.Conv2d(32, 64, 3).to(memory_format=torch.channels_last), last),
+            (nn.Conv2d(32, 64, 3).to(torch.bfloat16), x.bfloat16()),
+        ):
+            program = compiled(lambda m, x: m.convolution(x), image, convolution=convolution)
+            self.assertEqual(kernels(program), ["convolution"])
+
     def test_unknown_level_is_refused(self) -> None:
         with self.assertRaisesRegex(ExportError, 'expected "none", "exact" or "fast"'):
             compile_program(nn.ReLU(), (torch.ones(2),), optimize="faster")

@@ -203,6 +203,17 @@ class TestReplacement(TestCase):
             with torch.no_grad():
                 self.assertEqual(program(x.to("atalla")).cpu(), other(x), rtol=1e-4, atol=1e-5)
 
+    def test_packed_convolution(self):
+        program = self.load(nn.Conv2d(3, 64, (3, 5)), torch.randn(2, 3, 9, 9))
+        self.assertIn("convolution_packed", {kernel["name"] for kernel in describe(str(self.path))["kernels"]})
+        self.assertEqual(program.parameters()["weight"], (torch.float32, (64, 3, 3, 5)))
+        other, x = nn.Conv2d(3, 64, (3, 5)).eval(), torch.randn(2, 3, 9, 9)
+        program.load_state_dict(other.state_dict())
+        with torch.no_grad():
+            self.assertEqual(program(x.to("atalla")).cpu(), other(x), rtol=1e-4, atol=1e-5)
+        with self.assertRaisesRegex(ValueError, "expected float32"):
+            program.load_state_dict({"weight": torch.zeros(64, 45)})
+
     def test_packed_matrices(self):
         """Matrices wide enough that the file holds them as panels, one of them transposed, one tied to an embedding."""
 

@@ -294,7 +294,7 @@ class LoadedProgram:
             return tensor
         from .export.linear.pack_weights import pack
 
-        matrix = tensor.detach().cpu()
+        matrix = tensor.detach().cpu().flatten(1)
         return pack(matrix.t() if self._packed[name][0] == "t" else matrix)
 
     def _type_of(self, name: str) -> _Type | None:
@@ -399,7 +399,9 @@ def _packed_matrices(data: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ..
     """Orientation ("n", or "t": transposed before it is packed) and shape, by name."""
     lines = data["metadata"].get("packed", "").splitlines()
     fields = [line.rsplit(" ", 3) for line in lines]
-    return {name: (orientation, (int(rows), int(columns))) for name, orientation, rows, columns in fields}
+    return {
+        name: (orientation, (int(rows), *map(int, columns.split("x")))) for name, orientation, rows, columns in fields
+    }
 
 
 def _dense(tensor: torch.Tensor, wanted: _Type | None) -> torch.Tensor:

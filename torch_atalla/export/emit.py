@@ -353,6 +353,8 @@ class _Emitter:
                 continue
             assert buffer.tensor is not None
             matrix, panel = source.tensor, buffer.tensor[0]
+            if matrix.ndim > 2 and matrix.is_contiguous():  # of a convolution
+                matrix = matrix.flatten(1)
             same = matrix.ndim == 2 and panel.ndim == 2 and matrix.dtype == panel.dtype
             rows = min(32, *matrix.shape) if same else 0
             plain = rows and torch.equal(panel[:rows, :rows], matrix[:rows, :rows].t())
@@ -361,10 +363,11 @@ class _Emitter:
                 continue
             operand = Operand(buffer.index, 0, tuple(buffer.tensor.shape), buffer.tensor.stride(), buffer.tensor.dtype)
             for item in constants.values():
-                tied = item.tensor.data_ptr() == matrix.data_ptr() and item.tensor.shape == matrix.shape
+                tied = item.tensor.data_ptr() == matrix.data_ptr() and item.tensor.shape == source.tensor.shape
                 if tied and item.kind != "constant":
                     self.file.kept.add(item.fqn)
-                    self.file.packed[item.fqn] = f"{'n' if plain else 't'} {matrix.shape[0]} {matrix.shape[1]}"
+                    rows, *columns = source.tensor.shape
+                    self.file.packed[item.fqn] = f"{'n' if plain else 't'} {rows} {'x'.join(map(str, columns))}"
                     self._value(buffer.name, operand, _VALUE_KINDS[item.kind], item.fqn)
 
     def _value(self, name: str, operand: Operand, kind: int, fqn: str = "") -> int:

@@ -20,6 +20,12 @@ inline constexpr int64_t kBlockColumns = 1024;
 // With at most this many rows, B is read once or twice only and packing it would cost more than it gains.
 inline constexpr int64_t kDirectRows = 2 * kMaxRows;
 
+// Of k in a block: as even as possible.
+template <class T>
+inline int64_t block_depth(int64_t k) {
+  return k <= kBlockDepth<T> ? k : round_up(ceil_div(k, ceil_div(k, kBlockDepth<T>)), 4);
+}
+
 template <class T>
 struct MatrixProduct {
   int64_t m = 0;
@@ -69,7 +75,7 @@ template <class T, class Source>
 bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   constexpr int panel = kPanel<T>;
   const int64_t chunks = max_of(1, ceil_div(g.k, kBlockDepth<T>));
-  const int64_t depth = g.k <= kBlockDepth<T> ? g.k : round_up(ceil_div(g.k, chunks), 4);
+  const int64_t depth = block_depth<T>(g.k);
   const int64_t width = min_of(j1 - j0, kBlockColumns);
   const bool out_keeps_partials = g.epilogue.keeps_partials_in_out();
   const int64_t outer = chunks == 1 || out_keeps_partials ? i1 - i0 : 2 * kBlockRows;

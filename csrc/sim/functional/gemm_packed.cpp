@@ -49,7 +49,7 @@ const float* read_panel(const PackedProduct& g, int64_t j, int64_t p, int64_t de
 bool multiply_packed(const PackedProduct& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   constexpr int64_t panel = kPanel<float>;
   const int64_t chunks = max_of(1, ceil_div(g.k, kBlockDepth<float>));
-  const int64_t depth = g.k <= kBlockDepth<float> ? g.k : round_up(ceil_div(g.k, chunks), 4);
+  const int64_t depth = block_depth<float>(g.k);
   const int64_t width = min_of(j1 - j0, kBlockColumns);
   const bool direct_a = reads_a_in_place<float>(g.a, g.k, j1 - j0);
   const int64_t lda_packed = depth + 2 * kLanes<float>;

@@ -16,14 +16,15 @@ from ..ir import AnyOperand, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
 from .fuse_pointwise import MAX_OPERANDS
-from .layout import Uses, is_static, same_elements, with_sizes
+from .layout import Uses, contiguous_positions, is_static, same_elements, with_sizes
 from .rewrite import rewritten
 from .vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
 
 _HALF_BITS = 16
 # Kernels that take a program, and the operands that they have before the program's inputs.
-KERNELS = {"gemm_packed": 3, "convolution": 3}
-_FUSED = {"gemm_packed": "gemm_packed", "convolution": "convolution_fused"}
+KERNELS = {"gemm_packed": 3, "convolution": 3, "convolution_packed": 3}
+_FUSED = {"convolution": "convolution_fused"}  # others take a program under their own name
+_CONVOLUTIONS = ("convolution", "convolution_packed")
 
 
 def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
@@ -73,7 +74,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     assert isinstance(reader, Launch)
     steps, operands, outputs = _as_program(reader, rounds)
     sizes = out.sizes
-    is_convolution = product.kernel == "convolution"
+    is_convolution = product.kernel in _CONVOLUTIONS
     if is_convolution:
         if out.dtype != torch.float32 or product.compute_dtype != torch.float32 or len(sizes) < 3:
             return None
@@ -145,7 +146,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         return None
     return replace(
         product,
-        kernel=_FUSED[product.kernel],
+        kernel=_FUSED.get(product.kernel, product.kernel),
         outputs=tuple(viewed),
         inputs=(*inputs_of_product, *extras),
         iparams=iparams,
@@ -164,21 +165,12 @@ def _first_output(program: VectorProgram, outputs: list, product: Launch) -> tup
         whole = with_sizes(operand, sums.sizes)
         if operand.dtype != torch.float32 or value - first < last_use or whole is None:
             continue
-        if any(size != 1 and stride != expected for size, stride, expected in _positions(whole)):
+        if not contiguous_positions(whole):
             continue
         rest = [j for j in range(len(outputs)) if j != k]
         values = (value, *(program.outputs[j] for j in rest))
         return replace(program, outputs=values), [whole, *(outputs[j] for j in rest)]
     return None
-
-
-def _positions(operand: Operand) -> list[tuple[int, int, int]]:
-    """(size, stride, stride of contiguous memory) of the dimensions behind the channels."""
-    found, expected = [], 1
-    for size, stride in zip(reversed(operand.sizes[2:]), reversed(operand.strides[2:])):
-        found.append((size, stride, expected))
-        expected *= size
-    return found
 
 
 def _as_program(launch: Launch, rounds: bool) -> tuple[VectorProgram, list[AnyOperand], list[Operand]]:

@@ -64,6 +64,16 @@ def same_elements(a: Operand, b: Operand) -> bool:
     )
 
 
+def contiguous_positions(operand: Operand) -> bool:
+    """Whether what lies behind the channels of [n, c, spatial...] is contiguous memory."""
+    expected = 1
+    for size, stride in zip(reversed(operand.sizes[2:]), reversed(operand.strides[2:])):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 class Uses:
     """Which instructions read and write each buffer, in order."""
 

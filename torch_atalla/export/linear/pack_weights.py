@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weights of matrix products become panels of 32 columns, as the kernel `gemm_packed` reads them.
+"""Weights of matrix products and convolutions become panels of 32 columns, as `gemm_packed` and `convolution_packed`
+read them.
 
 A weight is packed when every use of it can read the packed form: products with more than one row, whose sums then have
 the order that `gemm` gives them, and the lookup of an embedding that shares it. So it is stored once.
@@ -14,6 +15,7 @@ import torch
 from ..ir import Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
 from .layout import is_static
+from .packed_convolution import convolution_weight, packed_convolution
 from .rewrite import remove_unused_buffers
 
 PANEL = 32
@@ -42,9 +44,10 @@ def pack_weights(
             continue
         seen = {_weight(instructions[i], buffer, one_row or weights is not None) for i in users}
         weight = seen.pop()
-        if seen or weight is None or not any(_is_product(instructions[i]) for i in users):
+        kernels = {inst.kernel for i in users if isinstance(inst := instructions[i], Launch)}
+        if seen or weight is None or not kernels & {"gemm", "convolution"}:
             continue
-        narrow = weights if all(_is_product(instructions[i]) for i in users) else None
+        narrow = weights if kernels == {"gemm"} else None
         if narrow is not None and any(_out(instructions[i]).dtype != torch.float32 for i in users):
             narrow = None
         new = Buffer(len(buffers), BufferKind.CONSTANT, f"{buffers[buffer].name}.packed", 0, None)
@@ -132,18 +135,19 @@ def pack(matrix: torch.Tensor) -> torch.Tensor:
     return packed
 
 
-def _is_product(inst: Instruction) -> bool:
-    return isinstance(inst, Launch) and inst.kernel == "gemm"
-
-
 def _weight(inst: Instruction, buffer: int, one_row: bool) -> Operand | None:
     """The buffer as the [n, k] matrix that the instruction sees; None when it cannot read it packed."""
     if not isinstance(inst, Launch) or inst.program is not None:
         return None
     if sum(operand.buffer == buffer for operand in inst.reads()) != 1:
         return None
-    rule = {"gemm": _product_weight, "index_select": _lookup_weight}.get(inst.kernel)
-    weight = rule(inst, buffer, one_row) if rule is not None else None
+    weight = None
+    if inst.kernel == "gemm":
+        weight = _product_weight(inst, buffer, one_row)
+    elif inst.kernel == "index_select":
+        weight = _lookup_weight(inst, buffer)
+    elif inst.kernel == "convolution":
+        weight = convolution_weight(inst, buffer)
     if weight is None or weight.dtype not in _FLOATS:
         return None
     n, k = weight.sizes
@@ -188,7 +192,7 @@ def _as_matrix(operand: Operand) -> Operand:
     return replace(operand, sizes=(b * m, n), strides=(row, operand.strides[2]))
 
 
-def _lookup_weight(inst: Launch, buffer: int, one_row: bool) -> Operand | None:
+def _lookup_weight(inst: Launch, buffer: int) -> Operand | None:
     table = inst.inputs[0]
     if not isinstance(table, Operand) or table.buffer != buffer or inst.iparams != (0,) or len(table.sizes) != 2:
         return None
@@ -199,6 +203,8 @@ def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
     assert isinstance(inst, Launch) and inst.outputs[0] is not None
     if inst.kernel == "index_select":
         return replace(inst, kernel="index_select_packed", inputs=(packed, inst.inputs[1]), iparams=(weight.sizes[0],))
+    if inst.kernel == "convolution":
+        return packed_convolution(inst, packed)
     a, _, c = inst.inputs
     beta = inst.fparams[1] if len(inst.fparams) >= 2 else 0.0
     assert isinstance(a, Operand)
