@@ -4,6 +4,7 @@
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
 # make test-isas   build the kernels for all instruction sets and compare them
 # make soak   run the driver's tests and its long soak under TSan and ASan
+# make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
 # make lint   ruff, mypy, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/models.md
@@ -15,7 +16,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-cpp test-sanitize test-slow test-isas soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
+.PHONY: demo test test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +61,14 @@ test-isas: export ATALLA_HOST_ISA_ONLY = 0
 test-isas: build
 	$(PY) -m pytest test/test_isa.py -q
 
+# Who hands work to the chip (docs/driver.md) must not be seen, but in what waits for what.
+MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \
+  loadable loadable_state memory memory_pools memory_settings memory_snapshot optimizers pinned_memory profiler random storage \
+  streams,test/test_$(n).py))
+test-launch-modes: build
+	ATALLA_LAUNCH=queued $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal
+	ATALLA_LAUNCH=inline $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal
+
 # 8 threads x 4 streams x 10,000 steps, under the thread and the address sanitizer.
 soak: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config tsan
@@ -83,6 +92,7 @@ docs: build
 	$(PY) -m tools.codegen.docs
 	$(PY) -m tools.codegen.isa_docs
 	$(PY) -m tools.codegen.code_size
+	$(PY) -m tools.codegen.suites
 	$(PY) tools/cuda_names.py
 
 opinfo: build

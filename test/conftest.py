@@ -24,7 +24,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a worker a core: more threads would o
 # The longest suites of test_ops.py run in these dtypes, and in all others where upstream's switch for slow tests is on:
 # one dtype a kernel's arithmetic, so that what is left out differs in loads and stores.
 QUICK_DTYPES = {
-    "test_values_": ("float32", "bfloat16", "int64", "bool", "complex64"),
+    "test_values_": (
+        "float32",
+        "bfloat16",
+        "int64",
+        "bool",
+        "complex64",
+        "complex32",
+        "uint16",
+        "uint64",
+        "float8_e4m3fn",
+    ),
     "test_gradients_": ("float32", "complex64"),
 }
 WITH_SLOW = os.environ.get("PYTORCH_TEST_WITH_SLOW") == "1"

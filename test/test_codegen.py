@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.codegen import docs, model, registrations, support_table  # noqa: E402
+from tools.codegen import docs, model, registrations, suites, support_table  # noqa: E402
 
 OPS = ROOT / "csrc/aten/atalla_native_functions.yaml"
 
@@ -95,6 +95,7 @@ class TestOutputs(unittest.TestCase):
     def test_docs_are_up_to_date(self):
         page = docs.page(model.load(OPS))
         self.assertEqual(page, (ROOT / "docs/ops.md").read_text(), "run `make docs`")
+        self.assertEqual(suites.page(suites.PAGE.read_text()), suites.PAGE.read_text(), "run `make docs`")
 
     def test_at_least_80_families(self):
         self.assertGreaterEqual(len(model.load(OPS)), 80)

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 
+#include "aten/carried.h"
 #include "aten/empty.h"
 #include "aten/error.h"
 #include "aten/sync_debug.h"
@@ -228,6 +229,7 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t n_arguments = schema.arguments().size();
   refuse_views(schema);
+  if (run_carried(op, stack)) return;
   count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
 
   refuse_in_capture(schema);

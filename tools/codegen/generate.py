@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import families, isa, isa_cpp, model, pointwise, registrations, support_table, vector_table
+from . import families, isa, isa_cpp, model, pointwise, promoted, registrations, support_table, vector_table
 from .files import write
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
@@ -25,6 +25,7 @@ def generate(out: Path, root: Path) -> None:
     pointwise.emit(model.pointwise_kernels(entries), OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
     write_folder(out / "aten", registrations.generate(entries))
+    write(out / "int_to_float.inc", promoted.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
     instructions = isa.load(root / isa.TABLE)
     isa.write_python(instructions, root)

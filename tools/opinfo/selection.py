@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-from torch_atalla.testing import CHIP_DTYPES, GRADIENT_DTYPES, op_name
+from torch_atalla.testing import DEVICE_DTYPES, GRADIENT_DTYPES, op_name
 
 SPARSE = {"sparse.sampled_addmm", "sparse.mm.reduce", "to_sparse"}
 COMPLEX = (torch.complex64, torch.complex128)
@@ -48,24 +48,15 @@ def excluded(op: Any) -> str | None:
     return None
 
 
-def lacking(dtype: torch.dtype) -> str:
-    """Why the chip has no such dtype."""
-    if dtype == torch.complex32:
-        return "the vector unit has no half-precision complex numbers"
-    if dtype in (torch.uint16, torch.uint32, torch.uint64):
-        return "the vector unit's only unsigned integers are bytes"
-    return "the chip has no 8-bit floating point"
-
-
-def chip_dtypes() -> tuple[torch.dtype, ...]:
-    return tuple(sorted(CHIP_DTYPES, key=lambda d: ORDER.index(d) if d in ORDER else len(ORDER)))
+def device_dtypes() -> tuple[torch.dtype, ...]:
+    return tuple(sorted(DEVICE_DTYPES, key=lambda d: ORDER.index(d) if d in ORDER else len(ORDER)))
 
 
 def cases(op: Any, directions: tuple[str, ...] = ("forward", "backward")) -> list[Case]:
-    """Forward for each dtype that both the CPU and the chip have; backward for the wide floating and complex ones."""
+    """Forward for each dtype that both the CPU and the device have; backward for the wide floating and complex ones."""
     if excluded(op):
         return []
-    found = [Case(op_name(op), short(d), "forward") for d in chip_dtypes() if d in op.dtypes]
+    found = [Case(op_name(op), short(d), "forward") for d in device_dtypes() if d in op.dtypes]
     if op.supports_autograd:
         differentiable = op.supported_backward_dtypes("cpu")
         found += [Case(op_name(op), short(d), "backward") for d in GRADIENT_DTYPES if d in differentiable]

@@ -18,6 +18,13 @@ CHIP_DTYPES = (
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
 )  # fmt: skip
 
+# Further dtypes of PyTorch, which native ops compute in one of the chip's (csrc/aten/carried.h).
+CARRIED_DTYPES = (
+    torch.complex32, torch.uint16, torch.uint32, torch.uint64,
+    torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
+)  # fmt: skip
+DEVICE_DTYPES = CHIP_DTYPES + CARRIED_DTYPES
+
 
 # OpInfos whose tensor arguments (sections, indices of a split) belong on the CPU, whatever the input's device.
 HOST_ARGUMENTS = {"tensor_split"}
@@ -57,7 +64,7 @@ def tolerance(dtype: torch.dtype) -> dict[str, Any]:
     """torch.testing's defaults, widened for half types and for reductions whose order differs."""
     if dtype == torch.bfloat16:
         return {"rtol": 1.6e-2, "atol": 1e-2}
-    if dtype == torch.float16:
+    if dtype in (torch.float16, torch.complex32):
         return {"rtol": 2e-3, "atol": 2e-3}
     if dtype in (torch.float32, torch.complex64):
         return {"rtol": 1e-5, "atol": 2e-5}

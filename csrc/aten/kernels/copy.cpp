@@ -11,6 +11,7 @@
 #include "aten/error.h"
 #include "aten/fallback.h"
 #include "aten/host_allocator.h"
+#include "aten/kernels/copy_foreign.h"
 #include "aten/launch.h"
 #include "aten/stream_order.h"
 #include "aten/sync_debug.h"
@@ -22,23 +23,6 @@ namespace atalla::aten {
 namespace {
 
 const Kernel kCopy("copy");
-
-// The chip moves dtypes that it does not know (uint16, float8, ...) as integers of their size.
-std::optional<c10::ScalarType> carrier(c10::ScalarType dtype) {
-  if (takes_dtype(kChipDtypes, dtype)) return dtype;
-  switch (c10::elementSize(dtype)) {
-    case 1:
-      return c10::kByte;
-    case 2:
-      return c10::kShort;
-    case 4:
-      return c10::kInt;
-    case 8:
-      return c10::kLong;
-    default:
-      return std::nullopt;
-  }
-}
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
@@ -95,8 +79,8 @@ void download_bytes(const at::Tensor& src, const at::Tensor& host, bool non_bloc
 void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
   if (same_layout(host, dst)) return upload_bytes(host, dst, non_blocking);
   // The conversion is the chip's, where it has both dtypes: only the bytes cross as they are.
-  const bool on_chip = host.scalar_type() == dst.scalar_type() ||
-                       (takes_dtype(kChipDtypes, host.scalar_type()) && takes_dtype(kChipDtypes, dst.scalar_type()));
+  const bool on_chip =
+      host.scalar_type() == dst.scalar_type() || (convertible(host.scalar_type()) && convertible(dst.scalar_type()));
   if (!on_chip) count_host_conversion(host, dst);
   at::Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
   if (same_layout(source, dst)) return upload(source, dst, non_blocking);
@@ -108,8 +92,8 @@ void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
 void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
   if (same_layout(src, host)) return download_bytes(src, host, non_blocking);
   at::Tensor staged = src;
-  const bool convert = src.scalar_type() != host.scalar_type() && takes_dtype(kChipDtypes, src.scalar_type()) &&
-                       takes_dtype(kChipDtypes, host.scalar_type());
+  const bool convert =
+      src.scalar_type() != host.scalar_type() && convertible(src.scalar_type()) && convertible(host.scalar_type());
   if (convert || !src.is_contiguous()) {
     staged = empty(src.sizes(), convert ? host.scalar_type() : src.scalar_type(), src.device().index());
     device_copy(src, staged);
@@ -187,21 +171,6 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   return copy_from(self, dst, false);
 }
 
-// The chip has no complex numbers of two halves; it converts their parts.
-void copy_complex_half(const at::Tensor& src, const at::Tensor& dst) {
-  if (src.is_complex() && dst.is_complex()) {
-    device_copy(at::view_as_real(src), at::view_as_real(dst));
-  } else if (dst.is_complex()) {
-    const at::Tensor parts = at::view_as_real(dst);
-    device_copy(src, parts.select(-1, 0));
-    parts.select(-1, 1).zero_();
-  } else {
-    at::Tensor wide = empty(src.sizes(), at::kComplexFloat, src.device().index());
-    device_copy(at::view_as_real(src), at::view_as_real(wide));
-    device_copy(wide, dst);
-  }
-}
-
 }  // namespace
 
 void device_copy(const at::Tensor& src, const at::Tensor& dst) {
@@ -209,10 +178,9 @@ void device_copy(const at::Tensor& src, const at::Tensor& dst) {
     // One contiguous range; also the way for dtypes that the chip cannot convert.
     if (src.const_data_ptr() == dst.const_data_ptr()) return;
   }
-  if (src.scalar_type() != dst.scalar_type() &&
-      (src.scalar_type() == at::kComplexHalf || dst.scalar_type() == at::kComplexHalf)) {
-    return copy_complex_half(src, dst);
-  }
+  if (src.scalar_type() != dst.scalar_type() && !(on_chip(src.scalar_type()) && on_chip(dst.scalar_type())) &&
+      copy_foreign(src, dst))
+    return;
   std::optional<c10::ScalarType> from = src.scalar_type(), to = dst.scalar_type();
   if (from == to) from = to = carrier(*from);
   TORCH_CHECK_NOT_IMPLEMENTED(from && to && takes_dtype(kChipDtypes, *from) && takes_dtype(kChipDtypes, *to),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "aten/carried.h"
+#include "aten/kernels/copy_foreign.h"
 #include "aten/kernels/real_scalar.h"
 #include "aten/launch.h"
 
@@ -10,13 +12,12 @@ const Kernel kFill("fill");
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
-  // The chip has no wide unsigned types; their bits are those of signed ones.
-  if (self.scalar_type() == at::kUInt64) {
-    at::Tensor same = self.view(at::kLong);
-    fill_scalar(same, static_cast<int64_t>(value.toUInt64()));
+  if (!on_chip(self.scalar_type()) && carrier(self.scalar_type())) {
+    at::Tensor same = self.view(*carrier(self.scalar_type()));
+    fill_scalar(same, carried_bits(value, self.scalar_type()));
     return self;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(kChipDtypes, self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(on_chip(self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
                               " is not supported on the atalla device");
   c10::ScalarType dtype = self.scalar_type();
   check_real_scalar(value, dtype);

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the table of test files in docs/testing.md from their docstrings: python -m tools.codegen.suites"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/testing.md"
+BEGIN, END = "<!-- suites: begin -->\n", "<!-- suites: end -->\n"
+
+
+def summary(path: Path) -> str:
+    """The first paragraph of the module's docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    if not docstring:
+        raise SystemExit(f"{path.relative_to(ROOT)} has no docstring")
+    return re.sub(r"\s+", " ", docstring.partition("\n\n")[0]).replace("|", "\\|")
+
+
+def table() -> str:
+    lines = ["| file | what it is about |", "| --- | --- |"]
+    lines += [f"| {path.name} | {summary(path)} |" for path in sorted((ROOT / "test").glob("*.py"))]
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """`text` with its table replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{PAGE.relative_to(ROOT)} has no lines {BEGIN.strip()} and {END.strip()}")
+    return before + BEGIN + table() + END + after
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))
