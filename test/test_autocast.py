@@ -300,6 +300,23 @@ class Net(torch.nn.Module):
         return y, h
 
 
+class TestAutocastGraph(TestCase):
+    @parametrize("dtype", HALVES)
+    def test_captured(self, device, dtype):
+        """Casts of weights and inputs are recorded: a replay takes what stands in them then."""
+        model = Net(dtype).to(device).eval()
+        x = torch.randn(3, 8, device=device)
+        graph = torch.atalla.Graph()
+        with torch.no_grad():
+            with torch.atalla.graph(graph):
+                captured = model(x)
+            for _ in range(2):
+                x.copy_(torch.randn(3, 8))
+                graph.replay()
+                for a, b in zip(captured, model(x)):
+                    self.assertEqual(a, b, atol=0, rtol=0)
+
+
 class TestAutocastExport(TestCase):
     @parametrize("strict", [True, False])
     @parametrize("dtype", HALVES)
@@ -343,6 +360,7 @@ class TestAutocastExport(TestCase):
 
 instantiate_device_type_tests(TestAutocastPolicies, globals(), only_for=("atalla",))
 instantiate_device_type_tests(TestAutocastMode, globals(), only_for=("atalla",))
+instantiate_device_type_tests(TestAutocastGraph, globals(), only_for=("atalla",))
 instantiate_device_type_tests(TestAutocastExport, globals(), only_for=("atalla",))
 
 

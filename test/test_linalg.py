@@ -288,3 +288,16 @@ def test_results_do_not_depend_on_the_batch() -> None:
             assert torch.equal(w[11].cpu(), o.cpu())
     for f in (linalg.cholesky, linalg.eigvalsh):
         assert torch.equal(f(p.to(DEVICE))[11].cpu(), f(p[11].to(DEVICE)).cpu())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_lu_solve_broadcasts(dtype, left, adjoint):
+    """Batches of the factors and of the right-hand sides need not be equal."""
+    lu, pivots = linalg.lu_factor(random(3, 4, 4, dtype=dtype) + 4 * torch.eye(4, dtype=dtype))
+    for batch, (f, p) in (((2, 3), (lu, pivots)), ((2, 1), (lu, pivots)), ((5,), (lu[0], pivots[0]))):
+        b = random(*batch, *((4, 2) if left else (2, 4)), dtype=dtype)
+        want = linalg.lu_solve(f, p, b, left=left, adjoint=adjoint)
+        got = linalg.lu_solve(f.to(DEVICE), p.to(DEVICE), b.to(DEVICE), left=left, adjoint=adjoint)
+        torch.testing.assert_close(got.cpu(), want, rtol=tolerance(dtype), atol=tolerance(dtype))

@@ -80,6 +80,40 @@ class TestProfiler(TestCase):
         self.assertEqual(gemm["args"]["macs"], 64**3)
         self.assertGreater(gemm["args"]["array_utilisation"], 0)
 
+    def check_rows(self, body, least):
+        """Rows of the profile are the device's own records, with their durations."""
+        prof, work = self.profiled(body)
+        found = device_events(prof)
+        self.assertGreaterEqual(len(work), least)
+        self.assertEqual([e.name for e in found], [w.name for w in work])
+        for event, record in zip(found, work):
+            self.assertAlmostEqual(event.time_range.elapsed_us() * 1e3, ns(record.cycles), delta=2)
+
+    def test_replay_of_a_graph(self, device):
+        x = torch.randn(32, 32, device=device)
+        graph = torch.atalla.Graph()
+        with torch.atalla.graph(graph):
+            (x @ x).relu().sum()
+
+        def body():
+            graph.replay()
+            torch.accelerator.synchronize()
+
+        self.check_rows(body, 3)
+
+    def test_loadable(self, device):
+        with tempfile.TemporaryDirectory() as folder:
+            model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.LayerNorm(32))
+            torch_atalla.save_loadable(model, Path(folder) / "model.atl", args=(torch.randn(2, 32),))
+            program = torch_atalla.load_loadable(Path(folder) / "model.atl", device=device)
+        x = torch.randn(2, 32, device=device)
+
+        def body():
+            program(x)
+            torch.accelerator.synchronize()
+
+        self.check_rows(body, 2)
+
     def test_simulated_distances_are_kept(self, device):
         x = torch.randn(100, 100, device=device)
         prof, work = self.profiled(lambda: [x.exp() for _ in range(5)])

@@ -39,12 +39,16 @@ void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at:
       .launch(a.device());
 }
 
+// Upstream leaves the batches of the factors to be broadcast here.
 void lu_solve_in_place(const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& b,
                        at::native::TransposeType op) {
+  at::DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
+  matrices.append({lu.size(-2), lu.size(-1)});
+  rows.push_back(pivots.size(-1));
   LaunchBuilder(kLuSolve, b.scalar_type())
       .output(b)
-      .input(lu)
-      .input(pivots)
+      .input(lu.expand(matrices))
+      .input(pivots.expand(rows))
       .input(b)
       .iparam(0, static_cast<int64_t>(matrix_op(op)))
       .launch(b.device());
