@@ -128,7 +128,7 @@ class TestFiles(TestCase):
     # --------------------------------------------------------------------------------------------------------- corpus
     def test_older_versions_load(self):
         names = [path.name for path in sorted(CORPUS.glob("*.atl"))]
-        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1"})
+        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1", "1.2"})
         for path in sorted(CORPUS.glob("*.atl")):
             with self.subTest(path.name):
                 program = torch_atalla.load_loadable(path)

@@ -186,6 +186,10 @@ def _library() -> ctypes.CDLL:
             [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint8, ctypes.c_double, ctypes.c_double, ctypes.c_uint64]
             + [ctypes.c_void_p],
         ),
+        "atalla_program_estimate_each": (
+            status,
+            [program, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t],
+        ),
         "atalla_program_estimate": (status, [program, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64)]),
     }
     for name, (result, arguments) in signatures.items():
@@ -255,13 +259,14 @@ class DeviceLibrary:
     host_isa: str | None  # instruction set of the simulator's kernels; None for another device library
 
 
-def _device_library_path() -> str:
+def device_library_path() -> str:
+    """The file of the library that stands behind the devices."""
     return os.environ.get("ATALLA_DEVICE_LIBRARY") or str(_LIBRARIES / "libatalla_sim.so")
 
 
 def device_library() -> DeviceLibrary:
     """The library that stands behind the devices."""
-    path, api = _device_library_path(), _device_api()
+    path, api = device_library_path(), _device_api()
     isa = getattr(ctypes.CDLL(path), "atalla_sim_kernel_isa", None)
     if isa is not None:
         isa.restype = ctypes.c_char_p
@@ -270,7 +275,7 @@ def device_library() -> DeviceLibrary:
 
 @lru_cache(maxsize=1)
 def _device_api() -> _Api:
-    path = _device_library_path()
+    path = device_library_path()
     lib = ctypes.CDLL(path)
     lib.atalla_get_api.restype = ctypes.c_int32
     lib.atalla_get_api.argtypes = [ctypes.c_uint32, ctypes.POINTER(ctypes.POINTER(_Api))]
@@ -280,11 +285,17 @@ def _device_api() -> _Api:
     return api.contents
 
 
+def kernel_id(name: str) -> int | None:
+    """The kernel's number in the device library of this process; None when it has no such kernel."""
+    kernel = ctypes.c_uint32()
+    found = _device_api().kernel_lookup(name.encode(), ctypes.byref(kernel)) == 0
+    return kernel.value if found else None
+
+
 def kernel_info(name: str) -> tuple[int, int] | None:
     """Version and mask of compute dtype codes of a kernel of the device library; None when it has no such kernel."""
-    api = _device_api()
-    kernel = ctypes.c_uint32()
-    if api.kernel_lookup(name.encode(), ctypes.byref(kernel)) != 0:
+    api, kernel = _device_api(), kernel_id(name)
+    if kernel is None:
         return None
     info = _KernelInfo(struct_size=ctypes.sizeof(_KernelInfo))
     return (info.version, info.dtypes) if api.kernel_info(kernel, ctypes.byref(info)) == 0 else None
@@ -328,6 +339,12 @@ class Program:
 
     def load(self, device: int) -> None:
         _check(_library().atalla_program_load(self._open(), device))
+
+    def estimate_each(self, method: int, instructions: int) -> list[int]:
+        """Simulated cycles of each of the method's instructions, on the device where it is loaded."""
+        cycles = (ctypes.c_uint64 * max(instructions, 1))()
+        _check(_library().atalla_program_estimate_each(self._open(), method, cycles, instructions))
+        return list(cycles)[:instructions]
 
     def estimate(self, method: int = 0) -> int:
         cycles = ctypes.c_uint64()

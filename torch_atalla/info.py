@@ -20,6 +20,7 @@ SETTINGS = {
     "TORCH_ATALLA_FALLBACK": "warn",
     "ATALLA_DEVICE_COUNT": "the chip configuration's",
     "ATALLA_DRAM_BYTES": "the chip configuration's",
+    "ATALLA_CHIP_CONFIG": "the built-in chip.toml",
     "ATALLA_NUM_THREADS": "all cores",
     "ATALLA_ISA": "the best there is",
     "ATALLA_DEVICE_LIBRARY": "the simulator",

@@ -214,11 +214,13 @@ def _tensor(record: dict[str, Any]) -> str:
 
 def _memory(data: dict[str, Any]) -> str:
     rows = [f"  arena of {data['methods'][0]['arena_bytes']:,} bytes"]
+    resident = {record["storage"]: record for record in data.get("residency", ())}
     arena = [(i, s) for i, s in enumerate(data["storages"]) if s["space"] == "arena" and s["bytes"]]
     for i, storage in sorted(arena, key=lambda item: (item[1]["live"][0], item[1]["offset"])):
         first, last = storage["live"]
         place = f"{storage['offset']:>12,} +{storage['bytes']:<12,}"
-        rows.append(f"  {f't{i}':<8}{place}live {first} to {last}  {storage['name']}")
+        pad = f"  or at {resident[i]['offset']:,} of scratchpad {resident[i]['pad']}" if i in resident else ""
+        rows.append(f"  {f't{i}':<8}{place}live {first} to {last}  {storage['name']}{pad}")
     return "\n".join(rows)
 
 

@@ -40,6 +40,8 @@ void check_version(const std::string& path, const atalla_api& table) {
                   version_text(ATALLA_ABI_MAJOR, 0) + " (" + std::to_string(kNeededBytes) + " bytes)");
 }
 
+const atalla_schedule_api* schedule_table = nullptr;  // set by load()
+
 const atalla_api& load() {
   const char* variable = std::getenv(kLibraryVariable);
   const bool chosen = variable != nullptr && *variable != '\0';
@@ -63,6 +65,8 @@ const atalla_api& load() {
                   "device library '" + path + "' does not speak ABI version " + std::to_string(ATALLA_ABI_MAJOR));
     }
     check_version(path, *table);
+    auto get_schedule = reinterpret_cast<decltype(&atalla_get_schedule_api)>(dlsym(library, "atalla_get_schedule_api"));
+    if (get_schedule != nullptr) get_schedule(ATALLA_SCHEDULE_ABI_MAJOR, &schedule_table);
     return *table;  // the library stays loaded until the process ends
   } catch (...) {
     dlclose(library);
@@ -75,6 +79,11 @@ const atalla_api& load() {
 const atalla_api& api() {
   static const atalla_api& table = load();  // an exception leaves it unset: the next call tries again
   return table;
+}
+
+const atalla_schedule_api* schedule_api() {
+  api();
+  return schedule_table;
 }
 
 bool charges_at_submission() noexcept {

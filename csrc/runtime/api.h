@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../sim/atalla.h"
+#include "../sim/atalla_schedule.h"
 #include "export.h"
 
 namespace atalla::runtime {
@@ -14,6 +15,9 @@ ATALLA_RUNTIME_API const atalla_api& api();
 // Whether the library can tell a launch's simulated time and its execution apart (ABI 1.1: charge_* and execute_*).
 // Then the clocks follow the order of submission; else work is charged where it runs.
 ATALLA_RUNTIME_API bool charges_at_submission() noexcept;
+
+// The scratchpads and cores of the devices; null when the device library does not tell of them.
+ATALLA_RUNTIME_API const atalla_schedule_api* schedule_api();
 
 // Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
 ATALLA_RUNTIME_API int device_count() noexcept;

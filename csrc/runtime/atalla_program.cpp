@@ -285,6 +285,13 @@ atalla_status atalla_program_estimate(atalla_program program, uint32_t method, u
   return c_call([&] { given(cycles, "a place for the cycles") = given(program).estimate(method); });
 }
 
+atalla_status atalla_program_estimate_each(atalla_program program, uint32_t method, uint64_t* cycles, size_t count) {
+  return c_call([&] {
+    const std::vector<uint64_t> each = given(program).estimate_each(method);
+    if (count > 0) std::copy_n(each.begin(), std::min(count, each.size()), &given(cycles, "a place for the cycles"));
+  });
+}
+
 atalla_status atalla_program_resolve(atalla_program program, uint32_t method, const atalla_tensor* inputs,
                                      size_t n_inputs, atalla_tensor* outputs, size_t n_outputs) {
   return c_call([&] { given(program).resolve(method, {inputs, n_inputs}, {outputs, n_outputs}); });

@@ -196,6 +196,9 @@ ATALLA_EXPORT atalla_status atalla_golden_input(uint64_t seed, uint32_t input, a
 // Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are
 // free.
 ATALLA_EXPORT atalla_status atalla_program_estimate(atalla_program program, uint32_t method, uint64_t* cycles);
+// The same for each of the first `count` instructions of a method, in order; 0 of a host call.
+ATALLA_EXPORT atalla_status atalla_program_estimate_each(atalla_program program, uint32_t method, uint64_t* cycles,
+                                                         size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"

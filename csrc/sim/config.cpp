@@ -70,6 +70,8 @@ constexpr IntegerField kIntegers[] = {
     {"launch.overhead_cycles", &ChipConfig::launch_overhead_cycles, 0, kMaxCycles},
     {"link.bytes_per_cycle", &ChipConfig::link_bytes_per_cycle, 1, 1024},
     {"link.latency_cycles", &ChipConfig::link_latency_cycles, 0, kMaxCycles},
+    {"core.count", &ChipConfig::core_count, 1, 64},
+    {"core.start_cycles", &ChipConfig::core_start_cycles, 0, kMaxCycles},
     {"telemetry.records", &ChipConfig::telemetry_records, 1, 16'777'216},
 };
 

@@ -57,6 +57,8 @@ struct ChipConfig {
   uint64_t link_bytes_per_cycle = 0;
   uint64_t link_latency_cycles = 0;
   uint64_t telemetry_records = 0;
+  uint64_t core_count = 0;
+  uint64_t core_start_cycles = 0;
 };
 
 // Parses and checks `text`; `where` names it in errors. ATALLA_ERR_CONFIG with the line and the reason for malformed

@@ -37,6 +37,8 @@ class Device {
   const Dram& dram() const { return dram_; }
   const KernelTable& kernels() const { return kernels_; }
   const Timing& timing() const { return timing_; }
+  // The scratchpads as memory for operands: one after the other, in addresses of their own.
+  const Dram& pads() const { return pads_; }
   Telemetry& telemetry() { return telemetry_; }
   ScratchpadAllocator& scratchpads() { return scratchpads_; }
   isa::Core& core() { return core_; }
@@ -62,6 +64,7 @@ class Device {
   Timing timing_;
   Telemetry telemetry_;
   Dram dram_;
+  Dram pads_;
   std::mutex memory_mutex_;
   DramAllocator allocator_;
   ScratchpadAllocator scratchpads_;

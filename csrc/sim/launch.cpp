@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launch.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
 #include "dtype.h"
 #include "error.h"
+#include "kernel_table.h"
 #include "registry.h"
+#include "work.h"
 
 namespace atalla::sim {
 namespace {
@@ -160,11 +163,15 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
     } else {
       const Dram* home = &dram;
       if (!inside(dram, operand, extent)) [[unlikely]] {
-        const Import* import = registry.imports.find(operand.addr, 1);
-        if (import == nullptr || import->device != &device || !inside(import->dram, operand, extent)) {
-          return operand_fault(name, device, desc, i, extent);
+        if (inside(device.pads(), operand, extent)) {
+          home = &device.pads();
+        } else {
+          const Import* import = registry.imports.find(operand.addr, 1);
+          if (import == nullptr || import->device != &device || !inside(import->dram, operand, extent)) {
+            return operand_fault(name, device, desc, i, extent);
+          }
+          home = &import->dram;
         }
-        home = &import->dram;
       }
       if ((operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
         return operand_fault(name, device, desc, i, extent);
@@ -200,7 +207,40 @@ atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* des
   return ATALLA_OK;
 }
 
+// Operands that lie in the scratchpads, a bit each.
+inline uint32_t resident_operands(const Device& device, const atalla_launch_desc& desc) {
+  uint32_t resident = 0;
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const uint64_t offset = desc.operands[i].addr - device.pads().base();  // wraps below the base
+    resident |= static_cast<uint32_t>(offset < device.pads().size()) << i;
+  }
+  return resident;
+}
+
+// What the launch does, and what it is charged for where its operands lie, on its cores.
+Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cost) {
+  const Kernel& kernel = device.kernels()[desc.kernel];
+  kernel.cost(desc, *cost);
+  const uint32_t resident = resident_operands(device, desc);
+  const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
+  if (resident == 0 && cores == 1) [[likely]]
+    return device.timing().launch(*cost);
+  atalla_launch_work work{};
+  detail_work(kernel.name, desc, *cost, &work);
+  return device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
+}
+
 }  // namespace
+
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+  const KernelTable kernels = kernel_table();
+  atalla_launch_desc whole;
+  if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
+  Cost cost;
+  kernels[whole.kernel].cost(whole, cost);
+  detail_work(kernels[whole.kernel].name, whole, cost, work);
+  return ATALLA_OK;
+}
 
 atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next) {
   const KernelTable& kernels = device.kernels();
@@ -218,8 +258,8 @@ atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, siz
 
 void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
   Cost cost;
-  device.kernels()[desc.kernel].cost(desc, cost);
-  device.telemetry().record_launch(clock, stream, desc, cost, device.timing().launch(cost));
+  const Charge charge = charge_of(device, desc, &cost);
+  device.telemetry().record_launch(clock, stream, desc, cost, charge);
 }
 
 atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
@@ -235,9 +275,9 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
   atalla_launch_desc whole;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   Cost cost;
-  device.kernels()[whole.kernel].cost(whole, cost);
+  const Charge charge = charge_of(device, whole, &cost);
   atalla_launch_record filled{};
-  fill_launch_record(whole, cost, device.timing().launch(cost), &filled);
+  fill_launch_record(whole, cost, charge, &filled);
   *record = filled;
   return ATALLA_OK;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "atalla.h"
+#include "atalla_schedule.h"
 #include "device.h"
 
 namespace atalla::sim {
@@ -25,5 +26,8 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
 // What the launch would charge. Addresses are not checked, so that a program can be estimated before it is placed.
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record);
+
+// How much work the launch is; fills all of *work but struct_size.
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work);
 
 }  // namespace atalla::sim

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdlib>
 #include <mutex>
 
 #include "error.h"
@@ -52,9 +53,11 @@ atalla_status open_device(const atalla_device_params& params, uint64_t* handle) 
   }
   std::string text = builtin_chip_text();
   ChipConfig config;
-  const char* where = params.chip_config != nullptr ? params.chip_config : "built-in chip.toml";
-  if (params.chip_config != nullptr) {
-    if (const atalla_status status = read_chip_file(params.chip_config, &text)) return status;
+  const char* path = params.chip_config != nullptr ? params.chip_config : std::getenv("ATALLA_CHIP_CONFIG");
+  const bool given = path != nullptr && *path != '\0';
+  const char* where = given ? path : "built-in chip.toml";
+  if (given) {
+    if (const atalla_status status = read_chip_file(path, &text)) return status;
   }
   if (const atalla_status status = parse_chip_config(text, where, &config)) return status;
   uint64_t dram_bytes = params.dram_bytes;

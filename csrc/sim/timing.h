@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "atalla_schedule.h"
 #include "config.h"
 #include "functional/kernel.h"
 
@@ -23,7 +24,14 @@ class Timing {
  public:
   explicit Timing(const ChipConfig& config);
 
+  // On one core, all operands in DRAM.
   Charge launch(const Cost& cost) const;
+
+  // A launch whose operands of the mask `resident` lie in the scratchpads, divided over `cores` cores (at least 1, at
+  // most the chip's). *read and *written become the bytes of DRAM that it moves.
+  Charge launch(const atalla_launch_work& work, uint32_t resident, uint64_t cores, uint64_t* read,
+                uint64_t* written) const;
+  uint64_t cores() const { return cores_; }
 
   // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
   Charge copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const;
@@ -34,6 +42,11 @@ class Timing {
 
  private:
   uint64_t bus_cycles(uint64_t beats) const;
+  uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
+  uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
+  static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
+  // The cycles of the launch out of those of its units.
+  void overlap(Charge* charge, uint64_t steps, bool uses_exp) const;
 
   uint64_t beat_millicycles_;
   uint64_t setup_cycles_;
@@ -48,6 +61,8 @@ class Timing {
   uint64_t weight_cycles_;
   uint64_t array_latency_;
   uint64_t overhead_;
+  uint64_t cores_;
+  uint64_t core_start_;
   uint64_t link_bytes_per_cycle_;
   uint64_t link_latency_;
 };

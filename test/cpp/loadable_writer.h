@@ -51,6 +51,7 @@ struct Writer {
   std::vector<Dynamic> dynamic;
   std::vector<Guard> guards;
   std::vector<Golden> goldens;
+  std::vector<Residency> residency;
   Bytes weights;
   std::vector<RawSection> extra;  // of unknown kinds
   Header header = default_header();
@@ -206,6 +207,7 @@ struct Writer {
     add(SectionKind::kDynamic, 16, dynamic, kMustUnderstand);
     add(SectionKind::kGuards, 16, guards, kMustUnderstand);
     add(SectionKind::kGoldens, 56, goldens);
+    add(SectionKind::kResidency, 16, residency);
     sections.insert(sections.end(), extra.begin(), extra.end());
     if (!weights.empty()) sections.push_back({static_cast<uint32_t>(SectionKind::kWeights), 0, 1, weights});
     return assemble(header, sections);

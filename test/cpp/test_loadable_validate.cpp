@@ -85,7 +85,7 @@ void test_reserved() {
   SPOILED("immediate bytes beyond 0", [](Writer& w) { w.operands[0].immediate[15] = 1; });
   Writer w = linear_sample();
   w.kernels[1].reserved = 1;
-  w.header.minor = 2;  // newer than the driver
+  w.header.minor = 3;  // newer than the driver
   CHECK_EQ(problems_of(w.build()), "");
 }
 
@@ -115,6 +115,33 @@ void test_bounds() {
   w.operands[1].strides = w.pool({12, 3, -1});
   w.operands[1].byte_offset = 8;
   CHECK_EQ(problems_of(w.build()), "");
+}
+
+void test_residency() {
+  auto resident = [](std::vector<Residency> records) {
+    Writer w = linear_sample();
+    w.residency = std::move(records);
+    w.header.minor = 2;
+    return problems_of(w.build());
+  };
+  auto refuses = [&](const char* text, std::vector<Residency> records) {
+    CHECK(resident(std::move(records)).find(text) != std::string::npos);
+  };
+  CHECK_EQ(resident({{kT0, 0, 0}, {kT1, 0, 256}}), "");
+  CHECK_EQ(resident({{kT0, 0, 0}, {kT1, 1, 0}}), "");
+  refuses("offset 64 is not a multiple of 256", {{kT0, 0, 64}});
+  refuses("scratchpad 64, expected one below 64", {{kT0, 64, 0}});
+  refuses("storage 99 lies outside", {{99, 0, 0}});
+  refuses("expected 1", {{kX, 0, 0}});
+  refuses("has two places in scratchpads", {{kT0, 0, 0}, {kT0, 1, 0}});
+  refuses("(scratchpad bytes 0 + 32, live 1 to 2) overlaps", {{kT0, 0, 0}, {kT1, 0, 0}});
+  refuses("at most 1073741824 expected", {{kT0, 0, uint64_t{1} << 40}});
+  Writer w = linear_sample();
+  w.instructions[0].cores = 4;
+  w.header.minor = 2;
+  CHECK_EQ(problems_of(w.build()), "");
+  w.header.minor = 1;
+  CHECK(problems_of(w.build()).find("reserved") != std::string::npos);
 }
 
 void test_memory_plan() {
@@ -217,6 +244,7 @@ int main() {
   test_enumerators();
   test_reserved();
   test_bounds();
+  test_residency();
   test_memory_plan();
   test_many_storages();
   test_host_calls();

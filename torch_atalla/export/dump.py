@@ -15,6 +15,7 @@ from .ir import LinearProgram
 
 if TYPE_CHECKING:
     from .plan import MemoryPlan
+    from .schedule import Schedule
 
 
 class Dump:
@@ -39,6 +40,10 @@ class Dump:
         if self.directory is not None:
             self._write("plan.txt", str(plan))
             self._write("plan.svg", draw_plan(plan), same=True)
+
+    def schedule(self, schedule: Schedule) -> None:
+        if self.directory is not None:
+            self._write("schedule.txt", str(schedule))
 
     def passes(self, results: Iterable[object]) -> None:
         """What each pass did, one a line."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from .capture import Captured
 from .dtypes import CODES
 from .errors import ExportError
 from .flops import node_flops
+from .immediates import pack_immediate
 from .ir import AnyOperand, Buffer, BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand, Port
 from .partition import Partition, source_of
 from .pipeline import Compiled
@@ -40,18 +40,6 @@ _PER_METHOD = (Section.NODES, Section.SEGMENTS, Section.INSTRUCTIONS, Section.IN
 _VALUE_KINDS = {"parameter": _PARAMETER, "buffer": _BUFFER, "constant": _CONSTANT}
 _LAUNCH, _HOST_CALL = 1, 2
 _ABSENT, _MEMORY, _IMMEDIATE = 0, 1, 2
-
-_PACK = {
-    torch.bool: "<?",
-    torch.uint8: "<B",
-    torch.int8: "<b",
-    torch.int16: "<h",
-    torch.int32: "<i",
-    torch.int64: "<q",
-    torch.float16: "<e",
-    torch.float32: "<f",
-    torch.float64: "<d",
-}
 
 
 @dataclass(frozen=True)
@@ -179,6 +167,7 @@ class _Emitter:
         self.partition: Partition = compiled.partition
         self.program: LinearProgram = compiled.program
         self.plan = compiled.plan
+        self.schedule = compiled.schedule
         self.tables = file.tables
         self.base = {section: self.tables.count(section) for section in _PER_METHOD}
         self.storages: dict[int, int] = {}  # buffer -> storage
@@ -194,12 +183,14 @@ class _Emitter:
         tables = self.tables
         self._nodes_and_segments()
         self._storages()
+        self._residents()
         self._values()
         self._packed()
         inputs = [self._port(Section.INPUTS, port, _INPUT) for port in self.program.inputs]
         outputs = [self._port(Section.OUTPUTS, port, _OUTPUT) for port in self.program.outputs]
         for i, inst in enumerate(self.program.instructions):
-            self._instruction(inst, self.base[Section.SEGMENTS] + self.program.segments[i])
+            cores = self.schedule.cores[i] if self.schedule.cores else 1
+            self._instruction(inst, self.base[Section.SEGMENTS] + self.program.segments[i], 0 if cores == 1 else cores)
         tables.add(
             Section.METHODS,
             *tables.string(self.name),
@@ -313,6 +304,10 @@ class _Emitter:
             if slot is not None:
                 shared[slot.buffers[0]] = index
 
+    def _residents(self) -> None:
+        for item in self.schedule.residents:
+            self.tables.add(Section.RESIDENCY, self.storages[item.buffers[0]], item.pad, item.offset)
+
     def _planned(self, nbytes: Size) -> Size:
         """With the value under the planning assignment, not the most that the expression can be."""
         return Size(self.captured.symbols.planned(nbytes.expr), nbytes.expr)
@@ -406,13 +401,13 @@ class _Emitter:
             pairs += [int(size)] * 2 if bounds is None else [max(int(bounds.lower), 0), _bounded(bounds.upper)]
         return tuple(pairs)
 
-    def _instruction(self, inst: Launch | HostCall, segment: int) -> None:
+    def _instruction(self, inst: Launch | HostCall, segment: int, cores: int) -> None:
         tables = self.tables
         node = self.nodes.get(inst.node, NONE)
         if isinstance(inst, HostCall):
             callee = self._host_call(inst)
             none = (0, 0, 0, 0, 0, 0)
-            tables.add(Section.INSTRUCTIONS, _HOST_CALL, 0, 0, callee, *none, node, segment)
+            tables.add(Section.INSTRUCTIONS, _HOST_CALL, 0, 0, 0, callee, *none, node, segment)
             return
         first = tables.count(Section.OPERANDS)
         operands = (*inst.outputs, *inst.inputs)
@@ -423,6 +418,7 @@ class _Emitter:
             _LAUNCH,
             CODES[inst.compute_dtype],
             len(inst.outputs),
+            cores,
             self.file.kernel(inst.kernel),
             *_range(len(operands), first),
             *self._integers(inst.iparams),
@@ -436,7 +432,7 @@ class _Emitter:
         if operand is None:
             tables.add(Section.OPERANDS, _ABSENT, 0, 0, NONE, 0, 0, 0, nothing, NONE)
         elif isinstance(operand, Immediate):
-            packed = _pack_immediate(operand).ljust(16, b"\0")
+            packed = pack_immediate(operand).ljust(16, b"\0")
             index = tables.add(Section.OPERANDS, _IMMEDIATE, CODES[operand.dtype], 0, NONE, 0, 0, 0, packed, NONE)
             if isinstance(operand.value, Size) and operand.dtype not in _DYNAMIC_IMMEDIATES:
                 raise ExportError(
@@ -483,18 +479,6 @@ def _bounded(upper: object) -> int:
 
 def _range(count: int, first: int = 0) -> Ref:
     return (first, count) if count else (0, 0)
-
-
-def _pack_immediate(operand: Immediate) -> bytes:
-    if operand.dtype in _PACK:
-        value = operand.value
-        if not operand.dtype.is_floating_point and operand.dtype != torch.bool:
-            value = int(value)
-        try:
-            return struct.pack(_PACK[operand.dtype], value)
-        except (OverflowError, struct.error):
-            pass  # too large for a narrow float: torch gives the infinity
-    return bytes(torch.tensor(operand.value, dtype=operand.dtype).view(torch.uint8).reshape(-1).tolist())
 
 
 def _module_path(node: torch.fx.Node) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from .linearize import linearize
 from .partition import Partition, partition
 from .passes import PassResult, run_passes
 from .plan import MemoryPlan, plan_memory
+from .schedule import ChipModel, Schedule, chip_model, decide, verify_schedule
 from .states import update_states_in_place
 from .support import SupportTable, support_table
 from .verify_plan import verify_plan
@@ -33,6 +34,7 @@ class Compiled:
     partition: Partition
     program: LinearProgram
     plan: MemoryPlan
+    schedule: Schedule = field(default_factory=Schedule)
 
     def __str__(self) -> str:
         sections = {
@@ -41,6 +43,7 @@ class Compiled:
             "segments": self.partition,
             "linear program": self.program,
             "memory plan": self.plan,
+            "schedule": self.schedule,
         }
         return "\n\n".join(f"== {title}\n{body}" for title, body in sections.items())
 
@@ -60,6 +63,8 @@ def compile_program(
     dump: str | os.PathLike | None = None,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
+    chip: ChipModel | None = None,
+    residency: bool = True,
 ) -> Compiled:
     """Captures, transforms, partitions, lowers, transforms again and plans.
 
@@ -69,7 +74,8 @@ def compile_program(
     passes.run_passes; fold is by default "all" at "fast", else "exact". support: instead of the table of this build.
     weights: "bfloat16" or "int8" (with a factor for each output), in which the weights of float32 products are stored.
     pack: weights may be packed; not so when programs share them. dump: a directory, for what every pass left.
-    decomposed, states: see capture.
+    decomposed, states: see capture. chip: for which the program is scheduled, by default device 0's. residency:
+    temporaries may stand in the chip's scratchpads.
     """
     if optimize not in LEVELS:
         raise ExportError(f'optimize: expected "none", "exact" or "fast", got {optimize!r}')
@@ -104,5 +110,18 @@ def compile_program(
     plan = plan_memory(linear)
     verify_plan(linear, plan)
     out.plan(linear, plan)
+    schedule = Schedule()
+    if optimize != "none":
+        chip = _device_chip() if chip is None else chip
+        # A program whose temporaries the driver places for each call has no places to decide.
+        schedule = decide(linear, plan, chip, residency=residency and captured.symbols.bounded)
+        verify_schedule(linear, schedule, chip)
+        out.schedule(schedule)
     out.passes(passes)
-    return Compiled(captured, passes, parts, linear, plan)
+    return Compiled(captured, passes, parts, linear, plan, schedule)
+
+
+def _device_chip() -> ChipModel:
+    from .. import chip
+
+    return chip_model(chip.config_text(0))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 MAGIC = b"\x89ATL\r\n\x1a\n"
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 MIN_RUNTIME = 1 << 16
 NONE = 0xFFFFFFFF
 ALIGNMENT = 64
@@ -41,6 +41,7 @@ class Section(IntEnum):
     GUARDS = 21
     GOLDENS = 22
     SIGNATURE = 23
+    RESIDENCY = 24
 
 
 # One struct format a record, in the order of the fields of the specification ("x": reserved bytes).
@@ -49,7 +50,7 @@ FORMATS = {
     Section.STORAGES: struct.Struct("<B7xQQII2I"),
     Section.VALUES: struct.Struct("<2IIBBBxQII2II4x"),
     Section.OPERANDS: struct.Struct("<BBBxIQII16sI4x"),
-    Section.INSTRUCTIONS: struct.Struct("<BBBxI2I2I2III"),
+    Section.INSTRUCTIONS: struct.Struct("<BBBBI2I2I2III"),
     Section.HOST_CALLS: struct.Struct("<2I2I2I2I"),
     Section.INPUTS: struct.Struct("<2IIII4x"),
     Section.OUTPUTS: struct.Struct("<2IIII4x"),
@@ -63,6 +64,7 @@ FORMATS = {
     Section.DYNAMIC: struct.Struct("<IIII"),
     Section.GUARDS: struct.Struct("<2III"),
     Section.GOLDENS: struct.Struct("<I4xQ2I2I2Idd"),
+    Section.RESIDENCY: struct.Struct("<IIQ"),
 }
 STRIDES = {section: record.size for section, record in FORMATS.items()} | {
     Section.STRINGS: 1,

@@ -25,6 +25,19 @@ class SegmentReport:
     instructions: int
 
 
+@dataclass(frozen=True)
+class LaunchCycles:
+    """What the cost model predicted for a launch, and what the device charges for it."""
+
+    method: str
+    kernel: str
+    node: str
+    cores: int
+    baseline: int
+    predicted: int
+    simulated: int
+
+
 @dataclass
 class LoadableReport:
     """`ops` counts nodes that compute; views and parts of several results cost nothing and are not counted."""
@@ -48,6 +61,12 @@ class LoadableReport:
     arena_lower_bound: int = 0
     arena_without_reuse: int = 0
     file_bytes: int = 0
+    predicted_cycles: int = 0  # by the cost model, of all methods
+    baseline_cycles: int = 0  # the same from DRAM alone, on one core
+    residents: int = 0  # temporaries in the scratchpads
+    scratchpad_bytes: int = 0  # the most that they have at one time
+    cores: int = 1  # over which the widest launch is divided
+    launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # of a save; files have it not
     estimate_cycles: int = 0  # of the first method; 0: not made
     methods: list[str] = field(default_factory=list)
     method_cycles: list[int] = field(default_factory=list)
@@ -65,6 +84,16 @@ class LoadableReport:
         """Share of floating-point operations that run on the chip; 1 when there are none."""
         return self.native_flops / self.flops if self.flops else 1.0
 
+    def _schedule(self) -> list[str]:
+        saved = 1 - self.predicted_cycles / self.baseline_cycles
+        wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
+        checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise" if self.launch_cycles else ""
+        return [
+            f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
+            f"{checked}; {self.residents} temporaries in scratchpads, at most {self.scratchpad_bytes:,} bytes; "
+            f"{self.cores} core{'s' if self.cores > 1 else ''}"
+        ]
+
     def to_json(self, indent: int | None = 2) -> str:
         data = asdict(self) | {"coverage_ops": self.coverage_ops, "coverage_flops": self.coverage_flops}
         return json.dumps(data, indent=indent)
@@ -75,6 +104,7 @@ class LoadableReport:
         data.pop("coverage_ops", None)
         data.pop("coverage_flops", None)
         data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
+        data["launch_cycles"] = [LaunchCycles(**item) for item in data.get("launch_cycles", [])]
         data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
         return LoadableReport(**data)
 
@@ -90,6 +120,7 @@ class LoadableReport:
             f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
             f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
             f"{self.arena_without_reuse:,} without reuse)",
+            *(self._schedule() if self.baseline_cycles else []),
             *([f"states      {self.states} tensors, {self.state_bytes:,} bytes"] if self.states else []),
             f"file        {self.file_bytes:,} bytes",
             f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
@@ -120,6 +151,11 @@ def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional
         arena_bytes=plan.arena_bytes,
         arena_lower_bound=plan.lower_bound,
         arena_without_reuse=plan.unplanned_bytes,
+        predicted_cycles=compiled.schedule.predicted_cycles,
+        baseline_cycles=compiled.schedule.baseline_cycles,
+        residents=len(compiled.schedule.residents),
+        scratchpad_bytes=compiled.schedule.peak_bytes(),
+        cores=max(compiled.schedule.cores, default=1),
     )
     refused = {op.node for op in compiled.partition.unsupported}
     for number, segment in enumerate(compiled.partition.segments):
@@ -147,13 +183,14 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
     (first, *_), names = reports.values(), list(reports)
     merged = replace(first, methods=names)
     for report in list(reports.values())[1:]:
-        for name in ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls"):
+        added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls")
+        for name in (*added, "predicted_cycles", "baseline_cycles", "residents"):
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
         merged.segments = merged.segments + report.segments
         merged.unsupported = merged.unsupported + report.unsupported
         merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
         merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
-        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse"):
+        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse", "scratchpad_bytes", "cores"):
             setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
     buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
     stored = {

@@ -24,7 +24,7 @@ from .golden import make_golden
 from .ir import Launch
 from .leaves import dump_leaves, dump_spec, method_key
 from .pipeline import Compiled, compile_program
-from .report import LoadableReport, make_report, merge_reports
+from .report import LaunchCycles, LoadableReport, make_report, merge_reports
 from .signature import add_signature
 
 _OUT_OF_MEMORY = 30  # ATALLA_ERR_OUT_OF_MEMORY
@@ -51,6 +51,7 @@ def save_loadable(
     fold: str | None = None,
     epilogue: bool = False,
     weights: str | None = None,
+    residency: bool = True,
     dump: str | os.PathLike | None = None,
 ) -> LoadableReport:
     """Compiles and writes a loadable; gives the report.
@@ -67,6 +68,7 @@ def save_loadable(
     single passes of "fast". weights="bfloat16" or "int8" stores the weights of products so, with float32 arithmetic.
     engine="isa" adds the whole program as Atalla code (docs/isa-codegen.md), which needs a
     bfloat16 model; convert="bfloat16" makes one of a float32 model, and the report states the error.
+    residency: temporaries may stand in the scratchpads of the chip, where launches reach them without DRAM.
     dump: a directory for the graph or the program before and after every pass, the plan, and the file's listing.
 
     The file appears only when it is complete.
@@ -76,6 +78,7 @@ def save_loadable(
 
         options = {"fallback": fallback, "verify": verify, "optimize": optimize, "golden": golden, "seed": seed}
         options |= {"sign": sign, "fold": fold, "epilogue": epilogue, "weights": weights, "dump": dump}
+        options |= {"residency": residency}
         return save_with_code(program, path, args=args, kwargs=kwargs, convert=convert, **options)
     if engine != "functional":
         raise ExportError(f'engine: expected "functional" or "isa", got {engine!r}')
@@ -99,6 +102,7 @@ def save_loadable(
             dump=dump if dump is None or len(exported) == 1 else Path(dump) / name,
             decomposed=decomposed[name],
             states=states,
+            residency=residency,
         )
         for name, item in exported.items()
     }
@@ -118,7 +122,7 @@ def save_loadable(
         goldens = [item for item in made if item is not None]
     data = _emit(methods, report, versions, goldens)
     if verify:
-        report.method_cycles = _verify(data, methods)
+        report.method_cycles, report.launch_cycles = _verify(data, methods)
         report.estimate_cycles = report.method_cycles[0]
         data = _emit(methods, report, versions, goldens)
         _runtime.validate(data)
@@ -165,7 +169,7 @@ def _emit(
         "model": next(iter(methods.values())).captured.model,
         "coverage_ops": f"{report.coverage_ops:.6f}",
         "coverage_flops": f"{report.coverage_flops:.6f}",
-        "report": replace(report, path="").to_json(indent=None),
+        "report": replace(report, path="", launch_cycles=[]).to_json(indent=None),
     }
     for number, (name, compiled) in enumerate(methods.items()):
         captured = compiled.captured
@@ -185,8 +189,8 @@ def _emit(
     )
 
 
-def _verify(data: bytes, methods: Mapping[str, Compiled]) -> list[int]:
-    """Validates, loads and replays, and gives the estimates in cycles; zeros when device 0 has no room."""
+def _verify(data: bytes, methods: Mapping[str, Compiled]) -> tuple[list[int], list[LaunchCycles]]:
+    """Validates, loads and replays, and gives the simulated cycles; zeros when device 0 has no room."""
     from ..loadable import run_host_call
 
     program = _runtime.Program(data)
@@ -194,10 +198,12 @@ def _verify(data: bytes, methods: Mapping[str, Compiled]) -> list[int]:
         program.load(0)
         program.set_host_call(lambda text, inputs, outputs: run_host_call(0, text, inputs, outputs))
         program.verify()
-        return [program.estimate(number) for number in range(len(methods))]
+        counts = [len(compiled.program.instructions) for compiled in methods.values()]
+        each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
+        return [sum(cycles) for cycles in each], _compared(each, methods)
     except _runtime.RuntimeLibraryError as error:
         if error.status == _OUT_OF_MEMORY:
-            return [0] * len(methods)
+            return [0] * len(methods), []
         if error.status == _FORMAT:
             raise ExportError(f"the program does not give what PyTorch does: {error}") from None
         raise
@@ -213,6 +219,17 @@ def _listing(data: bytes) -> str:
         return render(program.describe())
     finally:
         program.close()
+
+
+def _compared(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[LaunchCycles]:
+    found = []
+    for cycles, (name, compiled) in zip(each, methods.items()):
+        schedule, instructions = compiled.schedule, compiled.program.instructions
+        for i, inst in enumerate(instructions if schedule.cores else ()):
+            if isinstance(inst, Launch):
+                charged = (schedule.baseline[i], schedule.predicted[i], cycles[i])
+                found.append(LaunchCycles(name, inst.kernel, inst.node, schedule.cores[i], *charged))
+    return found
 
 
 def _write(path: Path, data: bytes) -> None:

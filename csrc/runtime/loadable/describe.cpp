@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "describe.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -98,6 +99,11 @@ class Describer {
       string("text", r.text);
       json_.field("expression", expression_text(view_, r.expression));
       json_.field("method", r.method);
+    });
+    array("residency", view_.residency, [&](const Residency& r) {
+      json_.field("storage", r.storage);
+      json_.field("pad", r.pad);
+      json_.field("offset", r.offset);
     });
     array("goldens", view_.goldens, [&](const Golden& r) {
       json_.field("method", r.method);
@@ -206,6 +212,7 @@ class Describer {
     if (!launch) return;
     json_.field("compute_dtype", dtype_name(r.compute_dtype));
     json_.field("n_outputs", r.n_outputs);
+    json_.field("cores", std::max<unsigned>(1, r.cores));
     integers("iparams", r.iparams);
     json_.key("fparams");
     json_.open('[');

@@ -239,17 +239,22 @@ void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = method.outputs[i].type;
 }
 
-uint64_t Program::estimate(uint32_t index) {
+std::vector<uint64_t> Program::estimate_each(uint32_t index) {
   std::lock_guard lock(mutex_);
-  MethodImage& method = this->method(index);
-  uint64_t cycles = 0;
-  for (const MethodImage::Step& step : method.steps) {
-    if (step.host_call != kNone) continue;
+  std::vector<uint64_t> cycles;
+  for (const MethodImage::Step& step : method(index).steps) {
     atalla_launch_record record{};
-    check(api().launch_estimate(image_->device.handle(), step.desc, step.desc_bytes, &record));
-    cycles += record.cycles;
+    if (step.host_call == kNone)
+      check(api().launch_estimate(image_->device.handle(), step.desc, step.desc_bytes, &record));
+    cycles.push_back(record.cycles);
   }
   return cycles;
+}
+
+uint64_t Program::estimate(uint32_t index) {
+  uint64_t sum = 0;
+  for (uint64_t cycles : estimate_each(index)) sum += cycles;
+  return sum;
 }
 
 const std::string& Program::describe() {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "../atalla_program.h"
 #include "../device.h"
@@ -35,7 +36,8 @@ class Program {
   // The types of a method's outputs for inputs of these types.
   void resolve(uint32_t method, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs);
   uint64_t estimate(uint32_t method);
-  const std::string& describe();  // JSON, made once
+  std::vector<uint64_t> estimate_each(uint32_t method);  // of each instruction; 0 of a host call
+  const std::string& describe();                         // JSON, made once
 
   // Mutable buffers (program_state.cpp).
   void reset_state();

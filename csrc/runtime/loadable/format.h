@@ -15,13 +15,16 @@ static_assert(std::endian::native == std::endian::little, "loadable records are 
 
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'A', 'T', 'L', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 1;
-inline constexpr uint32_t kRuntimeVersion = 0x00010001;  // major << 16 | minor of this driver
+inline constexpr uint16_t kMinor = 2;
+inline constexpr uint32_t kRuntimeVersion = 0x00010002;  // major << 16 | minor of this driver
 inline constexpr uint32_t kIsaVersion = 1;               // newest Atalla instruction set that it can execute
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
 inline constexpr uint64_t kSectionAlignment = 64;
 inline constexpr uint64_t kWeightsAlignment = 4096;
 inline constexpr uint64_t kStorageAlignment = 64;
+inline constexpr uint64_t kPadAlignment = 256;  // of what lies in a scratchpad
+inline constexpr uint32_t kMaxPads = 64;
+inline constexpr uint64_t kMaxPadBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxSections = 1024;
 inline constexpr uint32_t kMustUnderstand = 1;  // section flag
 
@@ -49,8 +52,9 @@ enum class SectionKind : uint32_t {
   kGuards = 21,
   kGoldens = 22,
   kSignature = 23,
+  kResidency = 24,
 };
-inline constexpr uint32_t kSectionKinds = 24;  // one more than the last
+inline constexpr uint32_t kSectionKinds = 25;  // one more than the last
 
 enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4, kState = 5 };
 enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant, kState };
@@ -150,6 +154,13 @@ struct Value {
   uint32_t reserved1;
 };
 
+// 1.2: an ARENA storage that may stand in a scratchpad instead.
+struct Residency {
+  uint32_t storage;
+  uint32_t pad;
+  uint64_t offset;  // in the pages that the program has of that scratchpad
+};
+
 struct Operand {
   OperandKind kind;
   uint8_t dtype;
@@ -168,7 +179,7 @@ struct Instruction {
   InstructionKind kind;
   uint8_t compute_dtype;
   uint8_t n_outputs;
-  uint8_t reserved;
+  uint8_t cores;  // 1.2: over which the launch is divided; 0: 1
   uint32_t callee;
   Range operands;
   Range iparams;

@@ -62,6 +62,38 @@ atalla_tensor tensor_of(const View& view, const Value& value) {
 
 }  // namespace
 
+void ScratchpadPages::take(const View& view, Device& device) {
+  const atalla_schedule_api* schedule = schedule_api();
+  atalla_addr base = 0;
+  if (view.residency.size() == 0 || schedule == nullptr ||
+      schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
+    return;
+  std::map<uint32_t, uint64_t> bytes;
+  for (uint32_t i = 0; i < view.residency.size(); ++i) {
+    Residency r = view.residency[i];
+    uint64_t& most = bytes[r.pad];
+    most = std::max(most, r.offset + view.storages[r.storage].bytes);
+  }
+  device_ = &device;
+  for (auto [pad, size] : bytes) {
+    Page page{};
+    if (size == 0) continue;
+    if (api().scpad_alloc(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
+    pages_.emplace(pad, page);
+  }
+  for (uint32_t i = 0; i < view.residency.size(); ++i) {
+    Residency r = view.residency[i];
+    if (view.storages[r.storage].bytes == 0) continue;
+    const Page& page = pages_.at(r.pad);
+    places_.emplace(r.storage, base + page.sid * device.properties().scratchpad_bytes + page.addr + r.offset);
+  }
+}
+
+void ScratchpadPages::release() noexcept {
+  for (auto [pad, page] : pages_) api().scpad_free(device_->handle(), page.sid, page.addr);
+  pages_.clear();
+}
+
 MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
                          const Places& places)
     : places_(places), port_of_storage_(view.storages.size(), kNone) {
@@ -114,6 +146,11 @@ void MethodImage::add_ports(const View& view, Range range, bool output) {
 void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
   Storage storage = view.storages[index];
   if (storage.space == Space::kArena || storage.space == Space::kState) {
+    auto resident = places_.resident->find(index);
+    if (resident != places_.resident->end()) {
+      *addr = resident->second + byte_offset;
+      return;
+    }
     *addr = (storage.space == Space::kArena ? places_.arena : places_.state) + storage.offset + byte_offset;
     return;
   }
@@ -137,6 +174,7 @@ void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* 
   desc->n_operands = static_cast<uint8_t>(r.operands.count);
   desc->compute_dtype = r.compute_dtype;
   desc->tag = index;
+  *atalla_launch_cores(desc) = r.cores;
   for (uint32_t k = 0; k < r.iparams.count; ++k) desc->iparams[k] = view.integers[r.iparams.first + k];
   for (uint32_t k = 0; k < r.fparams.count; ++k) desc->fparams[k] = view.doubles[r.fparams.first + k];
   for (uint32_t k = 0; k < r.operands.count; ++k) {
@@ -196,7 +234,7 @@ std::string MethodImage::host_ops() const {
 Places Image::places(const DynamicMethod& dynamic) const {
   uint64_t base = device.properties().dram_base;
   auto addr = [&](const DeviceBuffer& buffer) { return buffer.data() != nullptr ? buffer.addr() : base; };
-  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), base, &replaced};
+  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), &pads.places(), base, &replaced};
 }
 
 std::unique_ptr<Image> load(File& file, Device& device) {
@@ -219,6 +257,7 @@ std::unique_ptr<Image> load(File& file, Device& device) {
   image->state = DeviceBuffer(device, state_bytes);
   image->arena = DeviceBuffer(device, arena_bytes);
   image->grown = DeviceBuffer(device, image->grown_bytes);
+  image->pads.take(view, device);
   file.read_weights([&](size_t at, std::span<const std::byte> piece) {
     device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(), piece.size());
   });

@@ -40,6 +40,30 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
+// Pages of a device's scratchpads, one a scratchpad that the file names. All of them, or none when the chip has no
+// room: then the program runs from DRAM alone.
+class ScratchpadPages {
+ public:
+  ScratchpadPages() = default;
+  ~ScratchpadPages() { release(); }
+  ScratchpadPages(const ScratchpadPages&) = delete;
+  ScratchpadPages& operator=(const ScratchpadPages&) = delete;
+
+  void take(const View& view, Device& device);
+  const std::unordered_map<uint32_t, uint64_t>& places() const noexcept { return places_; }
+
+ private:
+  struct Page {
+    uint32_t sid;
+    uint32_t addr;
+  };
+  void release() noexcept;
+
+  Device* device_ = nullptr;
+  std::map<uint32_t, Page> pages_;                 // by scratchpad of the file
+  std::unordered_map<uint32_t, uint64_t> places_;  // storage -> device address
+};
+
 // One input or output of a method, ready to be compared with what a caller gives.
 struct BoundPort {
   const char* name = "";
@@ -67,6 +91,7 @@ struct Places {
   uint64_t arena;
   uint64_t weights;
   uint64_t state;
+  const std::unordered_map<uint32_t, uint64_t>* resident;  // storages that stand in scratchpads, and where
   uint64_t placeholder;  // a legal address, for inputs and outputs before they are bound and for those without bytes
   const std::map<uint32_t, DeviceBuffer>* replaced;  // storages of weights that stand elsewhere
 };
@@ -138,6 +163,7 @@ struct Image {
   DeviceBuffer weights;
   DeviceBuffer state;
   DeviceBuffer arena;
+  ScratchpadPages pads;
   DeviceBuffer grown;  // the arena of methods that place their temporaries at run time
   uint64_t grown_bytes = 0;
   std::map<uint32_t, DeviceBuffer> replaced;  // storage of weights -> where its bytes are now

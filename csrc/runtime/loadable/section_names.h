@@ -38,6 +38,7 @@ inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {{
     {"GUARDS", sizeof(Guard)},
     {"GOLDENS", sizeof(Golden)},
     {"SIGNATURE", 1},
+    {"RESIDENCY", sizeof(Residency)},
 }};
 
 inline constexpr bool is_known(SectionKind kind) noexcept {

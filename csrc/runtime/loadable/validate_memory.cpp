@@ -18,6 +18,7 @@ struct Use {
   uint32_t method = kNone;
   uint32_t ports = 0;
   bool written = false;
+  bool host = false;        // a host call uses it
   bool read_early = false;  // before the first write, or by the instruction that is the first to write
 };
 
@@ -32,6 +33,7 @@ class MemoryChecker {
     trace();
     for (uint32_t i = 0; i < view_.storages.size(); ++i) check_storage(i, view_.storages[i]);
     check_arena_overlap();
+    check_residency();
     check_overlap(Space::kWeights);
     check_overlap(Space::kState);
     check_states();
@@ -121,8 +123,11 @@ class MemoryChecker {
     }
   }
   void touch_values(uint32_t instruction, Range range, bool write) {
-    for (uint32_t k = 0; k < range.count; ++k)
-      touch(instruction, view_.values[static_cast<uint32_t>(view_.integers[range.first + k])].storage, write);
+    for (uint32_t k = 0; k < range.count; ++k) {
+      uint32_t storage = view_.values[static_cast<uint32_t>(view_.integers[range.first + k])].storage;
+      uses_[storage].host = true;
+      touch(instruction, storage, write);
+    }
   }
 
   void check_storage(uint32_t i, const Storage& s) {
@@ -150,44 +155,76 @@ class MemoryChecker {
                     use.last, s.first_live, s.last_live);
   }
 
-  // A sweep over the instructions. The storages alive at one instant are kept by offset, where only neighbours can
-  // collide as long as none of them do; one that collides is reported and not kept.
+  // A piece of memory that a storage has during its life. Places of different memories are far apart.
+  struct Piece {
+    uint32_t storage;
+    uint64_t place;
+    uint64_t offset;  // in its memory, for errors
+    uint64_t bytes;
+    uint32_t first, last;
+  };
+
   void check_arena_overlap() {
-    std::vector<uint32_t> order, leaving;
+    std::vector<Piece> pieces;
     for (uint32_t i = 0; i < view_.storages.size(); ++i) {
       Storage s = view_.storages[i];
-      if (s.space == Space::kArena && s.bytes > 0 && s.first_live <= s.last_live) order.push_back(i);
+      if (s.space == Space::kArena && s.bytes > 0 && s.first_live <= s.last_live)
+        pieces.push_back({i, s.offset, s.offset, s.bytes, s.first_live, s.last_live});
     }
-    leaving = order;
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return view_.storages[a].first_live < view_.storages[b].first_live;
-    });
-    std::stable_sort(leaving.begin(), leaving.end(),
-                     [&](uint32_t a, uint32_t b) { return view_.storages[a].last_live < view_.storages[b].last_live; });
-    std::map<uint64_t, uint32_t> alive;  // offset -> storage
+    check_overlap_of("arena", pieces);
+  }
+
+  // Storages of the scratchpads: launches only, each at one place, as long as they live.
+  void check_residency() {
+    std::vector<Piece> pieces;
+    std::vector<uint32_t> seen(view_.storages.size());
+    for (uint32_t i = 0; i < view_.residency.size(); ++i) {
+      Residency r = view_.residency[i];
+      Storage s = view_.storages[r.storage];
+      if (seen[r.storage]++ != 0) problems_.add("%s has two places in scratchpads", label(r.storage).c_str());
+      if (uses_[r.storage].host) problems_.add("%s of a scratchpad is used by a host call", label(r.storage).c_str());
+      if (s.bytes > 0 && s.first_live <= s.last_live)
+        pieces.push_back(
+            {r.storage, r.pad * kMaxPadBytes * 2 + r.offset, r.offset, s.bytes, s.first_live, s.last_live});
+    }
+    for (uint32_t i = 0; i < view_.dynamic.size(); ++i) {
+      Dynamic r = view_.dynamic[i];
+      if (r.kind == DynamicKind::kStorageBytes && r.index < seen.size() && seen[r.index] != 0)
+        problems_.add("%s of a scratchpad has bytes that follow symbols", label(r.index).c_str());
+    }
+    check_overlap_of("scratchpad", pieces);
+  }
+
+  // A sweep over the instructions. The pieces alive at one instant are kept by place, where only neighbours can
+  // collide as long as none of them do; one that collides is reported and not kept.
+  void check_overlap_of(const char* memory, std::vector<Piece>& pieces) {
+    std::vector<const Piece*> leaving;
+    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+    for (const Piece& piece : pieces) leaving.push_back(&piece);
+    std::stable_sort(leaving.begin(), leaving.end(), [](const Piece* a, const Piece* b) { return a->last < b->last; });
+    std::map<uint64_t, const Piece*> alive;
     auto next_leaving = leaving.begin();
-    for (uint32_t i : order) {
-      Storage s = view_.storages[i];
-      for (; view_.storages[*next_leaving].last_live < s.first_live; ++next_leaving) {
-        auto it = alive.find(view_.storages[*next_leaving].offset);
+    for (const Piece& piece : pieces) {
+      for (; (*next_leaving)->last < piece.first; ++next_leaving) {
+        auto it = alive.find((*next_leaving)->place);
         if (it != alive.end() && it->second == *next_leaving) alive.erase(it);
       }
-      auto after = alive.lower_bound(s.offset);
-      uint32_t other = kNone;
-      if (after != alive.end() && after->first < s.offset + s.bytes) other = after->second;
+      auto after = alive.lower_bound(piece.place);
+      const Piece* other = nullptr;
+      if (after != alive.end() && after->first < piece.place + piece.bytes) other = after->second;
       if (after != alive.begin()) {
         auto before = std::prev(after);
-        if (before->first + view_.storages[before->second].bytes > s.offset) other = before->second;
+        if (before->first + before->second->bytes > piece.place) other = before->second;
       }
-      if (other == kNone) alive.emplace(s.offset, i);
-      else report_overlap(i, s, other, view_.storages[other]);
+      if (other == nullptr) alive.emplace(piece.place, &piece);
+      else report_overlap(memory, piece, *other);
     }
   }
-  void report_overlap(uint32_t i, const Storage& s, uint32_t j, const Storage& t) {
-    problems_.add("%s (arena bytes %" PRIu64 " + %" PRIu64 ", live %u to %u) overlaps %s (%" PRIu64 " + %" PRIu64
+  void report_overlap(const char* memory, const Piece& s, const Piece& t) {
+    problems_.add("%s (%s bytes %" PRIu64 " + %" PRIu64 ", live %u to %u) overlaps %s (%" PRIu64 " + %" PRIu64
                   ", live %u to %u)",
-                  label(i).c_str(), s.offset, s.bytes, s.first_live, s.last_live, label(j).c_str(), t.offset, t.bytes,
-                  t.first_live, t.last_live);
+                  label(s.storage).c_str(), memory, s.offset, s.bytes, s.first, s.last, label(t.storage).c_str(),
+                  t.offset, t.bytes, t.first, t.last);
   }
 
   // Weights may be stored once for several storages; a state has its bytes for itself.

@@ -39,6 +39,7 @@ class RecordChecker : RecordReporter {
     if (view_.methods.size() == 0) problems_.add("no method; at least one is expected");
     std::set<std::string_view> states;
     each("state", view_.states, [&](const State& r) { check_state(r, states); });
+    each("residency", view_.residency, [&](const Residency& r) { check_residency(r); });
     each("golden", view_.goldens, [&](const Golden& r) { check_golden(r); });
   }
 
@@ -159,7 +160,7 @@ class RecordChecker : RecordReporter {
   }
 
   void check_instruction(const Instruction& r) {
-    zero(r.reserved);
+    if (view_.header.minor < 2 || r.kind == InstructionKind::kHostCall) zero(r.cores);
     optional_index("node", r.node, view_.nodes, "NODES");
     optional_index("segment", r.segment, view_.segments, "SEGMENTS");
     bool operands = range("operands", r.operands, view_.operands, "OPERANDS", ATALLA_MAX_OPERANDS);
@@ -339,6 +340,18 @@ class RecordChecker : RecordReporter {
                     storage.bytes > view_.weight_bytes - r.initial))
       problem("initial bytes %" PRIu64 " + %" PRIu64 " are not aligned or lie outside the weights of %" PRIu64 " bytes",
               r.initial, storage.bytes, view_.weight_bytes);
+  }
+
+  void check_residency(const Residency& r) {
+    if (r.pad >= kMaxPads) problem("scratchpad %u, expected one below %u", r.pad, kMaxPads);
+    if (r.offset % kPadAlignment != 0)
+      problem("offset %" PRIu64 " is not a multiple of %" PRIu64, r.offset, kPadAlignment);
+    if (!index("storage", r.storage, view_.storages, "STORAGES")) return;
+    Storage storage = view_.storages[r.storage];
+    if (storage.space != Space::kArena)
+      problem("storage %u has space %u, expected 1", r.storage, static_cast<unsigned>(storage.space));
+    if (storage.bytes > kMaxPadBytes || r.offset > kMaxPadBytes - storage.bytes)
+      problem("bytes %" PRIu64 " + %" PRIu64 ", at most %" PRIu64 " expected", r.offset, storage.bytes, kMaxPadBytes);
   }
 
   void check_golden(const Golden& r) {

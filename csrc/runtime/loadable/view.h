@@ -71,6 +71,7 @@ struct View {
   Table<Dynamic> dynamic;
   Table<Guard> guards;
   Table<Golden> goldens;
+  Table<Residency> residency;
 
   // NUL-terminated, for as long as the bytes under the view live.
   const char* string(StringRef ref) const noexcept {
@@ -101,6 +102,7 @@ struct View {
     f(SectionKind::kDynamic, dynamic);
     f(SectionKind::kGuards, guards);
     f(SectionKind::kGoldens, goldens);
+    f(SectionKind::kResidency, residency);
   }
 };
 

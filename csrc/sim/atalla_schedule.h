@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a compiler needs to place a program on the chip: how much work a launch is, the scratchpads as memory for
+// operands, and over how many cores a launch is divided. docs/timing.md says what it costs.
+//
+//   const atalla_schedule_api* schedule;
+//   atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &schedule);
+//
+// Scratchpads. The window [base, base + scratchpads * scratchpad_bytes) of a device's addresses stands for the
+// scratchpads, one after the other: address `addr` of scratchpad `sid` is base + sid * scratchpad_bytes + addr.
+// Operands of launches may lie there, and then cost no DRAM traffic; copies and host views take DRAM only. Pages are
+// handed out by scpad_alloc; what a launch does to pages that are not its program's is, as with DRAM, its program's
+// mistake.
+//
+// Cores. The reserved byte of a launch descriptor is the number of cores over which the launch is divided, 0 meaning 1.
+// A chip with fewer cores, or a launch that has fewer parts, uses what there is. Results never depend on it.
+#ifndef ATALLA_SCHEDULE_H_
+#define ATALLA_SCHEDULE_H_
+
+#include "atalla.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATALLA_SCHEDULE_ABI_MAJOR 1u
+
+// The number of cores in a descriptor.
+static inline uint8_t* atalla_launch_cores(atalla_launch_desc* desc) { return &desc->reserved[0]; }
+static inline uint32_t atalla_launch_core_count(const atalla_launch_desc* desc) {
+  return desc->reserved[0] == 0 ? 1 : desc->reserved[0];
+}
+
+// What a launch does, wherever its operands lie and however many cores share it.
+typedef struct atalla_launch_work {
+  uint32_t struct_size;
+  uint32_t shared;   // bit k: each core reads all of operand k
+  uint32_t written;  // bit k: operand k is an output
+  uint32_t reserved;
+  uint64_t vector_ops;
+  uint64_t exp_ops;
+  uint64_t array_rows;
+  uint64_t weight_rows;
+  uint64_t tiles;          // SDMA tiles as the kernel counts them; 0: contiguous ones of the bytes
+  uint64_t parts;          // equal parts into which cores can divide it; at least 1
+  uint64_t working_bytes;  // of the scratchpads, for the tiles under way
+  uint64_t bytes_read;     // all operands in DRAM
+  uint64_t bytes_written;
+  uint64_t operand_bytes[ATALLA_MAX_OPERANDS];  // the share of each operand in these
+  uint64_t block_bytes[ATALLA_MAX_OPERANDS];    // of the scratchpads, for blocks of an operand that lies in DRAM
+} atalla_launch_work;
+
+typedef struct atalla_schedule_api {
+  uint32_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint32_t reserved;
+  // Addresses are not looked at, but for 0, which means that the operand is absent.
+  atalla_status (*launch_work)(const atalla_launch_desc*, size_t desc_bytes, atalla_launch_work*);
+  atalla_status (*scratchpad_base)(atalla_device, atalla_addr* base);
+  atalla_status (*core_count)(atalla_device, uint32_t* cores);
+} atalla_schedule_api;
+
+// ATALLA_ERR_VERSION for another major version.
+ATALLA_EXPORT atalla_status atalla_get_schedule_api(uint32_t abi_major, const atalla_schedule_api** api);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ATALLA_SCHEDULE_H_

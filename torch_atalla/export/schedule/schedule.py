@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The result of scheduling: places in scratchpads, cores, and the cycles that the cost model predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A piece of the arena that stands in a scratchpad. Its place in DRAM stays, for a chip without room."""
+
+    buffers: tuple[int, ...]  # as those of the plan's slot
+    pad: int
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    residents: tuple[Resident, ...] = ()
+    cores: tuple[int, ...] = ()  # of each instruction; 1 for host calls
+    predicted: tuple[int, ...] = ()  # cycles of each instruction; 0 for host calls
+    baseline: tuple[int, ...] = ()  # the same with everything in DRAM, on one core
+
+    @property
+    def predicted_cycles(self) -> int:
+        return sum(self.predicted)
+
+    @property
+    def baseline_cycles(self) -> int:
+        return sum(self.baseline)
+
+    def peak_bytes(self) -> int:
+        """Of the scratchpads: the most that residents have at one instruction."""
+        return peak_bytes(self.residents)
+
+    def __str__(self) -> str:
+        lines = [
+            f"schedule: {len(self.residents)} residents, at most {self.peak_bytes()} bytes of scratchpads; "
+            f"{self.predicted_cycles} cycles predicted, {self.baseline_cycles} from DRAM on one core"
+        ]
+        lines += [
+            f"  sp{item.pad} {item.offset:>8} +{item.nbytes:<8} [{item.first}, {item.last}]  "
+            + " = ".join(f"t{buffer}" for buffer in item.buffers)
+            for item in self.residents
+        ]
+        rows = zip(self.cores, self.predicted, self.baseline)
+        lines += [
+            f"  {i:4d}  {cores} cores  {cycles} cycles, {base} before" for i, (cores, cycles, base) in enumerate(rows)
+        ]
+        return "\n".join(lines)
+
+
+def peak_bytes(residents: tuple[Resident, ...]) -> int:
+    changes: dict[int, int] = {}
+    for item in residents:
+        changes[item.first] = changes.get(item.first, 0) + item.nbytes
+        changes[item.last + 1] = changes.get(item.last + 1, 0) - item.nbytes
+    live = most = 0
+    for i in sorted(changes):
+        live += changes[i]
+        most = max(most, live)
+    return most
