@@ -38,7 +38,7 @@ class TestInspect(TestCase):
             printed(*models.seed_models()["relu_matmul_softmax"]),
             """\
 model       ReluMatmulSoftmax
-format      1.1, needs driver 1.0
+format      1.2, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
@@ -60,6 +60,7 @@ sections
   methods              ...        1
   metadata             ...       11
   goldens              ...        1
+  residency            ...        2
   weights              ...
 
 interface
@@ -79,8 +80,8 @@ linear program
 
 memory plan
   arena of 384 bytes
-  t2               256 +128         live 0 to 1  relu
-  t3                 0 +256         live 1 to 2  mm
+  t2               256 +128         live 0 to 1  relu  or at 256 of scratchpad 0
+  t3                 0 +256         live 1 to 2  mm  or at 0 of scratchpad 0
 
 weights
   w0                 0 +512         weight
@@ -94,7 +95,7 @@ coverage
             printed(models.SortInTheMiddle(), (torch.randn(3, 5),)),
             """\
 model       SortInTheMiddle
-format      1.1, needs driver 1.0
+format      1.2, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
