@@ -105,7 +105,8 @@ def compile_program(
         passes.append(result)
         out.program(result.name, linear)
     if optimize != "none":
-        linear, more = run_linear_passes(linear, exact=exact, weights=weights, pack=pack, observe=out.program)
+        options: dict[str, Any] = {"exact": exact, "weights": weights, "pack": pack, "symbols": captured.symbols}
+        linear, more = run_linear_passes(linear, **options, observe=out.program)
         passes += more
     plan = plan_memory(linear)
     verify_plan(linear, plan)

@@ -73,6 +73,16 @@ class Symbols:
 
         return {symbol.symbol: ValueRanges(symbol.min, symbol.max) for symbol in self.symbols}
 
+    def least(self, value: int) -> int:
+        """A lower bound of a size for all sizes that a call may have."""
+        if not isinstance(value, Size):
+            return value
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        lower = bound_sympy(value.expr, self.ranges()).lower
+        return 0 if lower is -int_oo else max(0, int(lower))
+
     def expression(self, value: torch.SymInt) -> sympy.Basic:
         """In terms of the symbols. Raises NotNativeError for a size that depends on data."""
         import sympy
@@ -120,6 +130,16 @@ class Size(int):
         from torch.utils._sympy.functions import PythonMod
 
         return self._with(other, lambda a, b: a % b, PythonMod)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import FloorDiv
+
+        return self._with(other, lambda a, b: b // a, lambda a, b: FloorDiv(b, a))
+
+    def __rmod__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import PythonMod
+
+        return self._with(other, lambda a, b: b % a, lambda a, b: PythonMod(b, a))
 
     def __neg__(self) -> Any:
         return make_size(-int(self), -self.expr)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ..ir import LinearProgram
 from ..passes.pass_result import PassResult
+from ..sizes import Symbols
 from .check import check_program
 from .fuse_epilogues import fuse_epilogues
 from .fuse_pointwise import fuse_pointwise
@@ -23,16 +24,17 @@ def run_linear_passes(
     exact: bool = True,
     weights: str | None = None,
     pack: bool = True,
+    symbols: Symbols | None = None,
     observe: Observer | None = None,
 ) -> tuple[LinearProgram, list[PassResult]]:
     """Runs the pipeline.
 
     exact: results keep the bits that the launches give one by one. pack, weights: whether pack_weights runs, and how.
-    observe: called with each pass's name and result.
+    symbols: of a program whose sizes follow its calls. observe: called with each pass's name and result.
     """
     results = []
     passes: list[Callable[[LinearProgram], tuple[LinearProgram, PassResult]]] = [
-        lambda p: pack_weights(p, one_row=not exact, weights=weights),
+        lambda p: pack_weights(p, one_row=not exact, weights=weights, symbols=symbols),
         lambda p: fuse_pointwise(p, rounds=exact),
         lambda p: fuse_epilogues(p, rounds=exact),
         store_programs,

@@ -8,7 +8,7 @@ import torch
 from ..dtypes import from_name
 from ..dtypes import name as dtype_name
 from ..ir import AnyOperand, Launch, Operand
-from .layout import is_static, same_elements
+from .layout import same_elements
 from .vector_program import CONVERT, Step, VectorProgram, loop_dtype, step_table
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -21,12 +21,12 @@ def is_step(launch: Launch) -> bool:
     if len(launch.outputs) != 1 or launch.outputs[0] is None or launch.program is not None:
         return False
     out = launch.outputs[0]
-    if not is_static(out) or 0 in out.sizes or out.dtype.is_complex:
+    if 0 in out.sizes or out.dtype.is_complex or any(type(number) is not int for number in launch.iparams):
         return False
     for operand in launch.inputs:
         if operand is None or operand.dtype.is_complex:
             return False
-        if isinstance(operand, Operand) and (not is_static(operand) or operand.sizes != out.sizes):
+        if isinstance(operand, Operand) and operand.sizes != out.sizes:
             return False
     if launch.kernel == "copy":
         return isinstance(launch.inputs[0], Operand)

@@ -16,7 +16,7 @@ from ..ir import AnyOperand, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
 from .fuse_pointwise import MAX_OPERANDS
-from .layout import Uses, contiguous_positions, is_static, same_elements, with_sizes
+from .layout import Uses, contiguous_positions, same_elements, with_sizes
 from .rewrite import rewritten
 from .vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
 
@@ -36,7 +36,7 @@ def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
         if not isinstance(inst, Launch) or inst.kernel not in KERNELS or inst.program is not None:
             continue
         out = inst.outputs[0]
-        if out is None or not is_static(out) or len(inst.outputs) != 1 or not uses.is_private(out.buffer):
+        if out is None or len(inst.outputs) != 1 or not uses.is_private(out.buffer):
             continue
         reader = _reader(program, uses, i, out, removed)
         if reader is None or instructions[reader] is not program.instructions[reader]:

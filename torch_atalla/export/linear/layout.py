@@ -15,9 +15,20 @@ def is_static(operand: Operand) -> bool:
     return all(type(number) is int for number in (operand.offset, *operand.sizes, *operand.strides))
 
 
-@lru_cache(maxsize=4096)
 def merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(size, stride) of the fewest dimensions that walk the same elements in the same order."""
+    """(size, stride) of the fewest dimensions that walk the same elements in the same order.
+
+    Of sizes that are expressions only what holds for all values counts: one that may be 1 is not left out.
+    """
+    return _merged_numbers(sizes, strides) if _are_numbers(sizes, strides) else _merged(sizes, strides)
+
+
+def _are_numbers(*several: tuple[int, ...]) -> bool:
+    """Expressions must not enter a cache: programs have equal ones with different values."""
+    return all(type(number) is int for numbers in several for number in numbers)
+
+
+def _merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides):
         if size == 1:
@@ -29,9 +40,19 @@ def merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int,
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
+_merged_numbers = lru_cache(maxsize=4096)(_merged)
+
+
 def viewed_strides(sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides under which the same elements have the sizes `target`, in the same order; None: there are none."""
+    """The strides under which the same elements have the sizes `target`, in the same order; None: there are none, or
+    not for all values of expressions."""
+    numbers = _are_numbers(sizes, strides, target)
+    return (_viewed_numbers if numbers else _viewed_strides)(sizes, strides, target)
+
+
+def _viewed_strides(
+    sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[int, ...] | None:
     if 0 in sizes or 0 in target:
         return None
     pieces = list(merged(sizes, strides))
@@ -43,11 +64,15 @@ def viewed_strides(sizes: tuple[int, ...], strides: tuple[int, ...], target: tup
             continue
         if left == 1 and pieces:
             left, stride = pieces.pop()
-        if left % size:
+        rest = left % size
+        if type(rest) is not int or rest:
             return None
         result.append(stride)
         left, stride = left // size, stride * size
     return tuple(reversed(result)) if left == 1 and not pieces else None
+
+
+_viewed_numbers = lru_cache(maxsize=4096)(_viewed_strides)
 
 
 def with_sizes(operand: Operand, target: tuple[int, ...]) -> Operand | None:

@@ -8,15 +8,19 @@ the order that `gemm` gives them, and the lookup of an embedding that shares it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from ..ir import Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
+from ..sizes import Symbols
 from .layout import is_static
 from .packed_convolution import convolution_weight, packed_convolution
 from .rewrite import remove_unused_buffers
+
+Enough = Callable[[int], bool]  # whether so many rows are enough
 
 PANEL = 32
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -24,10 +28,16 @@ _MAX_PADDING = 0.01  # of a weight's size
 
 
 def pack_weights(
-    program: LinearProgram, *, one_row: bool = False, weights: str | None = None
+    program: LinearProgram, *, one_row: bool = False, weights: str | None = None, symbols: Symbols | None = None
 ) -> tuple[LinearProgram, PassResult]:
     """`one_row`: products with one row too, where `gemm` has another order of summation. `weights`: "bfloat16" or
-    "int8", in which packed weights that only products read are stored; the arithmetic stays float32."""
+    "int8", in which packed weights that only products read are stored; the arithmetic stays float32. `symbols`: of a
+    program whose sizes follow its calls."""
+    few = 1 if one_row or weights is not None else 2  # rows that a product must have
+
+    def enough(rows: int) -> bool:
+        return (rows if symbols is None else symbols.least(rows)) >= few
+
     uses: dict[int, list[int]] = {}
     for i, inst in enumerate(program.instructions):
         for operand in (*inst.reads(), *inst.writes()):
@@ -42,7 +52,7 @@ def pack_weights(
     for buffer, users in uses.items():
         if buffer in returned:
             continue
-        seen = {_weight(instructions[i], buffer, one_row or weights is not None) for i in users}
+        seen = {_weight(instructions[i], buffer, enough) for i in users}
         weight = seen.pop()
         kernels = {inst.kernel for i in users if isinstance(inst := instructions[i], Launch)}
         if seen or weight is None or not kernels & {"gemm", "convolution"}:
@@ -135,7 +145,7 @@ def pack(matrix: torch.Tensor) -> torch.Tensor:
     return packed
 
 
-def _weight(inst: Instruction, buffer: int, one_row: bool) -> Operand | None:
+def _weight(inst: Instruction, buffer: int, enough: Enough) -> Operand | None:
     """The buffer as the [n, k] matrix that the instruction sees; None when it cannot read it packed."""
     if not isinstance(inst, Launch) or inst.program is not None:
         return None
@@ -143,7 +153,7 @@ def _weight(inst: Instruction, buffer: int, one_row: bool) -> Operand | None:
         return None
     weight = None
     if inst.kernel == "gemm":
-        weight = _product_weight(inst, buffer, one_row)
+        weight = _product_weight(inst, buffer, enough)
     elif inst.kernel == "index_select":
         weight = _lookup_weight(inst, buffer)
     elif inst.kernel == "convolution":
@@ -157,11 +167,11 @@ def _weight(inst: Instruction, buffer: int, one_row: bool) -> Operand | None:
     return weight
 
 
-def _product_weight(inst: Launch, buffer: int, one_row: bool) -> Operand | None:
+def _product_weight(inst: Launch, buffer: int, enough: Enough) -> Operand | None:
     out, (a, b, c) = inst.outputs[0], inst.inputs
     if not isinstance(b, Operand) or b.buffer != buffer or not isinstance(a, Operand) or out is None:
         return None
-    if not all(is_static(operand) for operand in (out, a, b)):
+    if not all(type(number) is int for number in (b.offset, *b.sizes[1:], *b.strides)):
         return None
     alpha, beta = inst.fparams[:2] if len(inst.fparams) >= 2 else (1.0, 0.0)
     if inst.compute_dtype not in _FLOATS or any(inst.iparams) or alpha != 1 or (c is not None and beta not in (0, 1)):
@@ -169,7 +179,7 @@ def _product_weight(inst: Launch, buffer: int, one_row: bool) -> Operand | None:
     if out.dtype not in _FLOATS or a.dtype not in _FLOATS:
         return None
     rows = _rows(out)
-    if rows is None or rows == 0 or (rows == 1 and not one_row) or _rows(a) is None or 0 in out.sizes or 0 in a.sizes:
+    if rows is None or not enough(rows) or _rows(a) is None or 0 in out.sizes or 0 in a.sizes:
         return None
     if c is not None and beta == 1 and (not isinstance(c, Operand) or c.dtype not in _FLOATS or _rows(c) is None):
         return None
