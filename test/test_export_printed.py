@@ -105,7 +105,7 @@ segments    1 native, 0 fallback
 program     3 launches, 0 host calls
 weights     1 tensors, 512 bytes
 arena       384 bytes (at least 384 are needed, 384 without reuse)
-schedule    625 cycles predicted (25.7% less than 841); 2 temporaries in scratchpads, at most 384 bytes; 1 core
+schedule    625 cycles predicted (25.7% less than 841); 2 temporaries in 384 bytes of scratchpads (at least 384 are needed); 1 core
 file        0 bytes
 estimate    not made""",
         )

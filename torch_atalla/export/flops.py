@@ -15,6 +15,15 @@ from torch.utils.flop_counter import flop_registry
 aten = torch.ops.aten
 
 
+# Products that upstream's table leaves out; of each, which tensor has the contracted dimension last.
+_VECTORS = {
+    aten.mv.default: 0,
+    aten.addmv.default: 1,
+    aten.dot.default: 0,
+    aten.vdot.default: 0,
+}
+
+
 def node_flops(node: torch.fx.Node) -> int:
     if not isinstance(node.target, torch._ops.OpOverload):
         return 0
@@ -26,6 +35,11 @@ def node_flops(node: torch.fx.Node) -> int:
     if node.target is aten.scaled_dot_product_attention.default:
         query, key, value = args[:3]
         return _number(2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
+    if node.target in _VECTORS:
+        return _number(2 * node.meta["val"].numel() * _tensors(args)[_VECTORS[node.target]].shape[-1])
+    if node.target in (aten._int_mm.default, aten.addbmm.default):
+        left, right = _tensors(args)[-2:]
+        return _number(2 * left.numel() * right.shape[-1])
     formula = flop_registry.get(node.target.overloadpacket)
     if formula is None:
         return 0
@@ -33,6 +47,10 @@ def node_flops(node: torch.fx.Node) -> int:
         return _number(formula(*args, **kwargs, out_val=node.meta["val"]))
     except (TypeError, ValueError):  # sizes that depend on data
         return 0
+
+
+def _tensors(args: Any) -> list[torch.Tensor]:
+    return [arg for arg in args if isinstance(arg, torch.Tensor)]
 
 
 def _number(flops: int | torch.SymInt) -> int:

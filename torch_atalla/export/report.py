@@ -15,6 +15,7 @@ from .flops import node_flops
 from .ir import BufferKind, HostCall, Launch
 from .lower.views import is_view
 from .pipeline import Compiled
+from .support import qualified_name
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,17 @@ class LaunchCycles:
     baseline: int
     predicted: int
     simulated: int
+
+
+@dataclass(frozen=True)
+class OpCoverage:
+    """The nodes of one op: how many there are, how many run on the chip, and their floating-point operations."""
+
+    op: str
+    nodes: int
+    native: int
+    flops: int
+    native_flops: int
 
 
 @dataclass
@@ -64,9 +76,12 @@ class LoadableReport:
     predicted_cycles: int = 0  # by the cost model, of all methods
     baseline_cycles: int = 0  # the same from DRAM alone, on one core
     residents: int = 0  # temporaries in the scratchpads
-    scratchpad_bytes: int = 0  # the most that they have at one time
+    scratchpad_bytes: int = 0  # of the pages that hold them
+    scratchpad_lower_bound: int = 0  # the most that they have at one time
+    host_bytes: int = 0  # of the copies that the widest host call works on
     cores: int = 1  # over which the widest launch is divided
     launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # of a save; files have it not
+    by_op: list[OpCoverage] = field(default_factory=list, compare=False)  # most FLOPs first; files have NODES
     estimate_cycles: int = 0  # of the first method; 0: not made
     methods: list[str] = field(default_factory=list)
     method_cycles: list[int] = field(default_factory=list)
@@ -90,9 +105,17 @@ class LoadableReport:
         checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise" if self.launch_cycles else ""
         return [
             f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
-            f"{checked}; {self.residents} temporaries in scratchpads, at most {self.scratchpad_bytes:,} bytes; "
+            f"{checked}; {self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
+            f"(at least {self.scratchpad_lower_bound:,} are needed); "
             f"{self.cores} core{'s' if self.cores > 1 else ''}"
         ]
+
+    def coverage_table(self) -> str:
+        """By op: nodes that run on the chip, of all; their share of the FLOPs."""
+        rows = [("op", "native", "nodes", "share of FLOPs")]
+        rows += [(r.op, str(r.native), str(r.nodes), f"{r.flops / max(self.flops, 1):.1%}") for r in self.by_op]
+        width = max(len(row[0]) for row in rows)
+        return "\n".join(f"{op:<{width}} {native:>8} {nodes:>8} {share:>16}" for op, native, nodes, share in rows)
 
     def to_json(self, indent: int | None = 2) -> str:
         data = asdict(self) | {"coverage_ops": self.coverage_ops, "coverage_flops": self.coverage_flops}
@@ -105,6 +128,7 @@ class LoadableReport:
         data.pop("coverage_flops", None)
         data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
         data["launch_cycles"] = [LaunchCycles(**item) for item in data.get("launch_cycles", [])]
+        data["by_op"] = [OpCoverage(**item) for item in data.get("by_op", [])]
         data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
         return LoadableReport(**data)
 
@@ -154,15 +178,19 @@ def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional
         predicted_cycles=compiled.schedule.predicted_cycles,
         baseline_cycles=compiled.schedule.baseline_cycles,
         residents=len(compiled.schedule.residents),
-        scratchpad_bytes=compiled.schedule.peak_bytes(),
+        scratchpad_bytes=compiled.schedule.page_bytes(),
+        scratchpad_lower_bound=compiled.schedule.peak_bytes(),
+        host_bytes=max((_host_bytes(inst) for inst in program.instructions if isinstance(inst, HostCall)), default=0),
         cores=max(compiled.schedule.cores, default=1),
     )
     refused = {op.node for op in compiled.partition.unsupported}
+    rows: list[OpCoverage] = []
     for number, segment in enumerate(compiled.partition.segments):
         computing = [node for node in segment.nodes if computes(node)]
         flops = sum(node_flops(node) for node in computing)
         report.ops += len(computing)
         report.flops += flops
+        rows += [_row(node, segment.native) for node in computing]
         if segment.native:
             report.native_ops += len(computing)
             report.native_flops += flops
@@ -175,6 +203,7 @@ def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional
                 instructions=program.segments.count(number),
             )
         )
+    report.by_op = _added(rows)
     return report
 
 
@@ -187,10 +216,13 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
         for name in (*added, "predicted_cycles", "baseline_cycles", "residents"):
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
         merged.segments = merged.segments + report.segments
+        merged.by_op = _added(merged.by_op, report.by_op)
         merged.unsupported = merged.unsupported + report.unsupported
         merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
         merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
-        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse", "scratchpad_bytes", "cores"):
+        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse"):
+            setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
+        for name in ("scratchpad_bytes", "scratchpad_lower_bound", "host_bytes", "cores"):
             setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
     buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
     stored = {
@@ -203,6 +235,25 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
         merged.weights, merged.weight_bytes = len(stored), sum(stored.values())
     merged.states, merged.state_bytes = len(mutable), sum(mutable.values())
     return merged
+
+
+def _row(node: torch.fx.Node, native: bool) -> OpCoverage:
+    flops = node_flops(node)
+    return OpCoverage(qualified_name(node.target), 1, int(native), flops, flops if native else 0)
+
+
+def _added(*several: list[OpCoverage]) -> list[OpCoverage]:
+    """One row an op."""
+    sums: dict[str, tuple[int, ...]] = {}
+    for row in (row for rows in several for row in rows):
+        counts = (row.nodes, row.native, row.flops, row.native_flops)
+        sums[row.op] = tuple(map(sum, zip(sums.get(row.op, (0,) * 4), counts)))
+    return sorted((OpCoverage(op, *counts) for op, counts in sums.items()), key=lambda row: (-row.flops, row.op))
+
+
+def _host_bytes(call: HostCall) -> int:
+    extents = [operand.extent() for operand in (*call.inputs, *call.outputs)]
+    return sum(int(end) - int(begin) for begin, end in extents)
 
 
 def computes(node: torch.fx.Node) -> bool:

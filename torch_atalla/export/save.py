@@ -169,7 +169,7 @@ def _emit(
         "model": next(iter(methods.values())).captured.model,
         "coverage_ops": f"{report.coverage_ops:.6f}",
         "coverage_flops": f"{report.coverage_flops:.6f}",
-        "report": replace(report, path="", launch_cycles=[]).to_json(indent=None),
+        "report": replace(report, path="", launch_cycles=[], by_op=[]).to_json(indent=None),
     }
     for number, (name, compiled) in enumerate(methods.items()):
         captured = compiled.captured

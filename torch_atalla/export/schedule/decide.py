@@ -3,26 +3,25 @@
 
 How much a resident saves depends on how many cores wait for the bus, and how many cores pay depends on what still
 passes the bus. So a launch always counts with the number of cores that is best for where its operands lie at the
-moment. Residents are taken greedily, those that save most cycles for what they occupy first, once by bytes and once by
-bytes times instructions; the better of the two results stays. At no instruction may residents and the blocks of the
-launch together be more than the scratchpads hold.
+moment. Residents are taken greedily, those that save most cycles for what they occupy first: by bytes, by bytes times
+instructions, and without regard to size. Of the best result, those temporaries that found no room and would save most
+are then tried first, as long as that helps. At no instruction may residents and the blocks of the launch together be
+more than the scratchpads hold.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..ir import HostCall, Launch, LinearProgram, Operand
 from ..plan import MemoryPlan, Slot
 from .chip_model import ChipModel
 from .schedule import Resident, Schedule
-from .work import Work, measure
+from .work import Measure, measure
 
+_ROUNDS, _RETRIES = 4, 8  # of the search; bound its time
 PAD_ALIGNMENT = 256  # of what lies in a scratchpad
-
-Measure = Callable[[Launch], Work | None]
 
 
 def pad_aligned(nbytes: int) -> int:
@@ -41,8 +40,7 @@ def decide(
     """residency, division: whether temporaries may leave DRAM, and launches may have more than one core."""
     problem = _Problem(program, plan, chip, division, measure)
     baseline = tuple(0 if work is None else chip.cycles(work) for work in problem.works)
-    choices = [problem.greedy(by_time) for by_time in (False, True)] if residency else [_State(problem)]
-    best = min(choices, key=lambda state: sum(state.cycles))
+    best = problem.search() if residency else _State(problem)
     return Schedule(tuple(best.residents()), tuple(best.cores), tuple(best.cycles), baseline)
 
 
@@ -78,15 +76,35 @@ class _Problem:
             return 0, 1
         return min((self.chip.cycles(work, mask, cores), cores) for cores in self.options)
 
-    def greedy(self, by_time: bool) -> _State:
+    def search(self) -> _State:
+        found = [(self.greedy(weight), weight) for weight in self.weights()]
+        best, weight = min(found, key=lambda pair: sum(pair[0].cycles))
+        for _ in range(_ROUNDS):
+            left = {number: best.saving(number) for number in self.candidates if number not in best.places}
+            first = sorted((number for number, saved in left.items() if saved > 0), key=lambda number: -left[number])
+            tries = [self.greedy(weight, number) for number in first[:_RETRIES]]
+            better = min(tries, key=lambda state: sum(state.cycles), default=best)
+            if sum(better.cycles) >= sum(best.cycles):
+                break
+            best = better
+        return best
+
+    def weights(self) -> list[list[int]]:
+        """What the savings of each slot are divided by: bytes, bytes times instructions, nothing."""
+        sizes = [pad_aligned(slot.nbytes) for slot in self.slots]
+        lives = [slot.last - slot.first + 1 for slot in self.slots]
+        return [sizes, [size * life for size, life in zip(sizes, lives)], [1] * len(sizes)]
+
+    def greedy(self, weight: list[int], first: int | None = None) -> _State:
+        """Takes slots, those that save most for their weight first; before all others `first`."""
         state = _State(self)
+        if first is not None:
+            state.take(first)
 
         def value(number: int) -> float:
-            slot = self.slots[number]
-            size = pad_aligned(slot.nbytes) * (slot.last - slot.first + 1 if by_time else 1)
-            return state.saving(number) / size
+            return state.saving(number) / max(weight[number], 1)
 
-        queue = [(-value(number), number) for number in self.candidates]
+        queue = [(-value(number), number) for number in self.candidates if number != first]
         heapq.heapify(queue)
         while queue:
             old, number = heapq.heappop(queue)

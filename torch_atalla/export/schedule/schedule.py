@@ -33,6 +33,13 @@ class Schedule:
     def baseline_cycles(self) -> int:
         return sum(self.baseline)
 
+    def page_bytes(self) -> int:
+        """Of the pages that the residents need, of all scratchpads."""
+        pads: dict[int, int] = {}
+        for item in self.residents:
+            pads[item.pad] = max(pads.get(item.pad, 0), item.offset + item.nbytes)
+        return sum(pads.values())
+
     def peak_bytes(self) -> int:
         """Of the scratchpads: the most that residents have at one instruction."""
         return peak_bytes(self.residents)

@@ -13,7 +13,7 @@ from ..errors import ExportError
 from ..ir import BufferKind, HostCall, Launch, LinearProgram, Operand
 from .chip_model import ChipModel
 from .schedule import Schedule
-from .work import measure
+from .work import Measure, measure
 
 _ROW = 64
 _ALIGNMENT = 256
@@ -23,11 +23,11 @@ class ScheduleError(ExportError):
     """A schedule under which the program would compute something else, or cost something else."""
 
 
-def verify_schedule(program: LinearProgram, schedule: Schedule, chip: ChipModel) -> None:
+def verify_schedule(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure = measure) -> None:
     """Raises ScheduleError with all problems found."""
     problems = _shape_problems(program, schedule, chip)
     if not problems:
-        problems = _replay_problems(program, schedule, chip) + _charge_problems(program, schedule, chip)
+        problems = _replay_problems(program, schedule, chip) + _charge_problems(program, schedule, chip, measure)
     if problems:
         raise ScheduleError("the schedule is wrong:\n" + "\n".join(f"  {problem}" for problem in problems))
 
@@ -86,7 +86,7 @@ def _replay_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel
     return problems
 
 
-def _charge_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel) -> list[str]:
+def _charge_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure) -> list[str]:
     problems = []
     resident = {index for item in schedule.residents for index in item.buffers}
     for i, inst in enumerate(program.instructions):

@@ -8,6 +8,7 @@ in cycles is chip_model.py's.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -105,6 +106,9 @@ class Work:
         """What the launch needs of the scratchpads beside the operands that lie there (a mask)."""
         blocks = sum(count for k, count in enumerate(self.block_bytes) if not resident >> k & 1)
         return self.working_bytes + blocks
+
+
+Measure = Callable[[Launch], "Work | None"]
 
 
 def measure(launch: Launch) -> Work | None:
