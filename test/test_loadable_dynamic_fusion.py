@@ -116,10 +116,17 @@ class TestDynamicFusion(TestCase):
                 self.assertEqual(loaded(x.to("atalla")).cpu(), module(x), rtol=0.05, atol=0.05)
 
     def test_convolution_with_an_epilogue(self):
-        module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.SiLU())
+        module = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.SiLU())
         program = exported(module, (torch.randn(2, 3, 8, 8),), {0: Dim("n", min=1, max=5)})
-        self.assertEqual(len(kernels(compile_program(program, fallback="error"))), 1)
+        self.assertEqual(kernels(compile_program(program, fallback="error")), ["convolution_packed"])
         self.compare(program, module, [(torch.randn(n, 3, 8, 8),) for n in (1, 5, 3)])
+
+    def test_convolution_over_images_of_any_size(self):
+        module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.SiLU())
+        shape = {2: Dim("h", min=4, max=20), 3: Dim("w", min=4, max=20)}
+        program = exported(module, (torch.randn(2, 3, 8, 9),), shape)
+        self.assertEqual(kernels(compile_program(program, fallback="error")), ["convolution_fused"])
+        self.compare(program, module, [(torch.randn(2, 3, *size),) for size in ((4, 4), (20, 20), (7, 13))])
 
 
 class TestSymbolicLayouts(TestCase):

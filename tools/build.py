@@ -203,7 +203,12 @@ class Build:
         target = Path("torch_atalla/include")
         target.mkdir(exist_ok=True)
         headers = ("atalla_runtime.h", "atalla_program.h", "atalla.hpp")
-        for header in ("sim/atalla.h", "sim/atalla_isa.h", *(f"runtime/{name}" for name in headers)):
+        for header in (
+            "sim/atalla.h",
+            "sim/atalla_isa.h",
+            "sim/atalla_schedule.h",
+            *(f"runtime/{name}" for name in headers),
+        ):
             shutil.copy(Path("csrc") / header, target)
         for source in sorted(Path("csrc/runtime/package").iterdir()):
             folder = Path("torch_atalla/share") / ("pkgconfig" if source.suffix == ".pc" else "cmake/atalla")

@@ -20,7 +20,8 @@ def convolution_weight(launch: Launch, buffer: int) -> Operand | None:
     out, (image, weight, *bias) = launch.outputs[0], launch.inputs
     if not isinstance(weight, Operand) or weight.buffer != buffer or not isinstance(image, Operand) or out is None:
         return None
-    if not all(is_static(operand) for operand in (out, image, weight)) or 0 in out.sizes or 0 in weight.sizes:
+    images = (replace(operand, sizes=operand.sizes[1:], strides=operand.strides[1:]) for operand in (out, image))
+    if not all(is_static(operand) for operand in (*images, weight)) or 0 in out.sizes or 0 in weight.sizes:
         return None
     if any(isinstance(other, Operand) and other.buffer == buffer for other in (image, *bias)):
         return None
