@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -94,6 +95,7 @@ def config_with(cores: int) -> str:
 class TestExportSchedule(TestCase):
     def setUp(self):
         super().setUp()
+        gc.collect()  # programs of other tests hold pages of the scratchpads
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 

@@ -102,7 +102,9 @@ class LoadableReport:
     def _schedule(self) -> list[str]:
         saved = 1 - self.predicted_cycles / self.baseline_cycles
         wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
-        checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise" if self.launch_cycles else ""
+        checked = ", as simulated" if self.launch_cycles else ""
+        if wrong:  # a defect, or another program held the scratchpads
+            checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise"
         return [
             f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
             f"{checked}; {self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
