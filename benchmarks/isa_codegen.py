@@ -11,14 +11,11 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 import torch_atalla
 from torch_atalla import isa
@@ -26,110 +23,9 @@ from torch_atalla.export.ir import Buffer, BufferKind, Launch, LinearProgram, Op
 from torch_atalla.isa.compiler.build import ALIGN, port_bytes, run_network
 from torch_atalla.isa.compiler.network import Network, compile_network
 
+from .isa_cases import BF16, Case, cases, tensor
+
 DOCS = Path(__file__).parents[1] / "docs/isa-codegen.md"
-BF16 = torch.bfloat16
-
-
-@dataclass
-class Case:
-    name: str
-    kernel: str
-    inputs: list[torch.Tensor | None]
-    out: torch.Tensor
-    iparams: tuple = ()
-    fparams: tuple = ()
-    constants: tuple[int, ...] = ()
-    extra_outputs: int = 0
-    products: int = 0  # of 32 x 32 x 32 tiles
-    functional: Callable[..., torch.Tensor] | None = None
-
-
-def tensor(*sizes: int) -> torch.Tensor:
-    return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes))).to(BF16)
-
-
-def cases() -> list[Case]:
-    found = []
-    for n in (512, 1024):
-        a, b = tensor(1, n, n), tensor(1, n, n)
-        out = torch.empty(1, n, n, dtype=BF16)
-        for name, constants in (("B as it lies", ()), ("B packed", (1,))):
-            found.append(
-                Case(
-                    f"GEMM {n}^3, {name}",
-                    "gemm",
-                    [a, b],
-                    out,
-                    (),
-                    (1.0, 0.0),
-                    constants,
-                    0,
-                    (n // 32) ** 3,
-                    torch.matmul,
-                )
-            )
-    x = tensor(256, 384)
-    w, bias = tensor(384), tensor(384)
-    wide, b4 = tensor(1, 384, 1536), tensor(1536)
-    found += [
-        Case(
-            "linear 256 x 384 x 1536, bias, GELU",
-            "gemm",
-            [x[None], wide, b4.expand(1, 256, 1536)],
-            torch.empty(1, 256, 1536, dtype=BF16),
-            (0, 0, 2),
-            (1.0, 1.0),
-            (1, 2),
-            0,
-            8 * 12 * 48,
-            lambda p, q, r: F.gelu(p @ q + r),
-        ),
-        Case("add 256 x 384", "pointwise.add", [x, x], torch.empty_like(x), (), (1.0,), functional=torch.add),
-        Case("GELU 256 x 384", "pointwise.gelu_none", [x], torch.empty_like(x), functional=F.gelu),
-        Case("softmax 256 x 384", "softmax", [x], torch.empty_like(x), (1,), functional=lambda t: torch.softmax(t, 1)),
-        Case(
-            "layer norm 256 x 384",
-            "layer_norm",
-            [x, w, bias],
-            torch.empty_like(x),
-            (),
-            (1e-5,),
-            (1, 2),
-            2,
-            functional=lambda t, u, v: F.layer_norm(t, (384,), u, v),
-        ),
-    ]
-    q, k, v = (tensor(1, 6, 128, 64) for _ in range(3))
-    found.append(
-        Case(
-            "attention 6 heads, 128 x 64",
-            "attention",
-            [q, k, v, None],
-            torch.empty_like(q),
-            (),
-            (1 / sqrt(64),),
-            (),
-            1,
-            functional=F.scaled_dot_product_attention,
-        )
-    )
-    image = tensor(1, 64, 56, 56).contiguous(memory_format=torch.channels_last)
-    weight = tensor(64, 64, 3, 3).contiguous(memory_format=torch.channels_last)
-    found.append(
-        Case(
-            "convolution 3 x 3, 64 channels, 56 x 56",
-            "convolution",
-            [image, weight, None],
-            torch.empty_like(image),
-            (1, 1, 1, 1, 1, 1, 0, 1, 1, 1),
-            (),
-            (1,),
-            0,
-            98 * 18 * 2,
-            lambda i, u: F.conv2d(i, u, padding=1),
-        )
-    )
-    return found
 
 
 def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
@@ -161,15 +57,19 @@ def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
 def analytic_cycles(case: Case) -> int:
     """What the functional engine charges for the case."""
     if case.functional is None:
-        return 0
-    device = [x.to("atalla") for x in case.inputs if x is not None]
-    if len(case.iparams) > 2 and case.kernel == "gemm":
         return fused_cycles(case)
+    device = [on_device(x) for x in case.inputs if x is not None]
     torch.accelerator.synchronize()
     before = torch_atalla.telemetry.counters().cycles
     case.functional(*device)
     torch.accelerator.synchronize()
     return torch_atalla.telemetry.counters().cycles - before
+
+
+def on_device(x: torch.Tensor) -> torch.Tensor:
+    """With the same strides, broadcast dimensions too."""
+    storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).to("atalla")
+    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
 
 
 def fused_cycles(case: Case) -> int:

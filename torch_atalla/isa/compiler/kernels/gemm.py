@@ -56,7 +56,7 @@ class _Gemm:
         names += ["k_whole"] if not v.one_step else []
         names += ["a_last_k"] + (["a_meta_k"] if v.full_blocks or v.rest > LANES else [])
         names += ["full", "a_block", "c_block"] if v.full_blocks else []
-        names += ["a_span"] if v.double_a else []
+        names += ["a_span"] if v.double_a or v.resident else []
         if v.pixel_step:
             names += [
                 "load_meta",
@@ -77,6 +77,7 @@ class _Gemm:
         names += ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"] if v.weights != "packed" else []
         names += ["panel", "panels", "w_panel"] if v.panels != "one" else []
         names += ["panel_bytes"] if v.panels == "double" else []
+        names += ["piece"] if v.piecewise else []
         names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
         names += ["alpha"] if v.scaled else []
         names += ["batch", "a_batch", "w_batch", "c_batch"] if v.batched else []
@@ -158,11 +159,7 @@ class _Gemm:
         b, v = self.b, self.v
         scratch, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
         if v.weights == "packed":
-            dram = b.s("addi.s", w, 0)
-            with b.loop(b.s("mul.s", count, self["kt"])):
-                b.tile_load(scratch, dram, self["w_meta"], "W")
-                b.emit("add.s", dram, dram, tile_bytes)
-                b.emit("add.s", scratch, scratch, tile_bytes)
+            self.load_packed(scratch, b.s("addi.s", w, 0), b.s("mul.s", count, self["kt"]))
             return
         column = b.s("addi.s", w, 0)
         meta, meta_k = b.s("addi.s", self["w_meta"], 0), b.s("addi.s", self["w_meta_k"], 0)
@@ -184,6 +181,24 @@ class _Gemm:
             b.tile_load(scratch, dram, meta_k, "W")
             b.emit("add.s", scratch, scratch, tile_bytes)
             b.emit("add.s", column, column, self["w_n"])
+
+    def load_packed(self, scratch: Reg, dram: Reg, count: Reg) -> None:
+        """`count` packed tiles, none if it is 0; both pointers move on."""
+        b = self.b
+        with b.loop(count, skip_empty=True):
+            b.tile_load(scratch, dram, self["w_meta"], "W")
+            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+
+    def load_piece(self) -> None:
+        """A block's share of the next panel. An SDMA engine queues few transfers; a whole panel would stop the block."""
+        b = self.b
+        scratch, dram, left = self.stream
+        count = b.s("addi.s", self["piece"], 0)
+        with b.unless("ble.s", count, left):
+            b.mov(count, left)
+        b.emit("sub.s", left, left, count)
+        self.load_packed(scratch, dram, count)
 
     def transpose_panel(self, buffer: Reg, count: Reg) -> None:
         b = self.b
@@ -304,7 +319,16 @@ class _Gemm:
         b, v = self.b, self.v
         a_buffer = b.s("addi.s", self.a_first, 0)
         c = b.s("addi.s", c_panel, 0)
-        if v.full_blocks:
+        if v.resident:
+            with b.loop(self["full"]):
+                if v.piecewise:
+                    self.load_piece()
+                self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
+                b.emit("add.s", c, c, self["c_block"])
+                b.emit("add.s", a_buffer, a_buffer, self["a_span"])
+            if v.piecewise:
+                self.load_piece()
+        elif v.full_blocks:
             a = b.s("addi.s", self["a"], 0)
             self.load_block(a, a_buffer, v.main, False)
             other = b.s("add.s", a_buffer, self.a_span) if v.double_a else a_buffer
@@ -341,7 +365,14 @@ class _Gemm:
 
     def product(self) -> None:
         b, v = self.b, self.v
-        if not v.full_blocks:  # A stays for all panels
+        if v.resident:
+            a, place = b.s("addi.s", self["a"], 0), b.s("addi.s", self.a_first, 0)
+            with b.loop(self["full"]):
+                self.load_block(a, place, v.main, False)
+                b.emit("add.s", a, a, self["a_block"])
+                b.emit("add.s", place, place, self["a_span"])
+            self.load_block(a, place, v.rest, True)
+        elif not v.full_blocks:  # A stays for all panels
             self.load_block(self["a"], self.a_first, v.rest, True)
         bias_row = b.s("addi.s", X0, 0) if v.bias else None
         c = b.s("addi.s", self["c"], 0)
@@ -358,6 +389,7 @@ class _Gemm:
         self.load_panel(w, panel, count, ends)
         double = v.panels == "double"
         other = b.s("add.s", panel, self["panel_bytes"]) if double else panel
+        self.stream = [b.s("addi.s", X0, 0) for _ in range(3)]  # of the next panel: scratchpad, DRAM, tiles left
         with b.loop(self["panels"]) as index:
             next_count, next_ends = b.x(), b.x()
             b.emit("add.s", w, w, self["w_panel"])
@@ -366,7 +398,12 @@ class _Gemm:
             def following(place: Reg) -> None:
                 with b.unless("bge.s", index, self["panels"]):
                     self.take(left, next_count, next_ends)
-                    self.load_panel(w, place, next_count, next_ends)
+                    if v.piecewise:
+                        b.mov(self.stream[0], place)
+                        b.mov(self.stream[1], w)
+                        b.emit("mul.s", self.stream[2], next_count, self["kt"])
+                    else:
+                        self.load_panel(w, place, next_count, next_ends)
 
             b.mov(next_count, count)
             b.mov(next_ends, ends)

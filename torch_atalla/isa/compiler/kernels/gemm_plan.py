@@ -11,6 +11,7 @@ from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, tail
 
 MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
+PANEL_TILES = 16  # of W, where A stays: little more than an SDMA engine queues, so that loads hide behind products
 BIAS_ROWS = 1024  # scratchpad 1 begins with the bias, a row a column tile
 A_SID, W_SID = 0, 1
 
@@ -27,12 +28,18 @@ class Variant:
     one_step: bool  # k <= 32
     panels: str  # "one", "double" buffered, "single" buffered
     double_a: bool
+    resident: bool  # several blocks, and all of them stay in scratchpad 0
     bias: bool
     activation: str | None
     scaled: bool
     batched: bool
     image: int = 0  # output columns of a convolution whose rows are pixels, or 0 for a matrix
     pixel_step: int = 0  # image rows from an output pixel to the next, where the image stays in the scratchpad; else 0
+
+    @property
+    def piecewise(self) -> bool:
+        """Whether the next panel comes in pieces, one before each block."""
+        return self.resident and self.panels == "double" and self.weights == "packed"
 
     @property
     def name(self) -> str:
@@ -45,6 +52,7 @@ class Variant:
                 ("_scaled", self.scaled),
                 ("_b", self.batched),
                 ("_a2", self.double_a),
+                ("_all", self.resident),
             )
             if on
         )
@@ -74,8 +82,13 @@ def _round_rows(rows: int) -> int:
     return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
 
 
-def plan(s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float) -> tuple[Variant, dict[str, int]]:
-    """The variant of the code, and the descriptor's words except for addresses (a, w, c, bias)."""
+def plan(
+    s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float, stays: bool = True
+) -> tuple[Variant, dict[str, int]]:
+    """The variant of the code, and the descriptor's words except for addresses (a, w, c, bias).
+
+    stays: A may stay in scratchpad 0 for all panels of W where it fits.
+    """
     kt, nt, mt = tiles(s.k), tiles(s.n), tiles(s.m)
     room_a = SCRATCH_ROWS - STAGE_ROWS
     room_w = SCRATCH_ROWS - BIAS_ROWS - LANES
@@ -90,14 +103,16 @@ def plan(s: Matrices, weights: str, bias: bool, activation: str | None, alpha: f
     full = (mt - 1) // main
     rest_tiles = mt - full * main
     rest = (rest_tiles - 1) * LANES + _round_rows(tail(s.m))
-    double_a = full > 0 and 2 * main * kt * LANES <= room_a
+    resident = stays and full > 0 and (full * main + rest_tiles) * kt * LANES <= room_a
+    double_a = not resident and full > 0 and 2 * main * kt * LANES <= room_a
     whole = room_w // (kt * LANES)
-    if nt <= whole:
+    few = max(1, PANEL_TILES // kt)
+    stays = resident or (stays and not full)
+    if nt <= (few if stays else whole):
         panel, panels = nt, "one"
-    elif whole >= 2 and not full:  # with several blocks, A comes again for every panel: few large panels move less
-        count = -(-nt // (whole // 2))
-        panel, panels = -(-nt // count), "double"
-    else:
+    elif whole >= 2 * few and stays:
+        panel, panels = -(-nt // -(-nt // few)), "double"
+    else:  # A comes again for every panel: few large panels move less
         panel, panels = -(-nt // -(-nt // whole)), "single"
     count = -(-nt // panel)
     variant = Variant(
@@ -109,6 +124,7 @@ def plan(s: Matrices, weights: str, bias: bool, activation: str | None, alpha: f
         one_step=kt == 1,
         panels=panels,
         double_a=double_a,
+        resident=resident,
         bias=bias,
         activation=activation,
         scaled=alpha != 1.0,
@@ -138,6 +154,7 @@ def plan(s: Matrices, weights: str, bias: bool, activation: str | None, alpha: f
         "nt": nt,
         "panel": panel,
         "panels": count,
+        "piece": -(-panel * kt // (full + 1)),
         "panel_bytes": panel * kt * TILE_BYTES,
         "full": full,
         "a_tile": LANES * s.a_row * ELEMENT,
@@ -215,7 +232,7 @@ def _words(s: Pixels, kt: int, lines: int, bias: bool, activation: str | None) -
     full = (s.oh - 1) // lines
     rest = s.oh - full * lines
     matrices = Matrices(m=32, n=s.n, k=kt * LANES, a_row=kt * LANES, w_row=0, c_row=s.c_row)
-    variant, words = plan(matrices, "packed", bias, activation, 1.0)
+    variant, words = plan(matrices, "packed", bias, activation, 1.0, stays=False)
     words |= {
         "full": full,
         "g_main": lines,

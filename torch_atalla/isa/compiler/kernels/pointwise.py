@@ -181,18 +181,44 @@ class _Map:
     def nest(self, level: int, pointers: list[Reg]) -> None:
         b = self.b
         if level == self.v.depth:
+            self.load(pointers)
             self.tile(pointers)
             return
         mine = [b.s("addi.s", p, 0) for p in pointers]
+        if level == self.v.depth - 1:
+            self.sweep(mine, level)
+            return
         with b.loop(self.p[f"n{level}"]):
             self.nest(level + 1, mine)
             for i, p in enumerate(mine):
                 b.emit("add.s", p, p, self.p[f"s{i}_{level}"])
 
+    def sweep(self, pointers: list[Reg], level: int) -> None:
+        """The innermost loop: the next tile comes in while this one is computed on, the one before goes out."""
+        b, count = self.b, self.p[f"n{level}"]
+        self.load(pointers)
+        with b.loop(count) as index:
+            self.flip()
+            with b.unless("bge.s", index, count):
+                for i, p in enumerate(pointers[1:], 1):
+                    b.emit("add.s", p, p, self.p[f"s{i}_{level}"])
+                self.load(pointers)
+            self.flip()
+            self.tile(pointers)
+            self.flip()
+            b.emit("add.s", pointers[0], pointers[0], self.p[f"s0_{level}"])
+
+    def flip(self) -> None:
+        """To the other of two buffers."""
+        for place in (*self.places, self.out):
+            self.b.emit("xor.s", place, place, self.other)
+
+    def load(self, pointers: list[Reg]) -> None:
+        for i in range(len(self.v.inputs)):
+            self.b.tile_load(self.places[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
+
     def tile(self, pointers: list[Reg]) -> None:
         b, v = self.b, self.v
-        for i in range(len(v.inputs)):
-            b.tile_load(self.places[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
         shared: list[Reg | None] = []
         for i, shape in enumerate(v.inputs):
             if shape in (ROW, ONE):
@@ -208,7 +234,7 @@ class _Map:
         else:
             for row in range(v.rows):
                 self.row(ROWS[row], shared, row)
-        b.tile_store(X0, pointers[0], self.p["m0"], "out", "result")
+        b.tile_store(self.out, pointers[0], self.p["m0"], "out", "result")
 
     def row(self, place: Reg, shared: list[Reg | None], number: int) -> None:
         b, v = self.b, self.v
@@ -228,7 +254,7 @@ class _Map:
                 values.append(by_lane(b, step[0], values[step[1]], 1 if same else v.lanes))
             else:
                 values.append(apply(b, self.k, step, values, number))
-        b.store_row(values[-1], X0, place, OUT_SID, "out", number)
+        b.store_row(values[-1], self.out, place, OUT_SID, "out", number)
 
     def spread(self, x: Reg) -> Reg:
         return self.b.vec("rsum.vi", x, 64, mask=self.lane0) if self.lane0 else x
@@ -240,7 +266,9 @@ class _Map:
         names += [f"s{i}_{level}" for i in operands for level in range(v.depth)]
         self.p = {name: b.parameter(name) for name in names}
         self.k = Constants(b)
-        self.places = [b.li(i * TILE_BYTES) for i in range(len(v.inputs))]
+        self.places = [b.s("addi.s", b.li(i * TILE_BYTES), 0) for i in range(len(v.inputs))]
+        self.out = b.s("addi.s", X0, 0)
+        self.other = b.li(1 << (max(len(v.inputs), 1) * TILE_BYTES - 1).bit_length())
         self.lane0 = None
         if COLUMN in v.inputs or ONE in v.inputs:
             self.lane0 = b.m()
