@@ -191,7 +191,7 @@ class _Gemm:
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
 
     def load_piece(self) -> None:
-        """A block's share of the next panel. An SDMA engine queues few transfers; a whole panel would stop the block."""
+        """A block's share of the next panel: an SDMA engine queues few transfers, a whole panel would stop the block."""
         b = self.b
         scratch, dram, left = self.stream
         count = b.s("addi.s", self["piece"], 0)

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Access, Builder, Reg
+from ..vir import ROWS, V0, X0, Access, Builder, Reg, bf16_bits
 from .activation import Constants
 from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, metadata, ones_vector, push_tile, tail, tiles
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
+PART_ROWS = 512  # of scratchpad 1, at its end, for a weight and for a bias
 FAR = float("-inf")
+TILE_ZERO = bf16_bits(1.0)
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,12 @@ class Variant:
     rows: int  # of a block that are computed
     weight: bool = False
     bias: bool = False
+    double: bool = False  # the next block comes in while this one is computed on
 
     @property
     def name(self) -> str:
-        flags = "".join(text for text, on in (("_cut", self.cut), ("_w", self.weight), ("_b", self.bias)) if on)
+        marks = (("_cut", self.cut), ("_w", self.weight), ("_b", self.bias), ("_2", self.double))
+        flags = "".join(text for text, on in marks if on)
         return f"{self.kind}_{self.rows}x{self.columns or 'n'}{flags}"
 
 
@@ -67,7 +71,8 @@ def plan(
         computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
         if kind == "argmax":  # stores row by row, and no row too many
             computed = rows
-        variant = Variant(kind, ct if ct <= IN_REGISTERS else 0, n % LANES != 0, computed, weight, bias)
+        double = blocks > 1 and 2 << (ct * LANES - 1).bit_length() <= SCRATCH_ROWS - 2 * PART_ROWS
+        variant = Variant(kind, ct if ct <= IN_REGISTERS else 0, n % LANES != 0, computed, weight, bias, double)
         words = {
             "blocks": blocks,
             "whole": ct - 1,
@@ -80,6 +85,7 @@ def plan(
             else metadata(OUT_SID, rows, LANES, max(y_row, LANES)),
             "y_cut": metadata(OUT_SID, rows, tail(n), max(y_row, tail(n))),
             "x_block": LANES * x_row * ELEMENT,
+            "span": 1 << (ct * TILE_BYTES - 1).bit_length(),
             "y_block": LANES * y_row * (8 if kind == "argmax" else ELEMENT),
             "y_step": 8 * y_row,
             "inverse": bits(1.0 / n),
@@ -101,10 +107,10 @@ class _Rows:
         b, v = self.b, self.v
         if v.columns:
             for j in range(v.columns):
-                place = X0 if j == 0 else self.k.integer(j * TILE_BYTES)
+                place = self.base if j == 0 else b.s("add.s", self.base, self.k.integer(j * TILE_BYTES))
                 body(j, place, ROWS[j], j == v.columns - 1)
             return
-        place, index = b.s("addi.s", X0, 0), b.s("addi.s", X0, 0)
+        place, index = b.s("addi.s", self.base, 0), b.s("addi.s", X0, 0)
         with b.loop(self.p["whole"], skip_empty=True):
             body(None, place, index, False)
             b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
@@ -183,42 +189,57 @@ class _Rows:
     def argmax(self, y: Reg) -> None:
         """The index of the first greatest element of each row, as a 64-bit integer.
 
-        It is the lowest bit of the lanes that equal the maximum, and its number the exponent of that bit as a BF16.
+        Each lane keeps the number of the tile where it found its greatest element. Of the lanes that have the row's,
+        the least tile wins and in it the lowest lane: the lowest bit of a mask, whose number is its exponent as a BF16.
+        Tile j is kept as the j-th BF16 from 1 on, which orders and moves like any other number.
         """
         b, v = self.b, self.v
-        most = self.greatest()
-        found = [b.x() for _ in range(v.rows)]
-        for index in found:
-            b.emit("li.s", index, -1)
+        first = b.li(TILE_ZERO)
+        far = self.k(FAR)
+        most, tile = [b.v() for _ in range(v.rows)], [b.v() for _ in range(v.rows)]
+        for row in range(v.rows):
+            b.emit("add.vs", most[row], V0, far)
+            b.emit("add.vs", tile[row], V0, first)
 
         def look(j: int | None, place: Reg, index: Reg, last: bool) -> None:
-            base = b.s("slli.s", index, 5)
+            number = b.s("add.s", b.s("slli.s", index, 16), first)
             for row in range(v.rows):
-                equal = b.m()
-                if last and v.cut:
-                    b.emit("mv.stm", equal, X0)
-                    b.emit("meq.mvv", equal, self.read(j, place, row), most[row], mask=self.mask)
-                else:
-                    b.emit("meq.mvv", equal, self.read(j, place, row), most[row])
-                lanes = b.s("mv.mts", equal)
-                lowest = b.s("and.s", lanes, b.s("sub.s", X0, lanes))
-                exponent = b.s("andi.s", b.s("srli.s", b.s("stbf.s", lowest), 23), 255)
-                candidate = b.s("add.s", base, b.s("addi.s", exponent, -127))
-                new = b.s("and.s", b.s("slti.s", found[row], 0), b.s("sltu.s", X0, lanes))
-                change = b.s("mul.s", new, b.s("sub.s", candidate, found[row]))
-                b.emit("add.s", found[row], found[row], change)
+                x = self.read(j, place, row)
+                better = self.compare("mgt.mvv", x, most[row], last)
+                b.emit("add.vv", most[row], x, V0, mask=better)
+                b.emit("add.vs", tile[row], V0, number, mask=better)
 
         self.sweep(look)
         place = b.s("addi.s", y, 0)
-        for index in found:
-            b.emit("sw.s", index, 0, place, access=(Access("Y in DRAM", True),))
+        for row in range(v.rows):
+            winners = b.cmp("meq.mvv", most[row], b.vec("rmax.vi", most[row], 64))
+            least = b.vec("rmin.vi", tile[row], 64, mask=winners)
+            here = b.m()
+            b.emit("mv.stm", here, X0)
+            b.emit("meq.mvv", here, tile[row], least, mask=winners)
+            lanes = b.s("mv.mts", here)
+            lowest = b.s("stbf.s", b.s("and.s", lanes, b.s("sub.s", X0, lanes)))
+            lane = b.s("addi.s", b.s("andi.s", b.s("srli.s", lowest, 23), 255), -127)
+            number = b.s("srli.s", b.s("sub.s", b.s("vmov.vts", least, 0), first), 16)
+            b.emit("sw.s", b.s("add.s", b.s("slli.s", number, 5), lane), 0, place, access=(Access("Y in DRAM", True),))
             b.emit("sw.s", X0, 4, place, access=(Access("Y in DRAM", True),))
             b.emit("add.s", place, place, self.p["y_step"])
 
+    def compare(self, name: str, x: Reg, other: Reg, last: bool) -> Reg:
+        """A comparison's mask; 0 in the lanes behind the row's end."""
+        b = self.b
+        mask = b.m()
+        if last and self.v.cut:
+            b.emit("mv.stm", mask, X0)
+            b.emit(name, mask, x, other, mask=self.mask)
+        else:
+            b.emit(name, mask, x, other)
+        return mask
+
     def column(self, values: list[Reg], y: Reg) -> None:
         for row, value in enumerate(values):
-            self.b.store_row(value, X0, ROWS[row], OUT_SID, "Y", row)
-        self.b.tile_store(X0, y, self.p["y_meta"], "Y", "Y in DRAM")
+            self.b.store_row(value, self.base, ROWS[row], OUT_SID, "Y", row)
+        self.b.tile_store(self.base, y, self.p["y_meta"], "Y", "Y in DRAM")
 
     def greatest(self) -> list[Reg]:
         """The greatest element of each row, in all lanes."""
@@ -239,13 +260,7 @@ class _Rows:
                     b.emit("add.vs", most[row], V0, far)
                     b.emit("add.vv", most[row], x, V0, mask=self.mask)
                 else:
-                    mask = b.m()
-                    if last and v.cut:
-                        b.emit("mv.stm", mask, X0)
-                        b.emit("mgt.mvv", mask, x, most[row], mask=self.mask)
-                    else:
-                        b.emit("mgt.mvv", mask, x, most[row])
-                    b.emit("add.vv", most[row], x, V0, mask=mask)
+                    b.emit("add.vv", most[row], x, V0, mask=self.compare("mgt.mvv", x, most[row], last))
                 fresh[row] = False
 
         self.sweep(largest)
@@ -324,6 +339,7 @@ class _Rows:
     def build(self) -> None:
         b, v = self.b, self.v
         names = ["x", "y", "blocks", "x_meta", "x_block", "y_block"]
+        names += ["span"] if v.double else []
         names += ["y_meta"] if v.kind != "argmax" else []
         names += ["whole"] if not v.columns else []
         names += ["x_cut", "mask"] if v.cut else []
@@ -339,8 +355,8 @@ class _Rows:
         if v.cut:
             self.mask = b.m()
             b.emit("mv.stm", self.mask, p["mask"])
-        self.weight_base = b.li((SCRATCH_ROWS - LANES * 32) * 64)
-        self.bias_base = b.li((SCRATCH_ROWS - LANES * 16) * 64)
+        self.weight_base = b.li((SCRATCH_ROWS - 2 * PART_ROWS) * 64)
+        self.bias_base = b.li((SCRATCH_ROWS - PART_ROWS) * 64)
         if v.weight or v.bias:
             meta = b.li(metadata(OUT_SID, LANES, LANES, LANES))
             for name, base in (("weight", self.weight_base), ("bias", self.bias_base)):
@@ -355,10 +371,21 @@ class _Rows:
         ones = ones_vector(b)
         push_tile(b, [ones] * LANES)
         x, y = p["x"], p["y"]
-        with b.loop(p["blocks"]):
-            self.kept: dict[tuple[int, int], Reg] = {}
+        self.base = b.s("addi.s", X0, 0) if v.double else X0
+        if v.double:
             self.load(x)
+        with b.loop(p["blocks"]) as index:
+            self.kept: dict[tuple[int, int], Reg] = {}
+            if v.double:
+                b.emit("xor.s", self.base, self.base, p["span"])
+                with b.unless("bge.s", index, p["blocks"]):
+                    self.load(b.s("add.s", x, p["x_block"]))
+                b.emit("xor.s", self.base, self.base, p["span"])
+            else:
+                self.load(x)
             {"softmax": self.softmax, "sum": self.sum, "max": self.max, "argmax": self.argmax}.get(v.kind, self.norm)(y)
+            if v.double:
+                b.emit("xor.s", self.base, self.base, p["span"])
             b.emit("add.s", x, x, p["x_block"])
             b.emit("add.s", y, y, p["y_block"])
         b.ret()
