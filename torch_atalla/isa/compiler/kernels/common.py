@@ -23,6 +23,11 @@ def tail(size: int) -> int:
     return (size - 1) % LANES + 1
 
 
+def round_rows(rows: int) -> int:
+    """How many of up to 32 rows (or more, in steps of 8) are computed: few sizes, so that calls share their code."""
+    return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
+
+
 def metadata(sid: int, rows: int, cols: int, row_length: int) -> int:
     """The word of scpad.ld and scpad.st; row_length is the distance of DRAM rows in elements."""
     if not (0 < rows <= LANES and 0 < cols <= LANES and 0 < row_length <= 1 << 20):

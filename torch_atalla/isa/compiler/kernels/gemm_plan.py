@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..machine import LANES
 from ..vir import bf16_bits
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, tail, tiles
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, round_rows, tail, tiles
 
 MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
@@ -78,10 +78,6 @@ class Matrices:
     c_batch: int = 0
 
 
-def _round_rows(rows: int) -> int:
-    return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
-
-
 def plan(
     s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float, stays: bool = True
 ) -> tuple[Variant, dict[str, int]]:
@@ -102,7 +98,7 @@ def plan(
         main = -(-mt // blocks) if (blocks - 1) * -(-mt // blocks) < mt else main
     full = (mt - 1) // main
     rest_tiles = mt - full * main
-    rest = (rest_tiles - 1) * LANES + _round_rows(tail(s.m))
+    rest = (rest_tiles - 1) * LANES + round_rows(tail(s.m))
     resident = stays and full > 0 and (full * main + rest_tiles) * kt * LANES <= room_a
     double_a = not resident and full > 0 and 2 * main * kt * LANES <= room_a
     whole = room_w // (kt * LANES)

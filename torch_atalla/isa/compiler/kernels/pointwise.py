@@ -109,7 +109,7 @@ def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[st
         sizes, strides = [1, *sizes], [[0, *s] for s in strides]
     *outer, r, c = sizes
     calls = []
-    for (r0, rn, rt), (c0, cn, ct) in product(_split(r), _split(c)):
+    for (r0, rn, rt), (c0, cn, ct) in product(split(r), split(c)):
         counts = [*outer, rn, cn]
         moves = [[*s[:-2], s[-2] * LANES, s[-1] * LANES] for s in strides]
         keep = [i for i, count in enumerate(counts) if count > 1]
@@ -128,7 +128,7 @@ def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[st
     return calls
 
 
-def _split(size: int) -> list[tuple[int, int, int]]:
+def split(size: int) -> list[tuple[int, int, int]]:
     """(first, number of tiles, size of a tile) of the whole tiles and of the rest."""
     whole, rest = divmod(size, LANES)
     return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)

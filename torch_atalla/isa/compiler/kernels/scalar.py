@@ -10,7 +10,7 @@ from itertools import product
 from ..machine import LANES
 from ..vir import X0, Builder, Reg
 from .common import ELEMENT, metadata
-from .pointwise import Unsupported
+from .pointwise import Unsupported, split
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def plan_copy(
     # A tile's rows: the dimension that leaves the fewest tiles.
     rows = min(others, key=lambda d: -(-sizes[d] // LANES) * LANES / sizes[d] - sizes[d] / 1e9, default=None)
     loops = [(sizes[d], out[d], source[d]) for d in others if d != rows]
-    row_parts = [(0, 1, 1)] if rows is None else _split(sizes[rows])
-    lane_parts = [(0, 1, 1)] if lanes is None else _split(sizes[lanes])
+    row_parts = [(0, 1, 1)] if rows is None else split(sizes[rows])
+    lane_parts = [(0, 1, 1)] if lanes is None else split(sizes[lanes])
     o_row, x_row = (1, 1) if rows is None else (out[rows], source[rows])
     calls = []
     for (r0, rn, rt), (c0, cn, ct) in product(row_parts, lane_parts):
@@ -190,11 +190,6 @@ def _tile(rows: int, cols: int, row: int) -> int:
     if rows > 1 and row == 1 and cols > 1:
         raise Unsupported("rows one element apart")
     return metadata(0, rows, cols, row if rows > 1 else cols)
-
-
-def _split(size: int) -> list[tuple[int, int, int]]:
-    whole, rest = divmod(size, LANES)
-    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
 
 
 def build_copy(v: Copy) -> Builder:

@@ -15,7 +15,7 @@ from ..machine import LANES
 from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
 from .activation import ACTIVATIONS, Constants
 from .common import ELEMENT, TILE_BYTES, metadata, push_tile, unit_vectors
-from .pointwise import Unsupported
+from .pointwise import Unsupported, split
 
 IN_SID, OUT_SID = 0, 1
 
@@ -59,7 +59,7 @@ def plan(
         raise Unsupported("a window kernel whose lanes are not neighbours in memory")
     taps = [tap for tap in s.taps if tap[0] > 1]
     calls = []
-    for (r0, rn, rt), (c0, cn, ct) in product(_split(r), _split(c)):
+    for (r0, rn, rt), (c0, cn, ct) in product(split(r), split(c)):
         loops = [(n, o, x, 0) for n, o, x in zip(outer, s.out, s.source)]
         loops += [(rn, s.out[-2] * LANES, s.source[-2] * LANES, 0), (cn, LANES, LANES, LANES)]
         loops = [loop for loop in loops if loop[0] > 1]
@@ -83,11 +83,6 @@ def _row(rows: int, cols: int, row: int) -> int:
     if rows > 1 and (row == 0 or (row == 1 and cols > 1)):
         raise Unsupported(f"rows {row} elements apart")
     return max(row, 1) if rows > 1 else cols
-
-
-def _split(size: int) -> list[tuple[int, int, int]]:
-    whole, rest = divmod(size, LANES)
-    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
 
 
 class _Window:

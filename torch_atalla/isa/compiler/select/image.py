@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import torch
 
 from ....export.ir import Buffer, BufferKind, Launch, Operand
 from ..image import Address
-from ..kernels import gemm, window
+from ..kernels import gemm, plane, window
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from . import data, pointwise
@@ -111,7 +112,11 @@ def convolution(s: Selection, launch: Launch) -> None:
     run = kw * c if merged else c // groups
     depthwise = groups == c and groups > 1 and o % groups == 0
     simple = max(padding) == 0 and channels_last(x) and need_h <= h and need_w <= w
-    if not (simple and (run % LANES == 0 or depthwise) and stride[1] * c > 1):
+    if depthwise:
+        channels = c
+        if not channels_last(x):
+            x = padded(s, x, (0, 0), (h, w), 0.0, c)
+    elif not (simple and run % LANES == 0 and stride[1] * c > 1):
         channels = c if stride[1] * c > 1 else 2
         if merged:
             run = kw * channels
@@ -124,25 +129,9 @@ def convolution(s: Selection, launch: Launch) -> None:
     if depthwise:
         if o != c:
             raise Unsupported(f"{o} results of {c} groups")
-        taps = [(kh, dilation[0] * x.strides[2], kw * c), (kw, dilation[1] * channels, c)]
-        windows = window.Windows(
-            (n, oh, ow, c),
-            (result.strides[0], result.strides[2], result.strides[3], 1),
-            (x.strides[0], stride[0] * x.strides[2], stride[1] * channels, 1),
-            taps,
-        )
         spread = Address(s.constant(values.reshape(c, kh * kw).t().contiguous()))
-        calls = window.plan("dot", windows, 1.0, isinstance(bias, Operand), activation)
-        bias_place = bias_address(s, bias, o) if isinstance(bias, Operand) else None
-        for variant, words, starts in calls:
-            more = {
-                "o": s.address(result, starts["o"]),
-                "x": s.address(x, starts["x"]),
-                "w": Address(spread.region, spread.offset + 2 * starts["w"]),
-            }
-            if bias_place is not None:
-                more["bias"] = Address(bias_place.region, bias_place.offset + 2 * starts["bias"])
-            s.call(window.build, variant, {**words, **more})
+        offset = bias_address(s, bias, o) if isinstance(bias, Operand) else None
+        emit_planes(s, "dot", x, result, ((kh, kw), stride, padding, dilation), spread, offset, activation)
     else:
         per = o // groups
         for group in range(groups):
@@ -233,7 +222,7 @@ def max_pool(s: Selection, launch: Launch) -> None:
         indices.buffer in {p.operand.buffer for p in s.program.outputs} or s.is_read(indices.buffer)
     ):
         raise Unsupported("the indices of the maxima")
-    _pool(s, launch, x, out, "max", -3.3895e38, None)
+    _pool(s, launch, x, out, "max", None)
 
 
 def average_pool(s: Selection, launch: Launch) -> None:
@@ -249,7 +238,7 @@ def average_pool(s: Selection, launch: Launch) -> None:
     need = [(o - 1) * st + k for o, st, k in zip(four(out).sizes[2:], _two(stride, out), _two(kernel, out))]
     if any(n > h + 2 * p for n, h, p in zip(need, size[2:], _two(padding, out))) and not divisor:
         raise Unsupported("an average over windows that the image does not fill")
-    _pool(s, launch, x, out, "sum", 0.0, 1.0 / (divisor or prod(_two(kernel, out))))
+    _pool(s, launch, x, out, "sum", 1.0 / (divisor or prod(_two(kernel, out))))
 
 
 def _two(values: tuple[int, ...], out: Operand) -> list[int]:
@@ -259,25 +248,41 @@ def _two(values: tuple[int, ...], out: Operand) -> list[int]:
     return list(values[:2]) if len(out.sizes) == 4 else [1, values[0]]
 
 
-def _pool(
-    s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, border: float, scale: float | None
-) -> None:
+def _pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
     p = launch.iparams
     kernel, stride, padding = (_two(p[i : i + 3], out) for i in (0, 3, 6))
     dilation = _two(p[9:12], out) if kind == "max" and len(p) >= 12 else [1, 1]
     x, out = _pooled(x, out)
-    n, c, oh, ow = out.sizes
-    need = [(o - 1) * st + (k - 1) * d + 1 for o, st, k, d in zip((oh, ow), stride, kernel, dilation)]
-    if any(padding) or need[0] > x.sizes[2] or need[1] > x.sizes[3]:
-        x = padded(s, x, (padding[0], padding[1]), (need[0], need[1]), border, c)
-    taps = [(kernel[0], dilation[0] * x.strides[2], 0), (kernel[1], dilation[1] * x.strides[3], 0)]
-    windows = window.Windows(
-        (n, oh, ow, c),
-        (out.strides[0], out.strides[2], out.strides[3], 1),
-        (x.strides[0], stride[0] * x.strides[2], stride[1] * x.strides[3], 1),
-        taps,
-    )
-    emit_windows(s, kind, windows, out, x, scale or 1.0)
+    emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
+
+
+def emit_planes(
+    s: Selection,
+    kind: str,
+    x: Operand,
+    out: Operand,
+    shape: Sequence[Sequence[int]],
+    weight: Address | None = None,
+    bias: Address | None = None,
+    activation: str | None = None,
+    scale: float = 1.0,
+) -> None:
+    """Windows over images with channels innermost. shape: kernel, stride, padding and dilation, (down, right) each."""
+
+    def distances(o: Operand) -> tuple[int, int, int]:
+        return o.strides[0], o.strides[2], o.strides[3] if o.sizes[3] > 1 else o.sizes[1]
+
+    kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
+    planes = plane.Planes(
+        x.sizes[0], x.sizes[1], x.sizes[2:], out.sizes[2:], kernel, stride, padding, dilation, distances(x),
+        distances(out),
+    )  # fmt: skip
+    for variant, words, starts in plane.plan(kind, planes, scale, bias is not None, activation):
+        places = {"o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])}
+        for name, address in (("w", weight), ("bias", bias)):
+            if address is not None:
+                places[name] = Address(address.region, address.offset + 2 * starts[name])
+        s.call(plane.build, variant, {**words, **places})
 
 
 def emit_windows(
@@ -292,21 +297,15 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     (x,) = launch.inputs[:1]
     assert out is not None and isinstance(x, Operand)
     x, out = _pooled(x, out)
-    n, c, h, w = x.sizes
-    _, _, oh, ow = out.sizes
+    h, w = x.sizes[2:]
+    oh, ow = out.sizes[2:]
     if (h, w) == (oh, ow):
         data.emit_copy(s, out, x)
         return
     if h % oh or w % ow:
         raise Unsupported(f"adaptive pooling of {h} x {w} to {oh} x {ow}")
     kh, kw = h // oh, w // ow
-    windows = window.Windows(
-        (n, oh, ow, c),
-        (out.strides[0], out.strides[2], out.strides[3], 1),
-        (x.strides[0], kh * x.strides[2], kw * x.strides[3], 1),
-        [(kh, x.strides[2], 0), (kw, x.strides[3], 0)],
-    )
-    emit_windows(s, "sum", windows, out, x, 1.0 / (kh * kw))
+    emit_planes(s, "sum", x, out, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
 
 
 SELECTORS = {
