@@ -28,16 +28,14 @@ from .gemm_plan import (
     BIAS_ROWS,
     STAGE_ROWS,
     W_SID,
-    Image,
     Matrices,
     Pixels,
     Variant,
     plan,
-    plan_image,
     plan_pixels,
 )
 
-__all__ = ["BIAS_ROWS", "Image", "Matrices", "Pixels", "Variant", "build", "plan", "plan_image", "plan_pixels"]
+__all__ = ["BIAS_ROWS", "Matrices", "Pixels", "Variant", "build", "plan", "plan_pixels"]
 
 
 class _Gemm:
@@ -58,17 +56,10 @@ class _Gemm:
         names += ["full", "a_block", "c_block"] if v.full_blocks else []
         names += ["a_span"] if v.double_a or v.resident else []
         if v.pixel_step:
-            names += [
-                "load_meta",
-                "load_step",
-                "channel_tiles",
-                "plane",
-                "line",
-                "deltas",
-                "load_rest",
-                "load_rest_end",
-            ]
-            names += ["load_main", "load_main_end", "c_main", "c_main_n"] if v.full_blocks else []
+            names += ["channel_tiles", "plane", "line", "deltas", "origin", "row", "early", "later"]
+            names += ["x_line", "x_piece", "x_whole", "x_meta", "x_last"]
+            names += ["c_main", "c_main_n", "next", "a_span"] if v.full_blocks else []
+            names += ["border_tiles"] if v.border else []
         elif v.image:
             names += ["kh", "kw", "kj", "a_kh", "a_kw", "a_line", "a_meta", "a_last"]
             names += ["g_main", "c_main", "c_main_n"] if v.full_blocks else []
@@ -88,9 +79,6 @@ class _Gemm:
     def load_block(self, a: Reg, buffer: Reg, rows: int, last: bool) -> None:
         """A block of A: for each step of k one tile a row tile. Row tiles are kt tiles apart in the scratchpad."""
         b, v = self.b, self.v
-        if v.pixel_step:
-            self.load_lines(a, buffer, "load_rest" if last else "load_main")
-            return
         if v.image:
             self.load_pixels(a, buffer, self["g_rest" if last else "g_main"])
             return
@@ -116,19 +104,46 @@ class _Gemm:
                 b.emit("add.s", scratch, scratch, tile_bytes)
         step(dram, scratch, True)
 
-    def load_lines(self, a: Reg, buffer: Reg, count: str) -> None:
-        """All image pixels that a block's output lines look at: neighbours in memory, a plane a tile of channels."""
+    def clear_border(self) -> None:
+        """Zeros in all planes; images come on top of them."""
         b = self.b
-        plane, channels = b.s("addi.s", buffer, 0), b.s("addi.s", a, 0)
-        with b.loop(self["channel_tiles"]):
-            scratch, dram = b.s("addi.s", plane, 0), b.s("addi.s", channels, 0)
-            with b.loop(self[count], skip_empty=True):
-                b.tile_load(scratch, dram, self["load_meta"], "A")
-                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-                b.emit("add.s", dram, dram, self["load_step"])
-            b.tile_load(scratch, dram, self[count + "_end"], "A")
-            b.emit("add.s", plane, plane, self["plane"])
-            b.emit("addi.s", channels, channels, LANES * ELEMENT)
+        place = b.s("addi.s", self.a_first, 0)
+        with b.loop(self["border_tiles"]):
+            zero_rows(b, place, A_SID, "A")
+            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
+
+    def start_image(self) -> None:
+        """What the first block looks at; the other lines follow block by block."""
+        b = self.b
+        self.image_line = b.s("addi.s", self["a"], 0)
+        self.plane_line = b.s("add.s", self.a_first, self["origin"])
+        self.lines_left = b.s("addi.s", self["later"], 0)
+        self.load_lines(self["early"])
+
+    def next_lines(self) -> None:
+        b = self.b
+        count = b.s("addi.s", self["next"], 0)
+        with b.unless("ble.s", count, self.lines_left):
+            b.mov(count, self.lines_left)
+        b.emit("sub.s", self.lines_left, self.lines_left, count)
+        self.load_lines(count)
+
+    def load_lines(self, count: Reg) -> None:
+        """The next lines of the image, into all planes."""
+        b = self.b
+        with b.loop(count, skip_empty=True):
+            left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
+            with b.loop(self["channel_tiles"]):
+                scratch, dram = b.s("addi.s", left, 0), b.s("addi.s", channels, 0)
+                with b.loop(self["x_whole"], skip_empty=True):
+                    b.tile_load(scratch, dram, self["x_meta"], "A")
+                    b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+                    b.emit("add.s", dram, dram, self["x_piece"])
+                b.tile_load(scratch, dram, self["x_last"], "A")
+                b.emit("add.s", left, left, self["plane"])
+                b.emit("addi.s", channels, channels, LANES * ELEMENT)
+            b.emit("add.s", self.plane_line, self.plane_line, self["row"])
+            b.emit("add.s", self.image_line, self.image_line, self["x_line"])
 
     def load_pixels(self, a: Reg, buffer: Reg, lines: Reg) -> None:
         """The rows of a convolution's block, for each step of k: pixels of `lines` output lines under one tap."""
@@ -191,7 +206,7 @@ class _Gemm:
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
 
     def load_piece(self) -> None:
-        """A block's share of the next panel: an SDMA engine queues few transfers, a whole panel would stop the block."""
+        """A block's share of the next panel: an SDMA engine queues few; a whole panel would stop the block."""
         b = self.b
         scratch, dram, left = self.stream
         count = b.s("addi.s", self["piece"], 0)
@@ -319,8 +334,10 @@ class _Gemm:
         b, v = self.b, self.v
         a_buffer = b.s("addi.s", self.a_first, 0)
         c = b.s("addi.s", c_panel, 0)
-        if v.resident:
+        if (v.resident or v.pixel_step) and v.full_blocks:
             with b.loop(self["full"]):
+                if v.pixel_step:
+                    self.next_lines()
                 if v.piecewise:
                     self.load_piece()
                 self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
@@ -372,6 +389,8 @@ class _Gemm:
                 b.emit("add.s", a, a, self["a_block"])
                 b.emit("add.s", place, place, self["a_span"])
             self.load_block(a, place, v.rest, True)
+        elif v.pixel_step:
+            self.start_image()
         elif not v.full_blocks:  # A stays for all panels
             self.load_block(self["a"], self.a_first, v.rest, True)
         bias_row = b.s("addi.s", X0, 0) if v.bias else None
@@ -442,6 +461,8 @@ class _Gemm:
                 b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
                 b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
             b.tile_load(scratch, dram, self["bias_meta"], "bias")
+        if v.border:
+            self.clear_border()
         if v.batched:
             with b.loop(self["batch"]):
                 self.product()

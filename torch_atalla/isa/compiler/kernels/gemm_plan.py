@@ -35,11 +35,13 @@ class Variant:
     batched: bool
     image: int = 0  # output columns of a convolution whose rows are pixels, or 0 for a matrix
     pixel_step: int = 0  # image rows from an output pixel to the next, where the image stays in the scratchpad; else 0
+    border: bool = False  # there is one around the image
 
     @property
     def piecewise(self) -> bool:
         """Whether the next panel comes in pieces, one before each block."""
-        return self.resident and self.panels == "double" and self.weights == "packed"
+        several = self.resident or (self.pixel_step > 0 and self.full_blocks)
+        return several and self.panels == "double" and self.weights == "packed"
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ class Variant:
                 ("_b", self.batched),
                 ("_a2", self.double_a),
                 ("_all", self.resident),
+                ("_border", self.border),
             )
             if on
         )
@@ -83,7 +86,7 @@ def plan(
 ) -> tuple[Variant, dict[str, int]]:
     """The variant of the code, and the descriptor's words except for addresses (a, w, c, bias).
 
-    stays: A may stay in scratchpad 0 for all panels of W where it fits.
+    stays: A may stay in scratchpad 0 for all panels of W where it fits. Then small panels come while others are used.
     """
     kt, nt, mt = tiles(s.k), tiles(s.n), tiles(s.m)
     room_a = SCRATCH_ROWS - STAGE_ROWS
@@ -217,20 +220,23 @@ def plan_pixels(s: Pixels, bias: bool, activation: str | None) -> tuple[Variant,
         raise ValueError(f"convolution: lines of {s.ow} pixels under {kt} tiles of weights; at most {most}")
     lines = most // s.ow
     lines = -(-s.oh // -(-s.oh // lines))
-    variant, words = _words(s, kt, lines, bias, activation)
+    variant, words = pixel_words(s, kt, lines, bias, activation)
     full = variant.full_blocks
     return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room), words
 
 
-def _words(s: Pixels, kt: int, lines: int, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int]]:
-    """For blocks of `lines` output lines."""
+def pixel_words(
+    s: Pixels, kt: int, lines: int, bias: bool, activation: str | None, stays: bool = False
+) -> tuple[Variant, dict[str, int]]:
+    """For blocks of `lines` output lines; `stays` as for `plan`."""
     kj = tiles(s.run)
     full = (s.oh - 1) // lines
     rest = s.oh - full * lines
     matrices = Matrices(m=32, n=s.n, k=kt * LANES, a_row=kt * LANES, w_row=0, c_row=s.c_row)
-    variant, words = plan(matrices, "packed", bias, activation, 1.0, stays=False)
+    variant, words = plan(matrices, "packed", bias, activation, 1.0, stays)
     words |= {
         "full": full,
+        "piece": -(-words["panel"] * kt // (full + 1)),
         "g_main": lines,
         "g_rest": rest,
         "kh": s.kh,
@@ -264,79 +270,3 @@ def _words(s: Pixels, kt: int, lines: int, bias: bool, activation: str | None) -
         batched=s.batch > 1,
     )
     return variant, words
-
-
-@dataclass(frozen=True)
-class Image:
-    """A convolution over a dense, padded image [batch, h, w, c] whose lines a block needs stay in scratchpad 0.
-
-    Steps of k: tiles of 32 channels under each of kh x kw taps, channels innermost. Distances in elements.
-    """
-
-    batch: int
-    oh: int
-    ow: int
-    n: int  # output channels
-    kh: int
-    kw: int
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    width: int  # pixels of an image line
-    channel_tiles: int
-    pixel: int  # from one image pixel to the next
-    a_batch: int
-    c_row: int
-    c_batch: int
-
-
-def plan_image(s: Image, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int], list[int]] | None:
-    """Variant, words, and the distances in bytes from one step of k to the next, which the address "deltas" names. None
-    where a block's lines do not fit."""
-    kt = s.kh * s.kw * s.channel_tiles
-    window = (s.kh - 1) * s.dilation[0] + 1
-    room = SCRATCH_ROWS - STAGE_ROWS
-
-    def plane(lines: int) -> int:
-        return ((lines - 1) * s.stride[0] + window) * s.width
-
-    lines = min(MAIN_TILES * LANES // s.ow if s.ow else 0, 64, s.oh)
-    while lines > 0 and plane(lines) * s.channel_tiles > room:
-        lines -= 1
-    if lines <= 0 or s.width * 64 >= 1 << 24:
-        return None
-    lines = -(-s.oh // -(-s.oh // lines))
-    full = (s.oh - 1) // lines
-    rest = s.oh - full * lines
-    flat = Pixels(
-        s.batch, s.oh, s.ow, s.n, s.kh, s.kw, s.channel_tiles * LANES, 0, 0, s.stride[0] * s.width * s.pixel, s.pixel,
-        s.a_batch, s.c_row, s.c_batch,
-    )  # fmt: skip
-    variant, words = _words(flat, kt, lines, bias, activation)
-    rows = plane(lines)
-    variant = replace(
-        variant,
-        pixel_step=s.stride[1],
-        double_a=full > 0 and 2 * rows * s.channel_tiles <= room,
-        one_step=kt == 1,
-    )
-
-    def load(count: int) -> tuple[int, int]:
-        return tiles(count) - 1, metadata(A_SID, tail(count), LANES, s.pixel)
-
-    words["load_main"], words["load_main_end"] = load(rows)
-    words["load_rest"], words["load_rest_end"] = load(plane(rest))
-    words |= {
-        "load_meta": metadata(A_SID, LANES, LANES, s.pixel),
-        "load_step": LANES * s.pixel * ELEMENT,
-        "channel_tiles": s.channel_tiles,
-        "plane": rows * ROW_BYTES,
-        "a_span": rows * s.channel_tiles * ROW_BYTES,
-        "line": s.stride[0] * s.width * ROW_BYTES,
-    }
-    places = [
-        (c * rows + i * s.dilation[0] * s.width + j * s.dilation[1]) * ROW_BYTES
-        for i in range(s.kh)
-        for j in range(s.kw)
-        for c in range(s.channel_tiles)
-    ]
-    return variant, words, [after - before for before, after in zip(places, [*places[1:], places[-1]])]

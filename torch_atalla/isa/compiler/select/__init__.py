@@ -3,12 +3,13 @@
 
 from collections.abc import Callable
 
-from . import data, image, matrix, normal, pointwise
+from . import convolution, data, image, matrix, normal, pointwise
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
     **matrix.SELECTORS,
     **image.SELECTORS,
+    **convolution.SELECTORS,
     **normal.SELECTORS,
     **data.SELECTORS,
 }

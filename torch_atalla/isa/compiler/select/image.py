@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolution and pooling on images whose channels are innermost."""
+"""Pooling on images whose channels are innermost, and what convolutions share with it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import torch
 
 from ....export.ir import Buffer, BufferKind, Launch, Operand
 from ..image import Address
-from ..kernels import gemm, plane, window
-from ..kernels.common import LANES, tiles
+from ..kernels import plane, window
+from ..kernels.common import LANES
 from ..kernels.pointwise import Unsupported
 from . import data, pointwise
-from .matrix import bias_address, pack_weights
 
 if TYPE_CHECKING:
     from ..network import Selection
@@ -80,133 +79,6 @@ def four(x: Operand) -> Operand:
     return x
 
 
-def convolution(s: Selection, launch: Launch) -> None:
-    (out,) = launch.outputs
-    x, weight, bias = (*launch.inputs, None)[:3]
-    assert out is not None and isinstance(x, Operand) and isinstance(weight, Operand)
-    groups, *rest = launch.iparams
-    dims = len(out.sizes) - 2
-    stride, padding, dilation = ([*rest[3 * i : 3 * i + dims]] for i in range(3))
-    if dims == 1:
-        stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
-    x, target, weight = four(x), four(out), four(weight)
-    if any(o.dtype is not torch.bfloat16 for o in (x, target, weight)):
-        raise Unsupported("dtypes; expected bfloat16")
-    if not s.is_constant(weight):
-        raise Unsupported("weights that are not constant")
-    if min(padding) < 0:
-        raise Unsupported("negative padding")
-    n, c, h, w = x.sizes
-    _, o, oh, ow = target.sizes
-    _, _, kh, kw = weight.sizes
-    activation = getattr(launch, "activation", None)
-    result = target
-    if not channels_last(target):
-        result = new_operand(s, target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
-    # What the windows reach, and whether the image can be read where it is.
-    need_h, need_w = (
-        (oh - 1) * stride[0] + (kh - 1) * dilation[0] + 1,
-        (ow - 1) * stride[1] + (kw - 1) * dilation[1] + 1,
-    )
-    merged = dilation[1] == 1 and groups == 1
-    run = kw * c if merged else c // groups
-    depthwise = groups == c and groups > 1 and o % groups == 0
-    simple = max(padding) == 0 and channels_last(x) and need_h <= h and need_w <= w
-    if depthwise:
-        channels = c
-        if not channels_last(x):
-            x = padded(s, x, (0, 0), (h, w), 0.0, c)
-    elif not (simple and run % LANES == 0 and stride[1] * c > 1):
-        channels = c if stride[1] * c > 1 else 2
-        if merged:
-            run = kw * channels
-        x = padded(
-            s, x, (padding[0], padding[1]), (max(need_h, padding[0] + 1), max(need_w, padding[1] + 1)), 0.0, channels
-        )
-    else:
-        channels = c
-    values = s.tensor(weight)
-    if depthwise:
-        if o != c:
-            raise Unsupported(f"{o} results of {c} groups")
-        spread = Address(s.constant(values.reshape(c, kh * kw).t().contiguous()))
-        offset = bias_address(s, bias, o) if isinstance(bias, Operand) else None
-        emit_planes(s, "dot", x, result, ((kh, kw), stride, padding, dilation), spread, offset, activation)
-    else:
-        per = o // groups
-        for group in range(groups):
-            part = values[group * per : (group + 1) * per].permute(0, 2, 3, 1)  # [o, kh, kw, c]
-            if merged:
-                if channels != c:
-                    part = torch.nn.functional.pad(part, (0, channels - c))
-                part = part.reshape(per, kh, run)
-            else:
-                part = part.reshape(per, kh * kw, run)
-            lanes = torch.nn.functional.pad(part, (0, tiles(run) * LANES - run)).reshape(1, per, -1)
-            held = None
-            if (c // groups) % LANES == 0 and channels == c:
-                pixel = x.strides[3] if x.sizes[3] > 1 else c
-                held = gemm.plan_image(
-                    gemm.Image(
-                        n,
-                        oh,
-                        ow,
-                        per,
-                        kh,
-                        kw,
-                        (stride[0], stride[1]),
-                        (dilation[0], dilation[1]),
-                        x.strides[2] // pixel if x.sizes[2] > 1 else x.sizes[3],
-                        c // groups // LANES,
-                        pixel,
-                        x.strides[0],
-                        result.strides[3] if ow > 1 else o,
-                        result.strides[0],
-                    ),
-                    isinstance(bias, Operand),
-                    activation,
-                )
-            if held is not None:
-                product, numbers, deltas = held
-            else:
-                product, numbers = gemm.plan_pixels(
-                    gemm.Pixels(
-                        n,
-                        oh,
-                        ow,
-                        per,
-                        kh,
-                        1 if merged else kw,
-                        run,
-                        dilation[0] * x.strides[2],
-                        dilation[1] * channels,
-                        stride[0] * x.strides[2],
-                        stride[1] * channels,
-                        x.strides[0],
-                        result.strides[3] if ow > 1 else o,
-                        result.strides[0],
-                    ),
-                    isinstance(bias, Operand),
-                    activation,
-                )
-            addresses = {
-                "a": s.address(x, group * (c // groups)),
-                "c": s.address(result, group * per),
-                "w": Address(s.constant(pack_weights(lanes))),
-            }
-            if held is not None:
-                addresses["deltas"] = Address(s.constant(torch.tensor(deltas, dtype=torch.int32)))
-            if isinstance(bias, Operand):
-                if s.is_constant(bias):
-                    one = Operand(bias.buffer, bias.offset + 2 * group * per, (per,), (1,), bias.dtype)
-                    addresses["bias"] = bias_address(s, one, per)
-                else:
-                    addresses["bias"] = s.address(bias, group * per)
-            s.call(gemm.build, product, {**numbers, **addresses})
-    if result is not target:
-        data.emit_copy(s, target, result)
-
-
 def _pooled(x: Operand, out: Operand) -> tuple[Operand, Operand]:
     x, out = four(x), four(out)
     if x.sizes[1] > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
@@ -256,6 +128,13 @@ def _pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, sca
     emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
 
 
+def distances(x: Operand) -> tuple[int, int, int]:
+    """Elements from one image, line and pixel to the next."""
+    n, c, h, w = x.sizes
+    pixel = x.strides[3] if w > 1 else c
+    return x.strides[0] if n > 1 else 0, x.strides[2] if h > 1 else w * pixel, pixel
+
+
 def emit_planes(
     s: Selection,
     kind: str,
@@ -268,9 +147,6 @@ def emit_planes(
     scale: float = 1.0,
 ) -> None:
     """Windows over images with channels innermost. shape: kernel, stride, padding and dilation, (down, right) each."""
-
-    def distances(o: Operand) -> tuple[int, int, int]:
-        return o.strides[0], o.strides[2], o.strides[3] if o.sizes[3] > 1 else o.sizes[1]
 
     kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
     planes = plane.Planes(
@@ -309,7 +185,6 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
 
 
 SELECTORS = {
-    "convolution": convolution,
     "pool.max": max_pool,
     "pool.average": average_pool,
     "pool.adaptive_average": adaptive_average,
