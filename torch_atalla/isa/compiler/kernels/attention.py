@@ -3,19 +3,23 @@
 
 For a head, the keys come into scratchpad 1 as they are (a key is a column of weights), and the values are transposed
 there through the array. For a block of queries: scores and their greatest, exponentials and their sums (an array of
-ones), then the product with the values, divided by the sums.
+ones), then the product with the values, divided by the sums. The next block's queries and, in pieces, the next head's
+keys and values come in meanwhile. A table in DRAM says where each head's operands begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Builder, Reg
+from ..vir import ROWS, V0, X0, Access, Builder, Reg
 from .activation import Constants
 from .common import (
     ELEMENT,
+    ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
     load_tile_rows,
@@ -45,15 +49,22 @@ class Variant:
     cut: bool  # the last tile of keys is not full
     mask: str  # "none", "add", "bool"; with "_row" when all queries share it
     causal: bool
-    depth: int  # loops around a head
     rows: int  # queries of a block that are computed
+    double: bool  # scratchpad 1 holds the keys and values of two heads
 
     @property
     def name(self) -> str:
         flags = "".join(
-            text for text, on in (("_clear", self.clear), ("_cut", self.cut), ("_causal", self.causal)) if on
+            text
+            for text, on in (
+                ("_clear", self.clear),
+                ("_cut", self.cut),
+                ("_causal", self.causal),
+                ("_2", self.double),
+            )
+            if on
         )
-        return f"attention{self.depth}_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
+        return f"attention_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ class Heads:
 
 
 def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls: variant, words but for addresses (q, k, v, o, mask), and the first query."""
+    """Calls: variant, words but for addresses (q, k, v, o, mask, heads), and the first query."""
     et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
     if et > MOST_WIDTH or evt > MOST_WIDTH:
         raise Unsupported(f"attention: heads of {max(s.e, s.ev)} elements; at most {MOST_WIDTH * LANES}")
@@ -83,19 +94,23 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
         raise Unsupported("causal attention with more queries than keys")
     if mask != "none" and s.mask_row == 0:
         mask += "_row"
-    outer = [loop for loop in s.outer if loop[0] > 1]
+    span = 1 << (st * (et + 2 * evt) * TILE_BYTES - 1).bit_length()
+    count = prod(loop[0] for loop in s.outer)
+    double = count > 1 and 2 * span <= SCRATCH_ROWS * ROW_BYTES
     calls = []
     for first, blocks, rows in ((0, s.length // LANES, LANES), (s.length // LANES * LANES, 1, s.length % LANES)):
         if not rows or not blocks:
             continue
         computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
         clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
-        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, len(outer), computed)
+        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, computed, double)
         words = {
+            "count": count,
+            "span": span,
             "blocks": blocks,
+            "share": -(-st // blocks),
             "first_tiles": first // LANES + 1,
             "tiles": st,
-            "whole": st - 1,
             "q_block": LANES * s.q_row * ELEMENT,
             "o_block": LANES * s.o_row * ELEMENT,
             "mask_block": LANES * s.mask_row * ELEMENT,
@@ -122,12 +137,17 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
         mask_rows = 1 if mask.endswith("_row") else rows
         words["mask_meta"] = shape(Q_SID, mask_rows, LANES, s.mask_row)
         words["mask_meta_c"] = shape(Q_SID, mask_rows, tail(s.keys), s.mask_row)
-        for level, (count, steps) in enumerate(outer):
-            words[f"n{level}"] = count
-            for name, step in zip("qkvom", steps):
-                words[f"{name}_{level}"] = step * ELEMENT
         calls.append((variant, words, first))
     return calls
+
+
+def head_table(s: Heads) -> list[int]:
+    """For each head, in bytes, where its part of k, v, q, out and mask begins."""
+    table = []
+    for places in product(*(range(loop[0]) for loop in s.outer)):
+        q, k, v, o, m = (sum(place * loop[1][i] for place, loop in zip(places, s.outer)) * ELEMENT for i in range(5))
+        table += [k, v, q, o, m]
+    return table
 
 
 def _bits(value: float) -> int:
@@ -143,37 +163,47 @@ class _Attention:
     def tile(self, number: int) -> Reg:
         return self.k.integer(number * TILE_BYTES)
 
-    def nest(self, level: int, pointers: dict[str, Reg]) -> None:
-        b = self.b
-        if level == self.v.depth:
-            self.head(pointers)
-            return
-        mine = {name: b.s("addi.s", p, 0) for name, p in pointers.items()}
-        with b.loop(self.p[f"n{level}"]):
-            self.nest(level + 1, mine)
-            for name, p in mine.items():
-                b.emit("add.s", p, p, self.p[f"{name}_{level}"])
-
     # -- keys and values ----------------------------------------------------------------------------------------------
-    def load_head(self, dram: Reg, name: str, width: int, place: Reg) -> None:
-        """Tiles [keys][width] of k or v, from `place` on in scratchpad 1."""
+    def entry(self, table: Reg, name: str) -> Reg:
+        """Where the operand begins for the head whose entry `table` points to."""
+        b = self.b
+        offset = b.x()
+        b.emit("lw.s", offset, 4 * "kvqom".index(name), table, access=(Access("heads", False),))
+        return b.s("add.s", offset, self.p["mask" if name == "m" else name])
+
+    def stream(self, table: Reg, buffer: Reg) -> None:
+        """From here on `load_keys` brings this head's keys and values to `buffer`."""
+        b, p = self.b, self.p
+        b.mov(self.lines["k"], self.entry(table, "k"))
+        b.mov(self.lines["v"], self.entry(table, "v"))
+        b.mov(self.places["k"], buffer)
+        b.emit("add.s", self.places["v"], buffer, self.key_bytes)
+        b.mov(self.left, p["tiles"])
+        for name, meta in self.metas.items():
+            b.mov(meta, p[name])
+
+    def load_keys(self, most: Reg) -> None:
+        """The next `most` tiles of keys, or fewer if fewer are left, and of their values."""
         b, v, p = self.b, self.v, self.p
-        line, scratch = b.s("addi.s", dram, 0), b.s("addi.s", place, 0)
-
-        def row_of_tiles(suffix: str) -> None:
-            for column in range(width):
-                if v.clear:
-                    zero_rows(b, scratch, K_SID, name)
-                last = column == width - 1
-                source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
-                meta = p[f"{name}_meta" + (f"_{suffix}{'c' if last else ''}" if suffix or last else "")]
-                b.tile_load(scratch, source, meta, name)
-                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-
-        with b.loop(p["whole"], skip_empty=True):
-            row_of_tiles("")
-            b.emit("add.s", line, line, p[f"{name}_tile"])
-        row_of_tiles("r")
+        count = b.s("addi.s", most, 0)
+        with b.unless("ble.s", count, self.left):
+            b.mov(count, self.left)
+        one = b.li(1)
+        with b.loop(count, skip_empty=True):
+            with b.unless("bne.s", self.left, one):
+                for name, meta in self.metas.items():
+                    b.mov(meta, p[f"{name}_r" if name.endswith("meta") else f"{name[:-2]}_rc"])
+            b.emit("addi.s", self.left, self.left, -1)
+            for name, width in (("k", v.e), ("v", v.ev)):
+                scratch, line = self.places[name], self.lines[name]
+                for column in range(width):
+                    if v.clear:
+                        zero_rows(b, scratch, K_SID, name)
+                    source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
+                    last = column == width - 1
+                    b.tile_load(scratch, source, self.metas[f"{name}_meta" + ("_c" if last else "")], name)
+                    b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+                b.emit("add.s", line, line, p[f"{name}_tile"])
 
     def transpose_values(self, source: Reg, target: Reg) -> None:
         """[keys][ev] tiles become [ev][keys] tiles, transposed."""
@@ -193,26 +223,61 @@ class _Attention:
                 out = b.s("add.s", out, column_bytes)
             b.emit("add.s", write, write, self.k.integer(TILE_BYTES))
 
-    # -- one head -----------------------------------------------------------------------------------------------------
-    def head(self, pointers: dict[str, Reg]) -> None:
+    # -- heads --------------------------------------------------------------------------------------------------------
+    def heads(self) -> None:
         b, v, p = self.b, self.v, self.p
-        keys = X0
-        values = b.s("mul.s", p["tiles"], b.li(v.e * TILE_BYTES))
-        transposed = b.s("add.s", values, b.s("mul.s", p["tiles"], b.li(v.ev * TILE_BYTES)))
-        self.load_head(pointers["k"], "k", v.e, keys)
-        self.load_head(pointers["v"], "v", v.ev, values)
-        self.transpose_values(values, transposed)
-        q, o = b.s("addi.s", pointers["q"], 0), b.s("addi.s", pointers["o"], 0)
-        m = b.s("addi.s", pointers["m"], 0) if "m" in pointers else None
-        count = b.s("addi.s", p["first_tiles" if v.causal else "tiles"], 0)
-        with b.loop(p["blocks"]):
-            self.block(q, o, m, keys, transposed, count)
-            b.emit("add.s", q, q, p["q_block"])
-            b.emit("add.s", o, o, p["o_block"])
-            if m is not None:
-                b.emit("add.s", m, m, p["mask_block"])
-            if v.causal:
-                b.emit("addi.s", count, count, 1)
+        table, keys = b.s("addi.s", p["heads"], 0), b.s("addi.s", X0, 0)
+        self.key_bytes = b.s("mul.s", p["tiles"], b.li(v.e * TILE_BYTES))
+        value_bytes = b.s("mul.s", p["tiles"], b.li(v.ev * TILE_BYTES))
+        self.left = b.s("addi.s", X0, 0)
+        self.lines, self.places = ({name: b.s("addi.s", X0, 0) for name in "kv"} for _ in range(2))
+        names = [f"{name}_meta" for name, width in (("k", v.e), ("v", v.ev)) if width > 1] + ["k_meta_c", "v_meta_c"]
+        self.metas = {name: b.s("addi.s", X0, 0) for name in names}
+        self.stream(table, keys)
+        self.load_keys(p["tiles"])
+        self.load_queries(self.entry(table, "q"))
+        with b.loop(p["count"]) as index:
+            q, o = self.entry(table, "q"), self.entry(table, "o")
+            m = self.entry(table, "m") if v.mask != "none" else None
+            next_q = b.s("addi.s", X0, 0)
+            b.emit("addi.s", table, table, 20)
+            values = b.s("add.s", keys, self.key_bytes)
+            transposed = b.s("add.s", values, value_bytes)
+            self.transpose_values(values, transposed)
+            with b.unless("bge.s", index, p["count"]):
+                b.mov(next_q, self.entry(table, "q"))
+                if v.double:
+                    self.stream(table, b.s("xor.s", keys, p["span"]))
+            count = b.s("addi.s", p["first_tiles" if v.causal else "tiles"], 0)
+            with b.loop(p["blocks"]) as number:
+                following = b.s("addi.s", next_q, 0)
+                with b.unless("bge.s", number, p["blocks"]):
+                    b.emit("add.s", following, q, p["q_block"])
+                if v.double:
+                    self.load_keys(p["share"])
+                self.block(following, o, m, keys, transposed, count)
+                b.emit("add.s", q, q, p["q_block"])
+                b.emit("add.s", o, o, p["o_block"])
+                if m is not None:
+                    b.emit("add.s", m, m, p["mask_block"])
+                if v.causal:
+                    b.emit("addi.s", count, count, 1)
+            if v.double:
+                b.emit("xor.s", keys, keys, p["span"])
+            else:
+                with b.unless("bge.s", index, p["count"]):
+                    self.stream(table, keys)
+                    self.load_keys(p["tiles"])
+
+    def load_queries(self, q: Reg) -> None:
+        b, v, p = self.b, self.v, self.p
+        for column in range(v.e):
+            place = self.tile(Q_TILE + column)
+            last = column == v.e - 1
+            if last and v.clear:
+                zero_rows(b, place, Q_SID, "q")
+            source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
+            b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
 
     def sweep(self, count: Reg, body: Callable[[Reg, Reg, bool], None], step: int) -> None:
         """body(score tile, weight tile, last) over the block's tiles of keys."""
@@ -226,18 +291,16 @@ class _Attention:
             b.emit("add.s", weights, weights, advance)
         body(score, weights, True)
 
-    def block(self, q: Reg, o: Reg, m: Reg | None, keys: Reg, values: Reg, count: Reg) -> None:
+    def block(self, following: Reg, o: Reg, m: Reg | None, keys: Reg, values: Reg, count: Reg) -> None:
+        """The queries in the scratchpad; those at `following`, unless it is 0, come in meanwhile."""
         b, v, p, k = self.b, self.v, self.p, self.k
         rows = range(v.rows)
         queries: list[list[Reg]] = []
         for column in range(v.e):
             place = self.tile(Q_TILE + column)
-            last = column == v.e - 1
-            if last and v.clear:
-                zero_rows(b, place, Q_SID, "q")
-            source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
-            b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
             queries.append([b.vec("mul.vs", b.load_row(place, ROWS[r], Q_SID, "q"), p["scale"]) for r in rows])
+        with b.unless("beq.s", following, X0):
+            self.load_queries(following)
         most = [b.vec("add.vs", V0, k(-3.0e38)) for _ in rows]
         mask_pointer = None if m is None else b.s("addi.s", m, 0)
 
@@ -355,9 +418,10 @@ class _Attention:
             "k",
             "v",
             "o",
+            "heads",
+            "count",
             "blocks",
             "tiles",
-            "whole",
             "k_tile",
             "v_tile",
             "q_block",
@@ -373,8 +437,7 @@ class _Attention:
         names += ["mask", "mask_block", "mask_meta", "mask_meta_c"] if masked else []
         names += ["lanes"] if v.cut else []
         names += ["first_tiles"] if v.causal else []
-        for level in range(v.depth):
-            names += [f"n{level}"] + [f"{name}_{level}" for name in ("qkvom" if masked else "qkvo")]
+        names += ["span", "share"] if v.double else []
         self.p = {name: b.parameter(name) for name in names}
         self.k = Constants(b)
         self.ones = ones_vector(b)
@@ -383,10 +446,7 @@ class _Attention:
             b.emit("mv.stm", self.lanes, self.p["lanes"])
         if v.causal:
             self.causal_tile()
-        pointers = {name: self.p[name] for name in "qkvo"}
-        if masked:
-            pointers["m"] = self.p["mask"]
-        self.nest(0, pointers)
+        self.heads()
         b.ret()
 
 

@@ -12,7 +12,7 @@ import torch
 from ....export.ir import Launch, Operand
 from ..image import Address
 from ..kernels import attention as heads
-from ..kernels import rows, window
+from ..kernels import down, rows, window
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from .image import emit_windows
 from .matrix import bias_address
@@ -127,16 +127,21 @@ def attention(s: Selection, launch: Launch) -> None:
     ]
     sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
     causal = bool(launch.iparams and launch.iparams[0])
+    table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
     for variant, words, first in heads.plan(sizes, launch.fparams[0], kind, causal):
         more = {
             "q": s.address(q, first * q.strides[2]),
             "k": s.address(k),
             "v": s.address(v),
             "o": s.address(out, first * out.strides[2]),
+            "heads": table,
         }
         if address is not None:
             more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
         s.call(heads.build, variant, {**words, **more})
+
+
+FEW_ROWS = 16  # of results, below which a tile of them would leave most of a transfer empty
 
 
 def reduction(kind: str, mean: bool = False):
@@ -156,7 +161,14 @@ def reduction(kind: str, mean: bool = False):
             sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
             o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
             x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
-            taps = [(x.sizes[d], x.strides[d], 0) for d in reduced]
+            taps = [(x.sizes[d], x.strides[d]) for d in reduced]
+            longest = max(taps, default=(1, 0))
+            if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
+                loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
+                taps.remove(longest)
+                for variant, words, first in down.plan(kind, sizes[-1], *longest, loops, taps, scale):
+                    s.call(down.build, variant, {**words, "o": s.address(out, first), "x": s.address(x, first)})
+                return
             emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
             return
         joined = collapse(Layout(tuple(x.sizes[d] for d in reduced), (tuple(x.strides[d] for d in reduced),)))

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums and extremes over rows that lie apart, of few results a column: up to eight column tiles side by side.
+
+Blocks of 32 rows come while the ones before are summed. The sums of neighbouring column tiles take turns, since each
+waits 45 cycles for its own last one; they go through the array with the identity as weights and stay in FP32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..machine import LANES
+from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
+from .activation import Constants
+from .common import ELEMENT, TILE_BYTES, metadata, push_tile, tail, tiles, unit_vectors
+from .pointwise import Unsupported
+
+IN_SID, OUT_SID = 0, 1
+MOST_TILES = 8
+OTHER_BUFFER = MOST_TILES * TILE_BYTES
+
+
+@dataclass(frozen=True)
+class Variant:
+    kind: str  # "max", "min", "sum"
+    width: int  # column tiles
+    cut: bool  # the last of them is not full
+    blocks: bool  # there are blocks of 32 rows
+    rest: bool  # and rows behind them
+    depth: int  # loops around a result
+    taps: int  # reduced dimensions besides the rows
+
+    @property
+    def name(self) -> str:
+        marks = (("c", self.cut), ("b", self.blocks), ("r", self.rest))
+        flags = "".join(text for text, on in marks if on)
+        return f"down_{self.kind}{self.depth}_{self.taps}_{self.width}{flags}"
+
+
+Loop = tuple[int, int, int]  # count, steps of out and in (or, of a reduced dimension, of in alone) in elements
+
+
+def plan(
+    kind: str, n: int, rows: int, row_step: int, outer: Sequence[Loop], taps: Sequence[tuple[int, int]], scale: float
+) -> list[tuple[Variant, dict[str, int], int]]:
+    """Calls for results of n neighbours, each over `rows` rows and `taps`: variant, words but for the addresses (o,
+    x), and the first column."""
+    if rows > 1 and (row_step == 0 or (row_step == 1 and n > 1)):
+        raise Unsupported(f"rows {row_step} elements apart")
+    loops = [loop for loop in outer if loop[0] > 1]
+    more = [tap for tap in taps if tap[0] > 1]
+    whole, rest = divmod(rows, LANES)
+    calls = []
+    for first in range(0, tiles(n), MOST_TILES):
+        width = min(MOST_TILES, tiles(n) - first)
+        last = tail(n) if first + width == tiles(n) else LANES
+        variant = Variant(kind, width, last < LANES, whole > 0, rest > 0, len(loops), len(more))
+
+        def meta(count: int, cols: int) -> int:
+            return metadata(IN_SID, count, cols, max(row_step, cols) if count > 1 else cols)
+
+        words = {
+            "blocks": whole,
+            "rest": rest,
+            "x_block": LANES * row_step * ELEMENT,
+            "meta": meta(LANES, LANES),
+            "meta_cut": meta(LANES, last),
+            "meta_rest": meta(max(rest, 1), LANES),
+            "meta_rest_cut": meta(max(rest, 1), last),
+            "o_meta": metadata(OUT_SID, 1, LANES, LANES),
+            "o_meta_cut": metadata(OUT_SID, 1, last, last),
+            "scale": bf16_bits(scale),
+        }
+        for level, (count, o, x) in enumerate(loops):
+            words |= {f"n{level}": count, f"o{level}": o * ELEMENT, f"x{level}": x * ELEMENT}
+        for level, (count, x) in enumerate(more):
+            words |= {f"t{level}": count, f"tx{level}": x * ELEMENT}
+        calls.append((variant, words, first * LANES))
+    return calls
+
+
+class _Down:
+    def __init__(self, b: Builder, v: Variant) -> None:
+        self.b, self.v = b, v
+
+    def nest(self, level: int, o: Reg, x: Reg) -> None:
+        b = self.b
+        if level == self.v.depth:
+            self.result(o, x)
+            return
+        mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
+        with b.loop(self.p[f"n{level}"]):
+            self.nest(level + 1, mine_o, mine_x)
+            b.emit("add.s", mine_o, mine_o, self.p[f"o{level}"])
+            b.emit("add.s", mine_x, mine_x, self.p[f"x{level}"])
+
+    def taps(self, level: int, x: Reg) -> None:
+        b = self.b
+        if level == self.v.taps:
+            self.rows(x)
+            return
+        mine = b.s("addi.s", x, 0)
+        with b.loop(self.p[f"t{level}"]):
+            self.taps(level + 1, mine)
+            b.emit("add.s", mine, mine, self.p[f"tx{level}"])
+
+    def load(self, x: Reg, meta: str) -> None:
+        """The tiles of a block of rows, side by side, into the current buffer."""
+        b, v = self.b, self.v
+        for column in range(v.width):
+            cut = v.cut and column == v.width - 1
+            place = self.buffer if column == 0 else b.s("add.s", self.buffer, self.k.integer(column * TILE_BYTES))
+            source = x if column == 0 else b.s("addi.s", x, column * LANES * ELEMENT)
+            b.tile_load(place, source, self.p[meta + ("_cut" if cut else "")], "x")
+
+    def row(self, row: Reg) -> None:
+        b, v = self.b, self.v
+        for column, total in enumerate(self.totals):
+            place = self.buffer if column == 0 else self.places[column]
+            value = b.load_row(place, row, IN_SID, "x")
+            if v.kind == "sum":
+                b.row(total, value, total)
+            else:
+                better = b.cmp("mgt.mvv" if v.kind == "max" else "mlt.mvv", value, total)
+                b.emit("add.vv", total, value, V0, mask=better)
+
+    def columns(self) -> None:
+        self.places = [
+            self.b.s("add.s", self.buffer, self.k.integer(column * TILE_BYTES)) for column in range(self.v.width)
+        ]
+
+    def rows(self, x: Reg) -> None:
+        b, v, p = self.b, self.v, self.p
+        source = b.s("addi.s", x, 0)
+        self.load(source, "meta" if v.blocks else "meta_rest")
+        other = self.k.integer(OTHER_BUFFER)
+        if v.blocks:
+            with b.loop(p["blocks"]) as index:
+                b.emit("add.s", source, source, p["x_block"])
+                b.emit("xor.s", self.buffer, self.buffer, other)
+                with b.unless("bge.s", index, p["blocks"]):
+                    self.load(source, "meta")
+                if v.rest:
+                    with b.unless("blt.s", index, p["blocks"]):
+                        self.load(source, "meta_rest")
+                b.emit("xor.s", self.buffer, self.buffer, other)
+                self.columns()
+                for row in range(LANES):
+                    self.row(ROWS[row])
+                b.emit("xor.s", self.buffer, self.buffer, other)
+        if v.rest:
+            self.columns()
+            number = b.s("addi.s", X0, 0)
+            with b.loop(p["rest"]):
+                self.row(number)
+                b.emit("addi.s", number, number, 1)
+            b.emit("xor.s", self.buffer, self.buffer, other)
+
+    def result(self, o: Reg, x: Reg) -> None:
+        b, v, p = self.b, self.v, self.p
+        self.totals = [b.v() for _ in range(v.width)]
+        start = {"max": float("-inf"), "min": float("inf")}.get(v.kind, 0.0)
+        for total in self.totals:
+            b.emit("add.vs", total, V0, self.k(start))
+        self.taps(0, x)
+        for column, total in enumerate(self.totals):
+            y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
+            place = self.k.integer(column * TILE_BYTES)
+            b.store_row(y, place, X0, OUT_SID, "o", column)
+            target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
+            cut = v.cut and column == v.width - 1
+            b.tile_store(place, target, p["o_meta_cut" if cut else "o_meta"], "o", "o in DRAM", column)
+
+    def build(self) -> None:
+        b, v = self.b, self.v
+        names = ["o", "x"] + (["blocks", "x_block"] if v.blocks else []) + (["rest"] if v.rest else [])
+        metas = [name for name, on in (("meta", v.blocks), ("meta_rest", v.rest), ("o_meta", True)) if on]
+        names += [name for name in metas if v.width > 1 or not v.cut]
+        names += [f"{name}_cut" for name in metas if v.cut]
+        names += ["scale"] if v.kind == "sum" else []
+        names += [f"{c}{level}" for level in range(v.depth) for c in "nox"]
+        names += [f"{c}{level}" for level in range(v.taps) for c in ("t", "tx")]
+        self.p = {name: b.parameter(name) for name in names}
+        self.k = Constants(b)
+        self.buffer = b.s("addi.s", X0, 0)
+        if v.kind == "sum":
+            push_tile(b, unit_vectors(b))
+        self.nest(0, self.p["o"], self.p["x"])
+        b.ret()
+
+
+def build(variant: Variant) -> Builder:
+    b = Builder(variant.name)
+    _Down(b, variant).build()
+    return b
