@@ -27,6 +27,7 @@ class Case:
     extra_outputs: int = 0
     products: int = 0  # of 32 x 32 x 32 tiles
     functional: Callable[..., torch.Tensor] | None = None  # of the inputs that are there
+    module: torch.nn.Module | None = None  # instead: of the first input; one launch of its loadable is the op
 
 
 def tensor(*sizes: int) -> torch.Tensor:
@@ -84,9 +85,16 @@ def products() -> list[Case]:
             (1.0, 1.0),
             (1, 2),
             products=8 * 12 * 48,
+            module=linear_gelu(wide[0].t(), bias),
         )
     )
     return found
+
+
+def linear_gelu(weight: torch.Tensor, bias: torch.Tensor) -> torch.nn.Module:
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=BF16)
+    layer.weight.data, layer.bias.data = weight.contiguous(), bias
+    return torch.nn.Sequential(layer, torch.nn.GELU()).eval()
 
 
 def pointwise() -> list[Case]:
@@ -186,6 +194,26 @@ def images() -> list[Case]:
             functional=lambda i, u: F.conv2d(i, u, padding=1),
         ),
         Case(
+            "convolution 7 x 7, stride 2, 3 channels, 224 x 224",
+            "convolution",
+            [image(1, 3, 224, 224), image(64, 3, 7, 7), None],
+            image(1, 64, 112, 112),
+            (1, 2, 2, 1, 3, 3, 0, 1, 1, 1),
+            constants=(1,),
+            products=392 * 7 * 2,
+            functional=lambda i, u: F.conv2d(i, u, padding=3, stride=2),
+        ),
+        Case(
+            "convolution 3 x 3, 512 channels, 7 x 7",
+            "convolution",
+            [image(1, 512, 7, 7), image(512, 512, 3, 3), None],
+            image(1, 512, 7, 7),
+            (1, 1, 1, 1, 1, 1, 0, 1, 1, 1),
+            constants=(1,),
+            products=2 * 144 * 16,
+            functional=lambda i, u: F.conv2d(i, u, padding=1),
+        ),
+        Case(
             "depthwise convolution 3 x 3, 64 channels, 56 x 56",
             "convolution",
             [x, spread, None],
@@ -201,7 +229,7 @@ def images() -> list[Case]:
             small.unsqueeze(2),
             (*halved, 1, 1),
             extra_outputs=1,
-            functional=lambda i: F.max_pool2d(i.squeeze(2), 3, 2, 1),
+            module=torch.nn.MaxPool2d(3, 2, 1),
         ),
         Case(
             "average pooling 2 x 2, 64 channels, 112 x 112",

@@ -2,15 +2,18 @@
 """The ISA engine: against the reference interpreter, known answers, faults, the debugger, cycles."""
 
 import random
+import sys
 from pathlib import Path
 
-import isa_random
-import isa_reference
-import numpy as np
-from torch.testing._internal.common_utils import TestCase, run_tests, slowTest
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from torch_atalla import isa
-from torch_atalla.isa import ops
+import isa_reference  # noqa: E402
+import numpy as np  # noqa: E402
+from torch.testing._internal.common_utils import TestCase, run_tests, slowTest  # noqa: E402
+
+from tools.codegen import isa_random  # noqa: E402
+from torch_atalla import isa  # noqa: E402
+from torch_atalla.isa import ops  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 

@@ -48,6 +48,7 @@ typedef struct atalla_launch_work {
   uint64_t bytes_written;
   uint64_t operand_bytes[ATALLA_MAX_OPERANDS];  // the share of each operand in these
   uint64_t block_bytes[ATALLA_MAX_OPERANDS];    // of the scratchpads, for blocks of an operand that lies in DRAM
+  uint64_t beats;                               // of the bus, as the kernel counts them; 0: those of the bytes
 } atalla_launch_work;
 
 typedef struct atalla_schedule_api {

@@ -74,8 +74,9 @@ Charge Timing::launch(const Cost& cost) const {
   const uint64_t written = clip(cost.bytes_written);
   const uint64_t read_tiles = tiles_of(read), written_tiles = tiles_of(written);
   const uint64_t tiles = cost.tiles != 0 ? clip(cost.tiles) : read_tiles + written_tiles;
+  const uint64_t beats = cost.beats != 0 ? clip(cost.beats) : beats_of(read) + beats_of(written);
   Charge charge;
-  charge.sdma_cycles = tiles * setup_cycles_ + bus_cycles(beats_of(read) + beats_of(written));
+  charge.sdma_cycles = tiles * setup_cycles_ + bus_cycles(beats);
   // The exp unit stands beside the others: the longer queue of the two counts.
   charge.vector_cycles = std::max(clip(cost.vector_ops), clip(cost.exp_ops)) * vector_occupancy_;
   charge.array_cycles = clip(cost.array_rows) * row_cycles_ + clip(cost.weight_rows) * weight_cycles_;
@@ -109,6 +110,11 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
     const unsigned __int128 share = static_cast<unsigned __int128>(clip(work.tiles)) * moved_tiles;
     tiles = static_cast<uint64_t>((share + all_tiles - 1) / all_tiles);
   }
+  uint64_t beats = beats_of(reads) + beats_of(writes);
+  if (work.beats != 0 && all_tiles != 0) {
+    const unsigned __int128 share = static_cast<unsigned __int128>(clip(work.beats)) * moved_tiles;
+    beats = static_cast<uint64_t>((share + all_tiles - 1) / all_tiles);
+  }
   // The busiest core's parts of the whole.
   const uint64_t busiest = ceil_div(work.parts, n);
   const auto share = [&](uint64_t amount) {
@@ -117,7 +123,7 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   };
   Charge charge;
   // One bus. A core's engine sets up a tile while the bus serves the others.
-  const uint64_t bus = bus_cycles(beats_of(reads) + beats_of(writes));
+  const uint64_t bus = bus_cycles(beats);
   charge.sdma_cycles = std::max(bus, ceil_div(tiles * setup_cycles_ + bus, n));
   charge.vector_cycles = share(std::max(clip(work.vector_ops), clip(work.exp_ops))) * vector_occupancy_;
   charge.array_cycles = share(clip(work.array_rows)) * row_cycles_ + share(clip(work.weight_rows)) * weight_cycles_;

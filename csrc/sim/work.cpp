@@ -94,6 +94,7 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   work->array_rows = cost.array_rows;
   work->weight_rows = cost.weight_rows;
   work->tiles = cost.tiles;
+  work->beats = cost.beats;
   work->bytes_read = cost.bytes_read;
   work->bytes_written = cost.bytes_written;
   work->shared = 0;

@@ -160,6 +160,34 @@ atalla_status run_arange(const Launch& launch) {
   return ATALLA_OK;
 }
 
+// Elements that are neighbours on both sides: those of the dimension that is innermost in both, and of the dimensions
+// that continue it. 1 where none is innermost in both, as in a transpose.
+uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
+  uint64_t run = 1;
+  for (bool found = true; found;) {
+    found = false;
+    for (int d = 0; d < out.ndim && d < in.ndim; ++d) {
+      const auto step = static_cast<int64_t>(run);
+      if (out.sizes[d] < 2 || out.sizes[d] != in.sizes[d] || out.strides[d] != step || in.strides[d] != step) continue;
+      run *= static_cast<uint64_t>(out.sizes[d]);
+      found = true;
+      break;
+    }
+  }
+  return run;
+}
+
+// Tiles of up to 32 runs, each of as many bytes as a row of a tile; a run takes whole beats on both sides.
+void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
+  constexpr uint64_t kTileRows = 32, kRowBytes = 64, kBeatBytes = 8;
+  const auto count = static_cast<uint64_t>(operand_numel(out));
+  const uint64_t run = common_run(out, in);
+  if (count == 0 || run == count) return;
+  const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
+  cost.tiles += 2 * ((runs + kTileRows - 1) / kTileRows) * ((bytes + kRowBytes - 1) / kRowBytes);
+  cost.beats += 2 * runs * ((bytes + kBeatBytes - 1) / kBeatBytes);
+}
+
 // The chip moves data with the SDMA alone, unless a dtype changes: then each element passes the vector unit once.
 void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand& out = desc.operands[0];
@@ -167,6 +195,9 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
   for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
   if (desc.n_operands == 2 && desc.operands[1].dtype != out.dtype) {
     cost.vector_ops += (static_cast<uint64_t>(operand_numel(out)) + 31) / 32;
+  } else if (desc.n_operands == 2 && !desc.operands[1].immediate &&
+             operand_bytes(desc.operands[1]) == operand_bytes(out)) {
+    cost_runs(out, desc.operands[1], cost);
   }
 }
 

@@ -279,9 +279,9 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
       cost.vector_ops += 2 * vectors;
       break;  // compare, masked select
     case Activation::GeluErf:
-    case Activation::GeluTanh:  // cubic argument, 1 / (1 + exp(-2 y)) by Newton steps, product
-      cost.vector_ops += 12 * vectors;
-      cost.exp_ops += vectors;
+    case Activation::GeluTanh:  // cubic argument, a sigmoid by two exponentials, product; on adder and multiplier
+      cost.vector_ops += 8 * vectors;
+      cost.exp_ops += 2 * vectors;
       break;
     case Activation::Silu:
       cost.vector_ops += 7 * vectors;

@@ -43,6 +43,7 @@ struct Cost {
   uint64_t vector_ops = 0;   // 32-lane vector instructions other than exp
   uint64_t exp_ops = 0;      // 32-lane expi.vi instructions
   uint64_t tiles = 0;        // SDMA tile transfers; 0: derived from the bytes as contiguous 32 x 32 BF16 tiles
+  uint64_t beats = 0;        // bus beats; 0: derived from the bytes as rows of whole beats
 };
 
 struct Kernel {

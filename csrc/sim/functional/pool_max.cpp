@@ -175,12 +175,14 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
   }
 }
 
-// A tap is a compare and two selects (value and index).
+// A tap is a compare and a select of the value, and, where the indices are wanted, arithmetic and a select of those.
 template <bool kAdaptive>
 void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[2]);
-  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
-  cost.vector_ops += 5 * static_cast<uint64_t>(pool_taps(d, kAdaptive, 2)) * vectors(element_count(d.operands[0]));
+  const bool indices = d.operands[1].addr != 0;
+  cost.bytes_written += distinct_bytes(d.operands[0]) + (indices ? distinct_bytes(d.operands[1]) : 0);
+  cost.vector_ops +=
+      (indices ? 5u : 2u) * static_cast<uint64_t>(pool_taps(d, kAdaptive, 2)) * vectors(element_count(d.operands[0]));
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

@@ -60,11 +60,12 @@ class _Work(ctypes.Structure):
         *((name, _u64) for name in ("working_bytes", "bytes_read", "bytes_written")),
         ("operand_bytes", _u64 * _MAX),
         ("block_bytes", _u64 * _MAX),
+        ("beats", _u64),
     ]
 
 
 _COUNTS: tuple[str, ...] = ("vector_ops", "exp_ops", "array_rows", "weight_rows", "tiles", "parts", "working_bytes")
-_COUNTS += ("bytes_read", "bytes_written", "shared", "written")
+_COUNTS += ("bytes_read", "bytes_written", "shared", "written", "beats")
 _LAUNCH_WORK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Desc), ctypes.c_size_t, ctypes.POINTER(_Work))
 
 
@@ -85,7 +86,7 @@ class Work:
     shared, written: masks of operands, those that each core reads whole, and outputs. parts: into how many equal parts
     cores can divide the launch. working_bytes: of the scratchpads, for the tiles under way. operand_bytes: what each
     operand has of bytes_read or bytes_written when all lie in DRAM. block_bytes: what blocks of such an operand take of
-    the scratchpads.
+    the scratchpads. beats: of the bus, where rows are shorter than it is wide; 0: those of the bytes.
     """
 
     vector_ops: int
@@ -101,6 +102,7 @@ class Work:
     block_bytes: tuple[int, ...]
     shared: int
     written: int
+    beats: int = 0
 
     def scratchpad_bytes(self, resident: int = 0) -> int:
         """What the launch needs of the scratchpads beside the operands that lie there (a mask)."""

@@ -215,6 +215,16 @@ class _Gemm:
         b.emit("sub.s", left, left, count)
         self.load_packed(scratch, dram, count)
 
+    def load_one(self) -> None:
+        """A tile of the next panel, if there is one left."""
+        b = self.b
+        scratch, dram, left = self.stream
+        with b.unless("ble.s", left, X0):
+            b.tile_load(scratch, dram, self["w_meta"], "next W")
+            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+            b.emit("addi.s", left, left, -1)
+
     def transpose_panel(self, buffer: Reg, count: Reg) -> None:
         b = self.b
         units = unit_vectors(b)
@@ -312,9 +322,13 @@ class _Gemm:
                 bias = b.load_row(self.bias_base, bias_index, W_SID, "bias")
                 b.emit("addi.s", bias_index, bias_index, 1)
             c = [b.v() for _ in range(rows)]
+            if v.stepwise:
+                self.load_one()
             self.step(c, w, pointers, w_pointer, [bias] * rows)
             if not v.one_step:
                 with b.loop(self["k_whole"]):
+                    if v.stepwise:
+                        self.load_one()
                     self.step(c, w, pointers, w_pointer, c)
             tile_bytes = self.k.integer(TILE_BYTES)
             self._stage_pointers = [b.s("addi.s", stage, 0)]
@@ -417,7 +431,7 @@ class _Gemm:
             def following(place: Reg) -> None:
                 with b.unless("bge.s", index, self["panels"]):
                     self.take(left, next_count, next_ends)
-                    if v.piecewise:
+                    if v.piecewise or v.stepwise:
                         b.mov(self.stream[0], place)
                         b.mov(self.stream[1], w)
                         b.emit("mul.s", self.stream[2], next_count, self["kt"])

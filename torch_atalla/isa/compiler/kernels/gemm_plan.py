@@ -44,6 +44,11 @@ class Variant:
         return several and self.panels == "double" and self.weights == "packed"
 
     @property
+    def stepwise(self) -> bool:
+        """Whether the next panel comes tile by tile, one a step of k."""
+        return not self.full_blocks and self.panels == "double" and self.weights == "packed"
+
+    @property
     def name(self) -> str:
         flags = "".join(
             text

@@ -248,9 +248,12 @@ class _Plane:
             push_tile(b, unit_vectors(b))
         if v.border:
             self.fill()
-        image = {name: b.s("addi.s", p[name], 0) for name in ("o", "x")}
+        image: dict[str, Reg] = {name: b.s("addi.s", p[name], 0) for name in ("o", "x")}
         with b.loop(p["images"]):
-            mine = {name: b.s("addi.s", image.get(name, p[name]), 0) for name in ("o", "x", "w", "bias") if name in p}
+            mine: dict[str, Reg] = {}
+            for name in ("o", "x", "w", "bias"):
+                if name in p:
+                    mine[name] = b.s("addi.s", image.get(name, p[name]), 0)
             with b.loop(p["tiles"]):
                 self.plane(mine)
                 for pointer in mine.values():

@@ -149,10 +149,10 @@ def emit_planes(
     """Windows over images with channels innermost. shape: kernel, stride, padding and dilation, (down, right) each."""
 
     kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
+    size, out_size = (x.sizes[2], x.sizes[3]), (out.sizes[2], out.sizes[3])
     planes = plane.Planes(
-        x.sizes[0], x.sizes[1], x.sizes[2:], out.sizes[2:], kernel, stride, padding, dilation, distances(x),
-        distances(out),
-    )  # fmt: skip
+        x.sizes[0], x.sizes[1], size, out_size, kernel, stride, padding, dilation, distances(x), distances(out)
+    )
     for variant, words, starts in plane.plan(kind, planes, scale, bias is not None, activation):
         places = {"o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])}
         for name, address in (("w", weight), ("bias", bias)):
@@ -173,7 +173,7 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     (x,) = launch.inputs[:1]
     assert out is not None and isinstance(x, Operand)
     x, out = _pooled(x, out)
-    h, w = x.sizes[2:]
+    h, w = (x.sizes[2], x.sizes[3])
     oh, ow = out.sizes[2:]
     if (h, w) == (oh, ow):
         data.emit_copy(s, out, x)

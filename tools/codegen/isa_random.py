@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random legal programs of all instructions, made from the table. Jumps go forward, so that every program ends.
+"""Random programs of all instructions, made from the table, for tests and fuzzing.
 
-Registers from x200 on are never written: they hold addresses and tile shapes that are mostly right, so that programs
-run a while before they fault.
+`program` gives legal ones that run: jumps go forward, so that every program ends, and registers from x200 on are never
+written, which hold addresses and tile shapes that are mostly right, so that programs run a while before they fault;
+`state` gives what they start from. `encodable` gives ones that need not be legal, with operands from end to end of
+their fields.
 """
 
 import random
@@ -99,4 +101,23 @@ def program(rng: random.Random, packets: int) -> isa.Program:
                 packet.append(slot)
         made.append(*(packet or [None]))
     made.append(isa.ops.halt_s() if rng.random() < 0.95 else None)
+    return made
+
+
+def encodable(rng: random.Random, packets: int) -> isa.Program:
+    """`packets` packets of one to four instructions, every operand at an end of its range or anywhere in it."""
+
+    def one(spec: isa.Spec) -> isa.Instruction:
+        values = []
+        for operand in spec.operands:
+            value = rng.choice((operand.low, operand.high, rng.randint(operand.low, operand.high)))
+            values.append(value // operand.step * operand.step)
+        if spec.name == "lui.s":
+            values[1] %= 1 << 25  # negative values read back as the same bits, unsigned
+        return isa.Instruction.of(spec, tuple(values))
+
+    specs = list(isa.table())
+    made = isa.Program()
+    for _ in range(packets):
+        made.append(*(one(rng.choice(specs)) for _ in range(rng.randint(1, 4))))
     return made

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The functional engine's analytic cycles against those of the generated Atalla code, kernel by kernel."""
+
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from torch.testing._internal.common_utils import (  # noqa: E402
+    TestCase,
+    instantiate_parametrized_tests,
+    parametrize,
+    run_tests,
+)
+
+from benchmarks.isa_cases import cases  # noqa: E402
+from benchmarks.isa_codegen import cycles  # noqa: E402
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+CASES = {case.name: case for case in cases() if "1024" not in case.name and case.kernel != "pool.max"}
+
+
+class TestAnalyticModel(TestCase):
+    @parametrize("name", sorted(CASES))
+    def test_within_fifteen_percent(self, name):
+        code, model = cycles(CASES[name])
+        self.assertLessEqual(abs(model / code - 1), 0.15, msg=f"{name}: code {code}, model {model}")
+
+
+instantiate_parametrized_tests(TestAnalyticModel)
+
+if __name__ == "__main__":
+    run_tests()
