@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What generated Atalla code costs: `python -m benchmarks.isa_codegen [--write-docs] [--networks] [--export DIR]`.
 
+--networks: the table of whole networks instead of that of kernels (some minutes).
+
 Packets, cycles and bytes are simulated, the same on every machine. The last columns are the cycles that the functional
 engine's analytic model charges for the same launch, and how far they are from the ISA engine's.
 """
@@ -21,7 +23,7 @@ import torch
 import torch_atalla
 from torch_atalla import isa
 from torch_atalla.export.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
-from torch_atalla.isa.compiler.build import ALIGN, port_bytes, run_network
+from torch_atalla.isa.compiler.build import ALIGN, compile_model, port_bytes, run_network, to_bfloat16
 from torch_atalla.isa.compiler.network import Network, compile_network
 
 from .isa_cases import BF16, Case, cases, tensor
@@ -137,6 +139,34 @@ def table(rows: list[list[str]], head: list[str]) -> str:
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
+NETWORK_HEAD = ["network", "calls", "functions", "packets run", "cycles", "DMA bytes", "cosine to float32"]
+
+
+def network_rows() -> list[list[str]]:
+    """Whole networks in bfloat16 against the float32 model on the CPU."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
+    import isa_networks
+
+    rows = []
+    for name, make in isa_networks.NETWORKS.items():
+        torch.manual_seed(0)
+        model, args = make()
+        with torch.no_grad():
+            expected = model(*args)
+        compiled = compile_model(model, args, convert=True)
+        run = compiled.run([to_bfloat16(x) for x in args])
+        image, stats = compiled.network.image, run.stats
+        found = run.outputs[0].double().flatten()
+        cosine = torch.nn.functional.cosine_similarity(found, expected.double().flatten(), 0).item()
+        packets = f"{stats.packets:,}"
+        if name.startswith("ViT-Micro"):
+            packets += f" ({stats.instructions:,} instructions)"
+        moved = stats.dram_bytes_read + stats.dram_bytes_written
+        numbers = [f"{len(image.calls)}", f"{len(image.functions)}", packets, f"{stats.cycles:,}", f"{moved:,}"]
+        rows.append([name, *numbers, f"{cosine:.6f}"])
+    return rows
+
+
 EXPORTS = {
     "gemm": Case(
         "", "gemm", [tensor(1, 48, 64), tensor(1, 64, 32)], torch.empty(1, 48, 32, dtype=BF16), (), (1.0, 0.0)
@@ -225,16 +255,20 @@ def standalone(network: Network, table_address: int) -> isa.Program:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.isa_codegen", description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="write the table into docs/isa-codegen.md")
+    parser.add_argument("--networks", action="store_true", help="whole networks instead of single kernels")
     parser.add_argument("--export", metavar="DIR", type=Path, help="write .in programs there instead")
     args = parser.parse_args()
     if args.export:
         export(args.export)
         return 0
-    text = table([measure(case) for case in cases()], HEAD)
+    if args.networks:
+        name, text = "networks", table(network_rows(), NETWORK_HEAD)
+    else:
+        name, text = "kernels", table([measure(case) for case in cases()], HEAD)
     print(text)
     if args.write_docs:
         old = DOCS.read_text()
-        new = re.sub(r"(<!-- kernels -->\n).*?(\n+<!-- end -->)", lambda m: m[1] + text + m[2], old, flags=re.S)
+        new = re.sub(rf"(<!-- {name} -->\n).*?(\n+<!-- end -->)", lambda m: m[1] + text + m[2], old, flags=re.S)
         DOCS.write_text(new)
     return 0
 

@@ -8,11 +8,28 @@ from pathlib import Path
 
 import models
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import loadable_models  # noqa: E402
+
+
+class Micro(nn.Module):
+    """One pre-norm block: 32 tokens of width 32, hidden width 64, GELU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(32), nn.LayerNorm(32)
+        self.q, self.k, self.v, self.out = (nn.Linear(32, 32) for _ in range(4))
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm1(x)
+        q, k, v = (layer(y).unsqueeze(1) for layer in (self.q, self.k, self.v))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 def alexnet() -> nn.Module:
@@ -43,3 +60,18 @@ def image_network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
         return loadable_models.make(name)
     torch.manual_seed(0)
     return alexnet().eval(), (torch.randn(1, 3, 224, 224),)
+
+
+def micro() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Micro().eval(), (torch.randn(1, 32, 32),)
+
+
+# By the names of docs/isa-codegen.md.
+NETWORKS = {
+    "ViT-Micro (published: 119,700 instructions, 289,408 bytes)": micro,
+    "GPT, 4 layers, width 128, 64 tokens": gpt,
+    "MiniLM-L6, 128 tokens": lambda: models.minilm(1, 128),
+    "ResNet-18, 224 x 224": lambda: image_network("resnet18"),
+    "AlexNet, 224 x 224": lambda: image_network("alexnet"),
+    "ViT-tiny, 224 x 224": lambda: image_network("vit"),
+}

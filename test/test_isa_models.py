@@ -6,8 +6,8 @@ from __future__ import annotations
 import warnings
 
 import torch
-import torch.nn.functional as F
 from isa_kernels import BF16, CodegenTestCase, bf16, run_launch
+from isa_networks import Micro
 from torch import nn
 from torch.testing._internal.common_utils import run_tests
 
@@ -16,22 +16,6 @@ from torch_atalla.isa.compiler.build import compile_model
 from torch_atalla.isa.compiler.network import NoProgramError
 
 warnings.filterwarnings("ignore", category=FutureWarning)
-
-
-class Micro(nn.Module):
-    """One pre-norm block: 32 tokens of width 32, hidden width 64, GELU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(32), nn.LayerNorm(32)
-        self.q, self.k, self.v, self.out = (nn.Linear(32, 32) for _ in range(4))
-        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.norm1(x)
-        q, k, v = (layer(y).unsqueeze(1) for layer in (self.q, self.k, self.v))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 class TestNetworks(CodegenTestCase):
