@@ -78,7 +78,9 @@ class ChipModel:
 
         beats = _ceil(reads, self.bus_bytes) + _ceil(writes, self.bus_bytes)
         if work.beats and every:
-            beats = _ceil(min(work.beats, _MOST) * (_ceil(reads, self.tile_bytes) + _ceil(writes, self.tile_bytes)), every)
+            beats = _ceil(
+                min(work.beats, _MOST) * (_ceil(reads, self.tile_bytes) + _ceil(writes, self.tile_bytes)), every
+            )
         bus = _ceil(beats * self.beat, _MILLI)
         sdma = max(bus, _ceil(tiles * self.setup + bus, n))
         vector = share(max(work.vector_ops, work.exp_ops)) * self.occupancy
