@@ -391,6 +391,27 @@ class TestTextImage(TestCase):
         with self.assertRaisesRegex(ValueError, "aligned 32-bit words"):
             isa.to_text_image(isa.assemble(".data\n.half 1"))
 
+    def test_anything_is_an_error_or_a_program(self):
+        """An image with random changes: an AssemblyError, never another exception, or a program that encodes."""
+        rng = random.Random(9)
+        lines = GEMM.read_text().splitlines(keepends=True)
+        start = lines.index(".data\n")
+        source = "".join([*lines[:12], *lines[start : start + 6]])
+        refused = 0
+        for _ in range(1500):
+            text = list(source)
+            for _ in range(rng.randint(1, 4)):
+                at = rng.randrange(len(text))
+                kind = rng.randrange(3)
+                text[at : at + (kind != 0)] = [rng.choice("0123456789ABCDEFabx: #.\n\tdat-")] if kind < 2 else []
+            try:
+                program = isa.from_text_image("".join(text))
+            except isa.AssemblyError:
+                refused += 1
+            else:
+                isa.Program.decode(program.encode())
+        self.assertTrue(300 < refused < 1500, msg=str(refused))
+
     def test_commands(self):
         with TemporaryFileName(suffix=".s") as source, TemporaryFileName(suffix=".bin") as code:
             Path(source).write_text("loop: { bne.s x1, x2, loop; li.s x3, 4 }\nhalt.s\n")

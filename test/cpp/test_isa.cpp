@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Atalla code through the C ABI: misuse, runs, faults, random code, launches from several threads.
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "../../csrc/sim/atalla_isa.h"
@@ -188,6 +191,82 @@ void test_random_code() {
   CHECK(ends[ATALLA_ISA_FAULT] < 4000);
 }
 
+// Any bytes: a program of whole packets, or an error; what its slots are shows when they run.
+void test_random_bytes() {
+  std::mt19937_64 random(11);
+  for (size_t size = 0; size < 300; ++size) {
+    std::vector<uint8_t> bytes(size);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    atalla_isa_program program = nullptr;
+    const atalla_status status = isa().program_create(nullptr, bytes.data(), bytes.size(), &program);
+    CHECK_EQ(status == ATALLA_OK, size % 20 == 0);
+    if (status != ATALLA_OK) continue;
+    const Machine machine(program);
+    uint32_t stop = 0;
+    CHECK_EQ(isa().machine_run(machine.handle, 100, &stop) != ATALLA_OK, stop == ATALLA_ISA_FAULT);
+    CHECK_OK(isa().program_destroy(program));
+  }
+}
+
+// A text image: packets of four 40-bit words, then 32-bit words of data at their addresses.
+struct TextImage {
+  explicit TextImage(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    bool data = false;
+    for (std::string line; std::getline(file, line);) {
+      line = line.substr(0, line.find('#'));
+      if (line.starts_with(".data")) data = true;
+      const size_t colon = line.find(':');
+      if (colon == std::string::npos) continue;
+      std::istringstream words(line.substr(colon + 1));
+      words >> std::hex;
+      const auto address = static_cast<uint32_t>(std::stoul(line.substr(0, colon), nullptr, 16));
+      for (uint64_t word = 0; words >> word;) {
+        if (data) {
+          memory.emplace_back(address, static_cast<uint32_t>(word));
+        } else {
+          slots.push_back(word);
+        }
+      }
+    }
+  }
+  std::vector<uint64_t> slots;
+  std::vector<std::pair<uint32_t, uint32_t>> memory;
+};
+
+// A matrix product with a few bits of its code changed: transfers, pushes and loops that went astray.
+void test_changed_program() {
+  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path() / "data/gemm_48x64x32.in";
+  const TextImage image(path);
+  CHECK_EQ(image.slots.size(), 4u * 504);
+  CHECK_EQ(image.memory.size(), (6144u + 4096) / 4);
+  std::mt19937_64 random(13);
+  int ends[5] = {};
+  for (int round = 0; round < 400; ++round) {
+    std::vector<uint64_t> slots = image.slots;
+    for (uint64_t changes = random() % 8; changes > 0; --changes) {
+      slots[random() % slots.size() / 4 * 4] ^= uint64_t{1} << random() % 40;
+    }
+    std::vector<uint8_t> bytes;
+    for (const uint64_t slot : slots) {
+      for (int i = 0; i < 5; ++i) bytes.push_back(static_cast<uint8_t>(slot >> 8 * i));
+    }
+    const Program program(bytes);
+    const Machine machine(program.handle);
+    for (const auto& [address, word] : image.memory) {
+      CHECK_OK(isa().machine_write(machine.handle, ATALLA_ISA_DRAM, address, 4, &word));
+    }
+    uint32_t stop = 0;
+    const atalla_status status = isa().machine_run(machine.handle, 3000, &stop);
+    CHECK_EQ(status != ATALLA_OK, stop == ATALLA_ISA_FAULT);
+    CHECK(stop < 5);
+    ++ends[stop];
+    CHECK_EQ(machine.x(0), 0u);
+  }
+  CHECK(ends[ATALLA_ISA_HALTED] > 50);
+  CHECK(ends[ATALLA_ISA_FAULT] > 50);
+}
+
 void test_launch() {
   const OpenDevice device;
   atalla_device found = nullptr;
@@ -275,6 +354,8 @@ int main() {
   test_misuse();
   test_faults();
   test_random_code();
+  test_random_bytes();
+  test_changed_program();
   test_launch();
   test_closed_device();
   test_threads();

@@ -18,7 +18,7 @@ from .instruction import EncodingError, decode
 from .program import Program, Slot
 from .table import PACKET_BYTES, SLOTS
 
-_LINE = re.compile(r"\s*([0-9A-Fa-f]{1,8})\s*:\s*((?:[0-9A-Fa-f]+\s*)*)$")
+_LINE = re.compile(r"\s*([0-9A-Fa-f]{1,8})\s*:\s*([0-9A-Fa-f\s]*)$")
 
 
 def to_text_image(program: Program, comment: str = "") -> str:
