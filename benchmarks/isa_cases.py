@@ -137,7 +137,18 @@ def rows() -> list[Case]:
     softmax = Case(
         "softmax 256 x 384", "softmax", [x], torch.empty_like(x), (1,), functional=lambda t: torch.softmax(t, 1)
     )
-    found = [softmax, norm]
+    rms = Case(
+        "RMS norm 256 x 384",
+        "rms_norm",
+        [x, w],
+        torch.empty_like(x),
+        (),
+        (1e-5,),
+        (1,),
+        2,
+        module=torch.nn.RMSNorm(384, eps=1e-5, dtype=BF16),
+    )
+    found = [softmax, norm, rms]
     for name, op, dim in (("sum", torch.sum, 1), ("mean", torch.mean, 0), ("amax", torch.amax, 1)):
         out = torch.empty((1, 384) if dim == 0 else (256, 1), dtype=BF16)
         found.append(

@@ -54,6 +54,9 @@ class TestMatrixProducts(CodegenTestCase):
         self.product(200, 96, 160, "columns")  # more rows than fit the registers
         self.product(1, 90, 4000, "packed", bias=True)  # weights in single panels
         self.product(70, 1500, 640, "rows")  # weights in two buffers
+        self.product(40, 300, 160, "packed", bias=True)  # a tile of the next panel a step of k
+        self.product(200, 300, 160, "packed", bias=True)  # a piece of it a block, all of A on chip
+        self.product(400, 100, 2600, "packed")  # A anew for every panel
 
     def test_strided_operands(self):
         whole = bf16(40, 200)
@@ -163,8 +166,8 @@ class TestRows(CodegenTestCase):
 
     def test_reductions(self):
         x = bf16(6, 40, 70)
-        for name, op in (("sum", torch.sum), ("mean", torch.mean), ("amax", torch.amax)):
-            for dims in ((2,), (1,), (0,), (0, 1), (1, 2)):
+        for name, op in (("sum", torch.sum), ("mean", torch.mean), ("amax", torch.amax), ("amin", torch.amin)):
+            for dims in ((2,), (1,), (0,), (0, 1), (1, 2)) if name != "amin" else ((1,), (0,), (0, 1)):
                 kept = [1 if d in dims else size for d, size in enumerate(x.shape)]
                 run = run_launch(f"reduce.{name}", torch.empty(kept, dtype=BF16), [x], (sum(1 << d for d in dims),))
                 exact = op(x.double(), dims, keepdim=True)
@@ -238,6 +241,17 @@ class TestImages(CodegenTestCase):
         self.convolve(1, 64, 12, 40, 32, (3, 3), padding=2, dilation=2)
         self.convolve(1, 1, 9, 9, 5, (3, 3))
         self.convolve(1, 3, 32, 32, 33, (16, 16), stride=16)
+        self.convolve(1, 512, 4, 4, 40, (3, 3), padding=1)  # more weights than image
+
+    def test_images_larger_than_the_scratchpad(self):
+        self.convolve(1, 32, 130, 130, 32, (3, 3), padding=1)
+        self.convolve(1, 32, 150, 130, 32, (3, 3), stride=2, padding=1, groups=32)
+        x = bf16(1, 32, 140, 150).contiguous(memory_format=torch.channels_last)
+        exact = F.max_pool2d(x.double(), 3, 2, 1)
+        out = torch.empty_like(exact, dtype=BF16).contiguous(memory_format=torch.channels_last)
+        iparams = (1, 3, 3, 1, 2, 2, 0, 1, 1, 1, 1, 1)
+        run = run_launch("pool.max", out.unsqueeze(2), [x.unsqueeze(2)], iparams, extra_outputs=1)
+        self.assertEqual(run.outputs[0].squeeze(2).double(), exact)
 
     def test_groups(self):
         self.convolve(1, 64, 9, 9, 96, (3, 3), padding=1, groups=2)
@@ -245,6 +259,7 @@ class TestImages(CodegenTestCase):
     def test_depthwise(self):
         self.convolve(2, 40, 9, 33, 40, (3, 3), padding=1, groups=40)
         self.convolve(1, 64, 11, 11, 64, (3, 3), stride=2, padding=1, groups=64, bias=False)
+        self.convolve(1, 32, 12, 12, 32, (7, 7), padding=3, groups=32)
 
     def test_pooling(self):
         x = bf16(2, 40, 13, 15).contiguous(memory_format=torch.channels_last)
