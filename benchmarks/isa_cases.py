@@ -146,7 +146,7 @@ def rows() -> list[Case]:
         (1e-5,),
         (1,),
         2,
-        module=torch.nn.RMSNorm(384, eps=1e-5, dtype=BF16),
+        module=rms_norm(w),
     )
     found = [softmax, norm, rms]
     for name, op, dim in (("sum", torch.sum, 1), ("mean", torch.mean, 0), ("amax", torch.amax, 1)):
@@ -172,6 +172,12 @@ def rows() -> list[Case]:
         )
     )
     return found
+
+
+def rms_norm(weight: torch.Tensor) -> torch.nn.Module:
+    norm = torch.nn.RMSNorm(weight.numel(), eps=1e-5, dtype=BF16)
+    norm.weight.data = weight
+    return norm.eval()
 
 
 def attention() -> Case:

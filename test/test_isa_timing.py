@@ -19,7 +19,7 @@ from benchmarks.isa_codegen import cycles  # noqa: E402
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
-CASES = {case.name: case for case in cases() if "1024" not in case.name and case.kernel != "pool.max"}
+CASES = {case.name: case for case in cases() if "1024" not in case.name}
 
 
 class TestAnalyticModel(TestCase):

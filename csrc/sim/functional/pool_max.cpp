@@ -42,9 +42,15 @@ struct MaxPool {
     }
   }
 
+  // Where the index of a result goes; null where nobody wants the indices.
+  char* index_at(int64_t n, int64_t c, int64_t d, int64_t h) const {
+    return index.data == nullptr ? nullptr : index.at(n, c, d, h, 0);
+  }
+
   void store(const T* best, const I* where, int64_t n, char* out, int64_t out_stride, char* at,
              int64_t at_stride) const {
     store_run(best, n, out, pool.out.dtype, out_stride);
+    if (at == nullptr) return;
     int64_t* o = reinterpret_cast<int64_t*>(at);
     if (at_stride == 1) {
       for (int64_t i = 0; i < n; ++i) o[i] = where[i];
@@ -97,7 +103,7 @@ struct MaxPool {
         }
       }
       store(best.get(), where.get(), ww.out, pool.out.at(at.n, at.c, at.d, at.h, 0), pool.out.strides[4],
-            index.at(at.n, at.c, at.d, at.h, 0), index.strides[4]);
+            index_at(at.n, at.c, at.d, at.h), index.strides[4]);
     }
     return true;
   }
@@ -121,8 +127,8 @@ struct MaxPool {
           }
         }
       }
-      store(best.get(), where.get(), channels, pool.out.at(n, 0, d, h, w), 1, index.at(n, 0, d, h, w),
-            index.strides[1]);
+      char* const indices = index.data == nullptr ? nullptr : index.at(n, 0, d, h, w);
+      store(best.get(), where.get(), channels, pool.out.at(n, 0, d, h, w), 1, indices, index.strides[1]);
     }
     return true;
   }
@@ -147,8 +153,11 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
   ATALLA_CHECK(check_operands(name, l.desc, 2, 3, 3));
   ATALLA_CHECK(check_same_dtype(name, l, 2, 0));
   ATALLA_CHECK(check_dtype(name, "the input", l.operand(2).dtype, kFloatDtypes | kIntegerDtypes));
-  ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
-  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  const bool indices = l.operand(1).addr != 0;
+  if (indices) {
+    ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
+    ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  }
   Pool pool;
   ATALLA_CHECK(read_pool(name, l, adaptive, 2, &pool));
   for (int d = 0; d < kSpatialDims && !adaptive; ++d) {
@@ -159,7 +168,7 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
                      static_cast<long long>(w.dilation));
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
+  for (const int i : {0, 2}) ATALLA_CHECK(check_present(name, l, i));
   const Image index = image_of(l, 1);
   const int64_t plane = pool.window[0].in * pool.window[1].in * pool.window[2].in;
   switch (l.operand(2).dtype) {

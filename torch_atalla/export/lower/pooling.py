@@ -38,12 +38,16 @@ def max_pool2d(
     padding: list[int],
     dilation: list[int],
     ceil_mode: bool,
-) -> tuple[Value, Value]:
-    metas = node.meta["val"]
-    out, indices = (ctx.new_value(torch.empty_like(meta, device="meta")) for meta in metas)
+) -> tuple[Value, Value | None]:
+    """The indices are stored only where they are read."""
+    metas = [torch.empty_like(meta, device="meta") for meta in node.meta["val"]]
+    out = ctx.new_value(metas[0])
+    read = any(user.args[1] != 0 for user in node.users if len(user.args) == 2)
+    indices = ctx.new_value(metas[1]) if read else None
     iparams = _spatial(kernel_size, 2, 1) + _spatial(stride or kernel_size, 2, 1)
     iparams += _spatial(padding, 2, 0) + _spatial(dilation, 2, 1)
-    ctx.launch("pool.max", [_image(out, 2), _image(indices, 2)], [_image(self, 2)], self.dtype, iparams)
+    places = [_image(out, 2), None if indices is None else _image(indices, 2)]
+    ctx.launch("pool.max", places, [_image(self, 2)], self.dtype, iparams)
     return out, indices
 
 
