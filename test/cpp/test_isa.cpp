@@ -203,7 +203,8 @@ void test_random_bytes() {
     if (status != ATALLA_OK) continue;
     const Machine machine(program);
     uint32_t stop = 0;
-    CHECK_EQ(isa().machine_run(machine.handle, 100, &stop) != ATALLA_OK, stop == ATALLA_ISA_FAULT);
+    const atalla_status ended = isa().machine_run(machine.handle, 100, &stop);
+    CHECK_EQ(ended != ATALLA_OK, stop == ATALLA_ISA_FAULT);
     CHECK_OK(isa().program_destroy(program));
   }
 }
