@@ -341,8 +341,26 @@ def test_foreign_files(small: bytes, tmp_path: Path) -> None:
 def test_weight_flip_is_detected_at_load(small: bytes, tmp_path: Path) -> None:
     data = bytearray(small)
     data[-1] ^= 1
+    path = write(tmp_path, bytes(data))
     with pytest.raises(LoadableError, match="(?i)weights"):
-        load_loadable(write(tmp_path, bytes(data)))
+        load_loadable(path)
+    with pytest.raises(_runtime.RuntimeLibraryError, match="(?i)weights"):
+        _runtime.Program(path)  # to be looked at, not loaded
+
+
+def test_weight_flip_in_any_piece_is_detected_at_load(tmp_path: Path) -> None:
+    path = tmp_path / "model.atl"
+    save_loadable(torch.nn.Linear(640, 640), path, args=(torch.randn(9, 640),))
+    data = bytearray(path.read_bytes())
+    weights = 640 * 640 * 4
+    for place in (-1, -weights + 1, -weights // 2, -weights + 2**19, -weights + 2**19 - 1, -weights + 2**20):
+        data[place] ^= 0x10
+        path.write_bytes(data)
+        with pytest.raises(LoadableError, match="WEIGHTS .* is damaged"):
+            load_loadable(path)
+        data[place] ^= 0x10
+    path.write_bytes(data)
+    load_loadable(path)
 
 
 def test_file_without_python_metadata(small: bytes, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def _library() -> ctypes.CDLL:
         "atalla_crc32c": (ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t]),
         "atalla_program_validate": (status, [ctypes.c_void_p, ctypes.c_size_t]),
         "atalla_program_open_file": (status, [text, ctypes.POINTER(program)]),
+        "atalla_program_open_to_load": (status, [text, ctypes.POINTER(program)]),
         "atalla_program_open_memory": (status, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(program)]),
         "atalla_program_close": (None, [program]),
         "atalla_program_get_info": (status, [program, ctypes.POINTER(_ProgramInfo)]),
@@ -302,16 +303,20 @@ def kernel_info(name: str) -> tuple[int, int] | None:
 
 
 class Program:
-    """A validated loadable, on a device or not yet."""
+    """A validated loadable, on a device or not yet.
 
-    def __init__(self, source: str | os.PathLike | bytes):
+    to_load: load() compares the checksum of the weights, not this; of a file.
+    """
+
+    def __init__(self, source: str | os.PathLike | bytes, *, to_load: bool = False):
         lib = _library()
         handle = ctypes.c_void_p()
         if isinstance(source, bytes):
             address, length = _address(source)
             _check(lib.atalla_program_open_memory(address, length, ctypes.byref(handle)))
         else:
-            _check(lib.atalla_program_open_file(os.fsencode(source), ctypes.byref(handle)))
+            open_path = lib.atalla_program_open_to_load if to_load else lib.atalla_program_open_file
+            _check(open_path(os.fsencode(source), ctypes.byref(handle)))
         self._handle: ctypes.c_void_p | None = handle
         self._callback: Any = None
         self._errors = threading.local()  # what a host call raised, in the thread that runs it

@@ -356,7 +356,7 @@ def load_loadable(
             from .isa.loaded import LoadedCode
 
             return LoadedCode(name, where)
-        return LoadedProgram(_runtime.Program(name), where, name)
+        return LoadedProgram(_runtime.Program(name, to_load=True), where, name)
     except (_runtime.RuntimeLibraryError, ExportError) as error:
         text = str(error)
         raise LoadableError(text if name in text else f"{name}: {text}") from None

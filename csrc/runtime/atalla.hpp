@@ -148,6 +148,12 @@ struct Port {
 class Program {
  public:
   explicit Program(const std::string& path) { check(atalla_program_open_file(path.c_str(), &handle_)); }
+  // For a program that will be loaded: load() compares the checksum of the weights.
+  static Program to_load(const std::string& path) {
+    atalla_program handle = nullptr;
+    check(atalla_program_open_to_load(path.c_str(), &handle));
+    return Program(handle);
+  }
   Program(const void* data, size_t bytes) { check(atalla_program_open_memory(data, bytes, &handle_)); }
   ~Program() { atalla_program_close(handle_); }
   Program(Program&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -257,6 +263,7 @@ class Program {
   }
 
  private:
+  explicit Program(atalla_program handle) : handle_(handle) {}
   template <class F>
   static std::vector<Port> ports(uint32_t count, F&& read) {
     std::vector<Port> found(count);

@@ -108,6 +108,13 @@ atalla_status atalla_program_open_file(const char* path, atalla_program* program
   });
 }
 
+atalla_status atalla_program_open_to_load(const char* path, atalla_program* program) {
+  return c_call([&] {
+    given(program, "a place for the program");
+    *program = new atalla_program_s(File::open(&given(path, "a path"), loadable::WeightsCheck::kLater));
+  });
+}
+
 atalla_status atalla_program_open_memory(const void* data, size_t bytes, atalla_program* program) {
   return c_call([&] {
     given(program, "a place for the program");

@@ -52,6 +52,9 @@ ATALLA_EXPORT atalla_status atalla_program_validate_file(const char* path);
 
 // A validated program. The file is mapped until it is loaded; `data` is copied.
 ATALLA_EXPORT atalla_status atalla_program_open_file(const char* path, atalla_program* program);
+// The same for a program that will be loaded: the checksum of the weights, and no other, is compared by
+// atalla_program_load, which reads them anyway and then gives ATALLA_ERR_FORMAT.
+ATALLA_EXPORT atalla_status atalla_program_open_to_load(const char* path, atalla_program* program);
 ATALLA_EXPORT atalla_status atalla_program_open_memory(const void* data, size_t bytes, atalla_program* program);
 // Waits for its work and frees its memory. NULL is ignored.
 ATALLA_EXPORT void atalla_program_close(atalla_program program);

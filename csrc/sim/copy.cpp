@@ -75,6 +75,8 @@ void move_rows(const Region& dst, const Region& src, uint64_t row_bytes, uint64_
     return;
   }
   if (rows == 1) {
+    const bool to_device = src.device == nullptr && dst.device != nullptr;
+    if (to_device && dst.device->dram().write_fresh(dst.bytes, src.bytes, row_bytes)) return;
     parallel_for(static_cast<int64_t>(row_bytes), kParallelBytes, [&](int64_t begin, int64_t end) {
       memcpy(dst.bytes + begin, src.bytes + begin, static_cast<size_t>(end - begin));
     });

@@ -91,6 +91,24 @@ Dram::~Dram() {
   if (fd_ >= 0) close(fd_);
 }
 
+bool Dram::write_fresh(void* to, const void* from, uint64_t bytes) const {
+  if (fd_ < 0) return false;
+  // What lies before the first whole page shares its page with others.
+  const uint64_t offset = static_cast<uint64_t>(static_cast<uint8_t*>(to) - engine_), end = offset + bytes;
+  uint64_t at = (offset + page_size() - 1) & ~(page_size() - 1);
+  if (at >= end) return false;
+  const off_t data = lseek(fd_, static_cast<off_t>(at), SEEK_DATA);
+  if (data >= 0 ? static_cast<uint64_t>(data) < end : errno != ENXIO) return false;
+  memcpy(to, from, at - offset);
+  while (at < end) {
+    const auto* next = static_cast<const uint8_t*>(from) + (at - offset);
+    const ssize_t written = pwrite(fd_, next, end - at, static_cast<off_t>(at));
+    if (written <= 0) return false;  // EFAULT: the caller's copy will fault where the program can see it
+    at += static_cast<uint64_t>(written);
+  }
+  return true;
+}
+
 void Dram::discard(atalla_addr addr, uint64_t bytes) {
   const uint64_t offset = addr - base_;
   const uint64_t begin = (offset + page_size() - 1) & ~(page_size() - 1);

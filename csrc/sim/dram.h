@@ -45,6 +45,11 @@ class Dram {
   // Device address to engine pointer. The caller has checked contains().
   void* translate(atalla_addr addr) const { return engine_ + (addr - base_); }
 
+  // Copies host memory into DRAM that no one has written yet, without a page fault for each page and without filling
+  // pages with zeros first. False, and nothing is known of the bytes there, when some of it was written before or the
+  // host refuses: then the caller copies. `to` points into the engine view and is in range.
+  bool write_fresh(void* to, const void* from, uint64_t bytes) const;
+
   // Gives the host pages that lie wholly inside [addr, addr + bytes) back to the host; they read as zero afterwards.
   // Best effort: contents of freed DRAM are undefined anyway.
   void discard(atalla_addr addr, uint64_t bytes);

@@ -29,6 +29,27 @@ void test_round_trip() {
   }
 }
 
+// Copies into DRAM that nobody wrote yet, and into a mixture, leave what lies around them alone.
+void test_fresh_pages() {
+  const OpenDevice device;
+  const uint64_t bytes = 4 << 20, piece = (1 << 19) + 100;
+  const auto data = pattern(bytes, 5);
+  for (const uint64_t begin : {uint64_t{0}, uint64_t{64}, uint64_t{4095}}) {
+    const atalla_addr addr = device.alloc(bytes);
+    std::vector<uint8_t> expected(bytes), found(bytes);
+    CHECK_OK(copy(device.stream, ATALLA_COPY_DEVICE_TO_HOST, address(expected.data()), addr, begin));
+    for (uint64_t at = begin; at + piece < bytes - 5000; at += piece) {
+      CHECK_OK(copy(device.stream, ATALLA_COPY_HOST_TO_DEVICE, addr + at, address(data.data() + at), piece));
+      std::memcpy(expected.data() + at, data.data() + at, piece);
+    }
+    CHECK_OK(copy(device.stream, ATALLA_COPY_DEVICE_TO_HOST, address(found.data()), addr, bytes));
+    CHECK(found == expected);
+    CHECK_OK(copy(device.stream, ATALLA_COPY_HOST_TO_DEVICE, addr, address(data.data()), bytes));
+    CHECK_OK(copy(device.stream, ATALLA_COPY_DEVICE_TO_HOST, address(found.data()), addr, bytes));
+    CHECK(found == data);
+  }
+}
+
 void test_two_dimensions() {
   const OpenDevice device;
   for (const uint64_t rows : {uint64_t{7}, uint64_t{3000}}) {
@@ -163,6 +184,7 @@ void test_link() {
 
 int main() {
   test_round_trip();
+  test_fresh_pages();
   test_two_dimensions();
   test_overlap();
   test_peers();

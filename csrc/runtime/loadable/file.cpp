@@ -48,9 +48,9 @@ void MappedFile::forget(std::span<const std::byte> part) const noexcept {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-File::File(std::string name, std::span<const std::byte> bytes) : name_(std::move(name)) {
+File::File(std::string name, std::span<const std::byte> bytes, WeightsCheck weights) : name_(std::move(name)) {
   Problems problems;
-  validate(bytes, view_, problems);
+  validate(bytes, view_, problems, weights);
   if (!problems.empty()) throw Error(ATALLA_ERR_FORMAT, name_ + ": " + problems.text());
   weight_bytes_ = view_.weights.size();
   size_t total = view_.strings.size();
@@ -67,16 +67,25 @@ File::File(std::string name, std::span<const std::byte> bytes) : name_(std::move
   view_.for_each_table([&](SectionKind, auto& table) { table.rebase(keep(table.data(), table.bytes())); });
 }
 
-std::unique_ptr<File> File::open(const std::string& path) {
+void File::check_weights(uint32_t crc) {
+  Problems problems;
+  for (uint32_t i = 0; i < view_.sections.size(); ++i)
+    if (view_.sections[i].kind == SectionKind::kWeights) check_crc(i, view_.sections[i], crc, problems);
+  if (!problems.empty()) throw Error(ATALLA_ERR_FORMAT, name_ + ": " + problems.text());
+  unchecked_ = false;
+}
+
+std::unique_ptr<File> File::open(const std::string& path, WeightsCheck weights) {
   auto mapping = std::make_unique<MappedFile>(path);
-  std::unique_ptr<File> file(new File(path, mapping->bytes()));
-  mapping->forget(file->view_.weights);
+  std::unique_ptr<File> file(new File(path, mapping->bytes(), weights));
+  if (weights == WeightsCheck::kNow) mapping->forget(file->view_.weights);
+  file->unchecked_ = weights == WeightsCheck::kLater;
   file->mapping_ = std::move(mapping);
   return file;
 }
 
 std::unique_ptr<File> File::from_memory(std::span<const std::byte> bytes) {
-  std::unique_ptr<File> file(new File("loadable in memory", bytes));
+  std::unique_ptr<File> file(new File("loadable in memory", bytes, WeightsCheck::kNow));
   file->weights_.assign(file->view_.weights.begin(), file->view_.weights.end());
   file->view_.weights = file->weights_;
   return file;

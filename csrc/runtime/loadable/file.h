@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "crc32c.h"
+#include "validate.h"
 #include "view.h"
 
 namespace atalla::runtime::loadable {
@@ -33,28 +35,33 @@ class MappedFile {
 class File {
  public:
   // Throws Error: ATALLA_ERR_SYSTEM, or ATALLA_ERR_FORMAT with all problems.
-  static std::unique_ptr<File> open(const std::string& path);
+  static std::unique_ptr<File> open(const std::string& path, WeightsCheck weights = WeightsCheck::kNow);
   static std::unique_ptr<File> from_memory(std::span<const std::byte> bytes);
 
   const View& view() const noexcept { return view_; }
   const std::string& name() const noexcept { return name_; }
   uint64_t weight_bytes() const noexcept { return weight_bytes_; }
   // Calls f(offset, bytes) for one piece of the weights after the other. What has been seen leaves memory, so that a
-  // copy of the weights does not need their size twice.
+  // copy of the weights does not need their size twice. Throws Error (ATALLA_ERR_FORMAT) after the last piece if their
+  // checksum was left for later and is not that of these bytes: then what was copied must not be used.
   template <class F>
-  void read_weights(F&& f) const {
+  void read_weights(F&& f) {
+    uint32_t crc = 0;
     for (size_t at = 0; at < view_.weights.size(); at += kPiece) {
       std::span<const std::byte> piece = view_.weights.subspan(at, std::min(kPiece, view_.weights.size() - at));
+      if (unchecked_) crc = crc32c(crc, piece.data(), piece.size());  // the copy finds them in the cache
       f(at, piece);
       if (mapping_) mapping_->forget(piece);
     }
+    if (unchecked_) check_weights(crc);
   }
   // Unmaps the weights. view().weights is empty from then on.
   void release_weights() noexcept;
 
  private:
-  static constexpr size_t kPiece = size_t{1} << 20;
-  File(std::string name, std::span<const std::byte> bytes);
+  static constexpr size_t kPiece = size_t{1} << 19;
+  File(std::string name, std::span<const std::byte> bytes, WeightsCheck weights);
+  void check_weights(uint32_t crc);
 
   std::string name_;
   std::unique_ptr<MappedFile> mapping_;
@@ -62,6 +69,7 @@ class File {
   std::vector<std::byte> records_;
   View view_;
   uint64_t weight_bytes_ = 0;
+  bool unchecked_ = false;  // the weights' checksum has not been compared yet
 };
 
 }  // namespace atalla::runtime::loadable

@@ -13,9 +13,16 @@
 
 namespace atalla::runtime::loadable {
 
+// When the checksum of the weights is compared: with all others, or later by who reads them for another reason, once.
+enum class WeightsCheck { kNow, kLater };
+
 // Header, section table, checksums, padding; then the sections' places go into `view`. Without a problem, `view` may be
 // read within its tables.
-ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& view, Problems& problems);
+ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& view, Problems& problems,
+                                        WeightsCheck weights = WeightsCheck::kNow);
+
+// What is said of a section whose bytes have the CRC32C `found`; nothing if it is the right one.
+void check_crc(uint32_t index, const Section& section, uint32_t found, Problems& problems);
 
 // Every reference, range, dtype and enumerator of every record, and that every tensor lies in its storage.
 void validate_records(const View& view, Problems& problems);
@@ -33,6 +40,7 @@ void validate_dynamic(const View& view, Problems& problems);
 void validate_memory(const View& view, Problems& problems);
 
 // All of the above; a stage whose basis is broken is left out.
-ATALLA_RUNTIME_API void validate(std::span<const std::byte> file, View& view, Problems& problems);
+ATALLA_RUNTIME_API void validate(std::span<const std::byte> file, View& view, Problems& problems,
+                                 WeightsCheck weights = WeightsCheck::kNow);
 
 }  // namespace atalla::runtime::loadable

@@ -279,10 +279,11 @@ void decode_greedily(Program& program, uint32_t prefill, const Options& options)
 
 void run(const Options& options) {
   if (options.bench) return bench(options);
-  Program program(options.model);
+  const bool loads = !options.describe && !options.info && !options.check;
+  Program program = loads ? Program::to_load(options.model) : Program(options.model);
   if (options.describe) std::printf("%s\n", program.describe().c_str());
   if (options.info) print_info(program);
-  if (options.describe || options.info || options.check) return;
+  if (!loads) return;
   uint32_t method = options.method.empty() ? 0 : program.method(options.method);
   program.load(options.device);
   if (options.verify) {
