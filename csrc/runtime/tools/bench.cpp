@@ -38,7 +38,7 @@ void bench(const Options& options) {
   atalla_rt_device device;
   check(atalla_rt_open(options.device, nullptr, &device));
   auto begin = Clock::now();
-  Program program(options.model);
+  Program program = Program::to_load(options.model);
   program.load(options.device);
   double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   uint32_t method = options.method.empty() ? 0 : program.method(options.method);
@@ -55,7 +55,10 @@ void bench(const Options& options) {
   }
   check(atalla_rt_synchronize(device));
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  std::printf("load_ms %.3f\nrun_us %.2f\npeak_bytes %llu\n", load_ms, times[times.size() / 2], peak_bytes());
+  atalla_program_info info = program.info();
+  std::printf("load_ms %.3f\nrun_us %.2f\npeak_bytes %llu\nweight_bytes %llu\narena_bytes %llu\n", load_ms,
+              times[times.size() / 2], peak_bytes(), static_cast<unsigned long long>(info.weight_bytes),
+              static_cast<unsigned long long>(info.arena_bytes));
 }
 
 }  // namespace atalla::tools
