@@ -74,7 +74,7 @@ def tables(rows: list[Row], about: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
-def write_docs(rows: list[Row], about: dict[str, Any]) -> None:
+def write_docs(text: str) -> None:
     page = DOCS.read_text()
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    DOCS.write_text(f"{before}{BEGIN}\n{tables(rows, about)}\n{END}{after}")
+    DOCS.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")

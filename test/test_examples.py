@@ -313,6 +313,23 @@ def test_tables_are_written_between_the_markers(benchmarks, tmp_path: Path) -> N
         report.write_docs(rows, {}, path)
 
 
+def test_table_of_the_decoder(benchmarks) -> None:
+    from benchmarks import loadable_decoder
+
+    Spread = benchmarks.harness.Spread
+    found = {}
+    for name, rate in (("eager", 100.0), ("atalla", 150.0)):
+        decoding = loadable_decoder.Decoding(2.0, 3_000_000, 0.004)
+        for threads in (1, 2):
+            decoding.prefill[threads] = Spread(0.01, 0.01, 0.02)
+            decoding.rate[threads] = Spread(rate, rate - 5, rate + 5)
+        found[name] = decoding
+    found["atalla"].same_tokens = False
+    *_, eager, ours = loadable_decoder.table(found).strip().splitlines()
+    assert eager == "| eager |  |  |  | 10.0 | 100 (95 to 105) | 1.00 | 10.0 | 100 (95 to 105) | 1.00 | yes |"
+    assert ours.startswith("| atalla | 2.0 | 3.00 | 4.0 | 10.0 | 150 (145 to 155) | 1.50 |") and ours.endswith("| no |")
+
+
 def test_docs_have_the_markers(benchmarks) -> None:
     text = benchmarks.report.DOCS.read_text()
     assert text.count(benchmarks.report.BEGIN) == text.count(benchmarks.report.END) == 1
