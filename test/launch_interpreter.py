@@ -313,6 +313,13 @@ def _fused(name: str, ins: list, outs: list, iparams: list, fparams: list, compu
     return run_vector_program(program, inputs)
 
 
+def _reduce_fused(name: str, ins: list, outs: list, iparams: list, fparams: list, compute: torch.dtype) -> list:
+    *inputs, program = ins
+    (elements,) = run_vector_program(program, inputs)
+    reduction = ("sum", "mean", "prod", "amax", "amin")[iparams[1]]
+    return _reduce(reduction, [elements], outs, iparams, fparams, compute)
+
+
 def _unpacked(packed: torch.Tensor, rows: int) -> torch.Tensor:
     """[panels, k, 32] -> [rows, k]."""
     return packed.transpose(1, 2).reshape(-1, packed.shape[1])[:rows]
@@ -370,6 +377,7 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "convolution_fused": _convolution_fused,
     "convolution_packed": _convolution_packed,
     "fused": _fused,
+    "reduce_fused": _reduce_fused,
     "gemm_packed": _gemm_packed,
     "index_select_packed": _index_select_packed,
     "pointwise": _pointwise,

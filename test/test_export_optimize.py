@@ -149,7 +149,7 @@ class TestPasses(TestCase):
 
             _, results = run_linear_passes(program, observe=observe)
             self.assertEqual(str(program), before)  # no pass changes what it is given
-            self.assertEqual(len(results), 5)
+            self.assertEqual(len(results), 6)
 
     def test_check_finds_broken_programs(self) -> None:
         program = compiled(lambda m, x: torch.tanh(x * 2).relu() - x, torch.randn(4, 300))

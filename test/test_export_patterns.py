@@ -224,6 +224,31 @@ OTHER_NORMS: dict[str, tuple[Callable, torch.Tensor]] = {
 }
 
 
+def rotated(x: torch.Tensor, sign: int = 1) -> torch.Tensor:
+    x1, x2 = x[..., : W // 2], x[..., W // 2 :]
+    return torch.cat([-x2, x1] if sign > 0 else [x2, -x1], -1)
+
+
+def rotary_and_turned(m: Any, x: torch.Tensor) -> Any:
+    turned = rotated(x)
+    return x * m.weight + turned * m.shift, turned
+
+
+ROTARY: dict[str, Callable] = {
+    "llama": lambda m, x: (x * m.weight) + (rotated(x) * m.shift),
+    "other order": lambda m, x: m.shift * rotated(x) + m.weight * x,
+    "chunks": lambda m, x: x * m.weight + torch.cat([-x[..., W // 2 :], x[..., : W // 2]], -1) * m.shift,
+}
+
+NOT_ROTARY: dict[str, Callable] = {
+    "turned the other way": lambda m, x: x * m.weight + rotated(x, -1) * m.shift,
+    "turned is returned": rotary_and_turned,
+    "of something else": lambda m, x: (x + 1) * m.weight + rotated(x) * m.shift,
+    "unequal parts": lambda m, x: x * m.weight + torch.cat([-x[..., 8:], x[..., :8]], -1) * m.shift,
+    "one factor": lambda m, x: x * m.weight + rotated(x) * m.shift[0],
+}
+
+
 class TestPatterns(TestCase):
     def compare(self, fn: Callable, args: tuple, optimize: str = "fast") -> Any:
         torch.manual_seed(0)
@@ -275,6 +300,20 @@ class TestPatterns(TestCase):
         fn, x = OTHER_NORMS[name]
         names = kernels(self.compare(fn, (x,)).program)
         self.assertFalse({"layer_norm", "rms_norm"} & set(names), msg=str(names))
+
+    @parametrize("name", list(ROTARY))
+    def test_rotary(self, name: str) -> None:
+        """Each half is one chain that ends in its place."""
+        program = self.compare(ROTARY[name], (X,), optimize="exact").program
+        self.assertEqual(kernels(program), ["fused", "fused"])
+        self.assertEqual({inst.writes()[0].sizes[-1] for inst in program.instructions}, {W // 2})
+
+    @parametrize("name", list(NOT_ROTARY))
+    def test_other_than_rotary(self, name: str) -> None:
+        names = [
+            result.nodes for result in self.compare(NOT_ROTARY[name], (X,)).passes if result.name == "split_rotary"
+        ]
+        self.assertEqual(names, [()])
 
     def test_exact_keeps_the_parts(self) -> None:
         self.assertNotIn("attention", kernels(self.compare(*ATTENTION["plain"], optimize="exact").program))

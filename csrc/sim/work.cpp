@@ -109,7 +109,8 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   const bool product = name == "gemm" || packed;
   const bool convolution = starts_with(name, "convolution");
   // A vector program stands last; the scalar core reads it, and no cost counts it.
-  const bool program = name == "fused" || name == "convolution_fused" || (packed && desc.iparams[0] != 0) ||
+  const bool program = name == "fused" || name == "reduce_fused" || name == "convolution_fused" ||
+                       (packed && desc.iparams[0] != 0) ||
                        (name == "convolution_packed" && desc.n_operands > desc.n_outputs + 3);
   const int end = desc.n_operands - (program ? 1 : 0);
   divide_bytes(desc, 0, desc.n_outputs, cost.bytes_written, work->operand_bytes);

@@ -94,7 +94,8 @@ def compile_program(
     captured = capture(program, args, kwargs, table, decomposed=decomposed, states=states)
     out.graph("capture", captured)
     exact = optimize != "fast"
-    passes = run_passes(captured, fold=fold, epilogue=epilogue, exact=exact, observe=out.graph)
+    split = optimize != "none"
+    passes = run_passes(captured, fold=fold, epilogue=epilogue, exact=exact, split=split, observe=out.graph)
     parts = partition(captured, table)
     if parts.unsupported and fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)

@@ -81,11 +81,40 @@ class ScalarCascade {
   Acc levels_[64];
 };
 
-// A run of the launch's input, for loop dtype `loop`.
+// The launch's input in memory. Another kind of input (reduce_fused.cpp) has the same two functions, which give the
+// elements of a block as T, in place or in `buffer`; `offset` is that of its first element, in elements.
 struct ReduceInput {
   const unsigned char* data;
   int64_t element_size;
   ConvertBlock load;  // null: the input has the loop dtype
+
+  // In the block's own order.
+  template <class T>
+  const T* row(const Space& reduced, const Block& block, int64_t offset, T* buffer) const {
+    const unsigned char* from = data + offset * element_size;
+    if (!load && block_dense(reduced, block, 0)) return reinterpret_cast<const T*>(from);
+    const int64_t dense[kBlockDims] = {1, block.sizes[0], block.sizes[0] * block.sizes[1]};
+    const ConvertBlock convert = load ? load : copy_block(sizeof(T));
+    convert(buffer, dense, from, reduced.strides[0], block.sizes);
+    return buffer;
+  }
+  // block.sizes[0] rows of `width` elements, `stride` apart; sets how far apart rows of the result are.
+  template <class T>
+  const T* columns(const Space& reduced, const Block& block, int64_t offset, int64_t stride, int64_t width, T* buffer,
+                   int64_t* row_stride) const {
+    const unsigned char* from = data + offset * element_size;
+    if (!load && stride == 1) {
+      *row_stride = reduced.strides[0][0];
+      return reinterpret_cast<const T*>(from);
+    }
+    const int64_t dense[kBlockDims] = {1, width, 0};
+    const int64_t strides[kBlockDims] = {stride, reduced.strides[0][0], 0};
+    const int64_t sizes[kBlockDims] = {width, block.sizes[0], 1};
+    const ConvertBlock convert = load ? load : copy_block(sizeof(T));
+    convert(buffer, dense, from, strides, sizes);
+    *row_stride = width;
+    return buffer;
+  }
 };
 
 inline int64_t linear_index(const Space& space, const Block& block) {
@@ -97,25 +126,17 @@ inline int64_t linear_index(const Space& space, const Block& block) {
   return index;
 }
 
-// One output over blocks [begin, end) of the reduced space; `data` is its first input.
-template <class Pass>
-typename Pass::Acc reduce_row(const Space& reduced, const ReduceInput& in, const unsigned char* data, int64_t begin,
-                              int64_t end, typename Pass::Acc param) {
+// One output over blocks [begin, end) of the reduced space; its first input is at `offset`.
+template <class Pass, class Input>
+typename Pass::Acc reduce_row(const Space& reduced, const Input& in, int64_t offset, int64_t begin, int64_t end,
+                              typename Pass::Acc param) {
   using T = typename Pass::T;
   ScalarCascade<Pass> cascade;
   alignas(64) T buffer[kBlockElements];
   Block block;
   for (int64_t b = begin; b < end; ++b) {
     locate_block(reduced, b, block);
-    const unsigned char* from = data + block_offset(reduced, block, 0) * in.element_size;
-    const T* x = buffer;
-    if (!in.load && block_dense(reduced, block, 0)) {
-      x = reinterpret_cast<const T*>(from);
-    } else {
-      const int64_t dense[kBlockDims] = {1, block.sizes[0], block.sizes[0] * block.sizes[1]};
-      const ConvertBlock load = in.load ? in.load : copy_block(sizeof(T));
-      load(buffer, dense, from, reduced.strides[0], block.sizes);
-    }
+    const T* x = in.row(reduced, block, offset + block_offset(reduced, block, 0), buffer);
     const auto partial = Pass::row(x, block.numel, linear_index(reduced, block), param);
     if (end - begin == 1) return partial;
     cascade.push(partial);
@@ -124,29 +145,18 @@ typename Pass::Acc reduce_row(const Space& reduced, const ReduceInput& in, const
 }
 
 // `width` outputs, `stride` input elements apart.
-template <class Pass>
-void reduce_columns(const Space& reduced, const ReduceInput& in, const unsigned char* data, int64_t stride,
-                    int64_t width, int64_t begin, int64_t end, const typename Pass::Acc* params,
-                    typename Pass::Acc* out) {
+template <class Pass, class Input>
+void reduce_columns(const Space& reduced, const Input& in, int64_t offset, int64_t stride, int64_t width, int64_t begin,
+                    int64_t end, const typename Pass::Acc* params, typename Pass::Acc* out) {
   using T = typename Pass::T;
   Cascade<Pass> cascade(width);
   alignas(64) T buffer[kLeafRows * kTileOutputs];
   Block block;
   for (int64_t b = begin; b < end; ++b) {
     locate_block(reduced, b, block);
-    const unsigned char* from = data + block_offset(reduced, block, 0) * in.element_size;
-    const T* x = buffer;
     int64_t row_stride = width;
-    if (!in.load && stride == 1) {
-      x = reinterpret_cast<const T*>(from);
-      row_stride = reduced.strides[0][0];
-    } else {
-      const int64_t dense[kBlockDims] = {1, width, 0};
-      const int64_t strides[kBlockDims] = {stride, reduced.strides[0][0], 0};
-      const int64_t sizes[kBlockDims] = {width, block.sizes[0], 1};
-      const ConvertBlock load = in.load ? in.load : copy_block(sizeof(T));
-      load(buffer, dense, from, strides, sizes);
-    }
+    const T* x =
+        in.columns(reduced, block, offset + block_offset(reduced, block, 0), stride, width, buffer, &row_stride);
     auto* acc = end - begin == 1 ? out : cascade.next();
     for (int64_t c = 0; c < width; ++c) acc[c] = Pass::identity();
     Pass::columns(acc, x, row_stride, block.sizes[0], width, linear_index(reduced, block), params);
@@ -157,26 +167,26 @@ void reduce_columns(const Space& reduced, const ReduceInput& in, const unsigned 
 }
 
 // One part of a tile: out[c] for its outputs.
-template <class Pass>
-void reduce_part(const ReducePlan& plan, const ReduceInput& in, const Block& tile, int64_t part,
+template <class Pass, class Input>
+void reduce_part(const ReducePlan& plan, const Input& in, const Block& tile, int64_t part,
                  const typename Pass::Acc* params, typename Pass::Acc* out) {
   const int64_t begin = plan.reduced.n_blocks * part / plan.parts;
   const int64_t end = plan.reduced.n_blocks * (part + 1) / plan.parts;
   const int64_t width = tile.sizes[0], stride = plan.kept.strides[0][0];
-  const unsigned char* data = in.data + block_offset(plan.kept, tile, 0) * in.element_size;
+  const int64_t offset = block_offset(plan.kept, tile, 0);
   if (plan.columns) {
-    reduce_columns<Pass>(plan.reduced, in, data, stride, width, begin, end, params, out);
+    reduce_columns<Pass>(plan.reduced, in, offset, stride, width, begin, end, params, out);
     return;
   }
   for (int64_t c = 0; c < width; ++c) {
     const auto param = params ? params[c] : Pass::identity();
-    out[c] = reduce_row<Pass>(plan.reduced, in, data + c * stride * in.element_size, begin, end, param);
+    out[c] = reduce_row<Pass>(plan.reduced, in, offset + c * stride, begin, end, param);
   }
 }
 
 // All parts of all tiles, where there are several parts. results: kept.n_blocks rows of kTileOutputs.
-template <class Pass>
-bool reduce_parts(const ReducePlan& plan, const ReduceInput& in, const typename Pass::Acc* params,
+template <class Pass, class Input>
+bool reduce_parts(const ReducePlan& plan, const Input& in, const typename Pass::Acc* params,
                   typename Pass::Acc* results) {
   using Acc = typename Pass::Acc;
   const int64_t tasks = plan.kept.n_blocks * plan.parts;
@@ -220,21 +230,13 @@ inline void store_tile(const Launch& launch, const ReducePlan& plan, const Block
 //   Reduction(const Launch&, int64_t count, atalla_dtype loop_dtype)
 //   param(first)                  the second pass's parameter
 //   store(launch, plan, tile, accs, params)
-template <class Reduction>
-atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
+template <class Reduction, class Input>
+atalla_status run_plan(const Launch& launch, const ReducePlan& plan, const Input& in, atalla_dtype loop_dtype) {
   using First = typename Reduction::First;
   using Second = typename Reduction::Second;  // void: one pass
   using Acc = typename First::Acc;
   constexpr bool kTwo = !std::is_void_v<Second>;
-  const atalla_launch_desc& desc = launch.desc;
-  ReducePlan plan;
-  plan_reduce(desc, desc.n_outputs, Reduction::kOrdered, plan);
   if (plan.kept.n_blocks == 0 || plan.kept.numel == 0) return ATALLA_OK;
-  const atalla_operand& operand = desc.operands[desc.n_outputs];
-  // Any byte but zero is true, and only a conversion makes it 1.
-  const bool as_is = operand.dtype == loop_dtype && loop_dtype != ATALLA_BOOL;
-  const ReduceInput in{launch.ptr<unsigned char>(desc.n_outputs), static_cast<int64_t>(dtype_size(operand.dtype)),
-                       as_is ? nullptr : convert_block(loop_dtype, operand.dtype)};
   const Reduction reduction(launch, plan.count, loop_dtype);
 
   if (plan.parts == 1) {
@@ -276,6 +278,19 @@ atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
     reduction.store(launch, plan, tile, accs + b * kTileOutputs, params + b * kTileOutputs);
   }
   return ATALLA_OK;
+}
+
+template <class Reduction>
+atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
+  const atalla_launch_desc& desc = launch.desc;
+  ReducePlan plan;
+  plan_reduce(desc, desc.n_outputs, Reduction::kOrdered, plan);
+  const atalla_operand& operand = desc.operands[desc.n_outputs];
+  // Any byte but zero is true, and only a conversion makes it 1.
+  const bool as_is = operand.dtype == loop_dtype && loop_dtype != ATALLA_BOOL;
+  const ReduceInput in{launch.ptr<unsigned char>(desc.n_outputs), static_cast<int64_t>(dtype_size(operand.dtype)),
+                       as_is ? nullptr : convert_block(loop_dtype, operand.dtype)};
+  return run_plan<Reduction>(launch, plan, in, loop_dtype);
 }
 
 }  // namespace

@@ -201,5 +201,24 @@ struct Plain {
   atalla_dtype dtype;
 };
 
+// A sum, divided by the number of elements.
+template <class T>
+struct Mean : Plain<SumOp<T>> {
+  Mean(const Launch& launch, int64_t count, atalla_dtype dtype)
+      : Plain<SumOp<T>>(launch, count, dtype), divisor(static_cast<double>(count)) {}
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T*) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) {
+      if constexpr (kIsComplex<T>) {
+        using R = decltype(T::re);
+        accs[c] = {accs[c].re / static_cast<R>(divisor), accs[c].im / static_cast<R>(divisor)};
+      } else {
+        accs[c] = static_cast<T>(accs[c] / static_cast<T>(divisor));
+      }
+    }
+    store_tile(launch, plan, tile, 0, accs, this->dtype);
+  }
+  double divisor;
+};
+
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

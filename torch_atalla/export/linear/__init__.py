@@ -11,6 +11,7 @@ from ..sizes import Symbols
 from .check import check_program
 from .fuse_epilogues import fuse_epilogues
 from .fuse_pointwise import fuse_pointwise
+from .fuse_reductions import fuse_reductions
 from .pack_weights import pack_weights
 from .rewrite import remove_unused_buffers
 from .store_programs import store_programs
@@ -35,6 +36,7 @@ def run_linear_passes(
     results = []
     passes: list[Callable[[LinearProgram], tuple[LinearProgram, PassResult]]] = [
         lambda p: pack_weights(p, one_row=not exact, weights=weights, symbols=symbols),
+        lambda p: fuse_reductions(p, rounds=exact),
         lambda p: fuse_pointwise(p, rounds=exact),
         lambda p: fuse_epilogues(p, rounds=exact),
         store_programs,
@@ -53,6 +55,7 @@ __all__ = [
     "check_program",
     "fuse_epilogues",
     "fuse_pointwise",
+    "fuse_reductions",
     "pack_weights",
     "remove_unused_buffers",
     "run_linear_passes",

@@ -104,6 +104,14 @@ class Builder:
             value = self._step(launch.kernel, sources, compute, result, launch)
         self.made.append((out, value))
 
+    def finish_with(self, operand: Operand) -> VectorProgram | None:
+        """The program whose output is what would be read of `operand`, rounded to its dtype; None: no step made it."""
+        for made, value in reversed(self.made):
+            if same_elements(made, operand):
+                self.made.append((operand, self.stored(value, operand.dtype)))
+                return self.finish([operand])
+        return None
+
     def finish(self, outputs: list[Operand]) -> VectorProgram:
         """The program that writes `outputs`, each of which a launch made."""
         number = {("in", k): k for k in range(len(self.operands))}

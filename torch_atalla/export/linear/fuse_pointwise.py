@@ -95,7 +95,7 @@ class _Fusion:
         outputs: list[Operand] = []
         for inst in launches:
             assert isinstance(inst, Launch)
-            viewed = _viewed(inst, sizes)
+            viewed = viewed_launch(inst, sizes)
             if viewed is None:
                 return None
             builder.add(viewed)
@@ -126,7 +126,9 @@ class _Fusion:
         return self.uses.is_private(buffer) and all(reader in members for reader in self.uses.readers[buffer])
 
 
-def _viewed(launch: Launch, sizes: tuple[int, ...]) -> Launch | None:
+def viewed_launch(launch: Launch, sizes: tuple[int, ...]) -> Launch | None:
+    """An elementwise launch over operands of other sizes; None where strides do not allow it."""
+
     def view(operand):
         return with_sizes(operand, sizes) if isinstance(operand, Operand) else operand
 

@@ -15,6 +15,7 @@ from .fuse_epilogue import fuse_epilogue
 from .fuse_norms import fuse_norms
 from .pass_result import PassResult
 from .remove_identities import remove_identities
+from .split_rotary import split_rotary
 
 
 def run_passes(
@@ -23,13 +24,15 @@ def run_passes(
     fold: str = "exact",
     epilogue: bool = False,
     exact: bool = True,
+    split: bool = True,
     observe: Callable[[str, Captured], None] | None = None,
 ) -> list[PassResult]:
     """Runs the pipeline.
 
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
-    exact: leave out passes that change rounding. observe: called with each pass's name and the graph that it left.
+    exact: leave out passes that change rounding. split: rotary embedding by halves.
+    observe: called with each pass's name and the graph that it left.
     """
 
     def folded(graph: Captured) -> PassResult:
@@ -39,6 +42,8 @@ def run_passes(
     if fold != "none":
         passes.append(folded)
     passes.append(merge_common_subexpressions)
+    if split:
+        passes.append(split_rotary)
     if not exact:
         passes += [fold_batch_norm, fuse_attention, fuse_norms]
         # Masks in the form that the attention kernel takes: of constants, and the same for every layer.
@@ -66,4 +71,5 @@ __all__ = [
     "remove_dead_code",
     "remove_identities",
     "run_passes",
+    "split_rotary",
 ]
