@@ -87,11 +87,13 @@ output o3 i64[3, 5]  getitem_1""",
 remove_identities: 9 nodes (clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, clone_1, clone_2, clone_3, clone_4, ...)
 fold_constants: 11 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
 merge_common_subexpressions: 0 nodes
+split_rotary: 0 nodes
 remove_dead_code: 12 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, expand, folded_gather, expand_1, ...)
 pack_weights: 12 nodes (p_model_encoder_layer_0_attention_self_query_weight, p_model_encoder_layer_0_attention_self_key_weight, p_model_encoder_layer_0_attention_self_value_weight, p_model_encoder_layer_0_attention_output_dense_weight, p_model_encoder_layer_0_intermediate_dense_weight, p_model_encoder_layer_0_output_dense_weight, p_model_encoder_layer_1_attention_self_query_weight, p_model_encoder_layer_1_attention_self_key_weight, ...)
-fuse_pointwise: 3 nodes (add, div, sqrt)
+fuse_reductions: 2 nodes (mul, mul_1)
+fuse_pointwise: 2 nodes (add, sqrt)
 fuse_epilogues: 6 nodes (add_4, gelu, add_5, add_6, gelu_1, add_7)
-store_programs: 9 nodes (add_1, add_4, gelu, add_5, add_6, gelu_1, add_7, mul_1, ...)
+store_programs: 10 nodes (add_1, add_4, gelu, add_5, add_6, gelu_1, add_7, sum_1, ...)
 remove_unused_buffers: 0 nodes""",
         )
 

@@ -223,6 +223,7 @@ class TestRandomInGraphs(TestCase):
             x = torch.rand(4, device=device)
             with side:
                 y = torch.rand(4, device=device)
+        side.synchronize()
         torch.manual_seed(3)
         self.assertEqual(y, torch.rand(4, device=device))
         graph.replay()
