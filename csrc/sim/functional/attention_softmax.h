@@ -16,14 +16,16 @@ inline constexpr T kInfinity = static_cast<T>(__builtin_inf());
 template <class T>
 inline constexpr T kLowestExponent = sizeof(T) == 4 ? T(-87) : T(-708);
 
+inline constexpr int64_t kMaxPaddedKeys = 256;
+
 template <class T>
 struct RunningRow {
   T maximum = -kInfinity<T>;
   T sum = T(0);
 };
 
-// x[0 .. padded) holds scores with -inf where nothing is attended to; padded is a multiple of kPanel. On return x holds
-// exp(x - maximum); the result is the factor for what was accumulated before.
+// x[0 .. padded) holds scores with -inf where nothing is attended to; padded is a multiple of kPanel, at most
+// kMaxPaddedKeys. On return x holds exp(x - maximum); the result is the factor for what was accumulated before.
 template <class T>
 inline T accumulate_softmax(T* x, int64_t padded, RunningRow<T>& row) {
   constexpr int lanes = kLanes<T>;
@@ -39,12 +41,16 @@ inline T accumulate_softmax(T* x, int64_t padded, RunningRow<T>& row) {
   // No finite score yet: keep the exponents finite. A NaN score is no maximum, but makes the sum NaN below.
   const T shift = maximum == -kInfinity<T> ? T(0) : maximum;
 
+  // In three loops: in one, GCC sees that what is clamped is not needed, drops the clamp, and then the vector function
+  // leaves every masked element to the scalar one.
+  T exponents[kMaxPaddedKeys];
   for (int64_t i = 0; i < padded; ++i) {
     const T d = x[i] - shift;
-    const T clamped = d < kLowestExponent<T> ? kLowestExponent<T> : d;
-    const T e = exp_of(clamped);
-    x[i] = d < kLowestExponent<T> ? T(0) : e;
+    x[i] = d;
+    exponents[i] = d < kLowestExponent<T> ? kLowestExponent<T> : d;
   }
+  for (int64_t i = 0; i < padded; ++i) exponents[i] = exp_of(exponents[i]);
+  for (int64_t i = 0; i < padded; ++i) x[i] = x[i] < kLowestExponent<T> ? T(0) : exponents[i];
 
   Vec<T> total = load_vector(x);
   for (int64_t i = lanes; i < padded; i += lanes) total += load_vector(x + i);

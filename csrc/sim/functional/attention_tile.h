@@ -12,7 +12,7 @@
 namespace atalla::sim::ATALLA_ISA {
 
 inline constexpr int64_t kQueryTile = 64;
-inline constexpr int64_t kKeyTile = 256;
+inline constexpr int64_t kKeyTile = kMaxPaddedKeys;
 // A head's keys and values are packed once for all its query tiles when they take at most this many elements.
 inline constexpr int64_t kPackedHeadElements = 1 << 22;
 
@@ -70,16 +70,17 @@ class AttentionWorker {
     const int64_t end = head.causal ? min_of(head.s, first_query + rows) : head.s;
     for (int64_t t = 0; t < end; t += kKeyTile) {
       const int64_t keys = min_of(kKeyTile, head.s - t);
+      const int64_t seen = min_of(keys, end - t);  // by the last query of the tile
       const int64_t slot = whole_head_ ? t : 0;
       if (!whole_head_) pack_tile(head, t, 0);
-      score(head, q, ldq, rows, keys, slot);
+      score(head, q, ldq, rows, seen, slot);
       T factors[kQueryTile];
       for (int64_t r = 0; r < rows; ++r) {
         T* line = scores_ + r * kKeyTile;
-        finish_scores(head, line, first_query + r, t, keys);
-        factors[r] = accumulate_softmax(line, round_up(keys, kPanel<T>), running[r]);
+        finish_scores(head, line, first_query + r, t, seen);
+        factors[r] = accumulate_softmax(line, round_up(seen, kPanel<T>), running[r]);
       }
-      add_values(head, rows, t, keys, slot, factors);
+      add_values(head, rows, t, keys, seen, slot, factors);
     }
     store(head, first_query, rows, running);
   }
@@ -143,7 +144,9 @@ class AttentionWorker {
     for (int64_t i = visible; i < padded; ++i) line[i] = -kInfinity<T>;
   }
 
-  void add_values(const AttentionHead<T>& head, int64_t rows, int64_t t, int64_t keys, int64_t slot, const T* factors) {
+  // `keys` lie in the tile, of which the first `seen` have weights.
+  void add_values(const AttentionHead<T>& head, int64_t rows, int64_t t, int64_t keys, int64_t seen, int64_t slot,
+                  const T* factors) {
     constexpr int64_t panel = kPanel<T>;
     alignas(64) T tile[kMaxRows * panel];
     for (int64_t j = 0; j < padded_ev_; j += panel) {
@@ -152,7 +155,7 @@ class AttentionWorker {
       const int64_t ldv = values_in_place_ ? head.v.row_stride : panel;
       const int64_t cols = min_of(panel, head.ev - j);
       for_row_panels(rows, [&](int64_t r, int64_t height) {
-        select_micro_kernel<T>(height, cols)(keys, scores_ + r * kKeyTile, kKeyTile, v, ldv, tile, panel);
+        select_micro_kernel<T>(height, cols)(seen, scores_ + r * kKeyTile, kKeyTile, v, ldv, tile, panel);
         const int64_t width = cols <= kLanes<T> ? kLanes<T> : panel;
         for (int64_t i = 0; i < height; ++i) {
           T* sum = sums_ + (r + i) * padded_ev_ + j;
