@@ -88,7 +88,7 @@ void test_many_launches() {
 void test_fork_and_join() {
   Device& device = Device::get(0);
   Stream &first = device.new_stream(), &second = device.new_stream(), &third = device.new_stream();
-  Buffer a(device), b(device), c(device);
+  Buffer a(device), b(device), c(device), beside(device);
   const auto capture = Capture::begin(first);
   first.launch(fill_desc(a.ptr, kCount, 1));
   Event forked(device), joined(device), alone(device);
@@ -100,7 +100,7 @@ void test_fork_and_join() {
   alone.block(second);  // orders nothing
   alone.block(third);
   third.launch(add_desc(c.ptr, b.ptr, a.ptr, kCount));
-  first.launch(fill_desc(a.ptr, kCount, 1));
+  first.launch(fill_desc(beside.ptr, kCount, 1));
   joined.record(third);
   joined.block(first);
   first.launch(add_desc(a.ptr, a.ptr, c.ptr, kCount));
