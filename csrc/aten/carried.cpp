@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/carried.h"
 
-#include <ATen/core/ivalue.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aten/boxed.h"
 #include "aten/kernels/copy_foreign.h"
 
 namespace atalla::aten {
@@ -61,18 +61,6 @@ std::string_view base_name(const c10::FunctionSchema& schema) {
   name.remove_prefix(name.find("::") + 2);
   if (name.ends_with('_')) name.remove_suffix(1);
   return name;
-}
-
-template <class F>
-void for_each_tensor(const c10::IValue& value, F&& f) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) f(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& t : value.toTensorVector()) f(t);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
-      if (t && t->defined()) f(*t);
-  }
 }
 
 bool is_dtype_argument(const c10::Argument& argument) { return argument.name() == "dtype"; }
@@ -192,18 +180,6 @@ class Call {
   }
 
   c10::IValue carried(const c10::Argument& argument, const c10::IValue& value) {
-    if (value.isTensor()) return carried(value.toTensor());
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : value.toTensorVector()) list.push_back(carried(t));
-      return list;
-    }
-    if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
-        list.push_back(t ? std::optional<at::Tensor>(carried(*t)) : std::nullopt);
-      return list;
-    }
     if (is_dtype_argument(argument) && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == dtype_)
       return static_cast<int64_t>(replacement());
     // A number beside moved elements is one of them; an order's numbers are turned over as its elements are.
@@ -212,7 +188,7 @@ class Call {
       if (way_ == Way::kOrder)
         return at::Scalar(carried_bits(value.toScalar(), dtype_).toLong() ^ std::numeric_limits<int64_t>::min());
     }
-    return value;
+    return map_tensors(value, [this](const at::Tensor& t) { return carried(t); });
   }
 
   void put_back(const at::Tensor& stand_in, const at::Tensor& original) const {
@@ -254,11 +230,8 @@ class Call {
   }
 
   c10::IValue restored(const c10::IValue& value, size_t position) const {
-    if (value.isTensor()) return restored(value.toTensor(), position);
-    if (!value.isTensorList()) return value;
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : value.toTensorVector()) list.push_back(restored(t, 0));
-    return list;
+    const size_t place = value.isTensorList() ? 0 : position;  // all of a list are values
+    return map_tensors(value, [&](const at::Tensor& t) { return restored(t, place); });
   }
 
   const c10::OperatorHandle& op_;

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 
+#include "aten/boxed.h"
 #include "aten/carried.h"
 #include "aten/empty.h"
 #include "aten/error.h"
@@ -52,24 +53,10 @@ Register& counts() {
 
 bool on_device(const at::Tensor& t) { return t.defined() && t.device().type() == c10::DeviceType::PrivateUse1; }
 
-// Calls f on every tensor of an argument, in order.
-template <class F>
-void for_each_tensor(const c10::IValue& value, F&& f) {
-  if (value.isTensor()) {
-    f(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& t : value.toTensorVector()) f(t);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
-      if (t) f(*t);
-  }
-}
-
 std::string dtype_names(c10::ArrayRef<c10::IValue> arguments) {
   std::string text;
   for (const c10::IValue& value : arguments)
     for_each_tensor(value, [&](const at::Tensor& t) {
-      if (!t.defined()) return;
       text += text.empty() ? "" : ", ";
       text += c10::getDtypeNames(t.scalar_type()).first;
     });
@@ -155,20 +142,8 @@ class Operands {
 };
 
 c10::IValue to_host(const c10::IValue& value, Operands& operands) {
-  if (value.isTensor()) return operands.to_host(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : value.toTensorVector()) list.push_back(operands.to_host(t));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
-      list.push_back(t ? std::optional<at::Tensor>(operands.to_host(*t)) : std::nullopt);
-    return list;
-  }
   if (value.isDevice() && value.toDevice().type() == c10::DeviceType::PrivateUse1) return c10::Device(at::kCPU);
-  return value;
+  return map_tensors(value, [&](const at::Tensor& t) { return operands.to_host(t); });
 }
 
 void refuse_views(const c10::FunctionSchema& schema) {
@@ -254,13 +229,7 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t n_returns = schema.returns().size();
   for (size_t i = stack->size() - n_returns; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];
-    if (value.isTensor()) {
-      value = operands.to_device(value.toTensor(), device);
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : value.toTensorVector()) list.push_back(operands.to_device(t, device));
-      value = list;
-    }
+    value = map_tensors(value, [&](const at::Tensor& t) { return operands.to_device(t, device); });
   }
 }
 

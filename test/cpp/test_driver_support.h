@@ -56,17 +56,29 @@ inline int run(void (*test)()) {
   return check_report();
 }
 
-// main of a test that must hold on both device libraries and in all launch modes: each in a process of its own.
+// The test in each launch mode, in a process of its own.
+inline void run_modes(const char* library) {
+  for (const char* mode : {"auto", "inline", "queued"}) {
+    setenv("ATALLA_LAUNCH", mode, 1);
+    std::printf("%s, %s: ", library, mode);
+    CHECK_EQ(run_self("--body"), 0);
+  }
+}
+
+// main of a test that must hold in all launch modes.
+inline int run_in_all_modes(int argc, void (*test)()) {
+  if (argc > 1) return run(test);
+  run_modes("simulator");
+  return check_report();
+}
+
+// main of a test that must hold on both device libraries and in all launch modes.
 inline int run_everywhere(int argc, void (*test)()) {
   if (argc > 1) return run(test);
-  for (const bool fake : {false, true}) {
-    for (const char* mode : {"auto", "inline", "queued"}) {
-      fake ? use_fake_library() : static_cast<void>(unsetenv("ATALLA_DEVICE_LIBRARY"));
-      setenv("ATALLA_LAUNCH", mode, 1);
-      std::printf("%s, %s: ", fake ? "fake device" : "simulator", mode);
-      CHECK_EQ(run_self("--body"), 0);
-    }
-  }
+  unsetenv("ATALLA_DEVICE_LIBRARY");
+  run_modes("simulator");
+  use_fake_library();
+  run_modes("fake device");
   return check_report();
 }
 

@@ -405,12 +405,4 @@ void body() {
 
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) return driver_test::run(body);
-  for (const char* mode : {"auto", "inline", "queued"}) {
-    setenv("ATALLA_LAUNCH", mode, 1);
-    std::printf("%s: ", mode);
-    CHECK_EQ(driver_test::run_self("--body"), 0);
-  }
-  return check_report();
-}
+int main(int argc, char**) { return driver_test::run_in_all_modes(argc, body); }
