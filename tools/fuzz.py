@@ -75,6 +75,7 @@ def main() -> int:
         "ATALLA_FUZZ_RUN": "1",
         "ATALLA_FUZZ_SEEDS": str(seeds),
         "ATALLA_NUM_THREADS": "1",
+        "ATALLA_DRAM_BYTES": str(64 << 20),  # what a file may ask for, and then fill
         # The device view has no access rights; the simulator handles faults there.
         "ASAN_OPTIONS": "detect_leaks=0:handle_segv=1:allocator_may_return_null=1",
     }

@@ -145,6 +145,15 @@ inline Writer dynamic_sample(bool bounded) {
   return w;
 }
 
+// linear_sample with its intermediates in two scratchpads and its product over two cores (1.2).
+inline Writer resident_sample() {
+  Writer w = linear_sample();
+  w.header.minor = 2;
+  w.residency = {{kT0, 0, 256}, {kT1, 1, 0}};
+  w.instructions[0].cores = 2;
+  return w;
+}
+
 // What the validator says; empty when the file is good.
 inline std::string problems_of(const Bytes& file) {
   return atalla_program_validate(file.data(), file.size()) == ATALLA_OK ? "" : atalla_rt_last_error();

@@ -127,6 +127,7 @@ void test_residency() {
   auto refuses = [&](const char* text, std::vector<Residency> records) {
     CHECK(resident(std::move(records)).find(text) != std::string::npos);
   };
+  CHECK_EQ(problems_of(resident_sample().build()), "");
   CHECK_EQ(resident({{kT0, 0, 0}, {kT1, 0, 256}}), "");
   CHECK_EQ(resident({{kT0, 0, 0}, {kT1, 1, 0}}), "");
   refuses("offset 64 is not a multiple of 256", {{kT0, 0, 64}});

@@ -36,7 +36,8 @@ std::vector<Bytes> samples() {
   golden.goldens.push_back({0, 0, 7, {first, 2}, {golden.pool({2}), 1}, {first + 2, 4}, 1, 1e9});
   golden.guards.push_back({golden.string("n != 5"), golden.expression(ExpressionOp::kNe, 0, golden.constant(5)), 0});
   return {linear_sample().build(),      host_call_sample().build(),    state_sample().build(),
-          dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build()};
+          dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build(),
+          resident_sample().build()};
 }
 
 bool small(const Bytes& file) {

@@ -3,7 +3,9 @@
 // Matrix products. Every one of them is a single launch of the batched kernel, with the strides of the operands as they
 // are: transposed and expanded tensors are not copied.
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/GroupedMMUtils.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
 
 #include "aten/empty.h"
 #include "aten/launch.h"
@@ -12,7 +14,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kGemm("gemm");
+const Kernel kGemm("gemm"), kGrouped("gemm_grouped");
 
 enum class Activation : int64_t { kNone = 0, kRelu = 1, kGelu = 2 };
 
@@ -148,6 +150,21 @@ at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Te
 at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
                            const at::Scalar& alpha) {
   return addbmm_out(self, batch1, batch2, beta, alpha, self);
+}
+
+// The ends of the groups stay on the device: upstream's composite reads them on the host.
+at::Tensor grouped_mm(const at::Tensor& self, const at::Tensor& mat2, const std::optional<at::Tensor>& offs,
+                      const std::optional<at::Tensor>& bias, std::optional<at::ScalarType> out_dtype) {
+  at::native::_grouped_mm_validate_inputs(self, mat2, offs, bias, out_dtype);
+  const at::ScalarType dtype = at::native::_resolve_grouped_mm_out_dtype(self, mat2, out_dtype);
+  at::Tensor out = at::native::create_grouped_gemm_output_tensor(self, mat2, offs, dtype);
+  if (!offs.has_value()) return at::bmm_out(out, self, mat2);
+  if (self.dim() == 2 && mat2.dim() == 2) {
+    TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");
+  }
+  if (out.numel() == 0) return out;
+  LaunchBuilder(kGrouped, dtype).output(out).input(self).input(mat2).input(*offs).launch(self.device());
+  return out;
 }
 
 }  // namespace atalla::aten

@@ -28,6 +28,8 @@ class Program {
   const View& view() const noexcept { return file_->view(); }
   int32_t device() const noexcept { return image_ ? image_->device.ordinal() : -1; }
 
+  uint64_t dram_bytes() { return image().device.properties().dram_bytes; }  // of the device it is loaded on
+
   void load(int32_t ordinal);
   void set_host_call(atalla_host_call function, void* context);
   // A steady run (arguments of the right type and of sizes seen before, no program-owned output made for the first

@@ -67,14 +67,14 @@ class Verifier {
     }
     auto instance = dynamic.dynamic() ? instantiate(view_, golden_.method, dynamic, symbols) : nullptr;
     const View& sized = instance ? instance->view : view_;
-    for (uint32_t i = 0; i < inputs.size(); ++i) {
-      inputs[i] = type_of(sized, sized.inputs[method.inputs.first + i]);
-      fill(inputs[i], i, memory.emplace_back(span_bytes(inputs[i])));
-    }
-    for (uint32_t i = 0; i < outputs.size(); ++i) {
-      outputs[i] = type_of(sized, sized.outputs[method.outputs.first + i]);
-      outputs[i].addr = reinterpret_cast<uintptr_t>(memory.emplace_back(span_bytes(outputs[i]) + 1).data());
-    }
+    for (uint32_t i = 0; i < inputs.size(); ++i) inputs[i] = type_of(sized, sized.inputs[method.inputs.first + i]);
+    for (uint32_t i = 0; i < outputs.size(); ++i) outputs[i] = type_of(sized, sized.outputs[method.outputs.first + i]);
+    uint64_t room = program_.dram_bytes();
+    for (const auto* tensors : {&inputs, &outputs})
+      for (const atalla_tensor& t : *tensors) take_room(room, t);
+    for (uint32_t i = 0; i < inputs.size(); ++i) fill(inputs[i], i, memory.emplace_back(span_bytes(inputs[i])));
+    for (atalla_tensor& output : outputs)
+      output.addr = reinterpret_cast<uintptr_t>(memory.emplace_back(span_bytes(output) + 1).data());
     atalla_run_params params{};
     params.struct_size = sizeof params;
     params.method = golden_.method;
@@ -93,6 +93,17 @@ class Verifier {
   }
 
  private:
+  // The file says how large the tensors are: more than the device could hold is not tried on the host either.
+  void take_room(uint64_t& room, const atalla_tensor& t) const {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(elements_of(t), element_bytes(t.dtype), &bytes)) bytes = UINT64_MAX;
+    bytes = std::max(bytes, span_bytes(t));
+    if (bytes > room)
+      throw Error(ATALLA_ERR_OUT_OF_MEMORY, "golden " + std::to_string(number_) + " has tensors of more than the " +
+                                                std::to_string(program_.dram_bytes()) + " bytes of the device");
+    room -= bytes;
+  }
+
   static atalla_tensor type_of(const View& view, const Port& port) {
     Value value = view.values[port.value];
     Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);

@@ -8,16 +8,48 @@
 namespace atalla::tools {
 namespace {
 
+constexpr const char* kUsage =
+    "usage: atalla-run model.atl [--method name] [--shape 2x3] [--input x.npy]... [--output y.npy]...\n"
+    "                  [--device n] [--repeat n] [--warmup n] [--trace t.json]\n"
+    "                  [--set name=w.npy]... [--get name=w.npy]...\n"
+    "                  [--greedy n [--decode name] [--token i] [--logits o] [--position p]]\n"
+    "       atalla-run model.atl --info | --describe | --check | --verify | --bench\n";
+
+constexpr const char* kHelp =
+    "Runs a loadable on a simulated Atalla device, with neither Python nor PyTorch.\n"
+    "\n"
+    "run:\n"
+    "  --method name     of the file's methods; the first unless given\n"
+    "  --device n        0 unless given\n"
+    "  --input x.npy     the next input of the method. A name that does not end in .npy holds the elements alone,\n"
+    "                    row-major, in the input's dtype; --shape 2x3 before it gives dynamic sizes\n"
+    "  --output y.npy    the next output; the elements alone unless the name ends in .npy. Later ones may be left out\n"
+    "  --set name=w.npy  gives a parameter or buffer a value before the run\n"
+    "  --get name=w.npy  writes a mutable buffer after it\n"
+    "  --repeat n        runs n times, after --warmup runs, and prints the times\n"
+    "  --trace t.json    writes a trace of the launches (chrome://tracing, Perfetto)\n"
+    "  --greedy n        greedy decoding of n tokens: --method with the inputs, then n - 1 times --decode\n"
+    "  --decode name     \"decode\" unless given\n"
+    "  --token i         the decode input that is the token of the largest of the last row of\n"
+    "  --logits o        this output; both 0 unless given\n"
+    "  --position p      the decode input that counts on\n"
+    "look at a file:\n"
+    "  --info            methods with their inputs and outputs, parameters, mutable buffers\n"
+    "  --describe        everything in it, as JSON\n"
+    "  --check           validates it\n"
+    "  --verify          replays its golden outputs\n"
+    "  --bench           time to load, time of a run on the device, peak memory of the process\n"
+    "\n"
+    "Exit code: 0, or 1 after one clear text on stderr, or 2 for a wrong command line.\n";
+
 [[noreturn]] void usage(const std::string& problem) {
-  std::fprintf(stderr,
-               "atalla-run: %s\n"
-               "usage: atalla-run model.atl [--method name] [--shape 2x3] [--input x.npy]... [--output y.npy]...\n"
-               "                  [--device n] [--repeat n] [--warmup n] [--trace t.json]\n"
-               "                  [--set name=w.npy]... [--get name=w.npy]...\n"
-               "                  [--greedy n [--decode name] [--token i] [--logits o] [--position p]]\n"
-               "       atalla-run model.atl --info | --describe | --check | --verify | --bench\n",
-               problem.c_str());
+  std::fprintf(stderr, "atalla-run: %s\n%s", problem.c_str(), kUsage);
   std::exit(2);
+}
+
+[[noreturn]] void help() {
+  std::printf("%s\n%s", kUsage, kHelp);
+  std::exit(0);
 }
 
 int64_t number(const std::string& option, const std::string& text) {
@@ -102,6 +134,8 @@ Options parse_options(int argc, char** argv) {
       options.bench = true;
     } else if (word == "--verify") {
       options.verify = true;
+    } else if (word == "--help" || word == "-h") {
+      help();
     } else if (word.starts_with("-")) {
       usage("unknown option " + word);
     } else if (options.model.empty()) {

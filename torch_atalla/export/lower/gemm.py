@@ -74,6 +74,29 @@ def baddbmm(
     return out
 
 
+@lowers("_grouped_mm.default", dtypes=FLOATING - {torch.float64})
+def grouped_mm(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mat2: Value, offs: Value | None, **_: Any
+) -> Value:
+    """Groups of rows, of columns or of the contracted dimension, as the numbers of dimensions say."""
+    out = ctx.result_of(node)
+    if offs is None:
+        _gemm(ctx, node, out, self, mat2)
+    else:
+        ctx.launch("gemm_grouped", [out], [self, mat2, offs], out.dtype)
+    return out
+
+
+@lowers("grouped_mm_fallback.default", dtypes=FLOATING, namespace="transformers")
+def grouped_mm_fallback(
+    ctx: LoweringContext, node: torch.fx.Node, *, input: Value, weight: Value, offs: Value
+) -> Value:
+    """What transformers exports for its mixtures of experts in other dtypes than bfloat16: groups of rows."""
+    out = ctx.result_of(node)
+    ctx.launch("gemm_grouped", [out], [input, weight, ctx.cast(offs, torch.int32)], out.dtype)
+    return out
+
+
 @lowers("linear.default", dtypes=_DTYPES)
 def linear(ctx: LoweringContext, node: torch.fx.Node, *, input: Value, weight: Value, bias: Value | None) -> Value:
     """x @ w.t() + bias with all leading dimensions of x taken as rows; the transpose is a stride."""

@@ -20,12 +20,13 @@ Rule = Callable[..., Any]
 RULES: dict[str, tuple[Rule, frozenset[torch.dtype]]] = {}
 
 
-def lowers(*ops: str, dtypes: Iterable[torch.dtype] = REAL) -> Callable[[Rule], Rule]:
-    """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have."""
+def lowers(*ops: str, dtypes: Iterable[torch.dtype] = REAL, namespace: str = "aten") -> Callable[[Rule], Rule]:
+    """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have.
+    `namespace`: the library that defines the op; a rule does not need it to be there."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
-            RULES[f"aten.{op}"] = (rule, frozenset(dtypes))
+            RULES[f"{namespace}.{op}"] = (rule, frozenset(dtypes))
         return rule
 
     return register
