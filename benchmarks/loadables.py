@@ -228,7 +228,8 @@ def take_turns(workers: dict[str, Worker], cells: dict[str, Cell], threads: int,
 
 
 def geometric(rows: list[Row], runtime: str, threads: int) -> float | None:
-    ratios = [row.cells[runtime].ratio[threads].median for row in rows if threads in row.cells[runtime].ratio]
+    cells = [row.cells[runtime] for row in rows if runtime in row.cells]
+    ratios = [cell.ratio[threads].median for cell in cells if threads in cell.ratio]
     return geometric_mean(ratios) if ratios else None
 
 

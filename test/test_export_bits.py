@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import warnings
 from pathlib import Path
@@ -100,8 +101,28 @@ class TestBits(TestCase):
     def test_convolutions(self, size: int) -> None:
         torch.manual_seed(0)
         body = nn.Sequential(nn.Conv2d(5, 24, 3, 2, 1), nn.SiLU(), nn.Conv2d(24, 24, 1), nn.BatchNorm2d(24), nn.ReLU())
+        for given in (body[3].weight, body[3].bias, body[3].running_mean):
+            nn.init.normal_(given)
+        nn.init.uniform_(body[3].running_var, 0.01, 9)
         self.check(body, (torch.randn(2, 5, size, size + 1),))
         self.check(body, (torch.randn(2, 5, size, size + 1),), bits=False, optimize="fast")
+
+    @parametrize("stride", [1, 2, 3])
+    @parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+    def test_pooled_values(self, dtype: torch.dtype, stride: int) -> None:
+        """The indices, which a loadable leaves out, decide between 0 and -0 and between NaNs in eager mode."""
+        x = torch.tensor([0.0, -0.0, 1.0, math.nan, -math.inf]).to(dtype)[torch.randint(5, (2, 3, 37, 41))]
+        x[:, :2] = x[:, :2].nan_to_num(0.0).clamp_max(0.0)
+        for kernel, padding, dilation in ((3, 1, 1), (2, 0, 2), (5, 2, 1)):
+            pool = nn.MaxPool2d(kernel, stride, padding, dilation)
+            report = self.check(pool, (x,))
+            self.assertEqual(report.kernels, {"pool.max": 1})
+            exported = torch.export.export(pool, (x,))
+            with tempfile.TemporaryDirectory() as folder:
+                torch_atalla.save_loadable(exported, Path(folder) / "m.atl")
+                found = torch_atalla.load_loadable(Path(folder) / "m.atl")(x.to("atalla")).cpu()
+            expected = pool(x.to("atalla")).cpu()
+            self.assertEqual(torch.signbit(found), torch.signbit(expected))
 
     @parametrize("dims", [1, 2, 3])
     @parametrize("kernel,stride", [(3, 1), (3, 2), (1, 1), (1, 2), (7, 3)])

@@ -91,12 +91,30 @@ class TestPasses(TestCase):
         layers[1].running_mean.normal_()
         layers[1].running_var.uniform_(0.5, 2)
         x = torch.randn(2, 3, 9, 9)
-        exact = compiled(lambda m, x: m.layers(x), x, layers=layers)
-        self.assertIn("channel_norm.apply", kernels(exact))
-        fast = compile_program(layers.eval(), (x,), fallback="error", optimize="fast")
+        plain = compile_program(layers.eval(), (x,), fallback="error", optimize="none")
+        self.assertEqual(kernels(plain.program), ["convolution", "channel_norm.apply", "pointwise.relu"])
+        exact = compile_program(layers, (x,), fallback="error")
+        self.assertEqual(kernels(exact.program), ["convolution_fused"])
+        fast = compile_program(layers, (x,), fallback="error", optimize="fast")
         self.assertNotIn("channel_norm.apply", kernels(fast.program))
         (found,) = run_program(fast.program, fast.plan, [x])
         self.assertEqual(found, layers(x), rtol=1e-4, atol=1e-5)
+
+    def test_batch_norm_becomes_arithmetic(self) -> None:
+        """Where the kernel adds no bias it still adds 0, and where it stores 16 bits it rounds once: it stays."""
+        x = torch.randn(2, 4, 5, 5)
+        for norm, split in (
+            (nn.BatchNorm2d(4), True),
+            (nn.BatchNorm2d(4, affine=False), False),
+            (nn.BatchNorm2d(4).half(), False),
+            (nn.BatchNorm2d(4).double(), False),
+        ):
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
+            given = x.to(norm.running_mean.dtype)
+            result = compile_program(norm.eval(), (given,), fallback="error")
+            self.assertEqual("channel_norm.apply" not in kernels(result.program), split)
+            self.assertEqual(run_program(result.program, result.plan, [given])[0], norm(given), rtol=2e-3, atol=1e-3)
 
     def test_convolution_ends_with_batch_norm_activation_and_residual(self) -> None:
         torch.manual_seed(0)

@@ -88,6 +88,7 @@ remove_identities: 9 nodes (clone, _assert_tensor_metadata, _assert_tensor_metad
 fold_constants: 11 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
 merge_common_subexpressions: 0 nodes
 split_rotary: 0 nodes
+split_batch_norm: 0 nodes
 remove_dead_code: 12 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, expand, folded_gather, expand_1, ...)
 pack_weights: 12 nodes (p_model_encoder_layer_0_attention_self_query_weight, p_model_encoder_layer_0_attention_self_key_weight, p_model_encoder_layer_0_attention_self_value_weight, p_model_encoder_layer_0_attention_output_dense_weight, p_model_encoder_layer_0_intermediate_dense_weight, p_model_encoder_layer_0_output_dense_weight, p_model_encoder_layer_1_attention_self_query_weight, p_model_encoder_layer_1_attention_self_key_weight, ...)
 fuse_reductions: 2 nodes (mul, mul_1)

@@ -108,6 +108,43 @@ struct MaxPool {
     return true;
   }
 
+  // Results [lo, hi) of a row take the tap at x[o * stride + offset].
+  template <int kStride>
+  static void take_tap(const T* x, int64_t offset, int64_t stride, int64_t lo, int64_t hi, T* best) {
+    const int64_t s = kStride > 0 ? kStride : stride;
+    for (int64_t o = lo; o < hi; ++o) {
+      const T v = x[o * s + offset];
+      best[o] = (v > best[o]) | (v != v) ? v : best[o];
+    }
+  }
+
+  // Without indices: the taps of a window in their order, so that of equal ones (0 and -0) the first stays here, too.
+  bool rows_of_values(int64_t from, int64_t to) const {
+    const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
+    Table<T> line(ww.in), best(ww.out);
+    if (!line || !best) return false;
+    for (int64_t r = from; r < to; ++r) {
+      const PoolRow at = pool_row(pool, r);
+      for (int64_t o = 0; o < ww.out; ++o) best[o] = kLowest<T>;
+      for (int64_t d = wd.begin(at.d); d < wd.end(at.d); d += wd.dilation) {
+        for (int64_t h = wh.begin(at.h); h < wh.end(at.h); h += wh.dilation) {
+          const T* x = load_row(pool.in, pool.in.at(at.n, at.c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+          for (int64_t k = 0; k < ww.kernel; ++k) {
+            const int64_t offset = k * ww.dilation - ww.padding, s = ww.stride;
+            const int64_t lo = offset >= 0 ? 0 : (s - 1 - offset) / s;
+            const int64_t inside = ww.in > offset ? (ww.in - 1 - offset) / s + 1 : 0;
+            const int64_t hi = inside < ww.out ? inside : ww.out;
+            if (s == 1) take_tap<1>(x, offset, 1, lo, hi, best.get());
+            else if (s == 2) take_tap<2>(x, offset, 2, lo, hi, best.get());
+            else take_tap<0>(x, offset, s, lo, hi, best.get());
+          }
+        }
+      }
+      store_run(best.get(), ww.out, pool.out.at(at.n, at.c, at.d, at.h, 0), pool.out.dtype, pool.out.strides[4]);
+    }
+    return true;
+  }
+
   bool positions(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     const int64_t channels = pool.channels;
@@ -142,7 +179,8 @@ struct MaxPool {
     } else {
       const int64_t work = pool.window[2].out * pool.taps();
       parallel_for(pool.rows(), grain_for(work), [&](int64_t from, int64_t to) {
-        if (!rows(from, to)) failed.set();
+        const bool values = index.data == nullptr && pool.window[2].kernel > 0;
+        if (!(values ? rows_of_values(from, to) : rows(from, to))) failed.set();
       });
     }
     return failed ? no_memory(name) : ATALLA_OK;

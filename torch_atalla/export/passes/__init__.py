@@ -15,6 +15,7 @@ from .fuse_epilogue import fuse_epilogue
 from .fuse_norms import fuse_norms
 from .pass_result import PassResult
 from .remove_identities import remove_identities
+from .split_batch_norm import split_batch_norm
 from .split_rotary import split_rotary
 
 
@@ -31,7 +32,7 @@ def run_passes(
 
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
-    exact: leave out passes that change rounding. split: rotary embedding by halves.
+    exact: leave out passes that change rounding. split: rotary embedding by halves, batch norm into its arithmetic.
     observe: called with each pass's name and the graph that it left.
     """
 
@@ -48,6 +49,8 @@ def run_passes(
         passes += [fold_batch_norm, fuse_attention, fuse_norms]
         # Masks in the form that the attention kernel takes: of constants, and the same for every layer.
         passes += [*([folded] if fold != "none" else []), merge_common_subexpressions]
+    if split and fold != "none":
+        passes.append(split_batch_norm)
     if epilogue:
         passes.append(fuse_epilogue)
     passes.append(remove_dead_code)
@@ -71,5 +74,6 @@ __all__ = [
     "remove_dead_code",
     "remove_identities",
     "run_passes",
+    "split_batch_norm",
     "split_rotary",
 ]

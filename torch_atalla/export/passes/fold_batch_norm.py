@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from ..capture import Captured, Constant
+from ..capture import Captured
+from .matching import new_constant
 from .pass_result import PassResult
 
 aten = torch.ops.aten
@@ -62,7 +63,7 @@ def _fold(captured: Captured, node: torch.fx.Node, convolution: torch.fx.Node, p
     made_of = frozenset[str]().union(*(source.made_of | {source.fqn} for source in sources)) - {""}
     with captured.graph.inserting_before(convolution):
         nodes = [
-            _constant(captured, f"{convolution.name}_{what}", tensor, made_of)
+            new_constant(captured, f"{convolution.name}_{what}", tensor, made_of)
             for what, tensor in (("folded_weight", new_weight), ("folded_bias", new_bias))
         ]
     convolution.args = (args[0], *nodes, *args[3:])
@@ -70,11 +71,3 @@ def _fold(captured: Captured, node: torch.fx.Node, convolution: torch.fx.Node, p
         user.replace_all_uses_with(convolution)
         captured.graph.erase_node(user)
     captured.graph.erase_node(node)
-
-
-def _constant(captured: Captured, name: str, tensor: torch.Tensor, made_of: frozenset[str]) -> torch.fx.Node:
-    captured.graph_module.register_buffer(name, tensor, persistent=False)
-    attr = captured.graph.get_attr(name)
-    attr.meta["val"] = torch.empty_like(tensor, device="meta")
-    captured.constants[attr.name] = Constant(tensor, "constant", made_of=made_of)
-    return attr

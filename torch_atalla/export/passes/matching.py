@@ -108,11 +108,14 @@ def new_view(captured: Captured, op: torch._ops.OpOverload, source: torch.fx.Nod
     return new_node(captured, op, (source, *args), {}, source, op(dense, *args))
 
 
-def new_constant(captured: Captured, name: str, tensor: torch.Tensor) -> torch.fx.Node:
+def new_constant(
+    captured: Captured, name: str, tensor: torch.Tensor, made_of: frozenset[str] = frozenset()
+) -> torch.fx.Node:
+    """`made_of`: names of the parameters and buffers that went into it."""
     captured.graph_module.register_buffer(name, tensor, persistent=False)
     node = captured.graph.get_attr(name)
     node.meta["val"] = torch.empty_like(tensor, device="meta")
-    captured.constants[node.name] = Constant(tensor, "constant")
+    captured.constants[node.name] = Constant(tensor, "constant", made_of=made_of)
     return node
 
 
