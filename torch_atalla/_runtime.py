@@ -58,6 +58,7 @@ class _ProgramInfo(ctypes.Structure):
         ("weight_bytes", ctypes.c_uint64),
         ("device", ctypes.c_int32),
         ("reserved", ctypes.c_uint32),
+        ("scratchpad_bytes", ctypes.c_uint64),
     ]
 
 

@@ -141,6 +141,7 @@ atalla_status atalla_program_get_info(atalla_program program, atalla_program_inf
       result.arena_bytes = std::max(result.arena_bytes, view.methods[m].arena_bytes);
     result.weight_bytes = program->file().weight_bytes();
     result.device = program->device();
+    for (auto [pad, bytes] : loadable::scratchpad_bytes(view)) result.scratchpad_bytes += bytes;
     fill(info, "atalla_program_info", result);
   });
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <new>
@@ -100,6 +101,24 @@ void test_host_run() {
   FAILS(program.run(program.input(address(on_device)), none, ATALLA_RUN_HOST), ATALLA_ERR_ARGUMENT,
         "is on atalla:0, expected host memory");
   device.allocator().free(on_device);
+}
+
+// Temporaries in scratchpads; another program of the kind has places of its own.
+void test_residents() {
+  Loaded program(resident_sample()), other(resident_sample());
+  atalla_program_info info{};
+  info.struct_size = sizeof info;
+  CHECK_EQ(atalla_program_get_info(program.handle, &info), ATALLA_OK);
+  CHECK_EQ(info.scratchpad_bytes, 256u + 32 + 32);
+  info.struct_size = offsetof(atalla_program_info, scratchpad_bytes), info.scratchpad_bytes = 1;
+  CHECK_EQ(atalla_program_get_info(program.handle, &info), ATALLA_OK);  // a caller that does not know it
+  CHECK_EQ(info.scratchpad_bytes, 1u);
+  for (Loaded* each : {&program, &other, &program}) {
+    std::vector<float> x = sample_input(3), y(8);
+    atalla_tensor out = each->output(address(y.data()));
+    CHECK_EQ(each->run(each->input(address(x.data())), out, ATALLA_RUN_HOST), ATALLA_OK);
+    CHECK(y == sample_result(x));
+  }
 }
 
 void test_device_run() {
@@ -392,6 +411,7 @@ void test_memory_returned() {
 
 void body() {
   test_host_run();
+  test_residents();
   test_device_run();
   test_arguments();
   test_introspection();

@@ -62,20 +62,24 @@ atalla_tensor tensor_of(const View& view, const Value& value) {
 
 }  // namespace
 
-void ScratchpadPages::take(const View& view, Device& device) {
-  const atalla_schedule_api* schedule = schedule_api();
-  atalla_addr base = 0;
-  if (view.residency.size() == 0 || schedule == nullptr ||
-      schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
-    return;
+std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view) {
   std::map<uint32_t, uint64_t> bytes;
   for (uint32_t i = 0; i < view.residency.size(); ++i) {
     Residency r = view.residency[i];
     uint64_t& most = bytes[r.pad];
     most = std::max(most, r.offset + view.storages[r.storage].bytes);
   }
+  return bytes;
+}
+
+void ScratchpadPages::take(const View& view, Device& device) {
+  const atalla_schedule_api* schedule = schedule_api();
+  atalla_addr base = 0;
+  if (view.residency.size() == 0 || schedule == nullptr ||
+      schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
+    return;
   device_ = &device;
-  for (auto [pad, size] : bytes) {
+  for (auto [pad, size] : scratchpad_bytes(view)) {
     Page page{};
     if (size == 0) continue;
     if (api().scpad_alloc(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();

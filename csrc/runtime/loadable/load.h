@@ -42,6 +42,9 @@ class DeviceBuffer {
 
 // Pages of a device's scratchpads, one a scratchpad that the file names. All of them, or none when the chip has no
 // room: then the program runs from DRAM alone.
+// Bytes of each scratchpad that temporaries may take.
+std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view);
+
 class ScratchpadPages {
  public:
   ScratchpadPages() = default;
