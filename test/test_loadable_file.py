@@ -72,6 +72,28 @@ class TestFiles(TestCase):
         with self.assertRaisesRegex(LoadableError, r"golden 0, method 'forward', output 0, element \d+: .*, expected"):
             program.verify()
 
+    def test_golden_positions_may_repeat(self):
+        """Of several rows for one place in a cache the last stays, on the chip and in what the golden says."""
+
+        class Cache(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("k", torch.zeros(1, 6, 128, 64))
+
+            def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+                self.k[:, :, position] = x.transpose(1, 2)  # in parallel on the CPU
+                return self.k * 2
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            args = (torch.randn(1, 64, 6, 64), torch.arange(64))
+            torch_atalla.save_loadable(Cache(), self.path, args=args, fallback="error", verify=True)
+        finally:
+            torch.set_num_threads(before)
+        self.assertIn("1 golden output as expected", self.command("verify", self.path))
+        self.assertFalse(torch.are_deterministic_algorithms_enabled())
+
     def test_without_goldens(self):
         save(self.path, golden=False)
         self.assertEqual(describe(str(self.path))["goldens"], [])

@@ -8,7 +8,9 @@ come from the exported program, before any pass of the compiler, so that replayi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -122,10 +124,23 @@ def _reference(
     for spec in program.graph_signature.input_specs:
         args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
     module = program.graph_module
-    with torch.no_grad():
+    with torch.no_grad(), _deterministic():
         results = torch.fx.Interpreter(module).run(*args)
     mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
     return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Random positions may repeat, and then the last write stays on the chip; on the CPU only in this mode."""
+    enabled, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(enabled, warn_only=warns)
 
 
 def _devices(program: torch.export.ExportedProgram) -> set[str]:
