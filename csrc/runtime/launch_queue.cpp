@@ -19,6 +19,9 @@
 
 namespace atalla::runtime {
 
+// What is queued takes longer than this, as a rule, and kernels want the core that the caller spins on.
+constexpr auto kWaitingSpin = std::chrono::microseconds(2);
+
 // The queue is never without a command: the first and each later latest one stays until it has a successor.
 LaunchQueue::LaunchQueue(const Stream& stream)
     : id_(stream.id()),
@@ -159,7 +162,7 @@ void LaunchQueue::wait_for_space(std::unique_lock<std::mutex>& lock) {
     const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
     if (pushed < kCapacity || done_.load(std::memory_order_acquire) > pushed - kCapacity) return;
     lock.unlock();
-    wait_until_done(pushed - kCapacity + 1);
+    wait_until_done(pushed - kCapacity / 2);
     lock.lock();
   }
 }
@@ -172,7 +175,7 @@ void LaunchQueue::drain() {
 }
 
 void LaunchQueue::wait_until_done(uint64_t position) {
-  if (spin_until([&] { return done_.load(std::memory_order_acquire) >= position; })) return;
+  if (spin_until([&] { return done_.load(std::memory_order_acquire) >= position; }, kWaitingSpin)) return;
   std::unique_lock lock(sleep_mutex_);
   for (;;) {
     if (position < wake_at_.load(std::memory_order_relaxed)) wake_at_.store(position, std::memory_order_seq_cst);

@@ -22,7 +22,8 @@ class Stream;
 
 // The queue of one stream, which a worker thread serves in order. The worker starts with the first push.
 //
-// A push of a launch or copy waits while kCapacity commands are queued. Records, waits and host calls never wait:
+// A push of a launch or copy that finds kCapacity commands queued waits until half of them are done: so a caller that
+// runs ahead wakes, and takes a core from the kernels, once in many launches. Records, waits and host calls never wait:
 // callers make them with locks held (the allocator's, Python's) that a queued host call may need.
 //
 // A failing command stops the queue: launches, copies and host calls are dropped until take_fault; event records and

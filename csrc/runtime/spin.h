@@ -14,16 +14,16 @@ inline void cpu_pause() noexcept {
 // How long a thread looks for what it waits for before it sleeps: a little longer than waking a thread takes.
 inline constexpr auto kSpin = std::chrono::microseconds(20);
 
-// Whether `done` became true within kSpin.
+// Whether `done` became true within `limit`.
 template <class Done>
-bool spin_until(Done&& done) {
+bool spin_until(Done&& done, std::chrono::steady_clock::duration limit = kSpin) {
   const auto start = std::chrono::steady_clock::now();
   do {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       cpu_pause();
     }
-  } while (std::chrono::steady_clock::now() - start < kSpin);
+  } while (std::chrono::steady_clock::now() - start < limit);
   return done();
 }
 

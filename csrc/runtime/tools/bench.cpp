@@ -54,9 +54,9 @@ void bench(const Options& options) {
   for (int64_t i = 0; i < repeat && (i < 5 || Clock::now() < limit); ++i) {
     auto start = Clock::now();
     program.run(inputs, outputs, method, 0);
+    check(atalla_rt_synchronize(device));
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
-  check(atalla_rt_synchronize(device));
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   atalla_program_info info = program.info();
   uint64_t io_bytes = 0;

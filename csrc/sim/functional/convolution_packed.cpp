@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kName[] = "convolution_packed";
 constexpr int64_t kSerial = 1 << 18;      // multiply-adds below which a second thread does not pay
+constexpr int64_t kSerialCopy = 1 << 13;  // elements that one thread copies as fast as two
 constexpr int64_t kWholeImage = 1 << 28;  // elements of a slab's copy, at most
 static_assert(kStoredPanel % kPanel<float> == 0);
 
@@ -45,23 +46,60 @@ void store_channels(const float* tile, int64_t rows, int64_t channels, float* ou
   }
 }
 
+// The slabs' copies of all images, for slabs whose blocks of panels are units of their own: each is made once, not by
+// every thread that takes a block. A channel has room for the vector that is stored beyond its end.
+struct SharedSlabs {
+  float* copies = nullptr;  // [slab][image][channels][shape.channel]; null: each slab makes its own
+  SlabShape shape;          // of a slab with plan.outputs
+
+  static SlabShape padded(SlabShape shape) {
+    shape.channel += kLanes<float>;
+    return shape;
+  }
+  float* at(const ConvolutionShape& s, int64_t slab, int64_t image) const {
+    return copies + (slab * s.batch + image) * s.in_channels * shape.channel;
+  }
+
+  // False: no memory.
+  bool make(const PackedConvolution& conv, const PackedPlan& plan) {
+    const ConvolutionShape& s = conv.shape;
+    if (plan.blocks == 1 || is_image_in_place<float>(s, conv.in)) return true;
+    shape = padded(slab_shape(s, plan.outputs));
+    const int64_t images = plan.slabs * s.batch;
+    copies = scratch<float>(ScratchSlot::PackedA, images * s.in_channels * shape.channel);
+    if (copies == nullptr) return false;
+    parallel_for(images * s.in_channels, ceil_div(kSerialCopy, shape.channel), [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t c = unit % s.in_channels, image = unit / s.in_channels % s.batch;
+        const int64_t slab = unit / s.in_channels / s.batch, from = slab * plan.outputs;
+        const SlabShape own = padded(slab_shape(s, min_of(plan.outputs, plan.size - from)));
+        copy_slab(s, own, conv.in, conv.in.at(image, c), from, 1, at(s, slab, image) + c * own.channel);
+      }
+    });
+    return true;
+  }
+};
+
 // One slab of outputs. It lives in the scratch memory of the calling thread: one at a time.
 class PackedSlab {
  public:
-  PackedSlab(const PackedConvolution& conv, const PackedPlan& plan, int64_t from, int64_t count)
+  PackedSlab(const PackedConvolution& conv, const PackedPlan& plan, const SharedSlabs& shared, int64_t slab)
       : conv_(conv),
         s_(conv.shape),
         plan_(plan),
-        slab_(slab_shape(conv.shape, count)),
-        from_(from),
-        count_(count),
-        positions_(conv.shape.positions() / plan.size * count),
-        in_place_(is_image_in_place<float>(conv.shape, conv.in)) {}
+        number_(slab),
+        from_(slab * plan.outputs),
+        count_(min_of(plan.outputs, plan.size - from_)),
+        slab_(shared.copies == nullptr ? slab_shape(s_, count_) : SharedSlabs::padded(slab_shape(s_, count_))),
+        positions_(s_.positions() / plan.size * count_),
+        in_place_(is_image_in_place<float>(conv.shape, conv.in)),
+        shared_(shared) {}
 
   // False: no memory for the copies.
   bool prepare(int64_t panels) {
     const int64_t rows = s_.taps() * plan_.channels;
-    copy_ = scratch<float>(ScratchSlot::PackedB, in_place_ ? 1 : plan_.channels * slab_.channel + kPanel<float>);
+    const bool copies = !in_place_ && shared_.copies == nullptr;
+    copy_ = scratch<float>(ScratchSlot::PackedB, !copies ? 1 : plan_.channels * slab_.channel + kPanel<float>);
     sums_ = scratch<float>(ScratchSlot::Partial, plan_.chunks == 1 ? 1 : panels * positions_ * kStoredPanel);
     shifts_ = scratch<int32_t>(ScratchSlot::Offsets, rows);
     pieces_ = scratch<PatchPiece>(ScratchSlot::Values, positions_);
@@ -84,6 +122,8 @@ class PackedSlab {
       const float* image = copy_;
       if (in_place_) {
         image = reinterpret_cast<const float*>(channels) + from_ * slab_.pitch[slab_.axis];
+      } else if (shared_.copies != nullptr) {
+        image = shared_.at(s_, number_, batch) + c0 * slab_.channel;
       } else {
         copy_slab(s_, slab_, conv_.in, channels, from_, c1 - c0, copy_);
       }
@@ -134,9 +174,11 @@ class PackedSlab {
   const PackedConvolution& conv_;
   const ConvolutionShape& s_;
   const PackedPlan& plan_;
+  const int64_t number_, from_, count_;
   const SlabShape slab_;
-  const int64_t from_, count_, positions_;
+  const int64_t positions_;
   const bool in_place_;
+  const SharedSlabs& shared_;
   float *copy_ = nullptr, *sums_ = nullptr;
   int32_t* shifts_ = nullptr;
   PatchPiece* pieces_ = nullptr;
@@ -145,18 +187,21 @@ class PackedSlab {
   alignas(64) float tile_[(kMaxRows + kLanes<float>)*kStoredPanel] = {};
 };
 
+atalla_status no_memory() { return set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the copy of the image", kName); }
+
 // Units are slabs, of each all images, of each the blocks of panels.
 atalla_status multiply_packed(const PackedConvolution& conv) {
   const ConvolutionShape& s = conv.shape;
   const PackedPlan plan = plan_packed(s);
   const int64_t units = s.batch * plan.slabs * plan.blocks;
   const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
-  bool ok = true;
+  SharedSlabs shared;
+  bool ok = shared.make(conv, plan);
+  if (!ok) return no_memory();
   parallel_for(units, ceil_div(kSerial, work + 1), [&](int64_t begin, int64_t end) {
     while (begin < end) {
       const int64_t slab = begin / (s.batch * plan.blocks), stop = min_of(end, (slab + 1) * s.batch * plan.blocks);
-      const int64_t from = slab * plan.outputs, count = min_of(plan.outputs, plan.size - from);
-      PackedSlab product(conv, plan, from, count);
+      PackedSlab product(conv, plan, shared, slab);
       if (!product.prepare(plan.panels)) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
       while (begin < stop) {
         const int64_t image = begin / plan.blocks % s.batch, block = begin % plan.blocks;
@@ -166,7 +211,7 @@ atalla_status multiply_packed(const PackedConvolution& conv) {
       }
     }
   });
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the copy of the image", kName);
+  return ok ? ATALLA_OK : no_memory();
 }
 
 // The weight as `convolution` sees it, [co, ci, kernel...]: what the packed one claims to be.
