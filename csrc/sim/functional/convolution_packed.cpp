@@ -41,7 +41,12 @@ void store_channels(const float* tile, int64_t rows, int64_t channels, float* ou
       for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(tile + (r + i) * kStoredPanel + c);
       transpose_square<float>(square);
       float* to = out + c * channel_stride + r;
-      for (int64_t i = 0; i < min_of(lanes, channels - c); ++i, to += channel_stride) store_some(to, square[i], count);
+      if (channels - c >= lanes) {  // with indices that the compiler knows, the square stays in registers
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < lanes; ++i, to += channel_stride) store_some(to, square[i], count);
+      } else {
+        for (int64_t i = 0; i < channels - c; ++i, to += channel_stride) store_some(to, square[i], count);
+      }
     }
   }
 }

@@ -115,11 +115,17 @@ void copy_slab(const ConvolutionShape& s, const SlabShape& slab, const Convoluti
     for (int64_t p = 0; p < slab.phases[0] * slab.phases[1] * slab.phases[2]; ++p) {
       const int64_t px = p % slab.phases[2], py = p / slab.phases[2] % slab.phases[1];
       const int64_t pz = p / slab.phases[2] / slab.phases[1];
-      for (int64_t r = 0; r < slab.extent[0] * slab.extent[1]; ++r, dst += width) {
-        const int64_t z = coordinate(0, r / slab.extent[1], pz), y = coordinate(1, r % slab.extent[1], py);
-        const bool inside = z >= 0 && z < s.in[0] && y >= 0 && y < s.in[1];
+      const int64_t x0 = coordinate(2, 0, px);
+      for (int64_t d = 0; d < slab.extent[0]; ++d) {
+        const int64_t z = coordinate(0, d, pz);
+        const bool inside = z >= 0 && z < s.in[0];
+        int64_t y = coordinate(1, 0, py);
         const char* row = image + (z * in.strides[2] + y * in.strides[3]) * in.item;
-        copy_image_row(s, in, row, coordinate(2, 0, px), begin[px], inside ? end[px] : begin[px], width, dst);
+        const int64_t step = s.stride[1] * in.strides[3] * in.item;
+        for (int64_t h = 0; h < slab.extent[1]; ++h, y += s.stride[1], row += step, dst += width) {
+          const bool here = inside && y >= 0 && y < s.in[1];
+          copy_image_row(s, in, row, x0, begin[px], here ? end[px] : begin[px], width, dst);
+        }
       }
     }
   }
