@@ -80,8 +80,11 @@ struct Epilogue {
                                T* partial, int64_t partial_stride) const {
     constexpr int lanes = kLanes<T>;
     const bool to_memory = !chunk.last || (keeps_partials_in_out() && is_plain());
-    alignas(64) T line[kPanel<T>];
+    const bool turned = !to_memory && stores_columns();
+    constexpr int kSquares = (kMaxRows + lanes - 1) / lanes * lanes;  // rows of whole squares
+    alignas(64) T lines[kSquares * kPanel<T>];
     for (int64_t r = 0; r < rows; ++r, tile += kPanel<T>, partial += partial_stride) {
+      T* const line = lines + (turned ? r * kPanel<T> : 0);
       T* target = chunk.last ? (to_memory ? out_row(row + r, col) : line) : partial;
       T c_line[kPanel<T>];
       const T* addend = nullptr;
@@ -107,8 +110,11 @@ struct Epilogue {
           store_some(target + v * lanes, x, count);
         }
       }
-      if (!to_memory) finish(line, cols, row + r, col);
+      if (to_memory) continue;
+      finish(line, cols);
+      if (!turned) store_run(line, cols, const_cast<char*>(out.at(row + r, col)), out.dtype, out.col_stride);
     }
+    if (turned) store_columns(lines, rows, cols, row, col);
   }
 
  private:
@@ -130,13 +136,35 @@ struct Epilogue {
     return line;
   }
 
-  [[gnu::noinline]] void finish(T* line, int64_t cols, int64_t row, int64_t col) const {
+  // The output's columns are what is contiguous, as that of a product which orient() turned.
+  bool stores_columns() const {
+    return std::is_floating_point_v<T> && out.dtype == kNativeDtype<T> && out.row_stride == 1;
+  }
+
+  // A square of vectors is transposed in registers, and its columns are stored whole.
+  [[gnu::noinline]] void store_columns(T* lines, int64_t rows, int64_t cols, int64_t row, int64_t col) const {
+    constexpr int64_t lanes = kLanes<T>;
+    for (int64_t i = rows * kPanel<T>; i < round_up(rows, lanes) * kPanel<T>; i += lanes)
+      store_vector(lines + i, Vec<T>{});
+    for (int64_t r = 0; r < rows; r += lanes) {
+      const int64_t count = min_of(lanes, rows - r);
+      for (int64_t c = 0; c < cols; c += lanes) {
+        Vec<T> square[lanes];
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(lines + (r + i) * kPanel<T> + c);
+        transpose_square<T>(square);
+        for (int64_t i = 0; i < min_of(lanes, cols - c); ++i)
+          store_some(out_row(row + r, col + c + i), square[i], count);
+      }
+    }
+  }
+
+  [[gnu::noinline]] void finish(T* line, int64_t cols) const {
     if constexpr (std::is_integral_v<T>) wrap(line, cols);
     if (activation != Activation::None) {
       for (int64_t i = cols; i < kPanel<T>; ++i) line[i] = T(0);
       apply_activation(line, activation);
     }
-    store_run(line, cols, const_cast<char*>(out.at(row, col)), out.dtype, out.col_stride);
   }
 
   void wrap(T* line, int64_t cols) const {
