@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,16 +23,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import loadable_decoder, machine
+from . import loadable_decoder, loadable_loading, loadable_processes, machine
 from .harness import Spread
+from .loadable_loading import Loading
 from .loadable_models import MODELS, make
+from .loadable_processes import PEERS, ROOT, Worker, install
 from .loadable_report import tables, write_docs
 
-ROOT = Path(__file__).resolve().parents[1]
 WORKER = Path(__file__).with_name("loadable_worker.py")
 OURS = ("atalla", "atalla-fast")
-PEERS = ("aoti", "onnxruntime", "openvino", "executorch")
-PACKAGES = ("onnx", "onnxscript", "onnxruntime", "openvino", "executorch")
 TOLERANCE = 1e-3  # of the largest value: beyond it a result is another one
 
 
@@ -61,93 +58,12 @@ class Row:
     parameters: int
     export_seconds: float
     cells: dict[str, Cell]
-
-
-def python_of(runtime: str, peers: Path) -> str:
-    return sys.executable if runtime in (*OURS, "eager", "aoti") else str(peers / "bin/python")
-
-
-def install(peers: Path) -> list[str]:
-    """Makes the environment; gives the packages that could not be installed."""
-    if not (peers / "bin/python").exists():
-        subprocess.run([sys.executable, "-m", "venv", peers], check=True)
-    missing = []
-    have = subprocess.run([peers / "bin/pip", "list", "--format=freeze"], capture_output=True, text=True).stdout
-    for package in (f"torch=={torch.__version__}", *PACKAGES):
-        if f"{package.partition('==')[0]}==" in have:
-            continue
-        done = subprocess.run([peers / "bin/pip", "install", "-q", package], capture_output=True, text=True)
-        if done.returncode:
-            missing.append(package)
-    return missing
-
-
-def environment(threads: int) -> dict[str, str]:
-    number = str(threads)
-    return os.environ | {
-        "OMP_NUM_THREADS": number,
-        "MKL_NUM_THREADS": number,
-        "ATALLA_NUM_THREADS": number,
-        "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "ignore",
-    }
+    loading: Loading | None = None  # of the file that atalla saved
 
 
 def save(runtime: str, folder: Path, peers: Path) -> Cell:
-    cell = Cell()
-    command = [python_of(runtime, peers), str(WORKER), "save", runtime, str(folder)]
-    if runtime not in OURS:
-        command.insert(1, "-P")
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(2), timeout=900)
-        answer = json.loads(done.stdout.splitlines()[-1])
-        cell.save_seconds, cell.file_bytes = answer["seconds"], answer["bytes"]
-    except (IndexError, ValueError, subprocess.TimeoutExpired):
-        last = done.stderr.strip().splitlines()[-1:] if "done" in locals() else ["timeout"]
-        cell.problem = (last or ["no answer"])[0][:120]
-    return cell
-
-
-class Worker:
-    """A runtime that has loaded a model, and runs it on demand."""
-
-    def __init__(self, runtime: str, folder: Path, threads: int, peers: Path):
-        command = [python_of(runtime, peers), str(WORKER), "run", runtime, str(folder), str(threads)]
-        if runtime not in OURS:
-            command.insert(1, "-P")
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment(threads),
-        )
-        self.about: dict[str, Any] = {}
-
-    def wait(self) -> None:
-        """Until it has loaded the model and run it once."""
-        self.about = self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the process ended")
-        return json.loads(line)
-
-    def run(self, calls: int) -> tuple[float, float]:
-        """Seconds a call: on the clock, and of the CPU."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"calls": calls}) + "\n")
-        self.process.stdin.flush()
-        answer = self._answer()
-        return answer["seconds"] / calls, answer["cpu"] / calls
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+    answer = loadable_processes.save(WORKER, runtime, folder, peers)
+    return Cell(answer.get("seconds", 0.0), answer.get("bytes", 0), answer.get("problem", ""))
 
 
 def export(name: str, folder: Path) -> tuple[int, float, np.ndarray]:
@@ -169,12 +85,15 @@ def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rou
         folder = Path(path)
         parameters, seconds, expected = export(name, folder)
         cells = {runtime: save(runtime, folder, peers) for runtime in runtimes}
+        loading = None
+        if "atalla" in cells and not cells["atalla"].problem:
+            loading = loadable_loading.measure(folder / "exact.atl", rounds)
         for threads in numbers:
             workers: dict[str, Worker] = {}
             for runtime, cell in cells.items():
                 if cell.problem:
                     continue
-                workers[runtime] = Worker(runtime, folder, threads, peers)
+                workers[runtime] = Worker(WORKER, "run", runtime, folder, threads, peers)
                 if threads == numbers[0]:  # the number whose times to load are shown: one process at a time
                     loaded(workers, runtime, cell)
             for runtime, worker in list(workers.items()):
@@ -191,18 +110,15 @@ def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rou
             take_turns(workers, cells, threads, rounds, sample)
             for worker in workers.values():
                 worker.close()
-        return Row(name, parameters, seconds, cells)
+        return Row(name, parameters, seconds, cells, loading)
 
 
 def loaded(workers: dict[str, Worker], runtime: str, cell: Cell) -> bool:
     """Waits for a process; one that fails is no longer among the workers."""
-    try:
-        workers[runtime].wait()
-    except (RuntimeError, ValueError) as error:
-        cell.problem = f"load: {error}"
-        del workers[runtime]
-        return False
-    return True
+    cell.problem = workers[runtime].wait()
+    if cell.problem:
+        workers.pop(runtime).close()
+    return not cell.problem
 
 
 def take_turns(workers: dict[str, Worker], cells: dict[str, Cell], threads: int, rounds: int, sample: float) -> None:
@@ -233,6 +149,17 @@ def geometric(rows: list[Row], runtime: str, threads: int) -> float | None:
     return geometric_mean(ratios) if ratios else None
 
 
+def about(rows: list[Row], threads: list[int], meanwhile: machine.OtherWork, missing: list[str]) -> dict[str, Any]:
+    found = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2), "not installed": missing}
+    common = [row for row in rows if row.model in ("mlp", "minilm", "resnet18", "gpt")]
+    for number in threads:
+        for runtime in OURS:
+            mean = geometric(common, runtime, number)
+            if mean is not None:
+                found[f"{runtime}, {number} thread(s), geometric mean of the ratios"] = round(mean, 3)
+    return found
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loadables", description=__doc__.split("\n")[0])
     names = [*MODELS, "llama"]
@@ -245,32 +172,34 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--write-docs", action="store_true", help="replace the tables of docs/benchmarks-loadables.md")
     args = parser.parse_args(argv)
-    missing = [] if args.no_install else install(args.peers.resolve())
+    peers = args.peers.resolve()
+    missing = [] if args.no_install else install(peers)
     meanwhile = machine.OtherWork()
-    rows = []
+    rows, loading, decoding = [], {}, {}
+    rounds, sample = (5, 0.05) if args.quick else (9, 0.12)
     for name in args.models:
         if name == "llama":
             continue
-        rounds, sample = (5, 0.05) if args.quick else (9, 0.12)
-        rows.append(measure(name, args.runtimes, args.threads, args.peers.resolve(), rounds, sample))
+        rows.append(measure(name, args.runtimes, args.threads, peers, rounds, sample))
         print(tables(rows[-1:], {}), file=sys.stderr, flush=True)
-    about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2), "not installed": missing}
-    for threads in args.threads:
-        for runtime in OURS:
-            mean = geometric(
-                [row for row in rows if row.model in ("mlp", "minilm", "resnet18", "gpt")], runtime, threads
-            )
-            if mean is not None:
-                about[f"{runtime}, {threads} thread(s), geometric mean of the ratios"] = round(mean, 3)
-    decoder = ""
+        if rows[-1].loading is not None:
+            loading[name] = rows[-1].loading
+    sections = [tables(rows, {})]
     if "llama" in args.models:
-        decoder = loadable_decoder.table(loadable_decoder.measure(args.threads, 3 if args.quick else 7)) + "\n"
-    print(tables(rows, {}) + decoder + tables([], about))
+        decoding, found = loadable_decoder.measure(args.runtimes, args.threads, peers, 3 if args.quick else 7, rounds)
+        sections.append(loadable_decoder.table(decoding))
+        loading |= {} if found is None else {"llama": found}
+    if loading:
+        sections.append(loadable_loading.table(loading))
+    remarks = about(rows, args.threads, meanwhile, missing)
+    sections.append(tables([], remarks))
+    text = "\n\n".join(section.strip() for section in sections if section)
+    print(text)
     if args.json:
-        data = {"about": about, "rows": rows}
-        Path(args.json).write_text(json.dumps(data, default=lambda x: vars(x), indent=1) + "\n")
+        data = {"about": remarks, "rows": rows, "decoding": decoding, "loading": loading}
+        Path(args.json).write_text(json.dumps(data, default=vars, indent=1) + "\n")
     if args.write_docs:
-        write_docs(tables(rows, {}) + decoder + tables([], about))
+        write_docs(text)
     return 0
 
 
