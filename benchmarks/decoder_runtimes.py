@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import decoder_arrays
-from benchmarks.decoder_arrays import Load, Next, Start, save_each
+from benchmarks.decoder_arrays import Load, Next, Start, exported, save_each
 from benchmarks.decoder_sizes import METHODS, PROMPT
+from benchmarks.loadable_worker import set_executorch_threads
 
 
 def with_tensors(prefill: Callable, step: Callable, folder: Path, device: str) -> tuple[Start, Next]:
@@ -28,6 +29,17 @@ def with_tensors(prefill: Callable, step: Callable, folder: Path, device: str) -
         return int(step(torch.tensor([[token]]).to(device), torch.tensor([at]).to(device))[0, -1].argmax())
 
     return start, following
+
+
+def with_results(prefill: Callable, step: Callable, folder: Path) -> tuple[Start, Next]:
+    """prefill: ids, position -> logits and the cache. step: those and the cache -> the same."""
+    cache: list = []
+
+    def keep(results: Any) -> Any:
+        logits, *cache[:] = results
+        return logits
+
+    return with_tensors(lambda *args: keep(prefill(*args)), lambda *args: keep(step(*args, *cache)), folder, "cpu")
 
 
 # ---- eager PyTorch
@@ -75,17 +87,34 @@ def load_aoti(folder: Path, threads: int) -> Load:
 
     def load() -> tuple[Start, Next]:
         runners = [torch._inductor.aoti_load_package(str(folder / f"{method}.pt2")) for method in METHODS]
-        cache: list = []
+        return with_results(*runners, folder)
 
-        def prefill(*args: Any) -> Any:
-            logits, *cache[:] = runners[0](*args)
-            return logits
+    return load
 
-        def step(*args: Any) -> Any:
-            logits, *cache[:] = runners[1](*args, *cache)
-            return logits
 
-        return with_tensors(prefill, step, folder, "cpu")
+# ---- ExecuTorch with XNNPACK
+
+
+def save_executorch(folder: Path) -> tuple[float, int]:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    programs, path = exported(folder), folder / "model.pte"
+    start = time.perf_counter()
+    program = to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()]).to_executorch()
+    path.write_bytes(program.buffer)
+    return time.perf_counter() - start, path.stat().st_size
+
+
+def load_executorch(folder: Path, threads: int) -> Load:
+    from executorch.runtime import Runtime
+
+    set_executorch_threads(threads)
+
+    def load() -> tuple[Start, Next]:
+        program = Runtime.get().load_program(folder / "model.pte")
+        methods = [program.load_method(method) for method in METHODS]
+        return with_results(*(lambda *args, method=method: method.execute(args) for method in methods), folder)
 
     return load
 
@@ -125,6 +154,7 @@ RUNTIMES: dict[str, tuple[Callable[[Path], tuple[float, int]], Callable[[Path, i
     "aoti": (save_aoti, load_aoti),
     "onnxruntime": (decoder_arrays.save_onnx, decoder_arrays.load_onnx),
     "openvino": (decoder_arrays.save_openvino, decoder_arrays.load_openvino),
+    "executorch": (save_executorch, load_executorch),
     "atalla": (lambda f: _save_atalla(f, "exact"), lambda f, n: _load_atalla(f, n, "exact")),
     "atalla-fast": (lambda f: _save_atalla(f, "fast"), lambda f, n: _load_atalla(f, n, "fast")),
 }

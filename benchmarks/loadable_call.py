@@ -55,7 +55,7 @@ def python_call(path: Path, rounds: int = 2000) -> float:
 
 
 def load_once(path: Path) -> float:
-    """Seconds from a file in the page cache to a program that can be called; it is closed behind the clock."""
+    """Seconds from a file in the page cache to a program that can be called; closing it is not counted."""
     begin = time.perf_counter()
     program = torch_atalla.load_loadable(path)
     seconds = time.perf_counter() - begin

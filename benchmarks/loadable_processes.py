@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,5 +106,10 @@ class Worker:
 
     def close(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+        with suppress(BrokenPipeError):  # of a process that ended by itself
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -161,9 +161,8 @@ def save_executorch(folder: Path) -> Path:
     return path
 
 
-def load_executorch(folder: Path, threads: int) -> Callable[[], tuple[Call, Call]]:
+def set_executorch_threads(threads: int) -> None:
     import torch
-    from executorch.runtime import Runtime
 
     torch.set_num_threads(threads)
     try:
@@ -172,6 +171,12 @@ def load_executorch(folder: Path, threads: int) -> Callable[[], tuple[Call, Call
         set_threads(threads)
     except ImportError:
         pass  # the pool takes the affinity's count
+
+
+def load_executorch(folder: Path, threads: int) -> Callable[[], tuple[Call, Call]]:
+    from executorch.runtime import Runtime
+
+    set_executorch_threads(threads)
 
     def load() -> tuple[Call, Call]:
         method, args = Runtime.get().load_program(folder / "model.pte").load_method("forward"), tensors(folder)

@@ -330,6 +330,51 @@ def test_table_of_the_decoder(benchmarks) -> None:
     assert ours.startswith("| atalla | 2.0 | 3.00 | 4.0 | 10.0 | 150 (145 to 155) | 1.50 |") and ours.endswith("| no |")
 
 
+def test_table_of_the_decoder_says_why_a_runtime_is_missing(benchmarks) -> None:
+    from benchmarks import loadable_decoder
+
+    Spread = benchmarks.harness.Spread
+    eager = loadable_decoder.Decoding(prefill={1: Spread(0.01, 0.01, 0.02)}, rate={1: Spread(100.0, 95.0, 105.0)})
+    found = {"eager": eager, "openvino": loadable_decoder.Decoding(problem="no | module")}
+    head, _, _, last = loadable_decoder.table(found).strip().splitlines()[-4:]
+    assert last.startswith("| openvino | no / module |") and last.count("|") == head.count("|")
+
+
+def test_decoder_without_state_computes_the_same(benchmarks) -> None:
+    from benchmarks import decoder_model
+    from benchmarks.decoder_sizes import PROMPT, VOCABULARY
+
+    torch.manual_seed(0)
+    decoder, ids = decoder_model.Decoder().eval(), torch.randint(0, VOCABULARY, (1, PROMPT + 2))
+    with torch.no_grad():
+        expected = [decoder(ids[:, :PROMPT], torch.arange(PROMPT))]
+        logits, *cache = decoder_model.Prefill(decoder)(ids[:, :PROMPT], torch.arange(PROMPT))
+        found = [logits]
+        for at in (PROMPT, PROMPT + 1):
+            token, position = ids[:, at : at + 1], torch.tensor([at])
+            expected.append(decoder(token, position))
+            logits, *cache = decoder_model.Step(decoder)(token, position, *cache)
+            found.append(logits)
+    for ours, theirs in zip(expected, found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(cache[0], decoder.blocks[0].k, rtol=1e-4, atol=1e-4)
+
+
+def test_loading_beside_a_copy(benchmarks, tmp_path: Path) -> None:
+    import torch_atalla
+    from benchmarks import loadable_call, loadable_loading
+
+    path = tmp_path / "model.atl"
+    torch_atalla.save_loadable(loadable_call.Seed().eval(), path, args=(torch.randn(4, 8),), fallback="error")
+    found = loadable_loading.rounds_of(path, 128, 3)
+    assert {name: len(times) for name, times in found.items()} == {"cold": 1, "load": 3, "copy": 3}
+    assert all(seconds > 0 for times in found.values() for seconds in times)
+    spread = benchmarks.harness.Spread(0.004, 0.003, 0.005)
+    row = loadable_loading.Loading(2_000_000, 0.1, spread, spread, spread, spread, 8e6)
+    last = loadable_loading.table({"mlp": row}).strip().splitlines()[-1]
+    assert last == "| mlp | 2.00 | 100.0 |" + " 4.00 (3.00 to 5.00) |" * 4 + " 8.0 |"
+
+
 def test_docs_have_the_markers(benchmarks) -> None:
     text = benchmarks.report.DOCS.read_text()
     assert text.count(benchmarks.report.BEGIN) == text.count(benchmarks.report.END) == 1
