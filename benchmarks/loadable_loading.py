@@ -27,7 +27,7 @@ class Loading:
     copy: Spread
     over_copy: Spread  # load minus copy, round by round
     without_torch: Spread  # the load of atalla-run, a fresh process each time
-    other_bytes: float  # of atalla-run's peak: what is neither weights nor arena
+    other_bytes: float  # of atalla-run's peak: neither weights nor planned temporaries nor inputs and outputs
 
 
 def rounds_of(path: Path, size: int, rounds: int) -> dict[str, list[float]]:
@@ -46,7 +46,8 @@ def measure(path: Path, rounds: int) -> Loading:
     command = [sys.executable, "-P", "-m", "benchmarks.loadable_loading", str(path), str(size), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(1), check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    others = [x["peak_bytes"] - x["weight_bytes"] - x["arena_bytes"] for x in alone]
+    known = ("weight_bytes", "arena_bytes", "scratchpad_bytes", "io_bytes")
+    others = [x["peak_bytes"] - sum(x[name] for name in known) for x in alone]
     return Loading(
         size,
         found["cold"][0],
@@ -65,7 +66,7 @@ def table(found: dict[str, Loading]) -> str:
         return f"{spread.median * 1e3:.2f} ({spread.low * 1e3:.2f} to {spread.high * 1e3:.2f})"
 
     head = ["model", "weights MB", "cold load ms", "load ms", "copy ms", "load minus copy ms", "torch-free load ms"]
-    head.append("torch-free peak minus weights minus arena, MB")
+    head.append("torch-free peak minus weights, plan, inputs and outputs, MB")
     lines = [
         "### Loading",
         "",

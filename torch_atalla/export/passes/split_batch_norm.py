@@ -33,7 +33,8 @@ def split_batch_norm(captured: Captured) -> PassResult:
 
 def _may_split(captured: Captured, node: torch.fx.Node) -> bool:
     """Float32 throughout: a 16-bit result would be rounded after each step."""
-    source, *parameters = node.args[:5]
+    args: Any = node.args
+    source, *parameters = args[:5]
     if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
         return False
     if not is_tensor(source) or value(source).dtype != torch.float32 or value(source).ndim < 2:
@@ -47,7 +48,8 @@ def _may_split(captured: Captured, node: torch.fx.Node) -> bool:
 
 
 def _split(captured: Captured, node: torch.fx.Node) -> None:
-    source, weight, bias, mean, variance, _, eps = node.args
+    args: Any = node.args
+    source, weight, bias, mean, variance, _, eps = args
     sources: Any = [captured.constants[arg.name] for arg in (weight, variance) if isinstance(arg, torch.fx.Node)]
     made_of = frozenset[str]().union(*(constant.made_of | {constant.fqn} for constant in sources)) - {""}
     like = value(source)
