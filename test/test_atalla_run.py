@@ -202,6 +202,12 @@ class TestAtallaRun(TestCase):
             self.assertIn(text, run(RUN, self.path, *words, status=1))
         self.assertIn("unknown option --wrong", run(RUN, self.path, "--wrong", status=2))
 
+    def test_help_names_every_option(self):
+        text, source = run(RUN, "--help"), (ROOT / "csrc/runtime/tools/options.cpp").read_text()
+        options = set(re.findall(r'word == "(--[a-z]+)"', source)) - {"--help"}
+        self.assertGreater(len(options), 15)
+        self.assertEqual([option for option in options if option not in text], [])
+
     def test_needs_no_torch(self):
         libraries = run("/usr/bin/ldd", RUN)
         self.assertIn("libatalla_runtime.so", libraries)

@@ -162,6 +162,13 @@ class PackedSlab {
       const PatchPiece& piece = pieces_[i];
       const int64_t rows = piece.second != 0 ? 2 * piece.width : piece.width;
       const PatchKernel kernel = select_patch_kernel(piece.width, piece.second != 0);
+      if (last) {  // the lines of the outputs, which nobody may have in cache, while the sums are computed
+        const float* line = out + piece.position;
+        for (int64_t c = 0; c < channels; ++c, line += conv_.out.strides[1]) {
+          __builtin_prefetch(line, 1);
+          __builtin_prefetch(line + rows - 1, 1);
+        }
+      }
       float* const sums = plan_.chunks == 1 ? tile_ : sums_ + (slot * positions_ + piece.position) * kStoredPanel;
       for (int64_t j = 0; j < kStoredPanel; j += kPanel<float>) {
         const float* addend = !first ? sums + j : conv_.bias != nullptr ? bias + j : nullptr;
