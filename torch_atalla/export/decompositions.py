@@ -25,6 +25,16 @@ KEPT_WHOLE = (
     aten.masked_fill.Scalar,
     aten.masked_fill.Tensor,
     aten.mv.default,
+    aten.upsample_linear1d.vec,
+    aten.upsample_trilinear3d.vec,
+    aten.upsample_bicubic2d.vec,
+    aten._upsample_bilinear2d_aa.vec,
+    aten._upsample_bicubic2d_aa.vec,
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest3d.vec,
+    aten._upsample_nearest_exact1d.vec,
+    aten._upsample_nearest_exact2d.vec,
+    aten._upsample_nearest_exact3d.vec,
 )
 
 
@@ -58,6 +68,32 @@ def _vector_norm(
     return result.to(result_dtype)
 
 
+# Overloads that take a number, and those with a tensor in its place. The latter take a number too: as an operand.
+_NUMBER_FORMS = {
+    aten.bitwise_and.Scalar: aten.bitwise_and.Tensor,
+    aten.bitwise_or.Scalar: aten.bitwise_or.Tensor,
+    aten.bitwise_xor.Scalar: aten.bitwise_xor.Tensor,
+    aten.remainder.Scalar: aten.remainder.Tensor,
+    aten.fmod.Scalar: aten.fmod.Tensor,
+    aten.div.Scalar_mode: aten.div.Tensor_mode,
+}
+
+
+def _with_number(form: torch._ops.OpOverload) -> Callable:
+    def decomposition(self: torch.Tensor, other: bool | int | float, **named: str | None) -> torch.Tensor:
+        return form(self, other, **named)
+
+    return decomposition
+
+
+def _isinf(self: torch.Tensor) -> torch.Tensor:
+    if self.is_complex():
+        return torch.isinf(self.real) | torch.isinf(self.imag)
+    if self.is_floating_point():
+        return self.abs() == inf
+    return torch.zeros_like(self, dtype=torch.bool)
+
+
 # Ours, where upstream has none or one that leads to ops without a kernel.
 # They are what eager mode launches for the op.
 ADDED: dict[torch._ops.OpOverload, Callable] = {
@@ -67,6 +103,8 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.sub.Scalar: lambda self, other, alpha=1: torch.sub(self, other, alpha=alpha),
     aten.mul.Scalar: lambda self, other: torch.mul(self, other),
     aten.div.Scalar: lambda self, other: torch.div(self, other),
+    **{op: _with_number(form) for op, form in _NUMBER_FORMS.items()},
+    aten.isinf.default: _isinf,
 }
 
 
@@ -77,7 +115,6 @@ def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, 
         if op in KEPT_WHOLE or _is_native(op, support):
             del table[op]
     table.update(ADDED)
-    table.update(torch._decomp.get_decompositions([aten._native_batch_norm_legit_functional.default]))
     return table
 
 

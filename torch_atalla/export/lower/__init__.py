@@ -3,17 +3,27 @@
 
 from . import (  # noqa: F401 (rules)
     attention,
+    batch_norm,
+    columns,
     convolution,
     copies,
+    distance,
     factories,
     gemm,
+    grid_sample,
+    group_norm,
     histogram,
     indexing,
     norm,
+    padding,
     pooling,
     reduce,
     resample,
+    row_writes,
+    scalar_first,
     scan,
+    scatter,
+    shuffle,
     sorting,
 )
 from .context import LoweringContext, Value

@@ -15,7 +15,7 @@ from .registry import lowers
 _INDEX_DTYPES = (torch.int32, torch.int64)
 
 
-def _check_index(index: Value) -> None:
+def check_index(index: Value) -> None:
     if index.dtype not in _INDEX_DTYPES:
         raise NotNativeError(f"index dtype {dtype_name(index.dtype)} not taken")
 
@@ -24,7 +24,7 @@ def _check_index(index: Value) -> None:
 def embedding(
     ctx: LoweringContext, node: torch.fx.Node, *, weight: Value, indices: Value, **_: object
 ) -> Value:  # padding_idx and its kin concern gradients only
-    _check_index(indices)
+    check_index(indices)
     count, width = prod(indices.shape), weight.shape[1]
     out = ctx.empty((count, width), weight.dtype)
     ctx.launch("index_select", [out], [weight, ctx.reshape(indices, (count,))], out.dtype, (0,))
@@ -33,7 +33,7 @@ def embedding(
 
 @lowers("index_select.default")
 def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value) -> Value:
-    _check_index(index)
+    check_index(index)
     if self.ndim == 0:
         raise NotNativeError("a 0-d input is not taken")
     out = ctx.empty(node.meta["val"].shape, self.dtype)
@@ -45,7 +45,7 @@ def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim:
 def gather(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, sparse_grad: bool
 ) -> Value:
-    _check_index(index)
+    check_index(index)
     if self.ndim == 0 or index.ndim == 0:
         raise NotNativeError("a 0-d operand is not taken")
     out = ctx.empty(index.shape, self.dtype)
@@ -94,7 +94,7 @@ def _index_operands(
     for _, item in given:
         if item.dtype in (torch.bool, torch.uint8):
             raise NotNativeError("dynamic output size (index by a mask)")
-        _check_index(item)
+        check_index(item)
     if len(given) > 10:
         raise NotNativeError(f"{len(given)} index tensors; the chip takes at most 10")
     dims = [dim for dim, _ in given]

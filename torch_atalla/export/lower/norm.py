@@ -10,7 +10,7 @@ import torch
 from ..dtypes import FLOATING
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, dense_meta
-from .registry import lowers
+from .registry import lowers, reads
 
 
 @lowers("_softmax.default", dtypes=FLOATING)
@@ -76,7 +76,7 @@ def native_layer_norm(
     bias: Value | None,
     eps: float,
 ) -> tuple[Value, Value | None, Value | None]:
-    statistics = any(user.args[1] != 0 for user in node.users if len(user.args) == 2)
+    statistics = reads(node, 1) or reads(node, 2)
     return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics)
 
 

@@ -107,6 +107,22 @@ def hardtanh(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, min_val:
     return _launch(ctx, node, entry.kernel, entry, [self], bounds, self.dtype)
 
 
+@lowers("clamp.Tensor", dtypes=FLOATING | INTEGER)
+def clamp_tensor(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    self: Value,
+    min: Value | None,
+    max: Value | None,  # noqa: A002 (schema)
+) -> Value:
+    bounds = [value for value in (min, max) if value is not None]
+    kernel = "clamp_tensor" if len(bounds) == 2 else "maximum" if min is not None else "minimum"
+    out = ctx.result_of(node)
+    ctx.launch(f"pointwise.{kernel}", [out], [value.expand(out.shape) for value in (self, *bounds)], out.dtype)
+    return out
+
+
 @lowers("masked_fill.Scalar")
 def masked_fill_scalar(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, value: Any) -> Value:
     return _masked_fill(ctx, node, self, mask, immediate(value))

@@ -10,71 +10,94 @@ import torch
 from ..dtypes import FLOATING, INTEGER
 from ..errors import NotNativeError
 from .context import LoweringContext, Value
-from .registry import lowers
+from .images import for_each_dimension, image
+from .registry import lowers, reads
 
 
-def _image(value: Value, spatial: int) -> Value:
-    """With batch and depth."""
-    if value.ndim == spatial + 1:
-        value = value.unsqueeze(0)
-    for _ in range(3 - spatial):
-        value = value.unsqueeze(2)
-    return value
-
-
-def _spatial(values: list[int], spatial: int, absent: int) -> tuple[int, ...]:
-    given = list(values) * (spatial if len(values) == 1 else 1)
-    return tuple([absent] * (3 - spatial) + given)
-
-
-@lowers("max_pool2d_with_indices.default", dtypes=FLOATING | INTEGER)
-def max_pool2d(
-    ctx: LoweringContext,
-    node: torch.fx.Node,
-    *,
-    self: Value,
-    kernel_size: list[int],
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    ceil_mode: bool,
-) -> tuple[Value, Value | None]:
-    """The indices are stored only where they are read."""
+def _with_indices(ctx: LoweringContext, node: torch.fx.Node) -> tuple[Value, Value | None]:
+    """The results of a maximum. The indices are stored only where they are read."""
     metas = [torch.empty_like(meta, device="meta") for meta in node.meta["val"]]
-    out = ctx.new_value(metas[0])
-    read = any(user.args[1] != 0 for user in node.users if len(user.args) == 2)
-    indices = ctx.new_value(metas[1]) if read else None
-    iparams = _spatial(kernel_size, 2, 1) + _spatial(stride or kernel_size, 2, 1)
-    iparams += _spatial(padding, 2, 0) + _spatial(dilation, 2, 1)
-    places = [_image(out, 2), None if indices is None else _image(indices, 2)]
-    ctx.launch("pool.max", places, [_image(self, 2)], self.dtype, iparams)
-    return out, indices
+    return ctx.new_value(metas[0]), ctx.new_value(metas[1]) if reads(node, 1) else None
 
 
-@lowers("avg_pool2d.default", dtypes=FLOATING)
-def avg_pool2d(
-    ctx: LoweringContext,
-    node: torch.fx.Node,
-    *,
-    self: Value,
-    kernel_size: list[int],
-    stride: list[int],
-    padding: list[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    out = ctx.result_of(node)
-    iparams = _spatial(kernel_size, 2, 1) + _spatial(stride or kernel_size, 2, 1) + _spatial(padding, 2, 0)
-    iparams += (int(count_include_pad), divisor_override or 0)
-    ctx.launch("pool.average", [_image(out, 2)], [_image(self, 2)], out.dtype, iparams)
-    return out
+def _max_pool(spatial: int) -> Any:
+    def rule(
+        ctx: LoweringContext,
+        node: torch.fx.Node,
+        *,
+        self: Value,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        ceil_mode: bool,
+    ) -> tuple[Value, Value | None]:
+        out, indices = _with_indices(ctx, node)
+        iparams = for_each_dimension(kernel_size, spatial, 1) + for_each_dimension(stride or kernel_size, spatial, 1)
+        iparams += for_each_dimension(padding, spatial, 0) + for_each_dimension(dilation, spatial, 1)
+        places = [image(out, spatial), None if indices is None else image(indices, spatial)]
+        ctx.launch("pool.max", places, [image(self, spatial)], self.dtype, iparams)
+        return out, indices
+
+    return rule
 
 
-@lowers("_adaptive_avg_pool2d.default", dtypes=FLOATING)
-def adaptive_avg_pool2d(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, output_size: Any) -> Value:
-    if self.ndim not in (3, 4):
-        raise NotNativeError(f"an image of rank {self.ndim}")
-    out = ctx.result_of(node)
-    ctx.launch("pool.adaptive_average", [_image(out, 2)], [_image(self, 2)], out.dtype)
-    return out
+def _avg_pool(spatial: int) -> Any:
+    def rule(
+        ctx: LoweringContext,
+        node: torch.fx.Node,
+        *,
+        self: Value,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Value:
+        out = ctx.result_of(node)
+        iparams = for_each_dimension(kernel_size, spatial, 1) + for_each_dimension(stride or kernel_size, spatial, 1)
+        iparams += for_each_dimension(padding, spatial, 0) + (int(count_include_pad), divisor_override or 0)
+        ctx.launch("pool.average", [image(out, spatial)], [image(self, spatial)], out.dtype, iparams)
+        return out
+
+    return rule
+
+
+def _adaptive_avg_pool(spatial: int) -> Any:
+    def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, output_size: Any) -> Value:
+        _check_rank(self, spatial)
+        out = ctx.result_of(node)
+        ctx.launch("pool.adaptive_average", [image(out, spatial)], [image(self, spatial)], out.dtype)
+        return out
+
+    return rule
+
+
+def _adaptive_max_pool(spatial: int) -> Any:
+    def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, output_size: Any) -> tuple[Value, Value | None]:
+        _check_rank(self, spatial)
+        out, indices = _with_indices(ctx, node)
+        places = [image(out, spatial), None if indices is None else image(indices, spatial)]
+        ctx.launch("pool.adaptive_max", places, [image(self, spatial)], out.dtype)
+        return out, indices
+
+    return rule
+
+
+def _check_rank(value: Value, spatial: int) -> None:
+    if value.ndim not in (spatial + 1, spatial + 2):
+        raise NotNativeError(f"an image of rank {value.ndim}")
+
+
+_INT64 = frozenset({torch.int64})
+_FULL = frozenset({torch.float32, torch.float64})  # upstream averages volumes in these alone
+
+lowers("max_pool2d_with_indices.default", dtypes=FLOATING | INTEGER)(_max_pool(2))
+lowers("max_pool3d_with_indices.default", dtypes=FLOATING | INTEGER)(_max_pool(3))
+lowers("avg_pool2d.default", dtypes=FLOATING | _INT64)(_avg_pool(2))
+lowers("avg_pool3d.default", dtypes=_FULL | _INT64)(_avg_pool(3))
+lowers("_adaptive_avg_pool2d.default", dtypes=FLOATING)(_adaptive_avg_pool(2))
+lowers("_adaptive_avg_pool3d.default", dtypes=FLOATING)(_adaptive_avg_pool(3))
+lowers("adaptive_max_pool2d.default", dtypes=FLOATING)(_adaptive_max_pool(2))
+lowers("adaptive_max_pool3d.default", dtypes=FLOATING)(_adaptive_max_pool(3))

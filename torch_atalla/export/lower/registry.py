@@ -46,3 +46,8 @@ def bind(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> dict[str, Any
             given = argument.default_value
         bound[argument.name] = torch.fx.node.map_arg(given, lambda arg: values[arg])
     return bound
+
+
+def reads(node: torch.fx.Node, result: int) -> bool:
+    """Whether anything reads that result of a node with several."""
+    return any(user.args[1] == result for user in node.users if len(user.args) == 2)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Images sampled at the points of a grid."""
+
+from __future__ import annotations
+
+import torch
+
+from ..dtypes import FLOATING
+from .context import LoweringContext, Value
+from .images import image
+from .registry import lowers
+
+
+@lowers("grid_sampler_2d.default", "grid_sampler_3d.default", dtypes=FLOATING)
+def grid_sampler(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    input: Value,
+    grid: Value,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> Value:
+    spatial = input.ndim - 2
+    out = ctx.empty(node.meta["val"].shape, input.dtype)
+    points = grid.unsqueeze(1) if spatial == 2 else grid
+    iparams = (interpolation_mode, padding_mode, int(align_corners))
+    ctx.launch("grid_sample", [image(out, spatial)], [image(input, spatial), points], out.dtype, iparams)
+    return out

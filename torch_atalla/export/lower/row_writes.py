@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows written along one dimension, where a vector of indices says; and elements written where a mask is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .context import LoweringContext, Value, dense_meta, immediate
+from .indexing import check_index
+from .registry import lowers
+from .scatter import ADD, ASSIGN
+
+_MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
+
+
+@lowers("index_add.default")
+def index_add(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value, alpha: Any
+) -> Value:
+    return _write_rows(ctx, self, dim, index, source, ADD, alpha)
+
+
+@lowers("index_copy.default")
+def index_copy(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value
+) -> Value:
+    return _write_rows(ctx, self, dim, index, source, ASSIGN)
+
+
+def _write_rows(
+    ctx: LoweringContext, self: Value, dim: int, index: Value, source: Value, combination: int, alpha: Any = 1
+) -> Value:
+    check_index(index)
+    out = ctx.new_value(dense_meta(self.meta))
+    ctx.copy(out, self)
+    target, rows, places = (value if value.ndim else value.unsqueeze(0) for value in (out, source, index))
+    dim %= target.ndim
+    sizes = (*target.shape[:dim], places.shape[0], *target.shape[dim + 1 :])
+    iparams: tuple[int, ...] = (1, dim, combination)
+    fparams: tuple[float, ...] = ()
+    if alpha != 1:
+        number = immediate(alpha).value
+        iparams, fparams = (*iparams, 0, int(number), 1), (float(number),)
+    ctx.launch("index_put", [target], [rows.expand(sizes), places], out.dtype, iparams, fparams)
+    return out
+
+
+@lowers("masked_scatter.default")
+def masked_scatter(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, source: Value) -> Value:
+    sizes = tuple(node.meta["val"].shape)
+    out = ctx.empty(sizes, self.dtype)
+    ctx.copy(out, self)
+    wide = mask.expand(sizes)
+    blocks = (out.meta.numel() + _MASK_BLOCK - 1) // _MASK_BLOCK
+    starts = ctx.empty((blocks + 1,), torch.int64)
+    ctx.launch("compact.count", [starts], [wide], mask.dtype)
+    line = ctx.reshape(source, (source.meta.numel(),))
+    ctx.launch("masked_scatter", [out], [line, wide, starts], out.dtype)
+    return out

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Elements in another order along dimensions: one launch, whatever the number of dimensions."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import NotNativeError
+from .context import LoweringContext, Value, dense_meta
+from .registry import lowers
+
+
+@lowers("flip.default")
+def flip(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dims: list[int]) -> Value:
+    out = ctx.new_value(dense_meta(self.meta))
+    mask = sum(1 << dim % self.ndim for dim in dims) if self.ndim else 0
+    ctx.launch("flip", [out], [self], out.dtype, (mask,))
+    return out
+
+
+@lowers("roll.default")
+def roll(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, shifts: list[int], dims: list[int]) -> Value:
+    if not dims:  # the flattened tensor
+        rows = ctx.reshape(self, (self.meta.numel(),))
+        out = _roll(ctx, rows, shifts[:1], [0])
+        return out.view(out.meta.view(self.shape))
+    return _roll(ctx, self, shifts, dims)
+
+
+def _roll(ctx: LoweringContext, source: Value, shifts: list[int], dims: list[int]) -> Value:
+    if source.ndim == 0:
+        raise NotNativeError("a dimension of a 0-d tensor")
+    total = [0] * source.ndim
+    for shift, dim in zip(shifts, dims, strict=True):
+        total[dim % source.ndim] += shift
+    out = ctx.empty(source.shape, source.dtype)
+    ctx.launch("roll", [out], [source], out.dtype, tuple(total))
+    return out
