@@ -40,7 +40,9 @@ _SHORT = {
 BOOL = frozenset({torch.bool})
 INTEGER = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 FLOATING = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+COMPLEX = frozenset({torch.complex64, torch.complex128})
 REAL = BOOL | INTEGER | FLOATING
+ALL = REAL | COMPLEX
 
 
 def name(dtype: torch.dtype) -> str:

@@ -7,29 +7,30 @@ from typing import Any
 
 import torch
 
+from ..dtypes import ALL
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, dense_meta
 from .registry import lowers
 
 
-@lowers("_to_copy.default")
+@lowers("_to_copy.default", dtypes=ALL, operands=ALL)
 def to_copy(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) -> Value:
     return ctx.cast(self, node.meta["val"].dtype)
 
 
-@lowers("clone.default", "contiguous.default")
+@lowers("clone.default", "contiguous.default", dtypes=ALL, operands=ALL)
 def clone(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) -> Value:
     return self
 
 
-@lowers("copy.default", "expand_copy.default")
+@lowers("copy.default", "expand_copy.default", dtypes=ALL, operands=ALL)
 def copy(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value | None = None, **_: Any) -> Value:
     out = ctx.result_of(node)
     ctx.copy(out, self if src is None else src)
     return out
 
 
-@lowers("cat.default")
+@lowers("cat.default", dtypes=ALL, operands=ALL)
 def cat(ctx: LoweringContext, node: torch.fx.Node, *, tensors: list[Value], dim: int) -> Value:
     """One copy an input into its slice of the result."""
     out = ctx.empty(node.meta["val"].shape, node.meta["val"].dtype)

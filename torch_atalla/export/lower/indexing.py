@@ -103,3 +103,16 @@ def _index_operands(
         first, order = 0, (*dims, *(dim for dim in range(self.ndim) if dim not in dims))
     shape = torch.broadcast_shapes(*(item.shape for _, item in given))
     return [item.expand(tuple(shape)) for _, item in given], dims, first, order
+
+
+@lowers("repeat_interleave.Tensor")
+def repeat_interleave(
+    ctx: LoweringContext, node: torch.fx.Node, *, repeats: Value, output_size: int | None = None
+) -> Value:
+    """Each index as often as `repeats` says; how many there are must not depend on the data."""
+    check_index(repeats)
+    ends = ctx.empty(repeats.shape, torch.int64)
+    ctx.launch("cumsum", [ends], [repeats], torch.int64, (0,))
+    out = ctx.result_of(node)
+    ctx.launch("repeat_interleave", [out], [ends], out.dtype)
+    return out

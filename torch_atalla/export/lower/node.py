@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 
-from ..dtypes import REAL
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..sizes import to_size
 from ..support import op_key
 from .context import LoweringContext
 from .pointwise import is_pointwise, lower_pointwise
-from .registry import RULES, bind
+from .registry import RULES, RegisteredRule, bind
 from .views import is_view, lower_getitem, lower_view
 
 
@@ -27,9 +26,8 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
     arguments = bind(node, values)
     key = op_key(node.target)
     if key in RULES:
-        rule, dtypes = RULES[key]
-        _check_dtypes(node, dtypes)
-        return rule(ctx, node, **arguments)
+        _check_dtypes(node, RULES[key])
+        return RULES[key].rule(ctx, node, **arguments)
     if is_view(node.target):
         return lower_view(ctx, node, arguments)
     entry = ctx.support.get(key)
@@ -53,11 +51,11 @@ def _check_sizes(node: torch.fx.Node) -> None:
                 raise NotNativeError("dynamic output size") from None
 
 
-def _check_dtypes(node: torch.fx.Node, dtypes: frozenset[torch.dtype]) -> None:
+def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:
     for arg in node.all_input_nodes:
         value = arg.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.dtype not in REAL:
+        if isinstance(value, torch.Tensor) and value.dtype not in rule.operands:
             raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
     for result in _results(node)[:1]:
-        if result.dtype not in dtypes:
+        if result.dtype not in rule.dtypes:
             raise NotNativeError(f"dtype {dtype_name(result.dtype)} not taken")

@@ -36,6 +36,8 @@ def lower_pointwise(ctx: LoweringContext, node: torch.fx.Node, entry: Support, a
     if entry.result == "bool":
         types = entry.input_types or ("compute",) * len(given)
         compute = _promoted([value for value, kind in zip(given, types) if kind == "compute"])
+    elif entry.result == "real" and any(isinstance(value, Value) and value.dtype.is_complex for value in given):
+        compute = val.dtype.to_complex()
     return _launch(ctx, node, kernel, entry, given, [arguments[name] for name in entry.scalars], compute)
 
 

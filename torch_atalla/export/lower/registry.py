@@ -9,6 +9,7 @@ raises NotNativeError, with the reason for the report, for a node that it does n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,16 +18,30 @@ from ..dtypes import REAL
 
 Rule = Callable[..., Any]
 
-RULES: dict[str, tuple[Rule, frozenset[torch.dtype]]] = {}
+
+@dataclass(frozen=True)
+class RegisteredRule:
+    rule: Rule
+    dtypes: frozenset[torch.dtype]  # that the first result may have
+    operands: frozenset[torch.dtype]  # that tensor arguments may have
 
 
-def lowers(*ops: str, dtypes: Iterable[torch.dtype] = REAL, namespace: str = "aten") -> Callable[[Rule], Rule]:
-    """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have.
-    `namespace`: the library that defines the op; a rule does not need it to be there."""
+RULES: dict[str, RegisteredRule] = {}
+
+
+def lowers(
+    *ops: str,
+    dtypes: Iterable[torch.dtype] = REAL,
+    operands: Iterable[torch.dtype] = REAL,
+    namespace: str = "aten",
+) -> Callable[[Rule], Rule]:
+    """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have. `operands`:
+    those that tensor arguments may have. `namespace`: the library that defines the op; a rule does not need it to be
+    there."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
-            RULES[f"{namespace}.{op}"] = (rule, frozenset(dtypes))
+            RULES[f"{namespace}.{op}"] = RegisteredRule(rule, frozenset(dtypes), frozenset(operands))
         return rule
 
     return register

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import torch
 
+from ..dtypes import ALL
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, dense_meta
 from .registry import lowers
 
 
-@lowers("flip.default")
+@lowers("flip.default", dtypes=ALL, operands=ALL)
 def flip(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dims: list[int]) -> Value:
     out = ctx.new_value(dense_meta(self.meta))
     mask = sum(1 << dim % self.ndim for dim in dims) if self.ndim else 0
@@ -18,7 +19,7 @@ def flip(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dims: list[i
     return out
 
 
-@lowers("roll.default")
+@lowers("roll.default", dtypes=ALL, operands=ALL)
 def roll(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, shifts: list[int], dims: list[int]) -> Value:
     if not dims:  # the flattened tensor
         rows = ctx.reshape(self, (self.meta.numel(),))

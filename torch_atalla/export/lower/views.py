@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..dtypes import ALL
 from ..errors import NotNativeError
 from .context import LoweringContext, Value
 from .registry import lowers
@@ -16,7 +17,8 @@ aten = torch.ops.aten
 
 
 def is_view(op: torch._ops.OpOverload) -> bool:
-    return op.is_view
+    """Conjugates and negatives are views upstream by a bit that no operand has."""
+    return op.is_view and op not in (aten._conj.default, aten._neg_view.default)
 
 
 def lower_view(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Value | tuple[Value, ...]:
@@ -40,7 +42,7 @@ def _apply(node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
     return target(*positional, **named)
 
 
-@lowers("view.default", "reshape.default", "_unsafe_view.default")
+@lowers("view.default", "reshape.default", "_unsafe_view.default", dtypes=ALL, operands=ALL)
 def view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) -> Value:
     # The sizes may hold a -1: those of the result do not.
     return ctx.reshape(self, tuple(node.meta["val"].shape))
