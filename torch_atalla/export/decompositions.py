@@ -68,24 +68,6 @@ def _vector_norm(
     return result.to(result_dtype)
 
 
-# Overloads that take a number, and those with a tensor in its place. The latter take a number too: as an operand.
-_NUMBER_FORMS = {
-    aten.bitwise_and.Scalar: aten.bitwise_and.Tensor,
-    aten.bitwise_or.Scalar: aten.bitwise_or.Tensor,
-    aten.bitwise_xor.Scalar: aten.bitwise_xor.Tensor,
-    aten.remainder.Scalar: aten.remainder.Tensor,
-    aten.fmod.Scalar: aten.fmod.Tensor,
-    aten.div.Scalar_mode: aten.div.Tensor_mode,
-}
-
-
-def _with_number(form: torch._ops.OpOverload) -> Callable:
-    def decomposition(self: torch.Tensor, other: bool | int | float, **named: str | None) -> torch.Tensor:
-        return form(self, other, **named)
-
-    return decomposition
-
-
 def _isinf(self: torch.Tensor) -> torch.Tensor:
     if self.is_complex():
         return torch.isinf(self.real) | torch.isinf(self.imag)
@@ -103,7 +85,6 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.sub.Scalar: lambda self, other, alpha=1: torch.sub(self, other, alpha=alpha),
     aten.mul.Scalar: lambda self, other: torch.mul(self, other),
     aten.div.Scalar: lambda self, other: torch.div(self, other),
-    **{op: _with_number(form) for op, form in _NUMBER_FORMS.items()},
     aten.isinf.default: _isinf,
 }
 

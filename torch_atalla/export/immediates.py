@@ -32,4 +32,4 @@ def pack_immediate(operand: Immediate) -> bytes:
             return struct.pack(_PACK[operand.dtype], value)
         except (OverflowError, struct.error):
             pass  # too large for a narrow float: torch gives the infinity
-    return bytes(torch.tensor(operand.value, dtype=operand.dtype).view(torch.uint8).reshape(-1).tolist())
+    return bytes(torch.tensor([operand.value], dtype=operand.dtype).view(torch.uint8).tolist())

@@ -123,8 +123,8 @@ def batch_norm(
     running_var: Value | None,
     momentum: float,
     eps: float,
-) -> tuple[Value, None, None]:
-    """With stored statistics: a factor and a term for each channel, in one launch."""
+) -> tuple[Value, Value | None, Value | None]:
+    """With stored statistics: a factor and a term for each channel, in one launch. Those of the batch are empty."""
     if running_mean is None or running_var is None or input.ndim < 2:
         raise NotNativeError("batch norm without running statistics, or of fewer than 2 dimensions")
     if not input.meta.is_contiguous():
@@ -140,4 +140,7 @@ def batch_norm(
     rows = [value.view(value.meta.view(n, 1, c, image)) for value in (out, input)]
     statistics = [channels(value) for value in (running_mean, running_var, weight, bias)]
     ctx.launch("channel_norm.apply", [rows[0]], [rows[1], *statistics], wide, (1,), (eps,))
-    return out, None, None
+    empty = [
+        ctx.empty(node.meta["val"][k].shape, node.meta["val"][k].dtype) if reads(node, k) else None for k in (1, 2)
+    ]
+    return out, empty[0], empty[1]
