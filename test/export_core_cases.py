@@ -110,5 +110,8 @@ MORE: dict[str, tuple[str, Any]] = {
     "complex transform": ("_fft_c2c", case(Z, [0, 1], 1, False)),
     "inverse of several dimensions": ("_fft_c2r", case(Z, [0, 1], 2, 7)),
     "magnitudes": ("abs", case(Z)),
+    "means of bags": ("_embedding_bag", case(X, ROWS, torch.tensor([0, 2, 2]), False, 1)),
+    "maxima of bags": ("_embedding_bag", case(H, ROWS.int(), torch.tensor([0, 1]), False, 2, False, None, False, 1)),
+    "weighted bags": ("_embedding_bag", case(X, ROWS, torch.tensor([0, 1, 3]), False, 0, False, C[:3], True)),
     "counted repetition": ("repeat_interleave.Tensor", case(ROWS, output_size=4)),
 }  # fmt: skip

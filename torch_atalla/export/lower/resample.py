@@ -44,7 +44,7 @@ def _nearest(mode: int, spatial: int) -> Any:
         scale_factors: list[float] | None,
     ) -> Value:
         out = ctx.result_of(node)
-        small = _SMALL if _rounds_as_small(input, spatial, out) else 0
+        small = _small(input, spatial, out)
         places = [image(value, spatial) for value in (out, input)]
         ctx.launch(
             "resample.nearest", places[:1], places[1:], out.dtype, (mode + small,), _scales(scale_factors, spatial)
@@ -59,14 +59,18 @@ def _scales(factors: list[float] | None, spatial: int) -> tuple[float, ...]:
     return (0.0,) * (3 - spatial) + (tuple(factors) if factors else (0.0,) * spatial)
 
 
-def _rounds_as_small(source: Value, spatial: int, out: Value) -> bool:
+def _small(source: Value, spatial: int, out: Value) -> int:
     """Which of upstream's two roundings is taken: a sample that falls on a boundary would move otherwise."""
     if spatial == 1:
-        return False
+        return 0
     innermost = torch.channels_last if spatial == 2 else torch.channels_last_3d
     if source.shape[1] > 3 and source.meta.is_contiguous(memory_format=innermost):
-        return True
-    return spatial == 2 and out.shape[-2] + out.shape[-1] <= _SMALL_IMAGE
+        return _SMALL
+    if spatial == 3:
+        return 0
+    # Arithmetic, and no comparison, which would fix dynamic sizes to one side: 1 where the quotient is not 0.
+    fits = _SMALL_IMAGE // (out.shape[-2] + out.shape[-1])
+    return (fits + _SMALL_IMAGE - 1) // _SMALL_IMAGE * _SMALL
 
 
 _IMAGES = FLOATING | {torch.uint8}
