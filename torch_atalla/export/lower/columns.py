@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import torch
 
-from ..dtypes import BOOL, FLOATING
+from ..dtypes import ALL, INTEGER
 from .context import LoweringContext, Value
 from .registry import lowers
 
 
-@lowers("im2col.default", dtypes=FLOATING | BOOL)
+@lowers("im2col.default", dtypes=ALL - INTEGER, operands=ALL)
 def im2col(
     ctx: LoweringContext,
     node: torch.fx.Node,
@@ -27,7 +27,7 @@ def im2col(
     return out.view(out.meta.view(node.meta["val"].shape))
 
 
-@lowers("col2im.default", dtypes=FLOATING | BOOL)
+@lowers("col2im.default", dtypes=ALL - INTEGER, operands=ALL)
 def col2im(
     ctx: LoweringContext,
     node: torch.fx.Node,

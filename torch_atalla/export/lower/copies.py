@@ -45,7 +45,7 @@ def cat(ctx: LoweringContext, node: torch.fx.Node, *, tensors: list[Value], dim:
     return out
 
 
-@lowers("constant_pad_nd.default")
+@lowers("constant_pad_nd.default", dtypes=ALL, operands=ALL)
 def constant_pad_nd(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, pad: list[int], value: Any) -> Value:
     out = ctx.empty(node.meta["val"].shape, self.dtype)
     ctx.fill(out, value)
@@ -59,7 +59,7 @@ def constant_pad_nd(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, p
     return out
 
 
-@lowers("slice_scatter.default", "select_scatter.default")
+@lowers("slice_scatter.default", "select_scatter.default", dtypes=ALL, operands=ALL)
 def scatter_into_view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value, **place: Any) -> Value:
     out = ctx.new_value(dense_meta(self.meta))
     ctx.copy(out, self)
@@ -68,7 +68,7 @@ def scatter_into_view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value,
     return out
 
 
-@lowers("repeat.default")
+@lowers("repeat.default", dtypes=ALL, operands=ALL)
 def repeat(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, repeats: list[int]) -> Value:
     """Copies into [r0, s0, r1, s1, ...], which the result's memory is."""
     out = ctx.empty(node.meta["val"].shape, self.dtype)

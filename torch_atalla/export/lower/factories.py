@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..dtypes import ALL
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, immediate
 from .registry import lowers
@@ -28,7 +29,7 @@ def _number(value: Any) -> bool | int | float:
     return value
 
 
-@lowers("full.default", "full_like.default", "new_full.default", "scalar_tensor.default")
+@lowers("full.default", "full_like.default", "new_full.default", "scalar_tensor.default", dtypes=ALL, operands=ALL)
 def full(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
     value = arguments["fill_value"] if "fill_value" in arguments else arguments["s"]
     out = ctx.result_of(node)
@@ -36,21 +37,21 @@ def full(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
     return out
 
 
-@lowers("fill.Scalar")
+@lowers("fill.Scalar", dtypes=ALL, operands=ALL)
 def fill(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, value: Any) -> Value:
     out = ctx.result_of(node)
     ctx.fill(out, _number(value))
     return out
 
 
-@lowers("zeros.default", "zeros_like.default", "new_zeros.default", *_EMPTY)
+@lowers("zeros.default", "zeros_like.default", "new_zeros.default", *_EMPTY, dtypes=ALL, operands=ALL)
 def zeros(ctx: LoweringContext, node: torch.fx.Node, **_: Any) -> Value:
     out = ctx.result_of(node)
     ctx.fill(out, 0)
     return out
 
 
-@lowers("ones.default", "ones_like.default", "new_ones.default")
+@lowers("ones.default", "ones_like.default", "new_ones.default", dtypes=ALL, operands=ALL)
 def ones(ctx: LoweringContext, node: torch.fx.Node, **_: Any) -> Value:
     out = ctx.result_of(node)
     ctx.fill(out, 1)

@@ -7,6 +7,7 @@ from math import prod
 
 import torch
 
+from ..dtypes import ALL
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, dense_meta
@@ -20,7 +21,7 @@ def check_index(index: Value) -> None:
         raise NotNativeError(f"index dtype {dtype_name(index.dtype)} not taken")
 
 
-@lowers("embedding.default")
+@lowers("embedding.default", dtypes=ALL, operands=ALL)
 def embedding(
     ctx: LoweringContext, node: torch.fx.Node, *, weight: Value, indices: Value, **_: object
 ) -> Value:  # padding_idx and its kin concern gradients only
@@ -31,7 +32,7 @@ def embedding(
     return out.view(out.meta.view((*indices.shape, width)))
 
 
-@lowers("index_select.default")
+@lowers("index_select.default", dtypes=ALL, operands=ALL)
 def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value) -> Value:
     check_index(index)
     if self.ndim == 0:
@@ -41,7 +42,7 @@ def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim:
     return out
 
 
-@lowers("gather.default")
+@lowers("gather.default", dtypes=ALL, operands=ALL)
 def gather(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, sparse_grad: bool
 ) -> Value:
@@ -53,7 +54,7 @@ def gather(
     return out
 
 
-@lowers("index.Tensor")
+@lowers("index.Tensor", dtypes=ALL, operands=ALL)
 def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: list[Value | None]) -> Value:
     given, dims, first, order = _index_operands(self, indices)
     source = self if order is None else self.view(self.meta.permute(order))
@@ -62,7 +63,7 @@ def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: li
     return out
 
 
-@lowers("index_put.default", "_unsafe_index_put.default")
+@lowers("index_put.default", "_unsafe_index_put.default", dtypes=ALL, operands=ALL)
 def index_put(
     ctx: LoweringContext,
     node: torch.fx.Node,

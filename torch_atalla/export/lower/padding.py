@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..dtypes import FLOATING, INTEGER
+from ..dtypes import ALL, BOOL
 from .context import LoweringContext, Value
 from .registry import lowers
 
@@ -25,5 +25,5 @@ def _pad(kernel: str) -> Any:
 
 
 for _spatial in (1, 2, 3):
-    lowers(f"reflection_pad{_spatial}d.default", dtypes=FLOATING | INTEGER)(_pad("pad.reflect"))
-    lowers(f"replication_pad{_spatial}d.default", dtypes=FLOATING | INTEGER)(_pad("pad.replicate"))
+    lowers(f"reflection_pad{_spatial}d.default", dtypes=ALL - BOOL, operands=ALL)(_pad("pad.reflect"))
+    lowers(f"replication_pad{_spatial}d.default", dtypes=ALL - BOOL, operands=ALL)(_pad("pad.replicate"))

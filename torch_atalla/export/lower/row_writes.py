@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..dtypes import ALL
 from .context import LoweringContext, Value, dense_meta, immediate
 from .indexing import check_index
 from .registry import lowers
@@ -15,14 +16,14 @@ from .scatter import ADD, ASSIGN
 _MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
 
 
-@lowers("index_add.default")
+@lowers("index_add.default", dtypes=ALL, operands=ALL)
 def index_add(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value, alpha: Any
 ) -> Value:
     return _write_rows(ctx, self, dim, index, source, ADD, alpha)
 
 
-@lowers("index_copy.default")
+@lowers("index_copy.default", dtypes=ALL, operands=ALL)
 def index_copy(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value
 ) -> Value:
@@ -47,7 +48,7 @@ def _write_rows(
     return out
 
 
-@lowers("masked_scatter.default")
+@lowers("masked_scatter.default", dtypes=ALL, operands=ALL)
 def masked_scatter(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, source: Value) -> Value:
     sizes = tuple(node.meta["val"].shape)
     out = ctx.empty(sizes, self.dtype)

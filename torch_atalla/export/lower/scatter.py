@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..dtypes import ALL
 from .context import LoweringContext, Value, dense_meta, immediate
 from .indexing import check_index
 from .registry import lowers
@@ -24,14 +25,14 @@ _COMBINATIONS = {
 }
 
 
-@lowers("scatter.src")
+@lowers("scatter.src", dtypes=ALL, operands=ALL)
 def scatter_src(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, src: Value) -> Value:
     out = _copy_of(ctx, self)
     _scatter(ctx, out, dim, index, src, ASSIGN)
     return out
 
 
-@lowers("scatter.value")
+@lowers("scatter.value", dtypes=ALL, operands=ALL)
 def scatter_value(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, value: Any
 ) -> Value:
@@ -40,14 +41,14 @@ def scatter_value(
     return out
 
 
-@lowers("scatter.reduce")
+@lowers("scatter.reduce", dtypes=ALL, operands=ALL)
 def scatter_src_reduce(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, src: Value, reduce: str
 ) -> Value:
     return _accumulate(ctx, _copy_of(ctx, self), dim, index, src, _COMBINATIONS[reduce])
 
 
-@lowers("scatter.value_reduce")
+@lowers("scatter.value_reduce", dtypes=ALL, operands=ALL)
 def scatter_value_reduce(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, value: Any, reduce: str
 ) -> Value:
@@ -55,7 +56,7 @@ def scatter_value_reduce(
     return _accumulate(ctx, _copy_of(ctx, self), dim, index, number, _COMBINATIONS[reduce])
 
 
-@lowers("scatter_add.default")
+@lowers("scatter_add.default", dtypes=ALL, operands=ALL)
 def scatter_add(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _accumulate(ctx, _copy_of(ctx, self), dim, index, src, ADD)
 
