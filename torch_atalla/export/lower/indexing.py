@@ -11,9 +11,11 @@ from ..dtypes import ALL
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, dense_meta
+from .pointwise import masked_fill
 from .registry import lowers
 
 _INDEX_DTYPES = (torch.int32, torch.int64)
+_MASK_DTYPES = (torch.bool, torch.uint8)
 
 
 def check_index(index: Value) -> None:
@@ -73,7 +75,11 @@ def index_put(
     values: Value,
     accumulate: bool,
 ) -> Value:
-    """A copy, of which the places named by the indices are written."""
+    """A copy, of which the places named by the indices are written; one value under a mask fills it."""
+    mask = None if accumulate else _only_mask(self, indices)
+    if mask is not None and all(isinstance(size, int) and size == 1 for size in values.shape):
+        value = values.view(values.meta.view(()))
+        return masked_fill(ctx, node, self, mask, value.expand(self.shape))
     given, dims, first, order = _index_operands(self, indices)
     out = ctx.new_value(dense_meta(self.meta))
     ctx.copy(out, self)
@@ -86,6 +92,17 @@ def index_put(
     return out
 
 
+def _only_mask(self: Value, indices: list[Value | None]) -> Value | None:
+    """If a mask is all that indexes: that mask, broadcast."""
+    given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
+    if len(given) != 1 or given[0][1].dtype != torch.bool:
+        return None
+    dim, mask = given[0]
+    for _ in range(self.ndim - dim - mask.ndim):
+        mask = mask.unsqueeze(mask.ndim)
+    return mask.expand(self.shape)
+
+
 def _index_operands(
     self: Value, indices: list[Value | None]
 ) -> tuple[list[Value], list[int], int, tuple[int, ...] | None]:
@@ -93,7 +110,7 @@ def _index_operands(
     it is) that puts dimensions which are not adjacent first, where upstream puts the result's."""
     given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     for _, item in given:
-        if item.dtype in (torch.bool, torch.uint8):
+        if item.dtype in _MASK_DTYPES:
             raise NotNativeError("dynamic output size (index by a mask)")
         check_index(item)
     if len(given) > 10:

@@ -127,15 +127,15 @@ def clamp_tensor(
 
 @lowers("masked_fill.Scalar")
 def masked_fill_scalar(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, value: Any) -> Value:
-    return _masked_fill(ctx, node, self, mask, immediate(value))
+    return masked_fill(ctx, node, self, mask, immediate(value))
 
 
 @lowers("masked_fill.Tensor")
 def masked_fill_tensor(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, value: Value) -> Value:
-    return _masked_fill(ctx, node, self, mask, value.expand(tuple(node.meta["val"].shape)))
+    return masked_fill(ctx, node, self, mask, value.expand(tuple(node.meta["val"].shape)))
 
 
-def _masked_fill(ctx: LoweringContext, node: torch.fx.Node, self: Value, mask: Value, value: Any) -> Value:
+def masked_fill(ctx: LoweringContext, node: torch.fx.Node, self: Value, mask: Value, value: Any) -> Value:
     sizes = tuple(node.meta["val"].shape)
     entry = ctx.support.get("aten.masked_fill_.Tensor")
     if entry is None:

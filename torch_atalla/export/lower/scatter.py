@@ -14,15 +14,8 @@ from .indexing import check_index
 from .registry import lowers
 
 ASSIGN, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)
-_COMBINATIONS = {
-    "sum": ADD,
-    "mean": ADD,
-    "add": ADD,
-    "prod": MULTIPLY,
-    "multiply": MULTIPLY,
-    "amax": MAXIMUM,
-    "amin": MINIMUM,
-}
+_SUMS = dict.fromkeys(("sum", "mean", "add"), ADD)
+_COMBINATIONS = _SUMS | {"prod": MULTIPLY, "multiply": MULTIPLY, "amax": MAXIMUM, "amin": MINIMUM}
 
 
 @lowers("scatter.src", dtypes=ALL, operands=ALL)
