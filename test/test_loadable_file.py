@@ -94,6 +94,13 @@ class TestFiles(TestCase):
         self.assertIn("1 golden output as expected", self.command("verify", self.path))
         self.assertFalse(torch.are_deterministic_algorithms_enabled())
 
+    def test_seeded_inputs_that_are_refused(self):
+        module = nn.EmbeddingBag(10, 4, mode="sum")
+        args = (torch.tensor([1, 2, 3, 9]), torch.tensor([0, 2]))
+        with self.assertWarnsRegex(UserWarning, r"no golden outputs: PyTorch refuses seeded inputs \(offsets"):
+            torch_atalla.save_loadable(module.eval(), self.path, args=args, seed=1)
+        self.assertEqual(describe(str(self.path))["goldens"], [])
+
     def test_without_goldens(self):
         save(self.path, golden=False)
         self.assertEqual(describe(str(self.path))["goldens"], [])
