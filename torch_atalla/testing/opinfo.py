@@ -92,7 +92,8 @@ def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expec
     """Whether atalla is about as close to the double-precision result as the CPU is (at most as far for half types).
 
     Many CPU kernels round to half between the steps of an op; the chip rounds once, so the two may differ by more than
-    a tolerance for one rounding allows. Long chains in float32 and complex64 differ by the order of their sums.
+    a tolerance for one rounding allows. Long chains in float32 and complex64 differ by the order of their sums, and an
+    ill-conditioned one by more: there the result may be as far off as changed last bits of the inputs would bring it.
     """
     wide = torch.complex128 if dtype == torch.complex64 else torch.float64
 
@@ -101,10 +102,45 @@ def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expec
             return x.to(wide)
         return wide if x is dtype else x
 
-    inputs, args, kwargs = (tree_map(widen, v) for v in (sample.input, sample.args, sample.kwargs))
+    inputs, args, kwargs = tree_map(widen, (sample.input, sample.args, sample.kwargs))
     truth = op(inputs, *args, **kwargs)
-    allowed = 2.0 if dtype in (torch.float32, torch.complex64) else 1.0
-    return largest_error(actual, truth) <= allowed * largest_error(expected, truth)
+    error, cpu_error = largest_error(actual, truth), largest_error(expected, truth)
+    if dtype not in (torch.float32, torch.complex64):
+        return error <= cpu_error
+    if error <= 2 * cpu_error:
+        return True
+    generator = torch.Generator().manual_seed(0)
+
+    def nudge(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dtype != wide:
+            return x
+        signs = torch.randint(2, x.shape, generator=generator) * 2 - 1
+        return x.detach() * (1 + signs * torch.finfo(torch.float32).eps)
+
+    inputs, args, kwargs = tree_map(nudge, (inputs, args, kwargs))
+    return error <= 2 * largest_error(op(inputs, *args, **kwargs), truth)
+
+
+def _scaled_mm(
+    self: torch.Tensor,
+    mat2: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    scale_result: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> torch.Tensor:
+    """What float8 cannot hold is rounded as copies round it: float8_e4m3fn saturates."""
+    result = (self.float() * scale_a) @ (mat2.float() * scale_b)
+    if bias is not None:
+        result += bias.float()
+    return result.to(out_dtype or self.dtype)
+
+
+# Instead of the CPU's kernel where that gives one value or another by what the machine has: beyond float8_e4m3fn oneDNN
+# gives NaN, or saturates.
+REFERENCES = {"torch._scaled_mm": _scaled_mm}
 
 
 def sample_on(op: Any, sample: Any, device: str) -> tuple[Any, tuple, dict]:
@@ -128,7 +164,7 @@ def check_sample(
     if incomparable(op, sample):
         check_properties(op, sample, lambda: run_on(op, sample, device, fallback))
         return
-    expected = op(sample.input, *sample.args, **sample.kwargs)
+    expected = REFERENCES.get(op_name(op), op)(sample.input, *sample.args, **sample.kwargs)
     actual = run_on(op, sample, device, fallback)
     if expected is NotImplemented:  # a reflected operator that leaves the operands to Python
         assert actual is NotImplemented
