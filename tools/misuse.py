@@ -2,14 +2,16 @@
 """What each kind of misuse of an artifact gives, for loadables and their peers: python tools/misuse.py [--write].
 
 The model is linear(x) with x [4, 8] float32. Every case runs in a process of its own, so that a crash is seen as one.
-AOTInductor runs where torch is; --peers names a Python of an environment with onnx, onnxruntime and openvino, which get
-the model as ONNX. --write makes docs/misuse.md.
+AOTInductor runs where torch is; --peers names a Python of an environment with torch, onnx, onnxruntime and openvino,
+which get the model as ONNX, and executorch with XNNPACK (benchmarks/loadables.py makes one). --write makes
+docs/misuse.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -89,15 +91,23 @@ OPENVINO = """
     def call(given, case):
         return program(list(given))[0]
 """
+EXECUTORCH = """
+    import torch
+    from executorch.runtime import Runtime
+    method = Runtime.get().load_program(path).load_method("forward")
+    def call(given, case):
+        device = "meta" if case == "device" else "cpu"
+        return method.execute([torch.from_numpy(a).to(device) for a in given])[0]
+"""
+ARRAYS = (ORT, OPENVINO)  # take NumPy's arrays, which have no device
 
 
 def run(python: str, load: str, path: Path, case: str) -> str:
     worker = WORKER.format(load=load)
-    env_path = {"PYTHONPATH": str(ROOT)}
-    import os
-
+    # Peers are alone: an import of torch must not bring this project with it.
+    env = {"PYTHONPATH": str(ROOT)} if load == ATALLA else {"PYTHONPATH": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     done = subprocess.run(
-        [python, "-c", worker, str(path), case], capture_output=True, text=True, timeout=300, env=os.environ | env_path
+        [python, "-c", worker, str(path), case], capture_output=True, text=True, timeout=300, env=os.environ | env
     )
     if done.returncode < 0:
         return f"**crash** (signal {-done.returncode})"
@@ -134,7 +144,7 @@ def table(python: str, load: str, artifact: Path, weight: bytes, newer: int | No
     for case in CASES:
         path = artifact
         data = damaged(original, case, weight, newer)
-        if data is None:
+        if data is None or (case == "device" and load in ARRAYS):
             found[case] = "not applicable"
             continue
         if data != original:
@@ -189,6 +199,18 @@ onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version
         subprocess.run([peers, "-c", script, folder / "weights.npz", artifact], check=True)
         results["ONNX Runtime"] = table(peers, ORT, artifact, weight)
         results["OpenVINO"] = table(peers, OPENVINO, artifact, weight)
+        artifact = prepare("model.pte")
+        torch.export.save(exported, folder / "exported.pt2")
+        script = """
+import sys, torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge_transform_and_lower
+program = to_edge_transform_and_lower(torch.export.load(sys.argv[1]), partitioner=[XnnpackPartitioner()])
+open(sys.argv[2], "wb").write(program.to_executorch().buffer)
+"""
+        env = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": ""}
+        subprocess.run([peers, "-c", script, folder / "exported.pt2", artifact], check=True, env=env)
+        results["ExecuTorch"] = table(peers, EXECUTORCH, artifact, weight)
     return results
 
 
@@ -201,8 +223,8 @@ def page(results: dict[str, dict[str, str]]) -> str:
     lines = [
         "# What misuse gives",
         "",
-        "`python tools/misuse.py --write` makes this page. The model is a linear layer on x [4, 8]; each case runs",
-        "in a process of its own.",
+        "`python tools/misuse.py --peers PYTHON --write` makes this page. The model is a linear layer on x [4, 8];",
+        "each case runs in a process of its own.",
         "A crash, wrong values, and a damaged file that runs are what a loadable must never give.",
         "",
         "| | " + " | ".join(names) + " |",
@@ -216,7 +238,7 @@ def page(results: dict[str, dict[str, str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", help="a Python with onnx, onnxruntime and openvino")
+    parser.add_argument("--peers", help="a Python with onnx, onnxruntime, openvino and executorch")
     parser.add_argument("--no-aoti", action="store_true", help="leave out AOTInductor, which runs a compiler")
     parser.add_argument("--write", action="store_true", help="write docs/misuse.md")
     parser.add_argument("--json", action="store_true")

@@ -146,7 +146,8 @@ def main(argv: list[str] | None = None) -> int:
             print(results[-1], flush=True)
     print(f"{sum(r.right for r in results)} of {len(results)} models are native and match the CPU")
     if args.write:
-        PAGE.write_text(page(results))
+        loadables = PAGE.read_text().partition("## As loadables")[1:]  # tools/model_aot_table.py's part of the page
+        PAGE.write_text(page(results) + "\n" + "".join(loadables))
     return int(any(r.native and not r.right for r in results))
 
 
