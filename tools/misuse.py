@@ -87,7 +87,8 @@ ORT = """
 """
 OPENVINO = """
     import openvino
-    program = openvino.Core().compile_model(path, "CPU")
+    # In float32, as the others: some machines would compute in bfloat16.
+    program = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     def call(given, case):
         return program(list(given))[0]
 """
