@@ -100,13 +100,14 @@ EXECUTORCH = """
         device = "meta" if case == "device" else "cpu"
         return method.execute([torch.from_numpy(a).to(device) for a in given])[0]
 """
+# Peers are alone: an import of torch must not bring this project with it.
+ALONE = {"PYTHONPATH": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 ARRAYS = (ORT, OPENVINO)  # take NumPy's arrays, which have no device
 
 
 def run(python: str, load: str, path: Path, case: str) -> str:
     worker = WORKER.format(load=load)
-    # Peers are alone: an import of torch must not bring this project with it.
-    env = {"PYTHONPATH": str(ROOT)} if load == ATALLA else {"PYTHONPATH": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    env = {"PYTHONPATH": str(ROOT)} if load == ATALLA else ALONE
     done = subprocess.run(
         [python, "-c", worker, str(path), case], capture_output=True, text=True, timeout=300, env=os.environ | env
     )
@@ -209,8 +210,7 @@ from executorch.exir import to_edge_transform_and_lower
 program = to_edge_transform_and_lower(torch.export.load(sys.argv[1]), partitioner=[XnnpackPartitioner()])
 open(sys.argv[2], "wb").write(program.to_executorch().buffer)
 """
-        env = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": ""}
-        subprocess.run([peers, "-c", script, folder / "exported.pt2", artifact], check=True, env=env)
+        subprocess.run([peers, "-c", script, folder / "exported.pt2", artifact], check=True, env=os.environ | ALONE)
         results["ExecuTorch"] = table(peers, EXECUTORCH, artifact, weight)
     return results
 

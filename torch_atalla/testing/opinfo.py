@@ -135,6 +135,8 @@ def _scaled_mm(
     result = (self.float() * scale_a) @ (mat2.float() * scale_b)
     if bias is not None:
         result += bias.float()
+    if scale_result is not None and (out_dtype or self.dtype).itemsize == 1:
+        result *= scale_result
     return result.to(out_dtype or self.dtype)
 
 

@@ -40,11 +40,11 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-// Pages of a device's scratchpads, one a scratchpad that the file names. All of them, or none when the chip has no
-// room: then the program runs from DRAM alone.
 // Bytes of each scratchpad that temporaries may take.
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view);
 
+// Pages of a device's scratchpads, one a scratchpad that the file names. All of them, or none when the chip has no
+// room: then the program runs from DRAM alone.
 class ScratchpadPages {
  public:
   ScratchpadPages() = default;

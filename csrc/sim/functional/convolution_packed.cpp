@@ -30,27 +30,6 @@ struct PackedConvolution {
   const ConvolutionFinish* finish = nullptr;
 };
 
-// A tile [rows][kStoredPanel] of sums becomes `channels` runs of `rows` outputs.
-void store_channels(const float* tile, int64_t rows, int64_t channels, float* out, int64_t channel_stride) {
-  constexpr int64_t lanes = kLanes<float>;
-  for (int64_t r = 0; r < rows; r += lanes) {
-    const int64_t count = min_of(lanes, rows - r);
-    for (int64_t c = 0; c < channels; c += lanes) {
-      Vec<float> square[lanes];
-#pragma GCC unroll 16
-      for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(tile + (r + i) * kStoredPanel + c);
-      transpose_square<float>(square);
-      float* to = out + c * channel_stride + r;
-      if (channels - c >= lanes) {  // with indices that the compiler knows, the square stays in registers
-#pragma GCC unroll 16
-        for (int64_t i = 0; i < lanes; ++i, to += channel_stride) store_some(to, square[i], count);
-      } else {
-        for (int64_t i = 0; i < channels - c; ++i, to += channel_stride) store_some(to, square[i], count);
-      }
-    }
-  }
-}
-
 // The slabs' copies of all images, for slabs whose blocks of panels are units of their own: each is made once, not by
 // every thread that takes a block. A channel has room for the vector that is stored beyond its end.
 struct SharedSlabs {
@@ -176,7 +155,7 @@ class PackedSlab {
                 first ? 0 : kStoredPanel, ahead, step});
         ahead += k * step;
       }
-      if (last) store_channels(tile_, rows, channels, out + piece.position, conv_.out.strides[1]);
+      if (last) store_transposed(tile_, rows, channels, kStoredPanel, out + piece.position, conv_.out.strides[1]);
     }
     if (last && conv_.finish != nullptr) {  // while they are in cache
       conv_.finish->run(*conv_.finish, batch, channel, channel + channels, first_position, first_position + positions_);

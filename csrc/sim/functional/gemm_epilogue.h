@@ -42,6 +42,29 @@ template <class T>
 #endif
 }
 
+// Column c of a tile [rows][ld] becomes the run of `rows` elements at out + c * stride. Squares of vectors are
+// transposed in registers; the tile is read up to a whole square.
+template <class T>
+inline void store_transposed(const T* tile, int64_t rows, int64_t cols, int64_t ld, T* out, int64_t stride) {
+  constexpr int64_t lanes = kLanes<T>;
+  for (int64_t r = 0; r < rows; r += lanes) {
+    const int64_t count = min_of(lanes, rows - r);
+    for (int64_t c = 0; c < cols; c += lanes) {
+      Vec<T> square[lanes];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(tile + (r + i) * ld + c);
+      transpose_square<T>(square);
+      T* to = out + c * stride + r;
+      if (cols - c >= lanes) {  // with indices that the compiler knows, the square stays in registers
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < lanes; ++i, to += stride) store_some(to, square[i], count);
+      } else {
+        for (int64_t i = 0; i < cols - c; ++i, to += stride) store_some(to, square[i], count);
+      }
+    }
+  }
+}
+
 // Where in the sum over k a tile stands.
 struct Chunk {
   bool first = true;
@@ -141,22 +164,12 @@ struct Epilogue {
     return std::is_floating_point_v<T> && out.dtype == kNativeDtype<T> && out.row_stride == 1;
   }
 
-  // A square of vectors is transposed in registers, and its columns are stored whole.
+  // Its columns are stored whole.
   [[gnu::noinline]] void store_columns(T* lines, int64_t rows, int64_t cols, int64_t row, int64_t col) const {
     constexpr int64_t lanes = kLanes<T>;
     for (int64_t i = rows * kPanel<T>; i < round_up(rows, lanes) * kPanel<T>; i += lanes)
       store_vector(lines + i, Vec<T>{});
-    for (int64_t r = 0; r < rows; r += lanes) {
-      const int64_t count = min_of(lanes, rows - r);
-      for (int64_t c = 0; c < cols; c += lanes) {
-        Vec<T> square[lanes];
-#pragma GCC unroll 16
-        for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(lines + (r + i) * kPanel<T> + c);
-        transpose_square<T>(square);
-        for (int64_t i = 0; i < min_of(lanes, cols - c); ++i)
-          store_some(out_row(row + r, col + c + i), square[i], count);
-      }
-    }
+    store_transposed(lines, rows, cols, kPanel<T>, out_row(row, col), out.col_stride);
   }
 
   [[gnu::noinline]] void finish(T* line, int64_t cols) const {

@@ -20,6 +20,12 @@ def _with_indices(ctx: LoweringContext, node: torch.fx.Node) -> tuple[Value, Val
     return ctx.new_value(metas[0]), ctx.new_value(metas[1]) if reads(node, 1) else None
 
 
+def _windows(kernel_size: list[int], stride: list[int], padding: list[int], spatial: int) -> tuple[int, ...]:
+    """The kernels' first nine parameters."""
+    given = ((kernel_size, 1), (stride or kernel_size, 1), (padding, 0))
+    return tuple(number for values, absent in given for number in for_each_dimension(values, spatial, absent))
+
+
 def _max_pool(spatial: int) -> Any:
     def rule(
         ctx: LoweringContext,
@@ -33,8 +39,7 @@ def _max_pool(spatial: int) -> Any:
         ceil_mode: bool,
     ) -> tuple[Value, Value | None]:
         out, indices = _with_indices(ctx, node)
-        iparams = for_each_dimension(kernel_size, spatial, 1) + for_each_dimension(stride or kernel_size, spatial, 1)
-        iparams += for_each_dimension(padding, spatial, 0) + for_each_dimension(dilation, spatial, 1)
+        iparams = _windows(kernel_size, stride, padding, spatial) + for_each_dimension(dilation, spatial, 1)
         places = [image(out, spatial), None if indices is None else image(indices, spatial)]
         ctx.launch("pool.max", places, [image(self, spatial)], self.dtype, iparams)
         return out, indices
@@ -56,8 +61,7 @@ def _avg_pool(spatial: int) -> Any:
         divisor_override: int | None,
     ) -> Value:
         out = ctx.result_of(node)
-        iparams = for_each_dimension(kernel_size, spatial, 1) + for_each_dimension(stride or kernel_size, spatial, 1)
-        iparams += for_each_dimension(padding, spatial, 0) + (int(count_include_pad), divisor_override or 0)
+        iparams = _windows(kernel_size, stride, padding, spatial) + (int(count_include_pad), divisor_override or 0)
         ctx.launch("pool.average", [image(out, spatial)], [image(self, spatial)], out.dtype, iparams)
         return out
 

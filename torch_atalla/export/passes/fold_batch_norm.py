@@ -7,13 +7,12 @@ The factors are computed in float64 and rounded once. Results differ from eager 
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 
 from ..capture import Captured
-from .matching import new_constant
+from .matching import new_constant, reads_first_alone, replace_first_result
 from .pass_result import PassResult
 
 aten = torch.ops.aten
@@ -33,7 +32,7 @@ def fold_batch_norm(captured: Captured) -> PassResult:
 
 
 def _may_fold(captured: Captured, node: torch.fx.Node, convolution: Any, parameters: list) -> bool:
-    if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
+    if not reads_first_alone(node):
         return False
     if not isinstance(convolution, torch.fx.Node) or convolution.target is not aten.convolution.default:
         return False
@@ -67,7 +66,4 @@ def _fold(captured: Captured, node: torch.fx.Node, convolution: torch.fx.Node, p
             for what, tensor in (("folded_weight", new_weight), ("folded_bias", new_bias))
         ]
     convolution.args = (args[0], *nodes, *args[3:])
-    for user in list(node.users):
-        user.replace_all_uses_with(convolution)
-        captured.graph.erase_node(user)
-    captured.graph.erase_node(node)
+    replace_first_result(captured, node, convolution)

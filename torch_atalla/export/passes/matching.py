@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -85,6 +86,19 @@ def argument(node: torch.fx.Node, index: int = 0) -> Any:
 
 def only_user(node: torch.fx.Node) -> torch.fx.Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def reads_first_alone(node: torch.fx.Node) -> bool:
+    """Whether only the first of the node's results is read."""
+    return all(user.target is operator.getitem and user.args[1] == 0 for user in node.users)
+
+
+def replace_first_result(captured: Captured, node: torch.fx.Node, result: torch.fx.Node) -> None:
+    """`result` stands in for the first result of the node, of which nothing else is read; the node goes."""
+    for user in list(node.users):
+        user.replace_all_uses_with(result)
+        captured.graph.erase_node(user)
+    captured.graph.erase_node(node)
 
 
 def are_private(nodes: Collection[torch.fx.Node], result: torch.fx.Node) -> bool:

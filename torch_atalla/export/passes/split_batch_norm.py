@@ -8,13 +8,12 @@ in float32. So no bit changes; weight and variance can no longer be replaced by 
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 
 from ..capture import Captured
-from .matching import is_tensor, new_constant, new_node, new_view, value
+from .matching import is_tensor, new_constant, new_node, new_view, reads_first_alone, replace_first_result, value
 from .pass_result import PassResult
 
 aten = torch.ops.aten
@@ -35,7 +34,7 @@ def _may_split(captured: Captured, node: torch.fx.Node) -> bool:
     """Float32 throughout: a 16-bit result would be rounded after each step."""
     args: Any = node.args
     source, *parameters = args[:5]
-    if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
+    if not reads_first_alone(node):
         return False
     if not is_tensor(source) or value(source).dtype != torch.float32 or value(source).ndim < 2:
         return False
@@ -69,7 +68,4 @@ def _split(captured: Captured, node: torch.fx.Node) -> None:
         result = step(aten.sub.Tensor, source, per_channel(mean))
         result = step(aten.mul.Tensor, result, per_channel(factors))
         result = step(aten.add.Tensor, result, per_channel(bias))
-    for user in list(node.users):
-        user.replace_all_uses_with(result)
-        captured.graph.erase_node(user)
-    captured.graph.erase_node(node)
+    replace_first_result(captured, node, result)
