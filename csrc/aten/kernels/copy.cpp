@@ -24,9 +24,20 @@ namespace {
 
 const Kernel kCopy("copy");
 
+// Whether the elements of both are one range of bytes in one order, so that memcpy may move them. The stride of a
+// dimension of size 1 is not part of that: contiguous tensors may differ in it.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
-         a.is_non_overlapping_and_dense();
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || !a.is_non_overlapping_and_dense()) return false;
+  for (int64_t d = 0; d < a.dim(); ++d) {
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  }
+  return true;
+}
+
+// The only condition under which raw bytes may cross between host and device.
+void require_raw(const at::Tensor& src, const at::Tensor& dst) {
+  TORCH_INTERNAL_ASSERT(same_layout(src, dst) && src.nbytes() == dst.nbytes(), "copy_ of raw bytes from strides ",
+                        src.strides(), " to strides ", dst.strides(), " of shape ", src.sizes());
 }
 
 runtime::Stream& stream_of(const at::Tensor& t) {
@@ -61,6 +72,7 @@ void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
 // From pinned memory a copy that need not block is queued, and the memory kept until it is done. Pageable memory may
 // change or vanish as soon as the call returns: then the bytes are taken over before.
 void upload_bytes(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
+  require_raw(host, dst);
   runtime::Stream& stream = stream_of(dst);
   const bool queued = may_be_queued(host, dst, non_blocking);
   driver_call([&] {
@@ -71,6 +83,7 @@ void upload_bytes(const at::Tensor& host, const at::Tensor& dst, bool non_blocki
 
 // Into pageable memory, whose owner may read it at once, the copy always blocks.
 void download_bytes(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
+  require_raw(src, host);
   const bool queued = may_be_queued(host, src, non_blocking);
   if (!queued) note_synchronization();
   driver_call([&] { stream_of(src).memcpy_d2h(host.data_ptr(), src.const_data_ptr(), src.nbytes(), queued); });
@@ -83,9 +96,9 @@ void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
       host.scalar_type() == dst.scalar_type() || (convertible(host.scalar_type()) && convertible(dst.scalar_type()));
   if (!on_chip) count_host_conversion(host, dst);
   at::Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
-  if (same_layout(source, dst)) return upload(source, dst, non_blocking);
+  if (same_layout(source, dst)) return upload_bytes(source, dst, non_blocking);
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
-  upload(source, staged, non_blocking);
+  upload_bytes(source, staged, non_blocking);
   device_copy(staged, dst);
 }
 
@@ -98,27 +111,29 @@ void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) 
     staged = empty(src.sizes(), convert ? host.scalar_type() : src.scalar_type(), src.device().index());
     device_copy(src, staged);
   }
-  if (same_layout(staged, host)) return download(staged, host, non_blocking);
+  if (same_layout(staged, host)) return download_bytes(staged, host, non_blocking);
   at::Tensor landed = at::empty(staged.sizes(), staged.options().device(at::kCPU));
-  download(staged, landed, false);
+  download_bytes(staged, landed, false);
   count_host_conversion(landed, host);
   host.copy_(landed);
 }
 
 // The copy runs on the source's stream, between the earlier and the later work of the destination's: no call waits.
+void peer_bytes(const at::Tensor& src, const at::Tensor& dst) {
+  require_raw(src, dst);
+  driver_call([&] {
+    runtime::Stream &from = stream_of(src), &to = stream_of(dst);
+    order_streams(to, from);
+    from.memcpy_d2d(dst.data_ptr(), src.const_data_ptr(), dst.nbytes());
+    order_streams(from, to);
+  });
+}
+
 void between_devices(const at::Tensor& src, const at::Tensor& dst) {
   at::Tensor source = src.contiguous();
-  if (same_layout(source, dst)) {
-    driver_call([&] {
-      runtime::Stream &from = stream_of(source), &to = stream_of(dst);
-      order_streams(to, from);
-      from.memcpy_d2d(dst.data_ptr(), source.const_data_ptr(), dst.nbytes());
-      order_streams(from, to);
-    });
-    return;
-  }
+  if (same_layout(source, dst)) return peer_bytes(source, dst);
   at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
-  between_devices(source, staged);
+  peer_bytes(source, staged);
   device_copy(staged, dst);
 }
 
@@ -136,7 +151,9 @@ at::Tensor strip(const at::Tensor& t) {
 // would come back here: resolving is a copy.)
 at::Tensor copy_lazy(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   at::Tensor raw = strip(dst);
-  copy_from(strip(src), raw, non_blocking);
+  // The host may change its memory only after the bytes have arrived.
+  const bool host_flips = dst.is_cpu() && (src.is_neg() != dst.is_neg() || src.is_conj() != dst.is_conj());
+  copy_from(strip(src), raw, non_blocking && !host_flips);
   if (src.is_neg() != dst.is_neg()) {
     if (raw.is_complex()) at::view_as_real(raw).neg_();
     else raw.neg_();
