@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hands programs to child processes, and collects what they find: failures by kind, refusals, coverage."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .program import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES_PER_PROCESS = 400  # then a fresh one, so that what earlier cases left behind cannot hide or make a failure
+
+
+class Worker:
+    """One child process. `begin` gives it a request, `poll` its answer."""
+
+    def __init__(self, log: Path):
+        self.log = log
+        self.process: subprocess.Popen | None = None
+        self.count = 0
+        self.started = 0.0
+        self.request: dict[str, Any] | None = None
+        self.ticket: Any = None
+
+    def _start(self) -> None:
+        environment = os.environ | {"ATALLA_DRAM_BYTES": str(1 << 30), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "tools.graph_fuzz.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=ROOT,
+                env=environment,
+            )
+        self.count = 0
+        self._read()
+
+    def _read(self) -> dict[str, Any] | None:
+        assert self.process is not None and self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def begin(self, request: dict[str, Any], ticket: Any = None) -> None:
+        if self.process is not None and (self.process.poll() is not None or self.count >= CASES_PER_PROCESS):
+            self.close()
+        if self.process is None:
+            self._start()
+        assert self.process is not None and self.process.stdin is not None
+        self.request, self.ticket, self.started = request, ticket, time.monotonic()
+        self.count += 1
+        try:
+            self.process.stdin.write((json.dumps(request) + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # seen as a crash when the answer is read
+
+    def finish(self) -> dict[str, Any]:
+        """The answer; a problem of the category "crash" if the process ended instead."""
+        self.request = None
+        answer = self._read()
+        if answer is not None:
+            return answer
+        assert self.process is not None
+        status = self.process.wait()
+        self.process = None
+        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return {"problems": [{"check": "process", "category": f"crash: {name}", "text": "the process ended"}]}
+
+    def stop_late(self) -> dict[str, Any]:
+        self.close()
+        self.request = None
+        return {"problems": [{"check": "process", "category": "time limit", "text": "the case took too long"}]}
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def call(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
+        """A request whose answer is waited for."""
+        self.begin(request)
+        assert self.process is not None and self.process.stdout is not None
+        selector = selectors.DefaultSelector()
+        selector.register(self.process.stdout, selectors.EVENT_READ)
+        ready = selector.select(limit)
+        selector.close()
+        return self.finish() if ready else self.stop_late()
+
+
+@dataclass
+class Failure:
+    number: int
+    program: Program
+    problem: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        return f"{self.problem['check']}: {self.problem['category']}"
+
+
+@dataclass
+class Results:
+    cases: int = 0
+    invalid: int = 0
+    passed: Counter[str] = field(default_factory=Counter)  # check -> cases
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # check, reason -> cases
+    failures: list[Failure] = field(default_factory=list)
+    coverage: dict[str, Counter[str]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, number: int, program: Program, answer: dict[str, Any]) -> None:
+        self.cases += 1
+        self.invalid += bool(answer.get("invalid"))
+        self.passed.update(answer.get("passed", ()))
+        self.refused.update(answer.get("refused", {}).items())
+        self.failures += [Failure(number, program, problem) for problem in answer["problems"]]
+        for name, counts in answer.get("coverage", {}).items():
+            self.coverage.setdefault(name, Counter()).update(counts)
+
+
+def run(
+    programs: Callable[[int], tuple[Program, Sequence[str]]],
+    numbers: Sequence[int] | range,
+    *,
+    jobs: int,
+    limit: float,
+    log: Path,
+    until: float | None = None,
+    observe: Callable[[Results], None] | None = None,
+) -> Results:
+    """Evaluates `programs(number)`, the program with its checks, for each number in turn. limit: seconds a case may
+    take. until: seconds after which no further one begins."""
+    results, workers = Results(), [Worker(log) for _ in range(jobs)]
+    start, pending = time.monotonic(), iter(numbers)
+    selector = selectors.DefaultSelector()
+    exhausted = False
+    try:
+        while True:
+            for worker in workers:
+                if worker.request is not None or exhausted:
+                    continue
+                late = until is not None and time.monotonic() - start > until
+                number = None if late else next(pending, None)
+                if number is None:
+                    exhausted = True
+                    break
+                program, checks = programs(number)
+                worker.begin({"source": program.source(), "checks": list(checks)}, (number, program))
+                assert worker.process is not None and worker.process.stdout is not None
+                selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
+            busy = [worker for worker in workers if worker.request is not None]
+            if not busy:
+                break
+            ready = {key.data: key.fileobj for key, _ in selector.select(1.0)}
+            for worker in busy:
+                if worker not in ready and time.monotonic() - worker.started < limit:
+                    continue
+                assert worker.process is not None and worker.process.stdout is not None
+                selector.unregister(worker.process.stdout)
+                answer = worker.finish() if worker in ready else worker.stop_late()
+                results.add(*worker.ticket, answer)
+                if observe is not None:
+                    observe(results)
+    finally:
+        for worker in workers:
+            worker.close()
+    results.seconds = time.monotonic() - start
+    return results

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is checked of a case in eager mode: values, gradients, replays of a captured graph, and chip code. Each check
+raises Refused where its path does not take the case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.utils._pytree import tree_map
+
+import torch_atalla
+
+from . import compare
+from .conditioning import Bounds, jittered, measure
+from .paths import Context, Forward, Problem, Refused, forward, loss_and_gradients, on_device, other_values, quiet
+
+FACTOR = 12.0  # times what rounding moves: ops on the device may round otherwise at every step
+WIDE = (8.0, 12)  # ulps and runs, before a difference counts
+
+
+def against_cpu(
+    check: str,
+    found: list[torch.Tensor],
+    expected: list[torch.Tensor],
+    bounds: Callable[..., list[Bounds]],
+    strides: bool = True,
+    factor: float = FACTOR,
+    dense: bool = False,
+) -> list[Problem]:
+    different = compare.forms(found, expected, strides, dense)
+    if different is not None and different[0] != "layout":
+        return [Problem(check, *different)]
+    problems = [] if different is None else [Problem(check, *different)]
+    if compare.close(found, expected) or compare.values(found, expected, bounds(), factor) is None:
+        return problems
+    # Few runs may miss an element that rounding moves: look again with more of them.
+    wrong = compare.values(found, expected, bounds(*WIDE), factor)
+    return problems if wrong is None else [*problems, Problem(check, *wrong)]
+
+
+def check_eager(ctx: Context) -> list[Problem]:
+    expected, found = ctx.cpu, ctx.eager
+    problems = against_cpu("eager", found.all, expected.all, ctx.bounds)
+    shared, wanted = compare.sharing(found.outputs), compare.sharing(expected.outputs)
+    if not problems and [first for first, _ in shared] != [first for first, _ in wanted]:
+        problems.append(Problem("eager", "aliasing", f"outputs share memory as {shared}, expected {wanted}"))
+    return problems
+
+
+def check_backward(ctx: Context) -> list[Problem]:
+    try:
+        expected = loss_and_gradients(*ctx.build())
+    except (RuntimeError, NotImplementedError) as error:  # written in place, or no derivative
+        raise Refused(f"the CPU: {str(error).splitlines()[0][:80]}") from None
+    found = loss_and_gradients(*ctx.on_device())
+    return against_cpu("backward", found, expected, lambda *how: ctx.gradient_bounds(expected, *how), strides=False)
+
+
+def check_graph(ctx: Context) -> list[Problem]:
+    """Replays of a graph that recorded one call, with other values in its inputs."""
+    module, args = ctx.on_device()
+    given = ctx.build()[1]
+    results: Forward | None = None
+    graph = torch.atalla.Graph()
+    try:
+        with torch.no_grad(), quiet():
+            forward(module, args)  # what is compiled or allocated once
+        start = [buffer.clone() for buffer in module.buffers()]
+        with torch.atalla.graph(graph):
+            results = forward(module, args)
+    except (RuntimeError, NotImplementedError) as error:
+        if "captur" in str(error):
+            raise Refused(f"capture: {str(error).splitlines()[0][:80]}") from None
+        raise
+    other = other_values(given, 5)
+    for static, value in zip(args, other):
+        if isinstance(value, torch.Tensor):
+            flat = value.untyped_storage().nbytes() // value.itemsize
+            static.as_strided((flat,), (1,), 0).copy_(value.as_strided((flat,), (1,), 0))
+    with torch.no_grad():
+        for buffer, first in zip(module.buffers(), start):
+            buffer.copy_(first)
+    fresh, _ = ctx.on_device()
+    with torch.no_grad():
+        for buffer, first in zip(fresh.buffers(), start):
+            buffer.copy_(first)
+    try:
+        expected = forward(fresh, tree_map(on_device, other))
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise Refused(f"other values: {str(error).splitlines()[0][:80]}") from None
+    graph.replay()
+    torch.atalla.synchronize()
+    return same_bits("graph", results, expected)
+
+
+def same_bits(check: str, found: Forward, expected: Forward, dense: bool = False) -> list[Problem]:
+    different = compare.forms(found.all, expected.all, dense=dense)
+    if different is not None:
+        return [Problem(check, *different)]
+    wrong = compare.bits(found.all, expected.all)
+    return [] if wrong is None else [Problem(check, "bits", wrong)]
+
+
+def check_isa(ctx: Context) -> list[Problem]:
+    """Chip code of the bfloat16 form against the functional engine."""
+    from torch_atalla.isa.compiler.build import compile_model
+    from torch_atalla.isa.compiler.network import NoProgramError
+
+    module, args = ctx.build_bfloat16()
+    try:
+        with quiet():
+            compiled = compile_model(module, args)
+    except NoProgramError as error:
+        raise Refused(reason(error)) from None
+    except torch_atalla.loadable.ExportError as error:
+        raise Refused(reason(error)) from None
+    leaves = [x for x in args if isinstance(x, torch.Tensor)]
+    with quiet():
+        found = compiled.run(leaves).outputs
+    expected = forward(*ctx.on_device(bfloat16=True)).outputs
+    expected = [value.cpu() for value in expected]
+
+    def bounds(ulps: float = 2.0, runs: int = 4) -> list[Bounds]:
+        def work(module: torch.nn.Module, args: tuple) -> list[torch.Tensor]:
+            return forward(module, args).outputs
+
+        return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
+
+    return against_cpu("isa", found, expected, bounds, dense=True)
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what a path says when it does not take a program, without the names of one program."""
+    import re
+
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    text = re.sub(r"\(node [^)]*\)", "", text)
+    return re.sub(r"\d+", "N", text)[:110]

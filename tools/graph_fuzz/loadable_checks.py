@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is checked of a case as a loadable: bits and strides of eager mode at "exact", bounds at "fast", further calls
+with other values and sizes, mutable buffers, programs that take turns, and the run without Python."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+import torch_atalla
+from torch_atalla.export.linear.check import ProgramError
+from torch_atalla.export.verify_plan import PlanError
+
+from . import compare
+from .checks import FACTOR, against_cpu, reason, same_bits
+from .paths import (
+    Context,
+    Forward,
+    Problem,
+    Refused,
+    batch_of,
+    forward,
+    on_device,
+    other_values,
+    quiet,
+    with_batch,
+)
+
+RUN = Path(torch_atalla.__file__).parent / "bin/atalla-run"
+GOLDEN = "does not give what PyTorch does"
+
+
+@dataclass
+class Coverage:
+    """What the loadables of a process exercised."""
+
+    ops: Counter[str] = field(default_factory=Counter)
+    passes: Counter[str] = field(default_factory=Counter)
+    dtypes: Counter[str] = field(default_factory=Counter)
+
+
+COVERAGE = Coverage()
+
+
+@dataclass
+class Loaded:
+    program: Any
+    args: tuple
+    expected: Forward
+
+
+PREVIOUS: list[Loaded] = []  # a program that stays loaded beside the next one
+
+
+def exported(ctx: Context) -> torch.export.ExportedProgram:
+    module, args = ctx.build()
+    shapes: Any = None
+    if ctx.case.dynamic:
+        batch = batch_of(args)
+        hint = torch.export.Dim.AUTO
+        if ctx.case.dynamic == "bounded":
+            hint = torch.export.Dim.AUTO(min=2, max=16)
+        shapes = tuple(
+            {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
+            for x in args
+        )
+    try:
+        with quiet(), torch.no_grad():
+            return torch.export.export(module, args, dynamic_shapes=shapes)
+    except Exception as error:
+        raise Refused(f"torch.export: {type(error).__name__}") from None
+
+
+def saved(ctx: Context, level: str, path: Path, golden: bool) -> Any:
+    program = exported(ctx)
+    try:
+        with quiet():
+            return torch_atalla.save_loadable(program, path, fallback="error", optimize=level, golden=golden)
+    except (PlanError, ProgramError):
+        raise
+    except torch_atalla.loadable.ExportError as error:
+        if GOLDEN in str(error):
+            raise
+        raise Refused(_unsupported(error)) from None
+
+
+def _unsupported(error: Exception) -> str:
+    ops = getattr(error, "ops", None)
+    if ops:
+        return f"{ops[0].op}: {ops[0].reason}"[:110]
+    return reason(error)
+
+
+def check_exact(ctx: Context) -> list[Problem]:
+    return _check(ctx, "exact")
+
+
+def check_fast(ctx: Context) -> list[Problem]:
+    return _check(ctx, "fast")
+
+
+def _check(ctx: Context, level: str) -> list[Problem]:
+    with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
+        path = Path(folder) / "program.atl"
+        saved(ctx, level, path, golden=False)
+        program = torch_atalla.load_loadable(path)
+    _count(program)
+    module, args = ctx.on_device()
+    given = ctx.build()[1]
+    problems = _compared(ctx, level, _called(program, module, args), forward(module, args))
+    if problems:
+        return problems
+    expected = Forward([x.clone() for x in ctx.eager.outputs], [])
+    try:
+        other = tree_map(on_device, other_values(given, 3))
+        second = forward(module, other)
+    except (RuntimeError, IndexError, ValueError):  # offsets that must rise, and the like
+        second = None
+    if second is not None:
+        problems = _compared(ctx, level, _called(program, module, other), second, "second call")
+    for size in _sizes(ctx, program, given):
+        resized = with_batch(given, batch_of(given), size)
+        fresh, _ = ctx.on_device()
+        try:
+            wanted = forward(fresh, tree_map(on_device, resized))
+        except (RuntimeError, IndexError, ValueError):
+            continue
+        program.reset_state()
+        found = _called(program, fresh, tree_map(on_device, resized))
+        problems += _compared(ctx, level, found, wanted, f"batch {size}")
+    return problems or _turns(level, program, args, expected)
+
+
+def _count(program: Any) -> None:
+    data = program._program.describe()
+    COVERAGE.ops.update(node["op"] for node in data["nodes"] if node["native"])
+    COVERAGE.passes.update({name: 1 for name, changed in program.report.passes.items() if changed})
+    COVERAGE.dtypes.update(str(spec.dtype).removeprefix("torch.") for spec in (*program.inputs, *program.outputs))
+
+
+def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
+    with quiet():
+        results = program(*args)
+    leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+    names = [name for name, _ in module.named_buffers()]
+    return Forward(leaves, [program.read_state(name) if name in program.states else None for name in names])
+
+
+def _compared(ctx: Context, level: str, found: Forward, eager: Forward, where: str = "") -> list[Problem]:
+    kept = [k for k, value in enumerate(found.buffers) if value is not None]
+    found = Forward(found.outputs, [found.buffers[k] for k in kept])
+    wanted = Forward(eager.outputs, [eager.buffers[k] for k in kept])
+    if level == "exact":
+        problems = same_bits(level, found, wanted, dense=True)
+    elif where:
+        problems = _only_forms(level, found, wanted)
+    else:
+        outputs = [x.cpu() for x in wanted.outputs]
+        problems = against_cpu(level, found.outputs, outputs, ctx.bounds, factor=2 * FACTOR, dense=True)
+    return [Problem(p.check, p.category, f"{p.text}{f' ({where})' if where else ''}") for p in problems]
+
+
+def _only_forms(level: str, found: Forward, wanted: Forward) -> list[Problem]:
+    different = compare.forms(found.all, wanted.all, dense=True)
+    if different is not None:
+        return [Problem(level, *different)]
+    return [] if _roughly(found, wanted) else [Problem(level, "values", "far from eager mode")]
+
+
+def _roughly(found: Forward, wanted: Forward) -> bool:
+    """For further calls at "fast", whose bounds were measured for the first: no gross error."""
+    for a, b in zip(found.outputs, wanted.outputs):
+        if not b.is_floating_point() or not b.numel():
+            continue
+        first, second = a.cpu().double(), b.cpu().double()
+        finite = torch.isfinite(first) & torch.isfinite(second)
+        if not bool(finite.any()):
+            continue
+        scale = float(second[finite].abs().max())
+        wrong = ((first - second).abs() > 0.25 * scale + 1e-3) & finite
+        if float(wrong.sum()) > 0.3 * wrong.numel() and wrong.sum() > 2:
+            return False
+    return True
+
+
+def _sizes(ctx: Context, program: Any, given: tuple) -> list[int]:
+    if not any(spec.dynamic for spec in program.inputs):
+        return []
+    batch = batch_of(given)
+    return [size for size in (batch + 3, max(batch - 2, 2)) if size != batch]
+
+
+def _turns(level: str, program: Any, args: tuple, expected: Forward) -> list[Problem]:
+    """The program that was loaded before still gives what it gave."""
+    problems = []
+    for loaded in PREVIOUS:
+        with quiet():
+            results = loaded.program(*loaded.args)
+        leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+        wrong = compare.bits(leaves, loaded.expected.outputs)
+        if wrong is not None:
+            problems.append(Problem(level, "turns", f"a program loaded earlier changed: {wrong}"))
+    PREVIOUS.clear()
+    if level == "exact" and not program.states:
+        PREVIOUS.append(Loaded(program, args, expected))
+    return problems
+
+
+def check_golden(ctx: Context) -> list[Problem]:
+    """Saving with golden outputs, which compare with PyTorch on the CPU."""
+    with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
+        path = Path(folder) / "program.atl"
+        try:
+            saved(ctx, "exact", path, golden=True)
+        except torch_atalla.loadable.ExportError as error:
+            if GOLDEN not in str(error):
+                raise
+            if _is_ill_conditioned(ctx):
+                raise Refused("golden outputs of an ill-conditioned program") from None
+            return [Problem("golden", "values", str(error).splitlines()[0][:200])]
+    return []
+
+
+def _is_ill_conditioned(ctx: Context) -> bool:
+    """Whether rounding alone moves a result by more than a golden's tolerance."""
+    for bound, value in zip(ctx.bounds(4.0, 8), ctx.cpu.all):
+        scale = float(value.double().abs().nan_to_num(0, 0, 0).max()) if value.numel() and not value.is_complex() else 1
+        if bool(bound.undetermined.any()) or float(bound.moved.max() if bound.moved.numel() else 0) > 5e-5 * scale:
+            return True
+    return False
+
+
+def check_run(ctx: Context) -> list[Problem]:
+    """The file in a process without Python and PyTorch."""
+    module, args = ctx.build()
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    expected = ctx.eager.outputs
+    if any(x.dtype in (torch.bfloat16,) or x.is_complex() for x in (*tensors, *expected)) or not tensors:
+        raise Refused("no .npy form")
+    with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
+        path = Path(folder) / "program.atl"
+        saved(ctx, "exact", path, golden=False)
+        words = [str(RUN), str(path)]
+        for k, tensor in enumerate(tensors):
+            np.save(f"{folder}/in{k}.npy", tensor.numpy())
+            words += ["--input", f"{folder}/in{k}.npy"]
+        for k in range(len(expected)):
+            words += ["--output", f"{folder}/out{k}.npy"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            return [Problem("run", "error", f"exit status {done.returncode}: {done.stderr.strip()[:200]}")]
+        found = [torch.from_numpy(np.load(f"{folder}/out{k}.npy")) for k in range(len(expected))]
+    different = compare.forms(found, expected, strides=False)
+    if different is not None:
+        return [Problem("run", *different)]
+    wrong = compare.bits(found, expected)
+    return [] if wrong is None else [Problem("run", "bits", wrong)]

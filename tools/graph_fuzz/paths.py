@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running a case in eager mode: on the CPU, on the device, forward and backward."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .conditioning import Bounds, in_float64, jittered, measure
+from .program import Case
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A difference, crash or internal error. `category` names its kind, and groups failures."""
+
+    check: str
+    category: str
+    text: str
+
+
+class Refused(Exception):
+    """A path does not take the case, and says so; the text is the reason."""
+
+
+@dataclass
+class Forward:
+    outputs: list[torch.Tensor]
+    buffers: list[torch.Tensor]
+
+    @property
+    def all(self) -> list[torch.Tensor]:
+        return [*self.outputs, *self.buffers]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def forward(module: torch.nn.Module, args: tuple[Any, ...]) -> Forward:
+    with torch.no_grad(), quiet():
+        results = module(*args)
+    return Forward([x for x in tree_leaves(results) if isinstance(x, torch.Tensor)], list(module.buffers()))
+
+
+def on_device(value: Any) -> Any:
+    """A copy on the device with the same strides and offset, gaps and shared elements included."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    elements = value.untyped_storage().nbytes() // value.itemsize
+    flat = value.detach().as_strided((elements,), (1,), 0).to("atalla")
+    return flat.as_strided(value.shape, value.stride(), value.storage_offset())
+
+
+def to_bfloat16(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    moved = value.to(torch.bfloat16)
+    return moved.as_strided(value.shape, value.stride()) if moved.stride() != value.stride() and False else moved
+
+
+def other_values(args: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
+    """The same tensors with their elements in another order, so that positions stay in range."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def shuffled(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.numel() < 2:
+            return value
+        flat = value.untyped_storage().nbytes() // value.itemsize
+        stored = value.as_strided((flat,), (1,), 0)
+        return stored[torch.randperm(flat, generator=generator)].as_strided(
+            value.shape, value.stride(), value.storage_offset()
+        )
+
+    return tree_map(shuffled, args)
+
+
+def with_batch(args: tuple[Any, ...], batch: int, size: int) -> tuple[Any, ...]:
+    """Tensors of `size` rows where those of a case have `batch`: rows repeat or are left out."""
+
+    def resized(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.ndim or value.shape[0] != batch:
+            return value
+        order = sorted(range(value.ndim), key=lambda d: (-value.stride(d), d))
+        rows = value.index_select(0, torch.arange(size) % batch)
+        dense = rows.permute(order).contiguous()
+        return dense.permute([order.index(d) for d in range(value.ndim)])
+
+    return tree_map(resized, args)
+
+
+def batch_of(args: tuple[Any, ...]) -> int:
+    """The first dimension that most arguments have."""
+    firsts = [x.shape[0] for x in args if isinstance(x, torch.Tensor) and x.ndim]
+    return max(set(firsts), key=lambda size: (firsts.count(size), -firsts.index(size)), default=0)
+
+
+def loss_and_gradients(module: torch.nn.Module, args: tuple[Any, ...]) -> list[torch.Tensor]:
+    """Of each floating-point argument and each parameter; zeros where nothing flows."""
+    leaves = [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    with quiet():
+        results = [x for x in tree_leaves(module(*args)) if isinstance(x, torch.Tensor) and x.requires_grad]
+        if not results:
+            return []
+        generator = torch.Generator().manual_seed(1)
+        weights = [torch.randn(x.shape, generator=generator) for x in results]
+        real = [x.abs() if x.is_complex() else x for x in results]
+        torch.autograd.backward(real, [w.to(x.dtype).to(x.device) for w, x in zip(weights, real)])
+    wanted = [*leaves, *(p for p in module.parameters() if p.requires_grad)]
+    return [torch.zeros_like(x) if x.grad is None else x.grad for x in wanted]
+
+
+@dataclass
+class Context:
+    """A case with what its checks share, computed once."""
+
+    case: Case
+    seed: int = 0
+    wide_runs: int = 3
+    _bounds: dict[str, list[Bounds]] = field(default_factory=dict)
+
+    def build(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+        return self.case.build(self.seed)
+
+    def build_bfloat16(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+        module, args = self.build()
+        return module.to(torch.bfloat16), tree_map(to_bfloat16, args)
+
+    def on_device(self, bfloat16: bool = False) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+        module, args = self.build_bfloat16() if bfloat16 else self.build()
+        return module.to("atalla"), tree_map(on_device, args)
+
+    @cached_property
+    def cpu(self) -> Forward:
+        return forward(*self.build())
+
+    @cached_property
+    def eager(self) -> Forward:
+        return forward(*self.on_device())
+
+    def bounds(self, ulps: float = 2.0, runs: int = 3) -> list[Bounds]:
+        """Of the outputs and buffers in eager mode."""
+        return self._measured("forward", lambda m, a: forward(m, a).all, self.cpu.all, ulps, runs)
+
+    def gradient_bounds(self, reference: list[torch.Tensor], ulps: float = 2.0, runs: int = 3) -> list[Bounds]:
+        return self._measured("backward", loss_and_gradients, reference, ulps, runs)
+
+    def _measured(self, what: str, work: Any, reference: list[torch.Tensor], ulps: float, runs: int) -> list[Bounds]:
+        key = f"{what} {ulps} {runs}"
+        if key not in self._bounds:
+            results = [jittered(work, self.build, 100 + k, ulps) for k in range(runs)]
+            exact = in_float64(work, self.build)
+            if exact is not None:
+                results.append(exact)
+            self._bounds[key] = measure(reference, results)
+        return self._bounds[key]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A program under test, as data that can be changed and as the Python text that runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+CHECKS = ("eager", "backward", "exact", "fast", "dynamic", "graph", "run", "isa")
+_NAME = re.compile(r"\b(?:self\.)?([xvwb]\d+)\b")
+
+
+def names_in(text: str) -> set[str]:
+    """Values that a statement or expression mentions: inputs x, results v, parameters w, buffers b."""
+    return set(_NAME.findall(text))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement of `forward`. `defines` are the names on the left; a statement without any works in place."""
+
+    text: str
+    defines: tuple[str, ...] = ()
+    template: str = ""
+
+    def uses(self) -> set[str]:
+        return names_in(self.text) - set(self.defines)
+
+
+@dataclass(frozen=True)
+class Program:
+    """`inputs`, `parameters` and `buffers` map names to the expressions that make them. `dynamic`: "", or "free" or
+    "bounded" for a first dimension whose size the call determines."""
+
+    inputs: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)
+    lines: tuple[Line, ...] = ()
+    outputs: tuple[str, ...] = ()
+    dynamic: str = ""
+    checks: tuple[str, ...] = ()
+
+    def without_dead_code(self) -> Program:
+        """Drops results, parameters, buffers and inputs that no output depends on. Statements that work in place stay
+        if they touch a value that stays."""
+        live = {name for output in self.outputs for name in names_in(output)}
+        kept = [False] * len(self.lines)
+        changed = True
+        while changed:
+            changed = False
+            for k, line in enumerate(self.lines):
+                if not kept[k] and (set(line.defines) if line.defines else line.uses()) & live:
+                    kept[k] = changed = True
+                    live |= line.uses() | set(line.defines)
+        return replace(
+            self,
+            lines=tuple(line for line, keep in zip(self.lines, kept) if keep),
+            inputs={name: text for name, text in self.inputs.items() if name in live},
+            parameters={name: text for name, text in self.parameters.items() if name in live},
+            buffers={name: text for name, text in self.buffers.items() if name in live},
+        )
+
+    def source(self, comment: str = "") -> str:
+        """The text of a case file."""
+        head = [f"# {comment}"] if comment else []
+        head += ["import torch", "import torch.nn.functional as F", "", f"CHECKS = {tuple(self.checks)!r}"]
+        head += [f'DYNAMIC = "{self.dynamic}"'] if self.dynamic else []
+        members = [f"        self.{name} = torch.nn.Parameter({text})" for name, text in self.parameters.items()]
+        members += [f'        self.register_buffer("{name}", {text})' for name, text in self.buffers.items()]
+        init = ["    def __init__(self):", "        super().__init__()", *members, ""] if members else []
+        body = [f"        {line.text}" for line in self.lines]
+        arguments = "".join(f", {name}" for name in self.inputs)
+        values = "".join(f"    {text},\n" for text in self.inputs.values())
+        return "\n".join(
+            [
+                *head,
+                "",
+                "",
+                "class M(torch.nn.Module):",
+                *init,
+                f"    def forward(self{arguments}):",
+                *body,
+                f"        return ({''.join(f'{output}, ' for output in self.outputs).rstrip()})",
+                "",
+                "",
+                f"args = (\n{values})",
+                "",
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case file. `build` gives the same module and arguments each time, all memory new."""
+
+    text: str
+    name: str = "case"
+
+    def build(self, seed: int = 0) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+        namespace = self._run(seed)
+        return namespace["M"]().eval(), tuple(namespace["args"])
+
+    def _run(self, seed: int) -> dict[str, Any]:
+        torch.manual_seed(seed)
+        namespace: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "__name__": self.name}
+        exec(compile(self.text, self.name, "exec"), namespace)
+        return namespace
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        return tuple(self._run(0).get("CHECKS", CHECKS))
+
+    @property
+    def dynamic(self) -> str:
+        return str(self._run(0).get("DYNAMIC", ""))
+
+    @staticmethod
+    def read(path: Path) -> Case:
+        return Case(path.read_text(), path.stem)
+
+
+def joined(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a campaign ran and covered, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch_atalla  # noqa: F401  (the compiler's tables)
+from torch_atalla.export.lower import RULES
+from torch_atalla.export.lower.views import is_view
+
+from .campaign import Results
+from .generator import Generator
+from .pointwise_templates import pointwise_ops_table
+
+# Ops with a lowering rule that no exported program reaches, and why.
+UNREACHABLE = {
+    "transformers.grouped_mm_fallback.default": "an op of the library transformers",
+    "aten.rms_norm.default": "made by a pass of the compiler, and counted by that pass",
+}
+
+
+def lowered_ops() -> set[str]:
+    """Ops with a lowering, as keys: rules, and pointwise ops of the table."""
+    return (set(RULES) | set(pointwise_ops_table())) - set(UNREACHABLE)
+
+
+def key_of(target: str) -> str:
+    """ "aten::add.Tensor" as "aten.add.Tensor"."""
+    name = target.replace("::", ".")
+    return name if name.count(".") > 1 else f"{name}.default"
+
+
+def covered(results: Results) -> set[str]:
+    return {key_of(target) for target in results.coverage.get("ops", {})}
+
+
+def report(results: Results, generator: Generator, templates: int, transferred: Any) -> str:
+    wanted, seen = lowered_ops(), covered(results)
+    missing = sorted(wanted - seen)
+    passes = sorted(results.coverage.get("passes", {}))
+    dtypes = results.coverage.get("dtypes", {})
+    rate = results.cases / results.seconds if results.seconds else 0.0
+    lines = [
+        f"{results.cases} programs in {results.seconds:.0f} s ({rate:.1f} a second), {results.invalid} that PyTorch "
+        f"refuses, {len(results.failures)} failures; {transferred.tensors} transfers, {len(transferred.problems)} of them "
+        "failed",
+        "checks passed: " + ", ".join(f"{name} {count}" for name, count in sorted(results.passed.items())),
+        f"templates: {sum(1 for name in generator.counts if generator.counts[name])} of {templates} drawn; "
+        f"{len(generator.pairs)} pairs of neighbours",
+        f"ops with a lowering: {len(wanted & seen)} of {len(wanted)} ({len(wanted & seen) / len(wanted):.1%})",
+        f"  not reached: {', '.join(missing[:60]) or 'none'}",
+        f"  other ops in programs: {len(seen - wanted)}",
+        f"passes that changed a program: {', '.join(passes)}",
+        f"dtypes of inputs and outputs: {', '.join(f'{name} {count}' for name, count in sorted(dtypes.items()))}",
+        "refused:",
+    ]
+    for (check, why), count in results.refused.most_common(40):
+        lines.append(f"  {count:6d}  {check}: {why}")
+    return "\n".join(lines)
+
+
+__all__ = ["covered", "is_view", "lowered_ops", "report"]
