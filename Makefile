@@ -5,6 +5,8 @@
 # make test-isas   build the kernels for all instruction sets and compare them
 # make soak   run the driver's tests and its long soak under TSan and ASan
 # make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
+# make check  what CI runs: lint, tests, tests under sanitizers, three minutes of random programs
+# make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/models.md
@@ -16,7 +18,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
+.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -42,7 +44,7 @@ build: $(VENV)/package.stamp
 demo: build $(VENV)/demo.stamp
 	$(PY) examples/quickstart.py
 
-test: build $(VENV)/demo.stamp test-cpp test-sanitize
+test: build $(VENV)/demo.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
@@ -77,9 +79,22 @@ soak: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config asan
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
 
+check: lint test test-sanitize fuzz-short
+
+# Random programs: the number, not the time, so that every machine runs the same ones (about three minutes on two cores).
+fuzz-short: build
+	$(PY) -W ignore -m tools.fuzz_graphs --count 500 --no-shrink
+
+fuzz: fuzz-graphs fuzz-loader
+
+# GRAPHS="--seed 7 --count 1000" for other programs.
+GRAPHS ?= --count 30000
+fuzz-graphs: build
+	$(PY) -W ignore -m tools.fuzz_graphs $(GRAPHS)
+
 # 10 million executions of the loader on changed files, guided by coverage, under the address and undefined sanitizers.
 # FUZZ="--seconds 60" for a short run.
-fuzz: build
+fuzz-loader: build
 	$(PY) tools/fuzz.py --jobs 2 $(FUZZ)
 
 lint: $(VENV)/lint.stamp

@@ -14,7 +14,7 @@ def convolution(g: Builder) -> str:
     x = g.floats(dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
     groups = g.rng.choice([1, 1, 1, *(k for k in range(1, c + 1) if c % k == 0)])
-    out = groups * g.rng.choice([1, 1, 2, 3, 8])
+    out = groups * g.rng.choice([1, 1, 2, 3, 8] if groups > 1 else [1, 2, 3, 8, 32])
     kernel = [g.rng.choice([1, 2, 3, 3]) for _ in range(dims)]
     scale = max(c // groups * torch.Size(kernel).numel(), 1) ** -0.5
     weight = g.parameter((out, c // groups, *kernel), dtype, scale)

@@ -83,7 +83,9 @@ def saved(ctx: Context, level: str, path: Path, golden: bool) -> Any:
     program = exported(ctx)
     try:
         with quiet():
-            return torch_atalla.save_loadable(program, path, fallback="error", optimize=level, golden=golden)
+            return torch_atalla.save_loadable(
+                program, path, fallback="error", optimize=level, golden=golden, epilogue=level == "fast"
+            )
     except (PlanError, ProgramError):
         raise
     except torch_atalla.loadable.ExportError as error:

@@ -17,7 +17,7 @@ def _weight(g: Builder, x: str, n: int, last: bool = True) -> str:
 @template("linear", "linear act", "x @ w", "x @ w.t", "linear twice", "gated", weight=1.6)
 def linear(g: Builder) -> str:
     x = g.floats(least=1)
-    n = g.rng.choice([1, 2, 3, 4, 8, 16, 24, 32, 33])
+    n = g.rng.choice([1, 2, 3, 4, 8, 16, 24, 32, 32, 33, 64])  # 32 and 64 can be packed
     if g.name == "x @ w":
         return f"{x} @ {_weight(g, x, n, False)}"
     if g.name == "x @ w.t":

@@ -13,6 +13,8 @@ from .generator import Builder, Template, template
 TABLE = Path(__file__).parents[2] / "torch_atalla/_generated/support.json"
 # Rare in models, or so steep that most results are infinite.
 RARE = ("special_", "polygamma", "igamma", "digamma", "lgamma", "zeta", "backward", "erfinv", "nextafter", "gcd", "lcm")
+# The CPU's own float64 values are up to 3e-6 off below -2.09 (test/xfails.py): there is nothing to compare with.
+LEFT_OUT = ("aten.special_airy_ai.default",)
 TAKES_INTEGERS = ("bitwise", "shift", "gcd", "lcm")
 NEEDS_FLOATS = ("copysign", "logit", "hardshrink", "softshrink", "_prelu", "lerp", "gelu", "backward", "heaviside")
 
@@ -23,7 +25,7 @@ def pointwise_ops() -> dict[str, dict]:
     return {
         key: entry
         for key, entry in table.items()
-        if entry["family"] == "pointwise" and not entry.get("adaptor") and not _writes(key)
+        if entry["family"] == "pointwise" and not entry.get("adaptor") and not _writes(key) and key not in LEFT_OUT
     }
 
 

@@ -186,6 +186,26 @@ def complex_numbers(g: Builder) -> str:
     return g.name.format(x=x)
 
 
+CONJUGATES = (
+    "{z}.conj() * {z}",
+    "{z}.conj().imag + 1",
+    "torch.view_as_real({z}.conj().resolve_conj())",
+    "{z}.conj().imag.resolve_neg() * 2",
+    "{z}.abs()",
+    "{z}.real - {z}.imag",
+    "{z} * 0.5 + {z}",
+    "torch.fft.fft({z})",
+    "torch.view_as_real({z}).sum(-1)",
+    "{z}.transpose(0, -1).conj().abs()",
+)
+
+
+@template(*CONJUGATES, weight=0.12)
+def conjugates(g: Builder) -> str:
+    z = g.pick(lambda v: v.dtype == torch.complex64 and v.ndim > 0 and v.numel() > 0)
+    return g.name.format(z=z or g.new_input(g.shape(g.rng.choice([1, 2, 3])), torch.complex64))
+
+
 @template("torch.cond", weight=0.03)
 def branch(g: Builder) -> str:
     x = g.floats(least=1)
