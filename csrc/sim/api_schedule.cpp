@@ -32,14 +32,22 @@ atalla_status core_count(atalla_device device, uint32_t* cores) {
   });
 }
 
+atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr) {
+  return with_device(device, [&](Device& d) {
+    if (sid == nullptr || addr == nullptr) return null_argument("sid or addr");
+    return d.scratchpads().allocate(bytes, align, PageOwner::kLoadable, sid, addr);
+  });
+}
+
 constexpr atalla_schedule_api kApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 0,
+    .abi_minor = 1,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,
     .core_count = core_count,
+    .scratchpad_reserve = scratchpad_reserve,
 };
 
 }  // namespace

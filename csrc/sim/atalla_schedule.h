@@ -9,8 +9,8 @@
 // Scratchpads. The window [base, base + scratchpads * scratchpad_bytes) of a device's addresses stands for the
 // scratchpads, one after the other: address `addr` of scratchpad `sid` is base + sid * scratchpad_bytes + addr.
 // Operands of launches may lie there, and then cost no DRAM traffic; copies and host views take DRAM only. Pages are
-// handed out by scpad_alloc; what a launch does to pages that are not its program's is, as with DRAM, its program's
-// mistake.
+// handed out by scpad_alloc and scratchpad_reserve; what a launch does to pages that are not its program's is, as with
+// DRAM, its program's mistake.
 //
 // Cores. The reserved byte of a launch descriptor is the number of cores over which the launch is divided, 0 meaning 1.
 // A chip with fewer cores, or a launch that has fewer parts, uses what there is. Results never depend on it.
@@ -60,6 +60,9 @@ typedef struct atalla_schedule_api {
   atalla_status (*launch_work)(const atalla_launch_desc*, size_t desc_bytes, atalla_launch_work*);
   atalla_status (*scratchpad_base)(atalla_device, atalla_addr* base);
   atalla_status (*core_count)(atalla_device, uint32_t* cores);
+  // As scpad_alloc, for operands that live only while launches of one program run: a loadable's temporaries. Atalla
+  // programs, which run alone on the chip, may use the page in between. scpad_free gives it back. Since minor 1.
+  atalla_status (*scratchpad_reserve)(atalla_device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

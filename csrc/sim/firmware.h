@@ -13,6 +13,10 @@
 
 namespace atalla::sim {
 
+// Who holds a page. What lies in the pages of a loadable lives only while launches of its program run, and an Atalla
+// program runs alone on the chip: so it may have those pages until it ends. Pages of the host keep their contents.
+enum class PageOwner : uint8_t { kHost, kLoadable, kProgram };
+
 class ScratchpadAllocator {
  public:
   // `count` scratchpads of `bytes` each; `granularity`, a power of two, is one scratchpad row (64 bytes).
@@ -20,18 +24,23 @@ class ScratchpadAllocator {
 
   // Takes `bytes` (> 0, rounded up to rows) at a multiple of `align` (0: one row; else a power of two of at least one
   // row) from the scratchpad with the most free bytes, the lower one of equals, so that pages of one kernel spread
-  // over both. When it does not fit there, the others are tried. ATALLA_ERR_SCRATCHPAD when none has room.
-  atalla_status allocate(uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
+  // over both. When it does not fit there, the others are tried. ATALLA_ERR_SCRATCHPAD, which names the owners of the
+  // pages in use, when none has room.
+  atalla_status allocate(uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* sid, uint32_t* addr);
 
-  // ATALLA_ERR_ARGUMENT for a scratchpad that does not exist, an address that was not handed out, a double free.
-  atalla_status free(uint32_t sid, uint32_t addr);
+  // Of a program's page or of one of the others. ATALLA_ERR_ARGUMENT for a scratchpad that does not exist, an address
+  // that was not handed out, a double free.
+  atalla_status free(uint32_t sid, uint32_t addr, bool program);
 
  private:
-  struct Pad {
-    std::map<uint32_t, uint32_t> used;  // start -> bytes
-    uint64_t free_bytes = 0;
+  struct Page {
+    uint32_t bytes;
+    PageOwner owner;
   };
-  bool take(Pad& pad, uint64_t bytes, uint64_t align, uint32_t* addr);
+  using Pad = std::multimap<uint32_t, Page>;  // by start; a program's pages may lie over those of loadables
+  bool take(Pad& pad, uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* addr);
+  uint64_t free_bytes(const Pad& pad, PageOwner owner) const;
+  atalla_status no_room(uint64_t bytes, uint64_t align, PageOwner owner) const;
 
   std::mutex mutex_;
   std::vector<Pad> pads_;

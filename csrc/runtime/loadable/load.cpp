@@ -79,10 +79,11 @@ void ScratchpadPages::take(const View& view, Device& device) {
       schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
     return;
   device_ = &device;
+  const auto reserve = schedule->abi_minor >= 1 ? schedule->scratchpad_reserve : api().scpad_alloc;
   for (auto [pad, size] : scratchpad_bytes(view)) {
     Page page{};
     if (size == 0) continue;
-    if (api().scpad_alloc(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
+    if (reserve(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
     pages_.emplace(pad, page);
   }
   for (uint32_t i = 0; i < view.residency.size(); ++i) {

@@ -117,6 +117,10 @@ atalla_status Machine::set_fault() const {
       return set_error(ATALLA_ERR_FAULT_KERNEL, "the program ran past its end, to packet %u (0x%08X)", s.packet,
                        s.packet * kPacketBytes);
     case FaultKind::kDivision:
+      // How generated code stops when it gets no scratchpad.
+      if (!s.refusal.empty()) {
+        return set_error(ATALLA_ERR_SCRATCHPAD, "%s; the program stopped at %s", s.refusal.c_str(), place);
+      }
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: division by zero", place);
     case FaultKind::kMisaligned:
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: address 0x%08" PRIX64 " is misaligned", place, at);

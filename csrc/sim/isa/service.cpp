@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "../error.h"
+
 namespace atalla::sim::isa {
 
 void call_service(State& state, uint32_t address) {
@@ -13,7 +15,8 @@ void call_service(State& state, uint32_t address) {
   uint32_t sid = 0;
   uint32_t addr = 0;
   if (address == kServiceAlloc) {
-    if (state.memory.allocator->allocate(first, second, &sid, &addr) != ATALLA_OK) {
+    if (state.memory.allocator->allocate(first, second, PageOwner::kProgram, &sid, &addr) != ATALLA_OK) {
+      state.refusal = last_error();
       first = UINT32_MAX;
       return;
     }
@@ -29,13 +32,13 @@ void call_service(State& state, uint32_t address) {
     first = UINT32_MAX;
     return;
   }
-  state.memory.allocator->free(second, first);
+  state.memory.allocator->free(second, first, true);
   state.pages.erase(found);
   first = 0;
 }
 
 void release_pages(State& state) {
-  for (const Page& page : state.pages) state.memory.allocator->free(page.sid, page.address);
+  for (const Page& page : state.pages) state.memory.allocator->free(page.sid, page.address, true);
   state.pages.clear();
 }
 

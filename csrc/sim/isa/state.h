@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "../firmware.h"
@@ -78,6 +79,7 @@ struct State {
   Scoreboard scoreboard;
   Counts counts;
   std::vector<Page> pages;
+  std::string refusal;  // why the firmware refused the last page that it refused
   bool timing = true;
 
   uint32_t packet = 0;  // the next one; at a fault the one that faulted
