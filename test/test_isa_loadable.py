@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 import warnings
+from unittest import mock
 
 import torch
 from torch import nn
@@ -60,6 +61,23 @@ class TestCodeInLoadables(TestCase):
             program(x.to("atalla"))
         with self.assertRaisesRegex(TypeError, "structure"):
             program(given, given)
+
+    def test_wrong_code_is_refused(self):
+        """A kernel that computes something else: nothing is written, and the first node that differs is named."""
+        from torch_atalla.isa.compiler.kernels import rows
+
+        plan = rows.plan
+
+        def wrong(kind, m, n, *more):
+            calls = plan(kind, m, n, *more)
+            for _, words, _ in calls:
+                words["eps"] = 0x3F800000
+            return calls
+
+        with mock.patch.object(rows, "plan", wrong):
+            with self.assertRaisesRegex(ExportError, "other values than the program: node layer_norm: .* expected"):
+                self.save()
+        self.assertEqual(os.listdir(self.directory.name), [])
 
     def test_listing(self):
         dump = os.path.join(self.directory.name, "dump")

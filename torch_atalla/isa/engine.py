@@ -386,8 +386,14 @@ def launch(
 
 
 def dram_address(tensor: Any) -> int:
-    """The address of a tensor's first element as a program on its device sees it."""
+    """The address of a tensor's first element as a program on its device sees it; 0 for a tensor of no elements, which
+    lies nowhere."""
+    if tensor.numel() == 0:
+        return 0
     address = tensor.data_ptr() - lib.library().device(tensor.device.index)[1]
     if not 0 <= address < 1 << 32:
-        raise ValueError(f"the tensor lies {address:#x} bytes into DRAM, beyond the 32-bit addresses of a program")
+        raise ValueError(
+            f"expected a tensor in the first 4 GiB of its device's DRAM, which a program's 32-bit addresses reach; got "
+            f"one that begins {address} bytes behind the DRAM's base"
+        )
     return address

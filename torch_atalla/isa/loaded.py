@@ -35,7 +35,7 @@ class LoadedCode:
         metadata = data["metadata"]
         self._in_leaves, self._out_leaves = load_leaves(metadata["in_leaves"]), load_leaves(metadata["out_leaves"])
         self._in_spec, self._out_spec = load_spec(metadata["in_spec"]), load_spec(metadata["out_spec"])
-        inputs, outputs = ([_layout(data, port) for port in data[what]] for what in ("inputs", "outputs"))
+        inputs, outputs = port_layouts(data)
         self._program = DeviceProgram(section, inputs, outputs, device)
 
     @property
@@ -54,6 +54,12 @@ class LoadedCode:
 
     def __repr__(self) -> str:
         return f"<LoadedCode {Path(self.path).name} on {self.device}: {len(self._program.code.program)} packets>"
+
+
+def port_layouts(data: dict[str, Any]) -> tuple[list[Layout], list[Layout]]:
+    """Inputs and outputs of a program, from its description."""
+    inputs, outputs = ([_layout(data, port) for port in data[what]] for what in ("inputs", "outputs"))
+    return inputs, outputs
 
 
 def _layout(data: dict[str, Any], port: dict[str, Any]) -> Layout:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ...export.ir import BufferKind, HostCall, LinearProgram, Operand
+from ...export.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
 from ..program import Program
 from .image import Address, Image
 from .kernels.pointwise import Unsupported
@@ -58,6 +58,7 @@ class Network:
     constant_offsets: dict[str, int] = field(default_factory=dict)
     arena_bytes: int = 0
     arena_offsets: dict[str, int] = field(default_factory=dict)
+    complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
 
     def code(self) -> Program:
         return self.image.link()
@@ -167,21 +168,35 @@ def compile_network(program: LinearProgram) -> Network:
         if select is None:
             raise NoProgramError(f"no Atalla program for {where}")
         try:
-            select(selection, launch)
+            if not _is_empty(launch):
+                select(selection, launch)
         except (Unsupported, ValueError) as error:
             raise NoProgramError(f"no Atalla program for {where}: {error}") from error
+        for operand in launch.writes():
+            selection.network.complete[operand.buffer] = len(selection.image.calls)
     network = selection.network
-    network.inputs = [_port(selection, port.name, port.operand) for port in program.inputs]
-    network.outputs = [_port(selection, port.name, port.operand) for port in program.outputs]
+    network.inputs = [_port(selection, "input", port.name, port.operand) for port in program.inputs]
+    network.outputs = [_port(selection, "output", port.name, port.operand) for port in program.outputs]
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
     return network
 
 
-def _port(selection: Selection, name: str, operand: Operand) -> Port:
+def _is_empty(launch: Launch) -> bool:
+    """Whether the launch computes nothing. Loops of the kernels run at least once, so that none may be selected."""
+    if launch.writes() and all(0 in operand.sizes for operand in launch.writes()):
+        return True
+    for operand in (*launch.reads(), *launch.writes()):
+        if 0 in operand.sizes:
+            raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
+    return False
+
+
+def _port(selection: Selection, what: str, name: str, operand: Operand) -> Port:
     if operand.dtype not in (torch.bfloat16, torch.int64, torch.int32):
         raise NoProgramError(
-            f"{name} is {operand.dtype}; expected bfloat16 or integers (convert the model to bfloat16)"
+            f"no Atalla program for {what} {name} of {operand.dtype}; expected bfloat16 or integers (convert the model "
+            "to bfloat16)"
         )
     buffer = selection.program.buffers[operand.buffer]
     region = f"{buffer.kind.value}{buffer.index}"

@@ -14,6 +14,8 @@ import torch
 from ... import _runtime
 from ...export.errors import ExportError
 from .build import CompiledNetwork, compile_model, to_bfloat16
+from .check import call_arguments, example_inputs
+from .outputs import same_layout
 from .section import attach, of_network
 
 
@@ -30,7 +32,8 @@ def save_with_code(
 
     convert="bfloat16": of a float32 model, a copy in bfloat16 is saved, and the report states how far the chip's
     results for the example inputs are from the float32 model's. Raises NoProgramError, which names the first op without
-    a program. Gives the report.
+    a program, and ExportError, which names the first node, when the code gives other values than the functional engine
+    for the example inputs (check.py). Gives the report.
     """
     from ...export.save import save_loadable
 
@@ -45,20 +48,58 @@ def save_with_code(
         program, args, kwargs, expected = _converted(program, args, kwargs)
     source: Any = program
     compiled = compile_model(source, args, kwargs)
-    report = save_loadable(program, path, args=args, kwargs=kwargs, **options)
     target = Path(path)
-    data = attach(target.read_bytes(), of_network(compiled.network, compiled.code), _runtime.crc32c)
-    _runtime.validate(data)
-    _replace(target, data)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        report = save_loadable(program, temporary, args=args, kwargs=kwargs, **options)
+        data = Path(temporary).read_bytes()
+        _check(compiled, temporary, data)
+        data = attach(data, of_network(compiled.network, compiled.code), _runtime.crc32c)
+        _runtime.validate(data)
+        Path(temporary).write_bytes(data)
+        os.replace(temporary, target)  # at once: a reader sees the file with code, or none
+    finally:
+        Path(temporary).unlink(missing_ok=True)
     if options.get("dump") is not None:
         from ..loaded import listing
 
         (Path(options["dump"]) / "listing.s").write_text(listing(target))
-    report.engine, report.file_bytes = "isa", len(data)
+    report.path, report.engine, report.file_bytes = os.fspath(path), "isa", len(data)
     report.code = _facts(compiled)
     if expected is not None:
         report.code |= _error(compiled, args, kwargs, expected)
     return report
+
+
+def _check(compiled: CompiledNetwork, path: str, data: bytes) -> None:
+    """The code against the file's functional program: the same ports, and the same values but for rounding."""
+    from ... import load_loadable
+    from ..loaded import port_layouts
+
+    program = _runtime.Program(path)
+    try:
+        inputs, outputs = port_layouts(program.describe())
+    finally:
+        program.close()
+    network = compiled.network
+    for port, (name, dtype, sizes, strides) in zip(
+        [*network.inputs, *network.outputs], [*inputs, *outputs], strict=True
+    ):
+        if (port.dtype, port.sizes) != (dtype, sizes) or not same_layout(sizes, port.strides, strides):
+            raise ExportError(
+                f"the chip code's port {name} is {port.dtype} of {list(port.sizes)} with strides {list(port.strides)}; "
+                f"the program's is {dtype} of {list(sizes)} with strides {list(strides)}"
+            )
+    given = example_inputs(compiled)
+    try:
+        functional = load_loadable(path)
+        args, kwargs = call_arguments(compiled, [x.to(functional.device) for x in given])
+        found = functional(*args, **kwargs)
+    except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
+        compiled.check(given)
+        return
+    compiled.check(given, [x for x in torch.utils._pytree.tree_leaves(found) if isinstance(x, torch.Tensor)])
 
 
 def _converted(program: Any, args: tuple | None, kwargs: Mapping[str, Any] | None) -> tuple:
@@ -103,13 +144,3 @@ def _error(compiled: CompiledNetwork, args: Any, kwargs: Any, expected: Any) -> 
         cosines.append(torch.nn.functional.cosine_similarity(a, b, 0).item())
         worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)))
     return {"cosine": min(cosines, default=1.0), "largest_error": worst, "cycles": run.stats.cycles}
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """At once: a reader sees the file with code or the one without."""
-    mode = path.stat().st_mode
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)

@@ -25,7 +25,7 @@ OTHER_BUFFER = MOST_TILES * TILE_BYTES
 class Variant:
     kind: str  # "max", "min", "sum"
     width: int  # column tiles
-    cut: bool  # the last of them is not full
+    cut: int  # lanes of the last of them that hold elements, 0 if all do
     blocks: bool  # there are blocks of 32 rows
     rest: bool  # and rows behind them
     depth: int  # loops around a result
@@ -33,7 +33,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        marks = (("c", self.cut), ("b", self.blocks), ("r", self.rest))
+        marks = ((f"c{self.cut}", self.cut), ("b", self.blocks), ("r", self.rest))
         flags = "".join(text for text, on in marks if on)
         return f"down_{self.kind}{self.depth}_{self.taps}_{self.width}{flags}"
 
@@ -55,7 +55,7 @@ def plan(
     for first in range(0, tiles(n), MOST_TILES):
         width = min(MOST_TILES, tiles(n) - first)
         last = tail(n) if first + width == tiles(n) else LANES
-        variant = Variant(kind, width, last < LANES, whole > 0, rest > 0, len(loops), len(more))
+        variant = Variant(kind, width, last % LANES, whole > 0, rest > 0, len(loops), len(more))
 
         def meta(count: int, cols: int) -> int:
             return metadata(IN_SID, count, cols, max(row_step, cols) if count > 1 else cols)
@@ -118,7 +118,9 @@ class _Down:
         b, v = self.b, self.v
         for column, total in enumerate(self.totals):
             place = self.buffer if column == 0 else self.places[column]
-            value = b.load_row(place, row, IN_SID, "x")
+            # The array mixes lanes: those that hold no element have to be 0.
+            cut = v.cut and v.kind == "sum" and column == v.width - 1
+            value = b.load_row(place, row, IN_SID, "x", cols=v.cut if cut else LANES)
             if v.kind == "sum":
                 b.row(total, value, total)
             else:

@@ -33,10 +33,11 @@ class Variant:
     border: bool
     bias: bool
     activation: str | None
+    lanes: int = LANES  # of a sum: those that hold channels. The array mixes lanes, so that the others have to be 0
 
     @property
     def name(self) -> str:
-        marks = (("_border", self.border), ("_bias", self.bias))
+        marks = (("_border", self.border), ("_bias", self.bias), (f"_{self.lanes}", self.lanes < LANES))
         flags = "".join(text for text, on in marks if on)
         return f"plane_{self.kind}_{'32+' * self.whole}{self.rest}s{self.step}{flags}_{self.activation or 'none'}"
 
@@ -89,6 +90,7 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
             (needed, width) != (have, taken),
             bias,
             activation,
+            LANES if kind == "max" else ct,
         )
         words = {
             "images": s.images,
@@ -207,11 +209,12 @@ class _Plane:
             with b.loop(p["taps_right"]):
                 weight = None
                 if v.kind == "dot":
-                    weight = b.load_row(self.weights, index, OUT_SID, "w")
+                    weight = b.load_row(self.weights, index, OUT_SID, "w", cols=v.lanes)
                     b.emit("addi.s", index, index, 1)
                 for row, total in enumerate(totals):
                     pixel = row * v.step
-                    value = b.load_row(tap, ROWS[pixel] if pixel < LANES else k.integer(pixel), IN_SID, "x")
+                    place = ROWS[pixel] if pixel < LANES else k.integer(pixel)
+                    value = b.load_row(tap, place, IN_SID, "x", cols=v.lanes)
                     if v.kind == "max":
                         b.emit("add.vv", total, value, V0, mask=b.cmp("mgt.mvv", value, total))
                     else:

@@ -25,10 +25,12 @@ class Variant:
     rows: int
     depth: int  # loops around a tile
     taps: int  # loops over what is reduced
+    lanes: int = LANES  # of a sum: those that hold elements. The array mixes lanes, so that the others have to be 0
 
     @property
     def name(self) -> str:
-        return f"window_{self.kind}{self.depth}_{self.rows}_{self.taps}"
+        lanes = f"_{self.lanes}" if self.lanes < LANES else ""
+        return f"window_{self.kind}{self.depth}_{self.rows}_{self.taps}{lanes}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def plan(kind: str, s: Windows, scale: float = 1.0) -> list[tuple[Variant, dict[
         for level, (count, x) in enumerate(taps):
             words |= {f"t{level}": count, f"tx{level}": x * ELEMENT}
         starts = {"o": r0 * s.out[-2] + c0, "x": r0 * s.source[-2] + c0}
-        calls.append((Variant(kind, computed, len(loops), len(taps)), words, starts))
+        lanes = ct if kind == "sum" else LANES
+        calls.append((Variant(kind, computed, len(loops), len(taps), lanes), words, starts))
     return calls
 
 
@@ -105,7 +108,7 @@ class _Window:
         b, v = self.b, self.v
         b.tile_load(X0, x, self.p["meta_x"], "x")
         for row, total in enumerate(self.totals):
-            value = b.load_row(X0, ROWS[row], IN_SID, "x")
+            value = b.load_row(X0, ROWS[row], IN_SID, "x", cols=v.lanes)
             if v.kind in ("max", "min"):
                 better = b.cmp("mgt.mvv" if v.kind == "max" else "mlt.mvv", value, total)
                 b.emit("add.vv", total, value, V0, mask=better)
