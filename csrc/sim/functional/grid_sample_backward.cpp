@@ -94,6 +94,7 @@ struct GridBackward {
     return !failed;
   }
 
+  // Of the nearest pixel it is zero: its value does not follow the position, not even where it is NaN.
   void grid_gradient() const {
     const atalla_operand &gg = l.operand(kGradGrid), &g = l.operand(kGrid), &o = l.operand(kGradOut);
     const atalla_operand& in = l.operand(kImage);
@@ -106,7 +107,7 @@ struct GridBackward {
           taps_of(axis, b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + x * g.strides[3], t);
           const int64_t out_offset = b * o.strides[0] + z * o.strides[2] + y * o.strides[3] + x * o.strides[4];
           T sum[kSpatialDims] = {};
-          each_tap(t, [&](int64_t offset, int p, int q, int r) {
+          const auto add = [&](int64_t offset, int p, int q, int r) {
             T product = 0;
             for (int64_t c = 0; c < channels; ++c) {
               product += at(kGradOut, out_offset + c * o.strides[1]) *
@@ -115,7 +116,8 @@ struct GridBackward {
             sum[0] += product * t[0].slope[p] * t[1].weight[q] * t[2].weight[r];
             sum[1] += product * t[0].weight[p] * t[1].slope[q] * t[2].weight[r];
             sum[2] += product * t[0].weight[p] * t[1].weight[q] * t[2].slope[r];
-          });
+          };
+          if (mode != GridMode::Nearest) each_tap(t, add);
           S* at_grid =
               l.ptr<S>(kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] + x * gg.strides[3];
           for (int k = 0; k < spatial; ++k) at_grid[k * gg.strides[4]] = convert<S>(sum[kSpatialDims - 1 - k]);
