@@ -5,7 +5,6 @@
     python -m tools.fuzz_graphs --seconds 180               as many as three minutes take
     python -m tools.fuzz_graphs --checks exact,isa          only these checks
     python -m tools.fuzz_graphs --replay test/data/fuzz/x.py ...   case files
-    python -m tools.fuzz_graphs --shrink build/fuzz_graphs/cases/x.py    a smaller form of a case file's program
 
 A seed determines the programs, whatever the machine; each program runs in a child process with a time limit. Failures
 go to build/fuzz_graphs, one file a kind, made smaller. Exit status 1 if there is one.
@@ -46,9 +45,10 @@ SHARES = {
 TRANSFERS_EACH = 250  # programs between two rounds of transfers
 
 
-def chosen(number: int, wanted: Sequence[str]) -> tuple[str, ...]:
+def chosen(number: int, chip: bool, wanted: Sequence[str]) -> tuple[str, ...]:
     rng = Random(number * 7919 + 1)
-    return tuple(check for check, share in SHARES.items() if rng.random() < share and check in wanted)
+    shares = SHARES | ({"isa": 0.9} if chip else {"isa": 0.05})
+    return tuple(check for check, share in shares.items() if rng.random() < share and check in wanted)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def program(number: int) -> tuple[Program, Sequence[str]]:
         made = generator.next(number)
-        checks = tuple(wanted) if args.all else chosen(number, wanted)
+        checks = tuple(wanted) if args.all else chosen(number, made.chip, wanted)
         return replace(made, checks=checks), checks
 
     last = time.monotonic()

@@ -109,11 +109,14 @@ def check_isa(ctx: Context) -> list[Problem]:
 
     module, args = ctx.build_bfloat16()
     try:
+        with quiet(), torch.no_grad():
+            program = torch.export.export(module, args)
+    except Exception as error:  # the program insists on other dtypes
+        raise Refused(f"torch.export: {type(error).__name__}") from None
+    try:
         with quiet():
-            compiled = compile_model(module, args)
-    except NoProgramError as error:
-        raise Refused(reason(error)) from None
-    except torch_atalla.loadable.ExportError as error:
+            compiled = compile_model(program)
+    except (NoProgramError, torch_atalla.loadable.ExportError) as error:
         raise Refused(reason(error)) from None
     leaves = [x for x in args if isinstance(x, torch.Tensor)]
     with quiet():

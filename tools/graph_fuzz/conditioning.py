@@ -35,7 +35,7 @@ class Jitter(TorchDispatchMode):
 
     def move(self, value: torch.Tensor) -> None:
         """In place. A value whose elements share memory stays."""
-        if not (value.is_floating_point() or value.is_complex()) or value.numel() == 0:
+        if not (value.is_floating_point() or value.is_complex()) or value.numel() == 0 or value._is_zerotensor():
             return
         if any(stride == 0 and size > 1 for size, stride in zip(value.shape, value.stride())):
             return

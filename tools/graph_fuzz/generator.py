@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -363,32 +364,22 @@ _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 
 # What a program for the array and its vector unit is made of.
 _CHIP = (
-    "linear",
-    "x @ w",
-    "conv",
-    "pool2d",
-    "softmax",
-    "norm",
-    "relu",
-    "gelu",
-    "silu",
-    "sigmoid",
-    "tanh",
-    "operator +",
-)
-_CHIP += ("operator *", "operator -", "attention", "gram", "matmul", "embedding", "sum dims", "mean dims", "amax dims")
-_CHIP += (
-    "transpose",
-    "permute",
-    "reshape",
-    "view",
-    "flatten",
-    "cat(",
-    "mean(",
-    "exp",
-    "contiguous",
-    "unsqueeze",
-    "select",
+    *("linear", "linear act", "x @ w", "x @ w.t", "linear twice", "gated", "gram", "matmul", "matmul broadcast", "bmm"),
+    *("einsum ij", "einsum dot", "einsum bij,jk", "addmm", "baddbmm", "mv", "dot", "outer", "addbmm"),
+    *("conv1d", "conv2d", "conv2d act", "conv2d bn", "channels_last", "layer_norm", "rms_norm", "rms_norm by hand"),
+    *("F.max_pool2d({x}, {k})", "F.avg_pool2d({x}, {k})", "F.adaptive_avg_pool2d({x}, {o})", "batch_norm"),
+    *("F.scaled_dot_product_attention({x}, {x}, {x})", "F.scaled_dot_product_attention({x}, {x}, {x}, is_causal=True)"),
+    *("F.scaled_dot_product_attention({x}, {x}, {x}, scale=2.0)", "torch.softmax({x} @ {x}.mT + {mask}, -1) @ {x}"),
+    *("(({x} @ {x}.transpose(-2, -1)) / 2.0).softmax(-1) @ {x}", "torch.softmax({x}, {d})", "embedding", "index rows"),
+    *("torch.sum dims", "torch.mean dims", "torch.amax dims", "torch.amin dims", "{x}.sum()", "torch.argmax({x}, {d})"),
+    *("F.relu({x})", "F.gelu({x})", "F.gelu({x}, approximate='tanh')", "F.silu({x})", "F.leaky_relu({x}, 0.2)"),
+    *("torch.sigmoid({x})", "torch.tanh({x})", "torch.square({x})", "torch.rsqrt({x}.abs() + 0.5)", "operator +"),
+    *("operator -", "operator *", "operator /", "aten.maximum.default", "aten.minimum.default", "aten.mul.Tensor"),
+    *("aten.add.Tensor", "aten.neg.default", "aten.abs.default", "torch.where", "torch.clamp({x}, max=1.0)"),
+    *("{x}.transpose({d}, {e})", "{x}.permute({order})", "{x}.mT", "{x}.select({d}, {i})", "{x}[..., 1:]", "{x}[None]"),
+    *("{x}.unsqueeze({d})", "{x}.squeeze()", "{x}.flatten(0, 1)", "{x}.expand((2, *{x}.shape))", "reshape", "view"),
+    *("torch.cat([{x}, {y}], {d})", "torch.stack([{x}, {y}], {d})", "{x}.contiguous()", "{x}.chunk(2, {d})", "rotary"),
+    *("F.pixel_shuffle({x}.repeat(1, 4, 1, 1), 2)", "F.pad({x}, (1, 2))", "attention heads", "{x}.clone()"),
 )
 
 
@@ -406,7 +397,9 @@ class Generator:
             TEMPLATES[name][1] * (0.3 if any(part in name for part in _WITHOUT_LOWERING) else 1.0)
             for name in self.names
         ]
-        self.chip_names = [name for name in self.names if any(part in name for part in _CHIP) and "back" not in name]
+        unknown = set(_CHIP) - set(self.names)
+        assert not unknown, f"no templates {unknown}"
+        self.chip_names = [name for name in self.names if name in _CHIP]
         self.chip_weights = [TEMPLATES[name][1] for name in self.chip_names]
 
     def next(self, number: int) -> Program:
@@ -429,7 +422,7 @@ class Generator:
                 self.failed[name] += 1
         if not builder.lines:
             return self.next(number)
-        program = builder.finish()
+        program = replace(builder.finish(), chip=chip)
         for line in program.lines:
             for used in line.uses():
                 if used in builder.made_by:

@@ -13,8 +13,9 @@ from .generator import Builder, Template, template
 TABLE = Path(__file__).parents[2] / "torch_atalla/_generated/support.json"
 # Rare in models, or so steep that most results are infinite.
 RARE = ("special_", "polygamma", "igamma", "digamma", "lgamma", "zeta", "backward", "erfinv", "nextafter", "gcd", "lcm")
-# The CPU's own float64 values are up to 3e-6 off below -2.09 (test/xfails.py): there is nothing to compare with.
-LEFT_OUT = ("aten.special_airy_ai.default",)
+# The CPU's own float64 values are wrong: airy_ai is 3e-6 off below -2.09 (test/xfails.py), and the derivative of
+# hardsigmoid has 1/6 in float32.
+LEFT_OUT = ("aten.special_airy_ai.default", "aten.hardsigmoid_backward.default")
 TAKES_INTEGERS = ("bitwise", "shift", "gcd", "lcm")
 NEEDS_FLOATS = ("copysign", "logit", "hardshrink", "softshrink", "_prelu", "lerp", "gelu", "backward", "heaviside")
 
@@ -125,7 +126,7 @@ ACTIVATIONS = (
     "F.elu({x}, 0.5)",
     "F.leaky_relu({x}, 0.2)",
     "F.hardswish({x})",
-    "F.hardsigmoid({x})",
+    "F.hardsigmoid({x}.float())",
     "F.hardtanh({x}, -0.5, 1.0)",
     "F.softplus({x})",
     "F.mish({x})",

@@ -44,6 +44,7 @@ class Program:
     outputs: tuple[str, ...] = ()
     dynamic: str = ""
     checks: tuple[str, ...] = ()
+    chip: bool = False  # drawn from the ops that chip code knows
 
     def without_dead_code(self) -> Program:
         """Drops results, parameters, buffers and inputs that no output depends on. Statements that work in place stay
