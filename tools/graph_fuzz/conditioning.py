@@ -100,6 +100,7 @@ def jittered(
     module, args = build()
     mode = Jitter(seed, ulps)
     with torch.no_grad():
+        args = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) and 0 in x.stride() else x, args)
         for value in (*module.parameters(), *module.buffers(), *tree_leaves(args)):
             if isinstance(value, torch.Tensor):
                 mode.move(value)

@@ -82,7 +82,7 @@ def other_products(g: Builder) -> str:
         x = g.floats(2)
         (m, k), dtype = g.value(x).shape, g.value(x).dtype
         if g.name == "pdist":
-            return f"F.pdist({x}, {g.rng.choice([1.0, 2.0])})"
+            return f"F.pdist({x}.float(), {g.rng.choice([1.0, 2.0])})"
         if g.name == "cdist":
             return f"torch.cdist({x}, {g.new_input((3, k), dtype)}, p={g.rng.choice([1.0, 2.0])})"
         if g.name == "bilinear":
