@@ -4,6 +4,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include "aten/kernels/pointwise.h"
 
@@ -32,7 +33,7 @@ at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& min_val, cons
   return at::clamp_out(out, self, low, high);
 }
 at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {
-  at::Tensor out = at::empty({0}, self.options());
+  at::Tensor out = at::empty_like(self);
   return hardtanh_out(self, min_val, max_val, out);
 }
 at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {

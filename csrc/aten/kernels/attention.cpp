@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Scaled dot product attention in one launch. Upstream asks for a backend first; what the kernel does not take
-// (dropout, gradients, other ranks) goes upstream's own way through matrix products and a softmax.
-#include <ATen/ExpandUtils.h>
+// (dropout, gradients, other ranks) goes upstream's own way through matrix products and a softmax. The result has the
+// strides that it has on the CPU, whichever way is taken.
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_scaled_dot_product_attention_math_native.h>
 #include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <numeric>
 
 #include "aten/empty.h"
 #include "aten/launch.h"
@@ -51,6 +57,50 @@ bool taken(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   return !has_mask || mask_taken(*mask, query, key);
 }
 
+// Whether the CPU would take its flash attention, whose result has the query's order of dimensions. Its other way ends
+// with a matrix product, whose result is contiguous.
+bool cpu_takes_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
+                     std::optional<double> scale) {
+  const bool grouped = query.dim() == 4 && key.dim() == 4 && query.size(1) != key.size(1);
+  try {
+    // The CPU's kernel reads sizes, strides and dtypes only.
+    const int64_t choice = at::_ops::_fused_sdp_choice::redispatch(
+        c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout_p, is_causal, scale, grouped);
+    return choice == static_cast<int64_t>(at::SDPBackend::flash_attention);
+  } catch (const c10::Error&) {  // the CPU's backends are switched off; the device's is not
+    return false;
+  }
+}
+
+// A copy with its dimensions in the order that they have in `like`.
+at::Tensor in_order_of(const at::Tensor& t, const at::Tensor& like) {
+  const at::Tensor model = at::empty_like(like, like.options().device(at::kMeta));
+  at::DimVector order(t.dim()), inverse(t.dim());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return model.stride(a) > model.stride(b); });
+  for (int64_t d = 0; d < t.dim(); ++d) inverse[order[d]] = d;
+  return t.permute(order).contiguous().permute(inverse);
+}
+
+std::tuple<at::Tensor, at::Tensor> math_attention(const at::Tensor& query, const at::Tensor& key,
+                                                  const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                                                  double dropout_p, bool is_causal,
+                                                  const std::optional<at::Tensor>& dropout_mask,
+                                                  std::optional<double> scale, bool enable_gqa) {
+  auto result = at::native::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal,
+                                                               dropout_mask, scale, enable_gqa);
+  at::Tensor& out = std::get<0>(result);
+  if (!query.is_nested() && query.dim() == 4 && out.sizes() == query.sizes() &&
+      cpu_takes_flash(query, key, value, mask, dropout_p, is_causal, scale))
+    out = in_order_of(out, query);
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_scaled_dot_product_attention_math", TORCH_FN(math_attention));
+}
+
 }  // namespace
 
 int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -74,11 +124,9 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
                               "floating-point dtype and a mask that broadcasts to [b, h, l, s]; got query ",
                               query.sizes(), ", key ", key.sizes(), ", value ", value.sizes());
   const int64_t b = query.size(0), h = query.size(1), l = query.size(2), s = key.size(2);
-  // In the query's order of dimensions, as upstream's meta function has it.
-  const at::DimVector sizes{b, h, l, value.size(3)};
-  at::Tensor out = sizes == query.sizes() ? at::empty_like(query)
-                                          : empty_strided(sizes, at::infer_dense_strides(sizes, query.strides()),
-                                                          query.scalar_type(), query.device().index());
+  at::Tensor out = cpu_takes_flash(query, key, value, attn_bias, dropout_p, is_causal, scale)
+                       ? at::empty_like(query)
+                       : empty_like_dtype(query, {b, h, l, value.size(3)}, query.scalar_type());
   at::Tensor logsumexp = empty_like_dtype(query, {b, h, l}, at::kFloat);
   if (query.numel() > 0) {
     LaunchBuilder builder(kAttention, query.scalar_type());

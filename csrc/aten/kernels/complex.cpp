@@ -2,8 +2,7 @@
 //
 // Complex tensors made of real ones, and conjugates. A complex tensor is two interleaved real ones; what goes to its
 // parts is written through views of them.
-#include <ATen/ExpandUtils.h>
-#include <ATen/native/Resize.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sin.h>
@@ -31,9 +30,14 @@ void check_parts(const at::Tensor& first, const at::Tensor& second, const at::Te
               " for argument 'out'");
 }
 
-// Real and imaginary parts of out, which gets the broadcast shape.
+// Real and imaginary parts of out, which gets the broadcast shape and the strides of a pointwise op.
 std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& first, const at::Tensor& second, at::Tensor& out) {
-  at::native::resize_output(out, at::infer_size(first.sizes(), second.sizes()));
+  at::TensorIteratorConfig()
+      .add_output(out)
+      .add_const_input(first)
+      .add_const_input(second)
+      .check_all_same_dtype(false)
+      .build();
   const at::Tensor both = at::view_as_real(out);
   return {both.select(-1, 0), both.select(-1, 1)};
 }

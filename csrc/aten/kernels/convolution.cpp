@@ -50,6 +50,18 @@ at::Tensor swapped_channels(const at::Tensor& weight, int64_t groups) {
   return weight.reshape(grouped).transpose(1, 2).reshape(merged);
 }
 
+// On the CPU oneDNN takes volumes of float32 only where they are large enough, or there are many of them, and no output
+// padding of a stride or more.
+bool volumes_last(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+                  at::IntArrayRef output_padding, int64_t groups) {
+  if (input.scalar_type() == at::kDouble) return false;
+  for (size_t d = 0; d < output_padding.size(); ++d)
+    if (output_padding[d] >= stride[d]) return false;
+  return input.scalar_type() != at::kFloat || groups > 1 || input.size(0) > 1 ||
+         (weight.size(3) > 3 && weight.size(4) > 3) ||
+         input.size(0) * input.size(1) * input.size(2) * input.size(3) > 20480;
+}
+
 void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                   at::ArrayRef<Phase> phases, int64_t groups) {
   at::DimVector sizes(weight.sizes()), strides(weight.strides());
@@ -71,6 +83,17 @@ void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tens
 
 }  // namespace
 
+at::MemoryFormat convolution_format(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+                                    at::IntArrayRef output_padding, int64_t groups) {
+  for (const at::Tensor& t : {input, weight}) {
+    const at::MemoryFormat format = t.suggest_memory_format();
+    if (format == at::MemoryFormat::ChannelsLast) return format;
+    if (format == at::MemoryFormat::ChannelsLast3d && volumes_last(input, weight, stride, output_padding, groups))
+      return format;
+  }
+  return at::MemoryFormat::Contiguous;
+}
+
 void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight,
                         const at::Tensor& bias, at::IntArrayRef stride, at::IntArrayRef padding,
                         at::IntArrayRef dilation, int64_t groups) {
@@ -86,8 +109,8 @@ void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at
 
 at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                   at::IntArrayRef sizes, at::IntArrayRef stride, at::IntArrayRef padding,
-                                  at::IntArrayRef dilation, int64_t groups) {
-  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
+                                  at::IntArrayRef dilation, int64_t groups, at::MemoryFormat format) {
+  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
   if (out.numel() == 0) return out;
   const at::Tensor swapped = swapped_channels(weight, groups);
   const int64_t spatial = input.dim() - 2;
@@ -123,13 +146,15 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution expects 1 to 3 spatial dimensions, got an input of shape ",
               input.sizes());
   const at::Tensor addend = bias.value_or(at::Tensor());
+  const at::MemoryFormat format =
+      convolution_format(input, weight, stride, transposed ? output_padding : at::IntArrayRef(), groups);
   if (transposed) {
     const auto sizes =
         at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
-    return transposed_convolution(input, weight, addend, sizes, stride, padding, dilation, groups);
+    return transposed_convolution(input, weight, addend, sizes, stride, padding, dilation, groups, format);
   }
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), input.suggest_memory_format());
+  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
   launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
   return out;
 }

@@ -27,8 +27,9 @@ at::Tensor batch_as_channels(const at::Tensor& t, int64_t groups) {
 // convolution: the other way round). A tap's is the sum of products of the result with the image shifted by the tap, so
 // the result slides over the image, with stride and dilation exchanged.
 at::Tensor weight_gradient(const at::Tensor& image, const at::Tensor& result, const at::Tensor& weight,
-                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups) {
-  at::Tensor gradient = empty_like_dtype(weight, weight.sizes(), weight.scalar_type());
+                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
+                           at::MemoryFormat format) {
+  at::Tensor gradient = empty(weight.sizes(), weight.scalar_type(), weight.device().index(), format);
   if (image.numel() == 0 || result.numel() == 0) return gradient.zero_();
   launch_convolution(gradient.transpose(0, 1), batch_as_channels(image, groups), result.transpose(0, 1), at::Tensor(),
                      dilation, padding, stride, groups);
@@ -44,16 +45,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
                                                                     at::IntArrayRef output_padding, int64_t groups,
                                                                     std::array<bool, 3> output_mask) {
   at::Tensor grad_input, grad_weight, grad_bias;
+  const at::MemoryFormat format =
+      convolution_format(input, weight, stride, transposed ? output_padding : at::IntArrayRef(), groups);
   if (output_mask[0] && transposed) {
-    grad_input = empty_like_dtype(input, input.sizes(), input.scalar_type());
+    grad_input = empty(input.sizes(), input.scalar_type(), input.device().index(), format);
     launch_convolution(grad_input, grad_output, weight, at::Tensor(), stride, padding, dilation, groups);
   } else if (output_mask[0]) {
-    grad_input =
-        transposed_convolution(grad_output, weight, at::Tensor(), input.sizes(), stride, padding, dilation, groups);
+    grad_input = transposed_convolution(grad_output, weight, at::Tensor(), input.sizes(), stride, padding, dilation,
+                                        groups, format);
   }
   if (output_mask[1]) {
     const at::Tensor &image = transposed ? grad_output : input, &result = transposed ? input : grad_output;
-    grad_weight = weight_gradient(image, result, weight, stride, padding, dilation, groups);
+    grad_weight = weight_gradient(image, result, weight, stride, padding, dilation, groups, format);
   }
   if (output_mask[2]) {
     at::DimVector dims{0};

@@ -6,6 +6,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 
+#include "aten/empty.h"
 #include "aten/kernels/pointwise.h"
 
 namespace atalla::aten {
@@ -64,7 +65,8 @@ void mse_loss(at::TensorIteratorBase& iterator, const at::Tensor& self, const at
 }
 at::Tensor mse_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                              int64_t reduction) {
-  return backward(kMseBackward, {}, grad_output, self, target, 2 * mean_factor(self, reduction));
+  const at::Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());  // contiguous, as on the CPU
+  return backward(kMseBackward, grad_input, grad_output, self, target, 2 * mean_factor(self, reduction));
 }
 at::Tensor& mse_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                   int64_t reduction, at::Tensor& grad_input) {

@@ -2,9 +2,11 @@
 //
 // Reordering elements along dimensions: one launch, whatever the number of dimensions.
 #include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/PixelShuffle.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 
+#include "aten/copy.h"
 #include "aten/empty.h"
 #include "aten/launch.h"
 
@@ -67,6 +69,41 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   from.insert(from.begin() + 2, from[1]);
   from[1] *= per_group;
   LaunchBuilder(kCopy, self.scalar_type()).output(out, sizes, to).input(self, sizes, from).launch(self.device());
+  return out;
+}
+
+namespace {
+
+// `packed` [..., c * r * r, h, w] as [..., c, h, r, w, r], in the order of `unpacked` [..., c, h * r, w * r].
+std::pair<at::Tensor, at::Tensor> pixel_views(const at::Tensor& packed, const at::Tensor& unpacked, int64_t r) {
+  const int64_t d = packed.dim() - 3;
+  return {packed.unflatten(d, {unpacked.size(d), r, r}).movedim(d + 3, d + 1).movedim(d + 4, d + 3),
+          unpacked.unflatten(d + 2, {packed.size(d + 2), r}).unflatten(d + 1, {packed.size(d + 1), r})};
+}
+
+}  // namespace
+
+at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor) {
+  at::native::check_pixel_shuffle_shapes(self, factor);
+  at::DimVector sizes(self.sizes());
+  const int64_t d = self.dim() - 3;
+  sizes[d] /= factor * factor, sizes[d + 1] *= factor, sizes[d + 2] *= factor;
+  const at::Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  if (out.numel() == 0) return out;
+  const auto [from, to] = pixel_views(self, out, factor);
+  device_copy(from, to);
+  return out;
+}
+
+at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
+  at::native::check_pixel_unshuffle_shapes(self, factor);
+  at::DimVector sizes(self.sizes());
+  const int64_t d = self.dim() - 3;
+  sizes[d] *= factor * factor, sizes[d + 1] /= factor, sizes[d + 2] /= factor;
+  const at::Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  if (out.numel() == 0) return out;
+  const auto [to, from] = pixel_views(out, self, factor);
+  device_copy(from, to);
   return out;
 }
 
