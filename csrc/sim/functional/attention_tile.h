@@ -13,6 +13,9 @@ namespace atalla::sim::ATALLA_ISA {
 
 inline constexpr int64_t kQueryTile = 64;
 inline constexpr int64_t kKeyTile = kMaxPaddedKeys;
+// On the CPU causal attention multiplies the values of a whole block of keys, those after the query with weights of 0.
+// Where a value is infinite or NaN, that makes a NaN.
+inline constexpr int64_t kCausalBlock = 512;
 // A head's keys and values are packed once for all its query tiles when they take at most this many elements.
 inline constexpr int64_t kPackedHeadElements = 1 << 22;
 
@@ -51,6 +54,7 @@ class AttentionWorker {
     if (whole_head_) {
       for (int64_t t = 0; t < head.s; t += kKeyTile) pack_tile(head, t, t);
     }
+    skips_hidden_keys_ = head.causal && values_are_finite(head);
   }
 
   void run_tile(const AttentionHead<T>& head, int64_t first_query) {
@@ -67,7 +71,11 @@ class AttentionWorker {
       pack_matrix<T>(from(head.q, first_query, 0), rows, head.e, head.e, packed_queries_, ldq);
     }
 
-    const int64_t end = head.causal ? min_of(head.s, first_query + rows) : head.s;
+    int64_t end = head.s;
+    if (head.causal) {
+      const int64_t visible = first_query + rows;
+      end = min_of(head.s, skips_hidden_keys_ ? visible : round_up(visible, kCausalBlock));
+    }
     for (int64_t t = 0; t < end; t += kKeyTile) {
       const int64_t keys = min_of(kKeyTile, head.s - t);
       const int64_t seen = min_of(keys, end - t);  // by the last query of the tile
@@ -107,6 +115,20 @@ class AttentionWorker {
     }
   }
 
+  static bool values_are_finite(const AttentionHead<T>& head) {
+    T row[kKeyTile];
+    for (int64_t t = 0; t < head.s; ++t) {
+      for (int64_t j = 0; j < head.ev; j += kKeyTile) {
+        const int64_t n = min_of(kKeyTile, head.ev - j);
+        load_run(head.v.at(t, j), head.v.dtype, head.v.col_stride, n, row);
+        T sum = 0;  // of zeros, or of NaN
+        for (int64_t i = 0; i < n; ++i) sum += row[i] * T(0);
+        if (sum != T(0)) return false;
+      }
+    }
+    return true;
+  }
+
   template <class F>
   static void for_row_panels(int64_t rows, F&& f) {
     const int64_t panels = ceil_div(rows, kMaxRows);
@@ -135,7 +157,8 @@ class AttentionWorker {
       T mask[kKeyTile];
       load_run(head.mask.at(query, t), head.mask.dtype, head.mask.col_stride, keys, mask);
       if (head.mask.dtype == ATALLA_BOOL) {
-        for (int64_t i = 0; i < keys; ++i) line[i] = mask[i] != T(0) ? line[i] : -kInfinity<T>;
+        // Added, not assigned: a score that is NaN stays one.
+        for (int64_t i = 0; i < keys; ++i) line[i] += mask[i] != T(0) ? T(0) : -kInfinity<T>;
       } else {
         for (int64_t i = 0; i < keys; ++i) line[i] += mask[i];
       }
@@ -171,8 +194,11 @@ class AttentionWorker {
     for (int64_t r = 0; r < rows; ++r) {
       T* sum = sums_ + r * padded_ev_;
       const T total = running[r].sum;
+      // Nothing is attended to: all weights are 0, and so are the sums, unless a value is infinite or NaN.
       const bool empty = total == T(0);
-      for (int64_t j = 0; j < head.ev; ++j) sum[j] = empty ? T(0) : sum[j] / total;
+      if (!empty) {
+        for (int64_t j = 0; j < head.ev; ++j) sum[j] /= total;
+      }
       store_run(sum, head.ev, const_cast<char*>(head.out.at(first_query + r, 0)), head.out.dtype, head.out.col_stride);
       if (head.logsumexp == nullptr) continue;
       const T value = empty ? -kInfinity<T> : running[r].maximum + static_cast<T>(__builtin_log(double{total}));
@@ -185,6 +211,7 @@ class AttentionWorker {
   int64_t padded_ev_ = 0;
   bool whole_head_ = false;
   bool values_in_place_ = false;
+  bool skips_hidden_keys_ = false;
   T* packed_keys_ = nullptr;
   T* packed_values_ = nullptr;
   T* packed_queries_ = nullptr;

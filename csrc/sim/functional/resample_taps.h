@@ -165,6 +165,9 @@ bool fill_plain(Taps<T>& taps, Filter filter, int64_t in, int64_t out, bool alig
     } else if (filter == Filter::Linear) {
       if (in == out) {
         taps.push(o, T(1));
+        // As upstream: an infinite element gets a weight of 0 too, which makes a NaN. (A dimension of one element may
+        // be none of the image.)
+        if (in > 1) taps.push(o, T(0));
         continue;
       }
       const auto [i, lambda] = split_position(sample_position(scale, o, align_corners, false), in);
