@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who owns the scratchpads while programs of both engines are loaded."""
+"""Who owns the scratchpads while programs of both engines are loaded, and which chips have scratchpads enough."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 import tempfile
 import warnings
 
@@ -76,6 +78,20 @@ class TestScratchpads(TestCase):
             self.assertEqual(free(device, pad, address), 0)
         self.assertEqual(program(self.x).cpu(), right, atol=0.05, rtol=0.05)
 
+    def test_arguments_without_elements(self):
+        class Parts(nn.Module):
+            def forward(self, x, y):
+                return x, y + 1, torch.cat([y, x.flatten(0).unsqueeze(1).expand(-1, 3)])
+
+        path = os.path.join(self.directory.name, "empty.atl")
+        x, y = torch.randn(1, 0, 32, 1).bfloat16(), torch.randn(2, 3).bfloat16()
+        torch_atalla.save_loadable(Parts(), path, args=(x, y), engine="isa")
+        program = torch_atalla.load_loadable(path, engine="isa")
+        found = program(x.to("atalla"), y.to("atalla"))
+        self.assertEqual(found[0].shape, x.shape)
+        self.assertEqual(found[1].cpu(), y + 1)
+        self.assertEqual(found[2].cpu(), y)
+
     def test_page_of_a_stopped_program(self):
         path, right = self.save("one.atl", 0, 70)
         program = torch_atalla.load_loadable(path, engine="isa")
@@ -87,6 +103,31 @@ class TestScratchpads(TestCase):
             program(self.x)
         machine.run()
         self.assertEqual(program(self.x).cpu(), right, atol=0.05, rtol=0.05)
+
+    def test_chips_of_another_geometry(self):
+        """Generated code is for the Ax01: refused when it is loaded, with what the chip has."""
+        path, _ = self.save("one.atl", 0, 70)
+        code = (
+            "import sys, torch, torch_atalla\n"
+            "torch_atalla.load_loadable(sys.argv[1], engine='isa')(torch.ones(64, 40).bfloat16().to('atalla'))\n"
+        )
+        for old, new, problem in (
+            ("bytes = { value = 1_048_576", "bytes = { value = 524_288", "2 scratchpads of 524288 bytes"),
+            ("count = { value = 2,", "count = { value = 1,", "and 1 scratchpads"),
+            ("count = { value = 2,", "count = { value = 3,", ""),
+            ("bytes = { value = 1_048_576", "bytes = { value = 2_097_152", ""),
+        ):
+            config = os.path.join(self.directory.name, "chip.toml")
+            with open(config, "w") as file:
+                file.write(torch_atalla.chip.config_text(0).replace(old, new, 1))
+            done = subprocess.run(
+                [sys.executable, "-c", code, path],
+                env=os.environ | {"ATALLA_CHIP_CONFIG": config},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.returncode, 1 if problem else 0, done.stderr[-2000:])
+            self.assertIn(problem, done.stderr)
 
 
 if __name__ == "__main__":

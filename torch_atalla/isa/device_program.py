@@ -8,10 +8,28 @@ from typing import Any
 
 import torch
 
+from .compiler.image import SCRATCHPAD_BYTES
+from .compiler.machine import LANES
 from .compiler.section import CodeSection
 from .engine import Code, Stats, _device_handle, dram_address, launch
 
 Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtype, sizes, strides
+
+
+def check_geometry(device: torch.device) -> None:
+    """RuntimeError for a chip that cannot run generated code, whose tiles and addresses are those of the Ax01."""
+    from .. import _C
+
+    chip = _C.properties(device.index)
+    pads, pad_bytes = chip["scratchpads"], chip["scratchpad_bytes"]
+    array = (chip["vector_lanes"], chip["array_rows"], chip["array_columns"])
+    if array == (LANES, LANES, LANES) and 2 <= pads <= 4 and pad_bytes >= SCRATCHPAD_BYTES:
+        return
+    raise RuntimeError(
+        f"chip code needs 32 vector lanes, an array of 32 x 32, and 2 to 4 scratchpads of at least {SCRATCHPAD_BYTES} "
+        f"bytes; {device} has {array[0]} lanes, an array of {array[1]} x {array[2]} and {pads} scratchpads of "
+        f'{pad_bytes} bytes. Choose another chip file, or load with engine="functional"'
+    )
 
 
 class DeviceProgram:
@@ -20,6 +38,7 @@ class DeviceProgram:
     def __init__(
         self, section: CodeSection, inputs: Sequence[Layout], outputs: Sequence[Layout], device: torch.device
     ) -> None:
+        check_geometry(device)
         self.device, self.inputs, self.outputs = device, tuple(inputs), tuple(outputs)
         self.stats = Stats()  # of the last run
         self._section = section

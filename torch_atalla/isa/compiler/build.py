@@ -20,7 +20,7 @@ from ...export.support import support_table
 from ..engine import Code, Result, Stats, run
 from ..program import Program
 from .channels_last import channels_innermost
-from .network import Network, NoProgramError, Port, compile_network
+from .network import SLACK, Network, NoProgramError, Port, compile_network
 from .outputs import keep_output_strides, output_strides
 
 ALIGN = 4096
@@ -115,7 +115,9 @@ def _snapshot(graph: torch.fx.Graph) -> torch.fx.Graph:
 
 
 def _is_dynamic(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape)
+    if isinstance(value, torch.Tensor):
+        return any(not isinstance(size, int) for size in value.shape)
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def to_bfloat16(value: Any) -> Any:
@@ -131,6 +133,7 @@ class Placed:
     regions: dict[str, int]  # first bytes of the constants, temporaries and ports
     table: int
     dram_bytes: int
+    written: list[tuple[int, int]]  # first bytes and numbers of bytes of what the program may write
 
     def output(self, port: Port, read: Callable[[int, int], np.ndarray]) -> torch.Tensor:
         if port.nbytes == 0:
@@ -162,7 +165,9 @@ def place_network(network: Network, inputs: Sequence[torch.Tensor], fill: int = 
         memory[ports[port.region]] = port_bytes(port, tensor)
     regions = ports | {name: constants + offset for name, offset in network.constant_offsets.items()}
     regions |= {name: arena + offset for name, offset in network.arena_offsets.items()}
-    return Placed(memory, regions, table, place + ALIGN)
+    written = [(arena, network.arena_bytes - SLACK)]
+    written += [(ports[port.region], port.nbytes) for port in network.outputs]
+    return Placed(memory, regions, table, place + ALIGN, written)
 
 
 def run_network(network: Network, code: Program | Code, inputs: Sequence[torch.Tensor], **options: Any) -> Run:

@@ -45,7 +45,9 @@ def check_network(
     results = [node.name for leaf, node in zip(leaves, returned, strict=True) if leaf.is_tensor]
     values = dict(zip((port.name for port in network.inputs), given)) | compiled.constants
     known = bounds(compiled.graph, values, {*stored, *results}, seed)
-    found, outputs = _run(compiled, stored, given)
+    found, outputs, stray = _run(compiled, stored, given)
+    if stray:
+        raise ExportError(f"the chip code writes to memory that is not its program's: {stray}")
     problems = []
     for name, value in found.items():
         text = _difference(value, known[name].exact, known[name]) if name in known else ""
@@ -116,7 +118,8 @@ def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
 
 def _run(
     compiled: CompiledNetwork, stored: dict[str, Operand], inputs: Sequence[torch.Tensor]
-) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], str]:
+    """Values of the nodes, outputs, and what is written where nothing may be."""
     from .build import place_network
 
     network = compiled.network
@@ -137,8 +140,24 @@ def _run(
         calls += 1
     found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
     assert calls == len(network.image.calls)
-    order = {name: operand for name, operand in stored.items() if name in found}
-    return {name: found[name] for name in order}, [placed.output(port, machine.dram) for port in network.outputs]
+    outputs = [placed.output(port, machine.dram) for port in network.outputs]
+    return {name: found[name] for name in stored if name in found}, outputs, _stray_writes(placed, machine)
+
+
+def _stray_writes(placed: Placed, machine: Machine) -> str:
+    right = np.zeros(placed.dram_bytes, np.uint8)
+    for place, content in placed.memory.items():
+        right[place : place + len(content)] = np.frombuffer(content, np.uint8)
+    changed = machine.dram(0, placed.dram_bytes) != right
+    for place, nbytes in placed.written:
+        changed[place : place + nbytes] = False
+    places = changed.nonzero()[0]
+    if not len(places):
+        return ""
+    first = int(places[0])
+    before = [(place, name) for name, place in placed.regions.items() if place <= first]
+    place, name = max(before, default=(0, "DRAM"))
+    return f"{len(places)} bytes, the first {first - place} bytes behind the beginning of {name}"
 
 
 def _read(compiled: CompiledNetwork, placed: Placed, machine: Machine, operand: Operand) -> torch.Tensor:

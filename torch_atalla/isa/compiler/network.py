@@ -14,6 +14,7 @@ import torch
 
 from ...export.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
 from ..program import Program
+from .allocate import OutOfRegisters
 from .image import Address, Image
 from .kernels.pointwise import Unsupported
 
@@ -166,12 +167,16 @@ def compile_network(program: LinearProgram) -> Network:
         select = SELECTORS.get(launch.kernel) or SELECTORS.get(launch.kernel.split(".")[0] + ".*")
         where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
         if select is None:
-            raise NoProgramError(f"no Atalla program for {where}")
+            raise NoProgramError(f"no Atalla program for {where}: no such kernel is written")
         try:
             if not _is_empty(launch):
+                _check_dtypes(launch)
                 select(selection, launch)
-        except (Unsupported, ValueError) as error:
+        except (Unsupported, ValueError, OutOfRegisters) as error:
             raise NoProgramError(f"no Atalla program for {where}: {error}") from error
+        except (AssertionError, ArithmeticError, LookupError, TypeError) as error:
+            reason = f"the code generator failed with {type(error).__name__}: {error}"
+            raise NoProgramError(f"no Atalla program for {where}: {reason}") from error
         for operand in launch.writes():
             selection.network.complete[operand.buffer] = len(selection.image.calls)
     network = selection.network
@@ -180,6 +185,19 @@ def compile_network(program: LinearProgram) -> Network:
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
     return network
+
+
+# Kernels that look at the dtypes themselves, since they take integers; to all others every operand is BF16 in DRAM.
+TAKE_INTEGERS = ("copy", "index_select", "index", "reduce.argmax")
+
+
+def _check_dtypes(launch: Launch) -> None:
+    operands = [x for x in (*launch.reads(), *launch.writes()) if element_bytes(x.dtype) != 2]
+    if operands and launch.kernel not in TAKE_INTEGERS:
+        # The indices of a pooling, which its selector refuses where they are read.
+        if launch.kernel == "pool.max" and operands == [launch.outputs[1]]:
+            return
+        raise Unsupported(f"an operand of {operands[0].dtype}; expected bfloat16")
 
 
 def _is_empty(launch: Launch) -> bool:

@@ -16,18 +16,25 @@ from .pointwise import Unsupported, split
 # -- rows of a table ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Gather:
-    """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, by way of scratchpad 0."""
+    """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, by way of scratchpad 0.
 
-    name: str = "gather"
+    An index that is no row stops the program: a division by zero.
+    """
+
+    wraps: bool  # indices below 0 count from the end
+
+    @property
+    def name(self) -> str:
+        return "gather_wrap" if self.wraps else "gather"
 
 
 def plan_gather(
-    count: int, width: int, table_row: int, out_row: int, index_bytes: int
+    count: int, width: int, rows: int, table_row: int, out_row: int, index_bytes: int, wraps: bool = False
 ) -> tuple[Gather, dict[str, int]]:
     """Words but for addresses (table, index, out). A row is moved as contiguous tiles of 32 x 32 and a rest."""
     block = LANES * LANES
     whole, rest = divmod(width, block)
-    rows, last = divmod(rest, LANES)
+    lines, last = divmod(rest, LANES)
     if width > 512 * block:
         raise Unsupported(f"rows of {width} elements")
     words = {
@@ -36,14 +43,15 @@ def plan_gather(
         "index_step": index_bytes,
         "table_row": table_row * ELEMENT,
         "out_row": out_row * ELEMENT,
-        "rows": rows,
+        "table_rows": rows,
+        "rows": lines,
         "has_last": int(last > 0),
         "m_block": metadata(0, LANES, LANES, LANES),
-        "m_rows": metadata(0, max(rows, 1), LANES, LANES),
+        "m_rows": metadata(0, max(lines, 1), LANES, LANES),
         "m_last": metadata(0, 1, max(last, 1), max(last, 1)),
-        "rows_bytes": rows * LANES * ELEMENT,
+        "rows_bytes": lines * LANES * ELEMENT,
     }
-    return Gather(), words
+    return Gather(wraps), words
 
 
 def build_gather(variant: Gather) -> Builder:
@@ -57,6 +65,7 @@ def build_gather(variant: Gather) -> Builder:
         "index_step",
         "table_row",
         "out_row",
+        "table_rows",
         "rows",
         "has_last",
         "m_block",
@@ -71,6 +80,11 @@ def build_gather(variant: Gather) -> Builder:
     with b.loop(p["count"]):
         row = b.x()
         b.emit("lw.s", row, 0, index)
+        if variant.wraps:
+            row = b.s("add.s", row, b.s("and.s", b.s("srai.s", row, 31), p["table_rows"]))
+        inside = b.s("sltu.s", row, p["table_rows"])
+        with b.unless("bne.s", inside, X0):
+            b.emit("div.s", b.x(), X0, inside)
         source = b.s("add.s", p["table"], b.s("mul.s", row, p["table_row"]))
         target = b.s("addi.s", out, 0)
 

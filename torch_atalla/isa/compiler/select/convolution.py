@@ -14,7 +14,7 @@ from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from . import data
 from .image import channels_last, distances, emit_planes, four, new_operand, padded
-from .matrix import bias_address, pack_weights
+from .matrix import bias_address, dense, pack_weights
 
 if TYPE_CHECKING:
     from ..network import Selection
@@ -44,6 +44,8 @@ class _Convolution:
         self.values = s.tensor(weight)
         self.kernel = (weight.sizes[2], weight.sizes[3])
         self.bias = bias if isinstance(bias, Operand) else None
+        if self.bias is not None and not s.is_constant(self.bias) and self.bias.strides != (1,):
+            self.bias = dense(s, self.bias)
         self.activation = getattr(launch, "activation", None)
         n, o, oh, ow = self.target.sizes
         self.result = self.target

@@ -61,7 +61,7 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
         s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
 
 
-def index_select(s: Selection, launch: Launch) -> None:
+def index_select(s: Selection, launch: Launch, wraps: bool = False) -> None:
     (out,), (table, index, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(table, Operand) and isinstance(index, Operand)
     if launch.iparams[0] != 0:
@@ -75,7 +75,9 @@ def index_select(s: Selection, launch: Launch) -> None:
     if index.dtype not in INTEGERS:
         raise Unsupported("indices that are not integers")
     step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
-    variant, words = scalar.plan_gather(index.sizes[0], width, table.strides[0], out.strides[0], step)
+    variant, words = scalar.plan_gather(
+        index.sizes[0], width, table.sizes[0], table.strides[0], out.strides[0], step, wraps
+    )
     s.call(
         scalar.build_gather,
         variant,
@@ -91,7 +93,7 @@ def index(s: Selection, launch: Launch) -> None:
     operands = [i for i in indices[:count] if isinstance(i, Operand)]
     if not all(s.is_constant(i) for i in operands):
         if count == 1 and first == 0 and len(operands) == 1 and len(operands[0].sizes) == 1:
-            index_select(s, Launch("index_select", (out,), (x, operands[0]), launch.compute_dtype, (0,)))
+            index_select(s, Launch("index_select", (out,), (x, operands[0]), launch.compute_dtype, (0,)), wraps=True)
             return
         raise Unsupported("indexing by several computed indices")
     place = torch.zeros((), dtype=torch.int64)

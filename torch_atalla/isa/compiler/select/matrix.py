@@ -132,6 +132,8 @@ def gemm(s: Selection, launch: Launch) -> None:
 def bias_address(s: Selection, bias: Operand, n: int) -> Address:
     if s.is_constant(bias):
         return Address(s.constant(pack_bias(s.tensor(bias).reshape(-1)[:n])))
+    if n > 1 and bias.strides[-1] != 1:
+        bias = dense(s, bias)
     return s.address(bias)  # whole rows are read; what lies behind it meets no element of the result
 
 
