@@ -22,7 +22,7 @@ namespace {
 // An input or output: its type, and for one whose sizes the call determines, the order of its dimensions in memory.
 struct Port {
   atalla_tensor type{};
-  bool dynamic = false;
+  bool dynamic = false;     // its strides follow its sizes
   std::vector<bool> free;   // dimensions that the call determines
   std::vector<int> inward;  // dimensions from the innermost one on
 
@@ -37,6 +37,18 @@ struct Port {
   }
 };
 
+// Of elements without gaps the strides follow the sizes. Others, as those of a slice, are part of the program: only their
+// outermost size is the call's.
+bool leaves_no_gaps(const Port& port) {
+  int64_t stride = 1;
+  for (int d : port.inward) {
+    if (port.type.sizes[d] == 0) return true;
+    if (port.type.sizes[d] > 1 && port.type.strides[d] != stride) return false;
+    stride *= port.type.sizes[d];
+  }
+  return true;
+}
+
 Port make_port(const py::tuple& given) {
   Port port;
   auto sizes = given[1].cast<std::vector<int64_t>>(), strides = given[2].cast<std::vector<int64_t>>();
@@ -45,10 +57,10 @@ Port make_port(const py::tuple& given) {
   port.type.ndim = static_cast<uint8_t>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), port.type.sizes);
   std::copy(strides.begin(), strides.end(), port.type.strides);
-  port.dynamic = std::find(port.free.begin(), port.free.end(), true) != port.free.end();
   port.inward.resize(sizes.size());
   std::iota(port.inward.rbegin(), port.inward.rend(), 0);
   std::stable_sort(port.inward.begin(), port.inward.end(), [&](int a, int b) { return strides[a] < strides[b]; });
+  port.dynamic = std::find(port.free.begin(), port.free.end(), true) != port.free.end() && leaves_no_gaps(port);
   return port;
 }
 
@@ -58,7 +70,8 @@ class BoundMethod {
       : program_(reinterpret_cast<atalla_program>(program)), method_(method), ordinal_(ordinal) {
     for (const py::handle& port : inputs) inputs_.push_back(make_port(port.cast<py::tuple>()));
     for (const py::handle& port : outputs) outputs_.push_back(make_port(port.cast<py::tuple>()));
-    for (const Port& port : outputs_) dynamic_ = dynamic_ || port.dynamic;
+    for (const Port& port : outputs_)
+      dynamic_ = dynamic_ || std::find(port.free.begin(), port.free.end(), true) != port.free.end();
   }
 
   // The results; None when an argument is not of its type, which the caller then explains; the driver's status when the

@@ -56,6 +56,7 @@ class Captured:
     updates: list[str] = field(default_factory=list)  # the graph's first results are new values of these states
     symbols: Symbols = field(default_factory=Symbols)
     names: frozenset[str] = frozenset()  # of the parameters and buffers that the program has
+    results: list[torch.Tensor] = field(default_factory=list)  # the tensors among the outputs, as exported
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -138,16 +139,20 @@ def capture(
         model=_model_name(program),
         states=kept,
         updates=_updates(decomposed),
-        symbols=_symbols(decomposed),
+        symbols=_symbols(decomposed, program),
         names=frozenset(item.fqn for item in constants.values() if item.kind != "constant"),
+        results=_results(decomposed),
     )
 
 
-def _symbols(program: torch.export.ExportedProgram) -> Symbols:
-    inputs = _input_tensors(program)
-    if all(isinstance(size, int) for _, value in inputs for size in value.shape):
+def _symbols(program: torch.export.ExportedProgram, exported: torch.export.ExportedProgram) -> Symbols:
+    """`exported`: the program before it was taken apart."""
+    inputs, before = _input_tensors(program), _input_tensors(exported)
+    if all(isinstance(size, int) for _, value in before for size in value.shape):
         return Symbols()
-    from .size_expressions import find_symbols
+    from .size_expressions import check_dynamic, find_symbols
+
+    check_dynamic(exported, before, inputs)
 
     return find_symbols(program, inputs)
 
@@ -157,6 +162,15 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
     updates = [spec.target for spec in specs if spec.kind is OutputKind.BUFFER_MUTATION]
     assert all(spec.kind is OutputKind.BUFFER_MUTATION for spec in specs[: len(updates)])  # upstream puts them first
     return [str(target) for target in updates]
+
+
+def _results(program: torch.export.ExportedProgram) -> list[torch.Tensor]:
+    returned: Any = program.graph.output_node().args[0]
+    return [
+        node.meta["val"]
+        for spec, node in zip(program.graph_signature.output_specs, returned, strict=True)
+        if spec.kind is not OutputKind.BUFFER_MUTATION and isinstance(spec.arg, TensorArgument)
+    ]
 
 
 def _input_tensors(program: torch.export.ExportedProgram) -> list[tuple[str, torch.Tensor]]:

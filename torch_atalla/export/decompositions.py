@@ -25,6 +25,7 @@ KEPT_WHOLE = (
     aten.masked_fill.Scalar,
     aten.masked_fill.Tensor,
     aten.mv.default,
+    aten.linspace.default,
     aten.upsample_linear1d.vec,
     aten.upsample_trilinear3d.vec,
     aten.upsample_bicubic2d.vec,
@@ -48,8 +49,8 @@ def _vector_norm(
 ) -> torch.Tensor:
     """Half-precision inputs are widened first, so that powers and sums are rounded once."""
     x = self if dtype is None else self.to(dtype)
-    if x.is_complex():
-        return NotImplemented
+    if x.is_complex() or (ord in (1, 2) and x.numel() > 0):
+        return NotImplemented  # one kernel's work
     result_dtype = x.dtype
     x = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
     dims = list(range(x.ndim)) if not dim else dim

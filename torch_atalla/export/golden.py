@@ -22,8 +22,9 @@ from .capture import Leaf
 from .dtypes import CODES
 from .emit import GoldenRecord
 from .errors import ExportError
+from .layouts import layout_of
 from .pipeline import Compiled
-from .sizes import Size
+from .sizes import Size, lowering_with
 
 MOST_SAMPLES = 64  # of an output; golden.h has the same
 RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -52,10 +53,17 @@ def make_golden(
     symbols = compiled.captured.symbols
     values = [_size_for(symbol) for symbol in symbols.symbols]
     numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
+    exported = {node.name: node.meta["val"] for node in compiled.captured.graph.find_nodes(op="placeholder")}
     tensors = []
     for k, (port, (low, high)) in enumerate(zip(ports, bounds)):
-        sizes = [int(size.expr.xreplace(numbers)) if isinstance(size, Size) else size for size in port.operand.sizes]
-        tensors.append(seeded_input(seed, k, port.operand.dtype, sizes, low, high))
+        sizes, strides = (
+            [int(number.expr.xreplace(numbers)) if isinstance(number, Size) else number for number in several]
+            for several in (port.operand.sizes, port.operand.strides)
+        )
+        tensor = seeded_input(seed, k, port.operand.dtype, sizes, low, high)
+        with lowering_with(symbols):
+            as_exported = layout_of(exported[port.name])[1] == port.operand.strides
+        tensors.append(_laid_out(tensor, strides if as_exported else None))
     try:
         outputs = _reference(program, compiled.captured.inputs, tensors)
     except (RuntimeError, IndexError, ValueError) as error:  # as offsets that must begin with 0, or rise
@@ -84,10 +92,19 @@ def _is_random(node: torch.fx.Node) -> bool:
 def seeded_input(
     seed: int, number: int, dtype: torch.dtype, sizes: Sequence[int], low: float, high: float
 ) -> torch.Tensor:
-    """Input `number` of a golden, as the driver makes it: contiguous, on the CPU."""
+    """The elements of input `number` of a golden, as the driver makes them, on the CPU."""
     tensor = torch.empty(tuple(sizes), dtype=dtype)
     _runtime.golden_input(seed, number, CODES[dtype], low, high, tensor.numel(), tensor.data_ptr())
     return tensor
+
+
+def _laid_out(tensor: torch.Tensor, strides: list[int] | None) -> torch.Tensor:
+    """With the strides of the export, which decide about what is a view. None: elements overlap, so that no two
+    dimensions can become one, as with gaps behind every dimension."""
+    if strides is None:
+        wide = torch.empty([size + 1 for size in tensor.shape], dtype=tensor.dtype)
+        return wide[tuple(slice(size) for size in tensor.shape)].copy_(tensor)
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def _size_for(symbol: Any) -> int:

@@ -7,30 +7,33 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .capture import Captured, Constant
 from .errors import ExportError, NotNativeError
 from .host_call import encode_segment
-from .ir import BufferKind, LinearProgram, Operand, Port
-from .lower.context import LoweringContext, Value, dense_meta
+from .ir import BufferKind, LinearProgram, Port
+from .layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
+from .lower.context import LoweringContext, Value
 from .lower.node import lower_node
 from .partition import Partition, Segment, size_nodes
 from .sizes import is_symbolic, lowering_with
 from .support import SupportTable, qualified_name
 
 
-def linearize(captured: Captured, partition: Partition, support: SupportTable) -> LinearProgram:
+def linearize(
+    captured: Captured, partition: Partition, support: SupportTable, *, keep_strides: bool = False
+) -> LinearProgram:
+    """keep_strides: every value has the strides that it has in the exported program, not only inputs and results."""
     program = LinearProgram()
-    ctx = LoweringContext(support, program)
+    ctx = LoweringContext(support, program, keep_strides=keep_strides)
     with lowering_with(captured.symbols):
         values = _placeholders(captured, ctx)
         values |= {node: node.meta["val"] for node in size_nodes(captured)}
         for number, segment in enumerate(partition.segments):
             if segment.native:
                 for node in segment.nodes:
-                    values[node] = lower_node(ctx, node, values)
+                    values[node] = _lower(ctx, node, values)
             else:
                 _lower_fallback(captured, ctx, segment, values)
             program.segments += [number] * (len(program.instructions) - len(program.segments))
@@ -54,6 +57,16 @@ def linearize(captured: Captured, partition: Partition, support: SupportTable) -
     return program
 
 
+def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    try:
+        return lower_node(ctx, node, values)
+    except NotNativeError as error:  # the partitioner asked the same rule, about the exported layouts
+        raise ExportError(
+            f"node {node.name} ({qualified_name(node.target)}): {error}, for the layouts that passes gave to its "
+            'inputs; use optimize="exact", and please report this'
+        ) from None
+
+
 def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Node, Any]:
     values: dict[torch.fx.Node, Any] = {}
     shared: dict[tuple[int, int], int] = {}  # address and bytes of a stored tensor -> buffer
@@ -66,7 +79,8 @@ def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Nod
             values[node] = _state(ctx, state)
             ctx.program.states[state.fqn] = values[node].operand()
         elif node.op == "placeholder" and node.name in tensors:
-            value = ctx.new_value(dense_meta(node.meta["val"]), BufferKind.INPUT, node.name)
+            meta = input_meta(node.meta["val"], captured.symbols)
+            value = ctx.new_strided_value(meta, BufferKind.INPUT, node.name)
             ctx.program.inputs.append(Port(node.name, value.operand()))
             values[node] = value
         elif node.op == "placeholder":
@@ -76,18 +90,17 @@ def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Nod
 
 def _state(ctx: LoweringContext, state: Constant) -> Value:
     with unset_fake_temporarily():
-        tensor = state.tensor.cpu().contiguous()
+        tensor = stored(state.tensor.cpu())
     nbytes = tensor.numel() * tensor.dtype.itemsize
     buffer = ctx.new_buffer(BufferKind.STATE, state.fqn, nbytes, tensor)
-    return Value(buffer.index, torch.empty(tensor.shape, dtype=tensor.dtype, device="meta"))
+    return Value(buffer.index, exact_meta(tensor))
 
 
 def _constant(ctx: LoweringContext, name: str, tensor: torch.Tensor, shared: dict[tuple[int, int], int]) -> Value:
     """Tied tensors, and views of all of one another's memory, share a buffer."""
-    if not is_non_overlapping_and_dense(tensor) or tensor.device.type != "cpu":
-        with unset_fake_temporarily():
-            tensor = tensor.cpu().contiguous()
-    meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    with unset_fake_temporarily():
+        tensor = stored(tensor.cpu())
+    meta = exact_meta(tensor)
     nbytes = tensor.numel() * tensor.dtype.itemsize
     key = (tensor.data_ptr(), nbytes)
     if key not in shared or nbytes == 0:
@@ -133,23 +146,35 @@ def _known(captured: Captured, size: Any) -> bool:
 def _outputs(
     captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
 ) -> None:
-    """Outputs live in memory of the caller. What a launch computed for an output is computed there; an input, a
-    constant, a view of something else or a second mention is copied there."""
+    """Outputs live in memory of the caller, in the layout of the export. What a launch computed for an output is
+    computed there; an input, a constant, a view of something else, a second mention or another layout is copied."""
     program = ctx.program
     taken: set[int] = set()
+    exported = iter(captured.results)
     for leaf, node in zip(captured.outputs, results, strict=True):
         if not leaf.is_tensor:
             continue
         value: Value = values[node]
         ctx.node = f"output_{leaf.name}"
-        if _can_be_output(program, value, taken):
-            program.buffers[value.buffer].kind = BufferKind.OUTPUT
-        else:
-            out = ctx.new_value(dense_meta(value.meta), BufferKind.OUTPUT, leaf.name)
-            ctx.copy(out, value)
+        meta = result_meta(value.meta, next(exported))
+        if not _can_be_output(program, value, meta, taken):
+            out = ctx.new_strided_value(meta, BufferKind.OUTPUT, leaf.name)
+            _copy_once(ctx, out, value)
             value = out
+        program.buffers[value.buffer].kind = BufferKind.OUTPUT
         taken.add(value.buffer)
-        program.outputs.append(Port(_unique(leaf.name, {port.name for port in program.outputs}), value.operand()))
+        operand = replace(value.operand(), strides=layout_of(meta)[1])  # also of dimensions of one element
+        program.outputs.append(Port(_unique(leaf.name, {port.name for port in program.outputs}), operand))
+
+
+def _copy_once(ctx: LoweringContext, out: Value, value: Value) -> None:
+    """Elements that share a place are written once."""
+    target = once_meta(out.meta)
+    if target is out.meta:
+        ctx.copy(out, value)
+    else:
+        seen = value.meta.as_strided(target.shape, target.stride(), value.meta.storage_offset())
+        ctx.copy(out.view(target), value.view(seen))
 
 
 def _updates(
@@ -163,7 +188,7 @@ def _updates(
         name, state = targets[fqn]
         ctx.node = f"update_{name}"
         place = program.states[fqn]
-        out = Value(place.buffer, torch.empty(state.tensor.shape, dtype=state.tensor.dtype, device="meta"))
+        out = Value(place.buffer, exact_meta(stored(state.tensor)))
         value: Value = values[node]
         if value.buffer == out.buffer and value.operand() == place:
             continue  # it keeps its value
@@ -183,13 +208,11 @@ def _unique(name: str, used: set[str]) -> str:
     return next(candidate for candidate in candidates if candidate not in used)
 
 
-def _can_be_output(program: LinearProgram, value: Value, taken: set[int]) -> bool:
-    buffer = program.buffers[value.buffer]
-    operand = value.operand()
-    if buffer.kind is not BufferKind.TEMPORARY or value.buffer in taken or not _covers(operand, buffer.nbytes):
+def _can_be_output(program: LinearProgram, value: Value, meta: torch.Tensor, taken: set[int]) -> bool:
+    """Whether the value is all of a temporary, and lies in the layout of `meta`."""
+    buffer, operand = program.buffers[value.buffer], value.operand()
+    if buffer.kind is not BufferKind.TEMPORARY or value.buffer in taken or operand.extent() != (0, buffer.nbytes):
         return False
-    return is_non_overlapping_and_dense(value.meta)
-
-
-def _covers(operand: Operand, nbytes: int) -> bool:
-    return operand.extent() == (0, nbytes)
+    wanted = layout_of(meta)[1]
+    moved = (size != 1 for size, a, b in zip(operand.sizes, operand.strides, wanted) if a != b)
+    return 0 in operand.sizes or not any(moved)

@@ -18,7 +18,8 @@ from .capture import Captured
 from .dtypes import name as dtype_name
 from .errors import NotNativeError, UnsupportedOp
 from .ir import BufferKind, LinearProgram
-from .lower.context import LoweringContext, dense_meta
+from .layouts import exact_meta
+from .lower.context import LoweringContext
 from .lower.node import lower_node
 from .sizes import Symbols, is_symbolic, lowering_with, to_size
 from .support import SupportTable, qualified_name
@@ -62,7 +63,7 @@ def partition(captured: Captured, support: SupportTable) -> Partition:
                 reasons[node] = reasons[node.args[0]]
             else:
                 reasons.pop(node, None)
-    unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if _gives_tensors(node)]
+    unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if _handles_tensors(node)]
     return Partition(_segments(nodes, set(reasons)), unsupported)
 
 
@@ -84,10 +85,12 @@ def _is_getitem(node: torch.fx.Node) -> bool:
     return node.target is operator.getitem
 
 
-def _gives_tensors(node: torch.fx.Node) -> bool:
-    """Not so arithmetic on sizes, which follows an op of dynamic size, nor parts of several results."""
+def _handles_tensors(node: torch.fx.Node) -> bool:
+    """Whether a node gives tensors or reads them, as an assertion on data does. Arithmetic on sizes, which follows an
+    op of dynamic size, and parts of several results are excluded."""
+    values = [node.meta.get("val"), *(arg.meta.get("val") for arg in node.all_input_nodes)]
     return not _is_getitem(node) and any(
-        isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(values)
     )
 
 
@@ -116,7 +119,7 @@ def _any_meta(val: torch.Tensor) -> torch.Tensor:
             to_size(size)
     except NotNativeError:
         raise NotNativeError("dynamic input size") from None
-    return dense_meta(val)
+    return exact_meta(val)
 
 
 def _segments(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> list[Segment]:

@@ -14,7 +14,7 @@ from .capture import Captured, capture
 from .dump import Dump
 from .errors import ExportError, UnsupportedOpsError
 from .ir import LinearProgram
-from .linear import run_linear_passes
+from .linear import check_program, run_linear_passes
 from .linearize import linearize
 from .partition import Partition, partition
 from .passes import PassResult, run_passes
@@ -99,10 +99,12 @@ def compile_program(
     parts = partition(captured, table)
     if parts.unsupported and fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
-    linear = linearize(captured, parts, table)
+    linear = linearize(captured, parts, table, keep_strides=exact)
+    check_program(linear, "linearize")
     out.program("linearize", linear)
     if captured.states:
         linear, result = update_states_in_place(linear)
+        check_program(linear, result.name)
         passes.append(result)
         out.program(result.name, linear)
     if optimize != "none":

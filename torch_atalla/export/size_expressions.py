@@ -42,6 +42,28 @@ def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, 
     return result
 
 
+def check_dynamic(
+    program: torch.export.ExportedProgram, before: list[tuple[str, Any]], after: list[tuple[str, Any]]
+) -> None:
+    """Raises ExportError for a size that the export left to the call, and that taking the program apart fixed: it would
+    silently take one size alone. before, after: the inputs as (name, fake tensor), in order."""
+    for (name, value), (_, decomposed) in zip(before, after, strict=True):
+        for dim, (size, found) in enumerate(zip(value.shape, decomposed.shape, strict=True)):
+            if not isinstance(size, torch.SymInt):
+                continue
+            declared = [program.range_constraints.get(symbol) for symbol in size.node._expr.free_symbols]
+            if not any(bounds is not None and not bounds.is_singleton() for bounds in declared):
+                continue
+            symbolic = isinstance(found, torch.SymInt)
+            expr = sympy.sympify(found.node.shape_env.replace(found.node.expr) if symbolic else found)
+            if expr.is_number:
+                raise ExportError(
+                    f"dimension {dim} of input {name!r} was exported as {size.node._expr}, but taking it apart "
+                    f"specialised it to {expr}; expected ops that keep sizes dynamic (an in-place write to a view made "
+                    "by unfold does not), or an export for one size"
+                )
+
+
 def _linear(expr: sympy.Basic, symbol: sympy.Symbol) -> tuple[int, int] | None:
     """(a, b) of a * symbol + b with a > 0."""
     if not expr.is_polynomial(symbol) or sympy.degree(expr, symbol) != 1:

@@ -25,7 +25,9 @@ def verify_plan(program: LinearProgram, plan: MemoryPlan) -> None:
     if not problems:
         problems = _replay_problems(program, plan)
     if problems:
-        raise PlanError("the memory plan is wrong:\n" + "\n".join(f"  {problem}" for problem in problems))
+        raise PlanError(
+            "the memory plan is wrong; please report this:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
 
 
 def _placement_problems(program: LinearProgram, plan: MemoryPlan) -> list[str]:

@@ -249,7 +249,6 @@ class RecordChecker : RecordReporter {
     if ((high + 1) * element_bytes(v.dtype) != static_cast<Int128>(storage.bytes))
       problem("its storage has %" PRIu64 " bytes, its elements span %" PRId64, storage.bytes,
               static_cast<int64_t>((high + 1) * element_bytes(v.dtype)));
-    if (space == Space::kOutput && !shape.non_overlapping()) problem("its value has two elements in one place");
     if (r.guards == kNone || !range("guards", {r.guards, 2u * v.ndim}, view_.integers, "INTEGERS")) return;
     for (uint32_t d = 0; d < v.ndim; ++d) {
       int64_t least = view_.integers[r.guards + 2 * d], most = view_.integers[r.guards + 2 * d + 1];

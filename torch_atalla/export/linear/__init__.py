@@ -31,7 +31,8 @@ def run_linear_passes(
     """Runs the pipeline.
 
     exact: results keep the bits that the launches give one by one. pack, weights: whether pack_weights runs, and how.
-    symbols: of a program whose sizes follow its calls. observe: called with each pass's name and result.
+    symbols: of a program whose sizes follow its calls. observe: called with each pass's name and result. Each result is
+    checked (check_program).
     """
     results = []
     passes: list[Callable[[LinearProgram], tuple[LinearProgram, PassResult]]] = [
@@ -44,6 +45,7 @@ def run_linear_passes(
     ]
     for run in passes if pack else passes[1:]:
         program, result = run(program)
+        check_program(program, result.name)
         results.append(result)
         if observe is not None:
             observe(result.name, program)

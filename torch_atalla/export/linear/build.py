@@ -93,6 +93,8 @@ class Builder:
             source = launch.inputs[0]
             assert isinstance(source, Operand)
             value = self.source(source, loop_dtype(source.dtype))
+            if out.dtype in _HALF and source.dtype.itemsize > out.dtype.itemsize and not self.rounds:
+                value = self.convert(value, out.dtype)  # a conversion that the program asks for rounds at every level
             # A step of its own, even where nothing changes: it may be an output.
             value = self._step(CONVERT, (value,), loop_dtype(out.dtype), loop_dtype(out.dtype))
         else:

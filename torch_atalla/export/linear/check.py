@@ -15,8 +15,8 @@ class ProgramError(ExportError):
     """A linear program that no sequence of correct passes can have made."""
 
 
-def check_program(program: LinearProgram) -> None:
-    """Raises ProgramError with all problems found."""
+def check_program(program: LinearProgram, after: str = "") -> None:
+    """Raises ProgramError with all problems found. `after`: the pass that made the program."""
     problems = []
     if len(program.segments) != len(program.instructions):
         problems.append(f"{len(program.segments)} segment numbers for {len(program.instructions)} instructions")
@@ -47,7 +47,9 @@ def check_program(program: LinearProgram) -> None:
         if port.operand.buffer not in written and 0 not in port.operand.sizes:
             problems.append(f"output {port.name} is not written")
     if problems:
-        raise ProgramError("the linear program is wrong:\n" + "\n".join(f"  {problem}" for problem in problems))
+        made = f" after {after}" if after else ""
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise ProgramError(f"the linear program is wrong{made}; please report this:\n{lines}")
 
 
 def _operand_problems(program: LinearProgram, i: int, operand: Operand) -> list[str]:

@@ -61,8 +61,7 @@ def _reader(program: LinearProgram, uses: Uses, i: int, out: Operand, removed: s
         return None
     if not (inst.kernel == "fused" or is_step(inst)):
         return None
-    reads = [operand for operand in inst.reads() if operand.buffer == out.buffer]
-    if not all(same_elements(out, operand) for operand in reads):
+    if not uses.see_all_of(program, out, [reader]):
         return None
     for operand in program.instructions[i].reads():
         if any(i < writer <= reader for writer in uses.writers[operand.buffer]):

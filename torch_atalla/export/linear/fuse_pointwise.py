@@ -80,6 +80,8 @@ class _Fusion:
                 return False
             if any(reader < last and reader not in members for reader in uses.readers[out]):
                 return False
+            if not uses.see_all_of(program, inst.writes()[0], members.intersection(uses.readers[out])):
+                return False
             for operand in inst.reads():
                 if any(i < writer <= last and writer not in members for writer in uses.writers[operand.buffer]):
                     return False

@@ -14,7 +14,7 @@ from ..ir import Launch, LinearProgram, Operand, contiguous_strides
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
 from .fuse_pointwise import MAX_OPERANDS, viewed_launch
-from .layout import Uses, is_static, merged, same_elements
+from .layout import Uses, is_static, merged
 from .rewrite import rewritten
 from .vector_program import MAX_INPUTS, MAX_STEPS
 
@@ -103,9 +103,12 @@ class _Group:
                 if len(writers) != 1 or writers[0] in inside or not uses.is_private(operand.buffer):
                     continue
                 inst = program.instructions[writers[0]]
-                if not isinstance(inst, Launch) or not is_step(inst) or not same_elements(inst.writes()[0], operand):
+                if not isinstance(inst, Launch) or not is_step(inst):
                     continue
-                if all(reader in inside for reader in uses.readers[operand.buffer]) and self._may_move(writers[0]):
+                readers = uses.readers[operand.buffer]
+                if not inside.issuperset(readers) or not uses.see_all_of(program, inst.writes()[0], readers):
+                    continue
+                if self._may_move(writers[0]):
                     found.add(writers[0])
         return found
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 from ..ir import Buffer, BufferKind, LinearProgram, Operand
+from ..layouts import are_numbers, merged
 
 
 def is_static(operand: Operand) -> bool:
@@ -15,38 +17,10 @@ def is_static(operand: Operand) -> bool:
     return all(type(number) is int for number in (operand.offset, *operand.sizes, *operand.strides))
 
 
-def merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(size, stride) of the fewest dimensions that walk the same elements in the same order.
-
-    Of sizes that are expressions only what holds for all values counts: one that may be 1 is not left out.
-    """
-    return _merged_numbers(sizes, strides) if _are_numbers(sizes, strides) else _merged(sizes, strides)
-
-
-def _are_numbers(*several: tuple[int, ...]) -> bool:
-    """Expressions must not enter a cache: programs have equal ones with different values."""
-    return all(type(number) is int for numbers in several for number in numbers)
-
-
-def _merged(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    found: list[tuple[int, int]] = []
-    for size, stride in zip(sizes, strides):
-        if size == 1:
-            continue
-        if found and found[-1][1] == size * stride:
-            found[-1] = (found[-1][0] * size, stride)
-        else:
-            found.append((size, stride))
-    return tuple(found)
-
-
-_merged_numbers = lru_cache(maxsize=4096)(_merged)
-
-
 def viewed_strides(sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...] | None:
     """The strides under which the same elements have the sizes `target`, in the same order; None: there are none, or
     not for all values of expressions."""
-    numbers = _are_numbers(sizes, strides, target)
+    numbers = are_numbers(sizes, strides, target)
     return (_viewed_numbers if numbers else _viewed_strides)(sizes, strides, target)
 
 
@@ -117,3 +91,13 @@ class Uses:
     def is_private(self, buffer: int) -> bool:
         """A temporary that one instruction writes: nobody outside of the program sees it."""
         return self.buffers[buffer].kind is BufferKind.TEMPORARY and len(self.writers[buffer]) == 1
+
+    def see_all_of(self, program: LinearProgram, out: Operand, readers: Iterable[int]) -> bool:
+        """Whether each read of the buffer by these instructions sees the elements of `out` in their order: only then
+        may a joined launch hand them on as values. A slice of them has to be read from memory."""
+        return all(
+            same_elements(out, operand)
+            for reader in readers
+            for operand in program.instructions[reader].reads()
+            if operand.buffer == out.buffer
+        )

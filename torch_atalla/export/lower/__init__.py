@@ -2,6 +2,7 @@
 """ATen nodes to kernel launches. One file a family of ops; docs/kernels.md is the contract they write to."""
 
 from . import (  # noqa: F401 (rules)
+    activation,
     attention,
     batch_norm,
     columns,
@@ -17,6 +18,7 @@ from . import (  # noqa: F401 (rules)
     group_norm,
     histogram,
     indexing,
+    losses,
     norm,
     numbers,
     padding,

@@ -11,6 +11,7 @@ from ..dtypes import FLOATING
 from ..errors import NotNativeError
 from .context import LoweringContext, Value
 from .registry import lowers
+from .views import is_view
 
 
 @lowers("scaled_dot_product_attention.default", dtypes=FLOATING)
@@ -39,7 +40,7 @@ def scaled_dot_product_attention(
         # Broadcast batches and heads.
         lead = sizes[:2]
         query, key, value = (item.expand((*lead, *item.shape[-2:])) for item in (query, key, value))
-    out = _heads_innermost(ctx, sizes, query.dtype)
+    out = ctx.result_of(node) if ctx.keep_strides or _is_returned(node) else _heads_innermost(ctx, sizes, query.dtype)
     q, k, v, result = (_four_dims(ctx, item) for item in (query, key, value, out))
     mask = None
     if attn_mask is not None:
@@ -47,6 +48,16 @@ def scaled_dot_product_attention(
         mask = _four_dims(ctx, mask)
     ctx.launch("attention", [result, None], [q, k, v, mask], out.dtype, (1,) if is_causal else (), (scale,))
     return out
+
+
+def _is_returned(node: torch.fx.Node) -> bool:
+    """Whether the result, or a view of it, is a result of the program, whose strides are part of its contract."""
+    return any(
+        user.op == "output"
+        or (isinstance(user.target, torch._ops.OpOverload) and is_view(user.target))
+        and _is_returned(user)
+        for user in node.users
+    )
 
 
 def _heads_innermost(ctx: LoweringContext, sizes: tuple[int, ...], dtype: torch.dtype) -> Value:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import torch
 
 from ..dtypes import ALL, COMPLEX
-from .context import LoweringContext, Value, dense_meta
+from ..layouts import dense_meta
+from .context import LoweringContext, Value
 from .registry import lowers
 
 

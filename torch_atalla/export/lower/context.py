@@ -14,6 +14,7 @@ from ..dtypes import CODES
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
 from ..ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
+from ..layouts import dense_meta, layout_of, merged, span
 from ..sizes import is_symbolic, to_bytes, to_size
 from ..support import SupportTable
 
@@ -57,20 +58,13 @@ class Value:
         return self.view(self.meta.unsqueeze(dim))
 
 
-def dense_meta(value: torch.Tensor) -> torch.Tensor:
-    """A meta tensor of the same sizes at storage offset 0, in the same order of dimensions when that leaves no gaps."""
-    strides = value.stride() if is_non_overlapping_and_dense(value) else None
-    if strides is None:
-        return torch.empty(value.shape, dtype=value.dtype, device="meta")
-    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device="meta")
-
-
 class LoweringContext:
     """Collects buffers and launches of the node under way."""
 
-    def __init__(self, support: SupportTable, program: LinearProgram):
+    def __init__(self, support: SupportTable, program: LinearProgram, *, keep_strides: bool = False):
         self.support = support
         self.program = program
+        self.keep_strides = keep_strides  # every value gets the strides that it has in the exported program
         self.node = ""
 
     def new_buffer(self, kind: BufferKind, name: str, nbytes: int, tensor: torch.Tensor | None = None) -> Buffer:
@@ -81,6 +75,13 @@ class LoweringContext:
     def new_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
         """A value over a buffer of its own; `meta` is dense, at storage offset 0."""
         nbytes = to_bytes(meta.numel() * meta.dtype.itemsize)
+        return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
+
+    def new_strided_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
+        """As new_value; `meta` may have gaps and overlaps."""
+        if is_non_overlapping_and_dense(meta):
+            return self.new_value(meta, kind, name)
+        nbytes = span(*layout_of(meta)) * meta.dtype.itemsize
         return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
 
     def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:
@@ -123,6 +124,18 @@ class LoweringContext:
     def fill(self, out: Value, value: bool | int | float) -> None:
         self.launch("fill", [out], [immediate(value, out.dtype)], out.dtype)
 
+    def with_strides(self, value: Value, meta: torch.Tensor) -> Value:
+        """The value in the layout of `meta`, which has no gaps: as it is, or copied."""
+        (sizes, wanted), found = layout_of(meta), value.operand().strides
+        if wanted == found:
+            return value
+        moved = [type(size) is not int or size > 1 for size, a, b in zip(sizes, wanted, found) if a != b]
+        if not any(moved) or any(type(size) is int and size == 0 for size in sizes):
+            return value.view(value.meta.as_strided(meta.shape, meta.stride(), value.meta.storage_offset()))
+        out = self.new_value(dense_meta(meta))
+        self.copy(out, value)
+        return out
+
     def contiguous(self, value: Value) -> Value:
         if value.meta.is_contiguous():
             return value
@@ -131,12 +144,16 @@ class LoweringContext:
         return out
 
     def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
-        """A view where strides allow one, else a copy."""
+        """A view where strides allow one, else a copy. (Of tensors with symbolic sizes upstream's meta function gives a
+        view in other cases too, which would have the elements in another order.)"""
         try:
-            return value.view(value.meta.view(sizes))
+            seen = value.meta.view(sizes)
         except (RuntimeError, ValueError):  # the latter of symbolic sizes
-            out = self.contiguous(value)
-            return out.view(out.meta.view(sizes))
+            seen = None
+        if seen is None or merged(*layout_of(seen)) != merged(*layout_of(value.meta)):
+            value = self.contiguous(value)
+            seen = value.meta.view(sizes)
+        return value.view(seen)
 
     def cast(self, value: Value, dtype: torch.dtype) -> Value:
         if value.dtype == dtype:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..dtypes import ALL
+from ..dtypes import ALL, BOOL, REAL
 from ..errors import NotNativeError
 from .context import LoweringContext, Value, immediate
 from .registry import lowers
@@ -64,3 +64,33 @@ def arange(ctx: LoweringContext, node: torch.fx.Node, *, end: Any, start: Any = 
     wide = torch.float64 if out.dtype.is_floating_point else torch.int64
     ctx.launch("arange", [out], [immediate(_number(start), wide), immediate(_number(step), wide)], out.dtype)
     return out
+
+
+@lowers("linspace.default", dtypes=REAL - BOOL)
+def linspace(ctx: LoweringContext, node: torch.fx.Node, *, start: Any, end: Any, steps: int, **_: Any) -> Value:
+    """Each half counts from its own end, so that both ends are met exactly. An integer dtype takes the floating values
+    between the truncated ends, truncated themselves."""
+    out = ctx.result_of(node)
+    if not isinstance(steps, int):
+        raise NotNativeError("a floating-point number depends on a dynamic size")
+    if steps == 0:
+        return out
+    if steps == 1:
+        ctx.fill(out, _number(start))
+        return out
+    integral = not out.dtype.is_floating_point
+    first, last = (float(int(number)) if integral else float(number) for number in map(_number, (start, end)))
+    values = ctx.empty((steps,), torch.float64) if integral else out
+    step, half = (last - first) / (steps - 1), steps // 2
+    backwards = ctx.empty((steps - half,), values.dtype)
+    _arange(ctx, values.view(values.meta.narrow(0, 0, half)), first, step)
+    _arange(ctx, backwards, last, -step)
+    ctx.launch("flip", [values.view(values.meta.narrow(0, half, steps - half))], [backwards], values.dtype, (1,))
+    if integral:
+        ctx.copy(out, values)
+    return out
+
+
+def _arange(ctx: LoweringContext, out: Value, start: float, step: float) -> None:
+    wide = torch.float64
+    ctx.launch("arange", [out], [immediate(start, wide), immediate(step, wide)], out.dtype)

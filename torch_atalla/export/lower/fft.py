@@ -6,7 +6,8 @@ from __future__ import annotations
 import torch
 
 from ..dtypes import COMPLEX, REAL
-from .context import LoweringContext, Value, dense_meta
+from ..layouts import dense_meta
+from .context import LoweringContext, Value
 from .registry import lowers
 
 _FORWARD, _BACKWARD = 1, 0

@@ -10,7 +10,8 @@ import torch
 from ..dtypes import ALL
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
-from .context import LoweringContext, Value, dense_meta
+from ..layouts import dense_meta
+from .context import LoweringContext, Value
 from .pointwise import masked_fill
 from .registry import lowers
 

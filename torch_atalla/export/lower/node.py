@@ -6,23 +6,52 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 
 from ..dtypes import name as dtype_name
-from ..errors import NotNativeError
+from ..errors import ExportError, NotNativeError
+from ..layouts import layout_of
 from ..sizes import to_size
-from ..support import op_key
-from .context import LoweringContext
+from ..support import op_key, qualified_name
+from .context import LoweringContext, Value
 from .pointwise import is_pointwise, lower_pointwise
 from .registry import RULES, RegisteredRule, bind
 from .views import is_view, lower_getitem, lower_view
 
 
 def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
-    """Runs the rule of a call_function node. Raises NotNativeError when there is none, or when it declines."""
+    """Runs the rule of a call_function node. Raises NotNativeError when there is none, or when it declines.
+
+    A result has the sizes and the dtype that upstream gives the node, and with `keep_strides` the strides too."""
     ctx.node = node.name
     if not isinstance(node.target, torch._ops.OpOverload):
         return lower_getitem(ctx, node, values)
     _check_sizes(node)
+    result = _lower(ctx, node, values)
+    exported = node.meta["val"]
+    if isinstance(result, tuple):
+        return tuple(_as_exported(ctx, node, *pair) for pair in zip(result, exported, strict=True))
+    return _as_exported(ctx, node, result, exported)
+
+
+def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None, exported: torch.Tensor) -> Any:
+    if value is None:
+        return None
+    found, sizes = value.operand(), layout_of(exported)[0]
+    if (found.sizes, found.dtype) != (sizes, exported.dtype):
+        if exported is not _results(node)[0]:
+            return value  # statistics for gradients, which upstream's meta functions know in part
+        raise ExportError(
+            f"node {node.name} ({qualified_name(node.target)}) was lowered to {dtype_name(found.dtype)}"
+            f"{list(found.sizes)}, expected {dtype_name(exported.dtype)}{list(sizes)}; please report this"
+        )
+    # A view has the strides that its source gives it; inputs may differ from the export (layouts.py).
+    if not ctx.keep_strides or is_view(node.target) or not is_non_overlapping_and_dense(exported):
+        return value
+    return ctx.with_strides(value, exported)
+
+
+def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     arguments = bind(node, values)
     key = op_key(node.target)
     if key in RULES:

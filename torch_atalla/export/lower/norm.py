@@ -9,7 +9,8 @@ import torch
 
 from ..dtypes import FLOATING
 from ..errors import NotNativeError
-from .context import LoweringContext, Value, dense_meta
+from ..layouts import dense_meta
+from .context import LoweringContext, Value
 from .registry import lowers, reads
 
 

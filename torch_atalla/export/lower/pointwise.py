@@ -11,7 +11,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from ..dtypes import FLOATING, INTEGER
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
-from ..support import Support
+from ..support import Support, op_key
 from .context import LoweringContext, Value, immediate
 from .registry import lowers
 
@@ -58,6 +58,21 @@ def _launch(
     iparams, fparams = _parameters(entry, scalars)
     ctx.launch(kernel, [out], inputs, compute, iparams, fparams)
     return out
+
+
+def launch_formula(
+    ctx: LoweringContext, node: torch.fx.Node, out: Value, given: list[Value], scalars: list[Any]
+) -> None:
+    """Launches the pointwise formula of an op whose adaptor adds to it, computed in the dtype of `out`."""
+    entry = ctx.support.get(op_key(node.target))
+    if entry is None or not entry.kernel:
+        raise NotNativeError("no native kernel")
+    if dtype_name(out.dtype) not in entry.dtypes:
+        raise NotNativeError(f"dtype {dtype_name(out.dtype)} not taken")
+    if scalars and len(entry.scalars) != len(scalars):
+        raise NotNativeError(f"expected the scalars {', '.join(entry.scalars)}")
+    iparams, fparams = _parameters(entry, scalars)
+    ctx.launch(entry.kernel, [out], [value.expand(out.shape) for value in given], out.dtype, iparams, fparams)
 
 
 def _promoted(values: list[Any]) -> torch.dtype:

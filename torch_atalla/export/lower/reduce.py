@@ -52,6 +52,12 @@ def _reduce(
     ctx.launch(kernel, list(views), [source], compute, (_mask(dims),), fparams)
 
 
+def reduce_all(ctx: LoweringContext, node: torch.fx.Node, kernel: str, source: Value) -> Value:
+    out = ctx.result_of(node)
+    _reduce(ctx, kernel, [out], source, _dims(source, None), out.dtype)
+    return out
+
+
 def _rule(kernel: str, compute: str) -> Any:
     """A rule for ops of the form op(self, dim=None, keepdim=False, ...). compute: "input" or "result" dtype."""
 
@@ -143,3 +149,30 @@ def _extreme(kernel: str) -> Any:
 
 lowers("max.dim", dtypes=INTEGER | FLOATING | BOOL)(_extreme("reduce.max_dim"))
 lowers("min.dim", dtypes=INTEGER | FLOATING | BOOL)(_extreme("reduce.min_dim"))
+
+
+@lowers("linalg_vector_norm.default", dtypes=FLOATING, operands=FLOATING)
+def vector_norm(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    self: Value,
+    ord: Any,  # noqa: A002 (schema)
+    dim: list[int] | None,
+    keepdim: bool,
+    dtype: torch.dtype | None,
+) -> Value:
+    """Sums of magnitudes and roots of sums of squares. (decompositions.py takes other norms apart.)"""
+    if ord not in (1, 2):
+        raise NotNativeError(f"ord={ord} not taken")
+    out = ctx.result_of(node)
+    source = self if dtype is None else ctx.cast(self, dtype)
+    _reduce(ctx, f"reduce.norm{int(ord)}", [out], source, _dims(source, dim), out.dtype)
+    return out
+
+
+@lowers("nansum.default", dtypes=FLOATING, operands=FLOATING)
+def nansum(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, **_: Any) -> Value:
+    out = ctx.result_of(node)
+    _reduce(ctx, "reduce.nansum", [out], self, _dims(self, dim), out.dtype)
+    return out

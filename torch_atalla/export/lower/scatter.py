@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ..dtypes import ALL
-from .context import LoweringContext, Value, dense_meta, immediate
+from ..layouts import dense_meta
+from .context import LoweringContext, Value, immediate
 from .indexing import check_index
 from .registry import lowers
 

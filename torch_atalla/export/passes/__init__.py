@@ -39,7 +39,7 @@ def run_passes(
     def folded(graph: Captured) -> PassResult:
         return fold_constants(graph, exact_only=fold == "exact")
 
-    passes: list[Callable[[Captured], PassResult]] = [remove_identities]
+    passes: list[Callable[[Captured], PassResult]] = [lambda graph: remove_identities(graph, keep_strides=exact)]
     if fold != "none":
         passes.append(folded)
     passes.append(merge_common_subexpressions)

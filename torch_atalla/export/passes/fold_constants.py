@@ -15,6 +15,7 @@ from torch.fx.node import map_arg
 
 from ..capture import Captured, Constant
 from ..dtypes import CODES
+from ..layouts import dense_meta
 from .pass_result import PassResult
 
 aten = torch.ops.aten
@@ -105,12 +106,13 @@ def _names(constant: Constant) -> frozenset[str]:
 
 
 def _replace(captured: Captured, node: torch.fx.Node, value: torch.Tensor, made_of: frozenset[str]) -> None:
-    name = f"folded_{node.name}"
-    captured.graph_module.register_buffer(name, value.contiguous(), persistent=False)
+    name, meta = f"folded_{node.name}", dense_meta(node.meta["val"])
+    value = torch.empty_strided(meta.shape, meta.stride(), dtype=value.dtype).copy_(value)
+    captured.graph_module.register_buffer(name, value, persistent=False)
     with captured.graph.inserting_before(node):
         attr = captured.graph.get_attr(name)
-    attr.meta["val"] = node.meta["val"].contiguous()
-    captured.constants[attr.name] = Constant(value.contiguous(), "constant", made_of=made_of)
+    attr.meta["val"] = meta
+    captured.constants[attr.name] = Constant(value, "constant", made_of=made_of)
     node.replace_all_uses_with(attr)
 
 

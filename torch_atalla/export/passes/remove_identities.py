@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from ..capture import Captured
+from ..errors import NotNativeError
+from ..layouts import layout_of
+from ..sizes import lowering_with
 from .pass_result import PassResult
 
 aten = torch.ops.aten
 
-# A clone matters only to a later mutation, and to the layout; lowering makes a layout where one is needed.
+# A clone matters only to a later mutation, and to the layout.
 _COPIES = {
     aten.clone.default,
     aten.alias.default,
@@ -28,7 +31,9 @@ _ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_fo
 _CONDITIONS = {aten._assert_scalar.default}
 
 
-def remove_identities(captured: Captured) -> PassResult:
+def remove_identities(captured: Captured, *, keep_strides: bool = True) -> PassResult:
+    """keep_strides: a copy with other strides stays, since the order of dimensions in memory decides about bits. Else
+    lowering makes a layout where one is needed."""
     removed = []
     for node in list(captured.graph.nodes):
         if node.target in _ASSERTIONS:
@@ -37,11 +42,22 @@ def remove_identities(captured: Captured) -> PassResult:
         elif node.target in _CONDITIONS and _becomes_guard(captured, node):
             removed.append(node.name)
             captured.graph.erase_node(node)
-        elif node.target in _COPIES or _is_empty_cast(node):
+        elif (node.target in _COPIES or _is_empty_cast(node)) and not (
+            keep_strides and _changes_strides(captured, node)
+        ):
             removed.append(node.name)
             node.replace_all_uses_with(node.args[0])
             captured.graph.erase_node(node)
     return PassResult("remove_identities", tuple(removed))
+
+
+def _changes_strides(captured: Captured, node: torch.fx.Node) -> bool:
+    source: Any = node.args[0]
+    try:
+        with lowering_with(captured.symbols):
+            return layout_of(source.meta["val"]) != layout_of(node.meta["val"])
+    except NotNativeError:  # sizes that depend on data
+        return True
 
 
 def _becomes_guard(captured: Captured, node: torch.fx.Node) -> bool:
