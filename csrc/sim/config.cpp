@@ -19,29 +19,35 @@ namespace {
 
 enum class Range { kAny, kPowerOfTwo };
 
+// A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
+// one and ignoring it would give cycles of a chip that the file does not describe.
 struct IntegerField {
   const char* key;
   uint64_t ChipConfig::* member;
   uint64_t low;
   uint64_t high;
   Range range = Range::kAny;
+  const char* only = nullptr;
 };
+
+constexpr const char* kCounts = "kernels count their work, and chip code is generated, for it";
+constexpr const char* kTiles = "kernels count the tiles that they move for it";
 
 constexpr uint64_t kMaxCycles = 1'000'000;
 
 constexpr IntegerField kIntegers[] = {
     {"chip.clock_hz", &ChipConfig::chip_clock_hz, 1, 1'000'000'000'000},
-    {"chip.devices", &ChipConfig::chip_devices, 1, 64},
+    {"chip.devices", &ChipConfig::chip_devices, 2, 2, Range::kAny, "ATALLA_DEVICE_COUNT sets the number of devices"},
     {"dram.bytes", &ChipConfig::dram_bytes, 4096, uint64_t{1} << 46},
     {"dram.alignment", &ChipConfig::dram_alignment, 16, 4096, Range::kPowerOfTwo},
     {"bus.width_bytes", &ChipConfig::bus_width_bytes, 1, 1024, Range::kPowerOfTwo},
     {"scratchpad.count", &ChipConfig::scratchpad_count, 1, 64},
     {"scratchpad.bytes", &ChipConfig::scratchpad_bytes, 64, uint64_t{1} << 30, Range::kPowerOfTwo},
-    {"scratchpad.row_bytes", &ChipConfig::scratchpad_row_bytes, 64, 64, Range::kPowerOfTwo},
+    {"scratchpad.row_bytes", &ChipConfig::scratchpad_row_bytes, 64, 64, Range::kAny, kCounts},
     {"sdma.setup_cycles", &ChipConfig::sdma_setup_cycles, 0, kMaxCycles},
-    {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 1, 4096, Range::kPowerOfTwo},
-    {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 1, 4096, Range::kPowerOfTwo},
-    {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 1, 16, Range::kPowerOfTwo},
+    {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 32, 32, Range::kAny, kTiles},
+    {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 32, 32, Range::kAny, kTiles},
+    {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 2, 2, Range::kAny, kTiles},
     {"sdma.ideal_setup_cycles", &ChipConfig::sdma_ideal_setup_cycles, 0, kMaxCycles},
     {"sdma.queue_depth", &ChipConfig::sdma_queue_depth, 1, 64},
     {"scalar.latency_cycles", &ChipConfig::scalar_latency_cycles, 1, kMaxCycles},
@@ -51,10 +57,11 @@ constexpr IntegerField kIntegers[] = {
     {"scalar.bf_multiply_latency_cycles", &ChipConfig::scalar_bf_multiply_latency_cycles, 1, kMaxCycles},
     {"scalar.bf_root_latency_cycles", &ChipConfig::scalar_bf_root_latency_cycles, 1, kMaxCycles},
     {"scalar.load_latency_cycles", &ChipConfig::scalar_load_latency_cycles, 1, kMaxCycles},
-    {"scalar.store_latency_cycles", &ChipConfig::scalar_store_latency_cycles, 1, kMaxCycles},
+    {"scalar.store_latency_cycles", &ChipConfig::scalar_store_latency_cycles, 1, 1, Range::kAny,
+     "a store has no result that an instruction waits for"},
     {"scalar.branch_cycles", &ChipConfig::scalar_branch_cycles, 1, kMaxCycles},
     {"scalar.service_cycles", &ChipConfig::scalar_service_cycles, 1, kMaxCycles},
-    {"vector.lanes", &ChipConfig::vector_lanes, 1, 4096, Range::kPowerOfTwo},
+    {"vector.lanes", &ChipConfig::vector_lanes, 32, 32, Range::kAny, kCounts},
     {"vector.occupancy_cycles", &ChipConfig::vector_occupancy_cycles, 1, kMaxCycles},
     {"vector.latency_cycles", &ChipConfig::vector_latency_cycles, 0, kMaxCycles},
     {"vector.multiply_latency_cycles", &ChipConfig::vector_multiply_latency_cycles, 0, kMaxCycles},
@@ -62,8 +69,8 @@ constexpr IntegerField kIntegers[] = {
     {"vector.exp_latency_cycles", &ChipConfig::vector_exp_latency_cycles, 0, kMaxCycles},
     {"vector.load_latency_cycles", &ChipConfig::vector_load_latency_cycles, 0, kMaxCycles},
     {"vector.store_latency_cycles", &ChipConfig::vector_store_latency_cycles, 0, kMaxCycles},
-    {"array.rows", &ChipConfig::array_rows, 1, 4096},
-    {"array.columns", &ChipConfig::array_columns, 1, 4096},
+    {"array.rows", &ChipConfig::array_rows, 32, 32, Range::kAny, kCounts},
+    {"array.columns", &ChipConfig::array_columns, 32, 32, Range::kAny, kCounts},
     {"array.row_cycles", &ChipConfig::array_row_cycles, 1, kMaxCycles},
     {"array.weight_cycles", &ChipConfig::array_weight_cycles, 1, kMaxCycles},
     {"array.latency_cycles", &ChipConfig::array_latency_cycles, 0, kMaxCycles},
@@ -134,7 +141,12 @@ class Reader {
     const bool inside =
         *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
     if (!inside || (field.range == Range::kPowerOfTwo && !std::has_single_bit(static_cast<uint64_t>(*number)))) {
-      char reason[128];
+      char reason[160];
+      if (field.only != nullptr) {
+        snprintf(reason, sizeof reason, "the value is %" PRId64 "; the simulator supports %" PRIu64 " only: %s",
+                 *number, field.low, field.only);
+        return fail(value->line, reason, field.key);
+      }
       snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
                field.range == Range::kPowerOfTwo ? "a power of two" : "an integer", field.low, field.high);
       return fail(value->line, reason, field.key);

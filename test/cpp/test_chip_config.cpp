@@ -64,6 +64,9 @@ void test_mistakes() {
       {"[telemetry]", "[telemetry]\ncolour = { value = 3, unit = \"\", source = \"x\" }", "this parameter is unknown"},
       {"[telemetry]", "[telemetry]\nrecords = { value = 3 }", "appears twice"},
       {"[sdma]", "[sdma]\nsetup_cycles.value = 3", "expected = after the key"},
+      {"rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32",
+       "rows = { value = 16, unit = \"rows\", source = \"x",
+       "array.rows: the value is 16; the simulator supports 32 only: kernels count their work"},
   };
   for (const auto& mistake : mistakes) {
     CHECK_FAILS(open_with(replaced(text, mistake.from, mistake.to)), ATALLA_ERR_CONFIG, mistake.reason);
@@ -107,15 +110,14 @@ void test_mutations() {
 // What a file says is what the device is.
 void test_values() {
   std::string text = replaced(builtin_config(), "\"Atalla Ax01\"", "\"Half \\\"Ax\\\"\"  ");
-  text = replaced(text, "rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32",
-                  "rows = { value = 16, unit = \"rows\", source = \"ISA sheet: 32 x 32");
+  text = replaced(text, "value = 800_000_000", "value = 900_000_000");
   const ConfigFile file(text + "\r\n# the end\r\n");
   const OpenDevice device({.config = file.path()});
   atalla_device_properties properties{};
   properties.struct_size = sizeof properties;
   CHECK_OK(api().device_properties(device.handle, &properties));
   CHECK_EQ(std::string(properties.name), "Half \"Ax\"");
-  CHECK_EQ(properties.array_rows, 16u);
+  CHECK_EQ(properties.clock_hz, 9e8);
 }
 
 }  // namespace
