@@ -48,6 +48,11 @@ def element_bytes(dtype: torch.dtype) -> int:
     raise Unsupported(f"dtype {str(dtype).removeprefix('torch.')}")
 
 
+def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:
+    """Whether a buffer of the one can be seen as the other: both have as many bytes in DRAM as in the program."""
+    return element_bytes(one) * other.itemsize == element_bytes(other) * one.itemsize
+
+
 @dataclass
 class Network:
     """The result. `regions` of constants and temporaries are offsets in two blocks, `constants` and an arena."""
@@ -80,6 +85,7 @@ class Selection:
         self.network = Network()
         self.image = self.network.image
         self.sizes: dict[str, int] = {}  # bytes of temporaries
+        self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
         self.known: dict[bytes, str] = {}
         self.node = ""
         self._count = 0
@@ -88,6 +94,9 @@ class Selection:
     def region(self, operand: Operand) -> str:
         buffer = self.program.buffers[operand.buffer]
         name = f"{buffer.kind.value}{buffer.index}"
+        dtype = self.dtypes.setdefault(operand.buffer, operand.dtype)
+        if dtype != operand.dtype and not _same_bytes(dtype, operand.dtype):
+            raise Unsupported(f"a view of {dtype} as {operand.dtype}, whose elements have other bytes in DRAM")
         if buffer.kind is BufferKind.CONSTANT and name not in self.network.constant_offsets:
             self.place_constant(name, self.tensor_bytes(operand))
         elif buffer.kind is BufferKind.TEMPORARY and name not in self.sizes:

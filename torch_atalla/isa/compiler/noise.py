@@ -91,7 +91,7 @@ def _evaluate(
         if generator is None or not (isinstance(value, torch.Tensor) and value.is_floating_point()):
             return value
         factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - CHANGE, 1 + CHANGE, generator=generator)
-        return value * factor
+        return factor.mul_(value)
 
     for node in graph.nodes:
         if node.op == "output":
