@@ -148,7 +148,7 @@ def capture(
 def _symbols(program: torch.export.ExportedProgram, exported: torch.export.ExportedProgram) -> Symbols:
     """`exported`: the program before it was taken apart."""
     inputs, before = _input_tensors(program), _input_tensors(exported)
-    if all(isinstance(size, int) for _, value in before for size in value.shape):
+    if all(isinstance(number, int) for _, value in before for number in (*value.shape, *value.stride())):
         return Symbols()
     from .size_expressions import check_dynamic, find_symbols
 

@@ -31,6 +31,9 @@ RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 RTOL_OTHERS = 5e-4
 RTOL_WEIGHTS = {"bfloat16": 5e-2, "int8": 1e-1}
 
+_RUNS = 3  # of the reference, to measure how far results depend on last bits
+_MOST_NOISE = 0.05  # of the largest value
+
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 
@@ -41,9 +44,11 @@ def make_golden(
     *,
     seed: int = 0,
     weights: str | None = None,
+    measured: bool = False,
 ) -> GoldenRecord | None:
     """None for a program whose results are random, or that was exported for a device: its graph names it; and, with a
-    warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them."""
+    warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
+    the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
         return None
     ports = compiled.program.inputs
@@ -64,8 +69,11 @@ def make_golden(
         with lowering_with(symbols):
             as_exported = layout_of(exported[port.name])[1] == port.operand.strides
         tensors.append(_laid_out(tensor, strides if as_exported else None))
+    leaves = compiled.captured.inputs
+    outputs: list[torch.Tensor]
     try:
-        outputs = _reference(program, compiled.captured.inputs, tensors)
+        outputs = _reference(program, leaves, tensors)
+        others = [_reference(program, leaves, _jittered(tensors, k)) for k in range(_RUNS if measured else 0)]
     except (RuntimeError, IndexError, ValueError) as error:  # as offsets that must begin with 0, or rise
         reason = str(error).strip().split("\n")[0]
         warnings.warn(f"the file gets no golden outputs: PyTorch refuses seeded inputs ({reason})", stacklevel=4)
@@ -78,7 +86,33 @@ def make_golden(
     largest = max((abs(number) for number in samples if math.isfinite(number)), default=0.0)
     flat = tuple(float(number) for pair in bounds for number in pair)
     rtol = max(rtol, RTOL_WEIGHTS.get(weights or "", 0.0))
-    return GoldenRecord(method, seed, flat, tuple(values), tuple(samples), rtol, rtol * largest)
+    noise = max((_difference(samples, other) for other in others), default=0.0)
+    if noise > _MOST_NOISE * largest and noise > 0:
+        warnings.warn(
+            f"the file gets no golden outputs: the last bits of the inputs change results by {noise:.3g}", stacklevel=4
+        )
+        return None
+    return GoldenRecord(method, seed, flat, tuple(values), tuple(samples), rtol, max(rtol * largest, 8 * noise))
+
+
+def _jittered(tensors: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
+    """With other last bits."""
+    generator = torch.Generator().manual_seed(seed)
+    changed = []
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            up = torch.rand(tensor.shape, generator=generator) > 0.5
+            factor = 1 + torch.finfo(tensor.dtype).eps * (up.to(torch.float64) * 2 - 1)
+            tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor * factor)
+        changed.append(tensor)
+    return changed
+
+
+def _difference(samples: list[float], outputs: list[torch.Tensor]) -> float:
+    """The largest one; infinite where one of two numbers is no finite one."""
+    found = [number for output in outputs for number in _sample(output)]
+    pairs = [(a, b) for a, b in zip(samples, found) if not (a == b or a != a and b != b)]
+    return max((abs(a - b) if math.isfinite(a - b) else math.inf for a, b in pairs), default=0.0)
 
 
 def _is_random(node: torch.fx.Node) -> bool:

@@ -78,7 +78,7 @@ def size_nodes(captured: Captured) -> set[torch.fx.Node]:
 
 def _follows(node: torch.fx.Node, symbols: Symbols) -> bool:
     known = {symbol.symbol for symbol in symbols.symbols}
-    return symbols.shape_env is not None and symbols.shape_env.replace(node.meta["val"].node.expr).free_symbols <= known
+    return symbols.shape_env is not None and symbols.replace(node.meta["val"].node.expr).free_symbols <= known
 
 
 def _is_getitem(node: torch.fx.Node) -> bool:

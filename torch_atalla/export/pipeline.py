@@ -16,6 +16,7 @@ from .errors import ExportError, UnsupportedOpsError
 from .ir import LinearProgram
 from .linear import check_program, run_linear_passes
 from .linearize import linearize
+from .lower.views import MEMORY_VIEWS
 from .partition import Partition, partition
 from .passes import PassResult, run_passes
 from .plan import MemoryPlan, plan_memory
@@ -95,11 +96,13 @@ def compile_program(
     out.graph("capture", captured)
     exact = optimize != "fast"
     split = optimize != "none"
-    passes = run_passes(captured, fold=fold, epilogue=epilogue, exact=exact, split=split, observe=out.graph)
+    keep_strides = exact or any(node.target in MEMORY_VIEWS for node in captured.graph.nodes)
+    options: dict[str, Any] = {"exact": exact, "split": split, "keep_strides": keep_strides}
+    passes = run_passes(captured, fold=fold, epilogue=epilogue, **options, observe=out.graph)
     parts = partition(captured, table)
     if parts.unsupported and fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
-    linear = linearize(captured, parts, table, keep_strides=exact)
+    linear = linearize(captured, parts, table, keep_strides=keep_strides)
     check_program(linear, "linearize")
     out.program("linearize", linear)
     if captured.states:
@@ -108,7 +111,7 @@ def compile_program(
         passes.append(result)
         out.program(result.name, linear)
     if optimize != "none":
-        options: dict[str, Any] = {"exact": exact, "weights": weights, "pack": pack, "symbols": captured.symbols}
+        options = {"exact": exact, "weights": weights, "pack": pack, "symbols": captured.symbols}
         linear, more = run_linear_passes(linear, **options, observe=out.program)
         passes += more
     plan = plan_memory(linear)

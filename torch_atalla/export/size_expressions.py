@@ -19,10 +19,12 @@ def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, 
     """Which dimension of which input gives each symbol its value; inputs as (name, fake tensor), in order."""
     wanted = [(number, dim, size) for number, (_, value) in enumerate(inputs) for dim, size in enumerate(value.shape)]
     symbolic = [(number, dim, size) for number, dim, size in wanted if isinstance(size, torch.SymInt)]
-    if not symbolic:
+    strides = [(value, stride) for _, value in inputs for stride in value.stride() if isinstance(stride, torch.SymInt)]
+    if not symbolic and not strides:
         return Symbols()
-    shape_env = symbolic[0][2].node.shape_env
-    result = Symbols(shape_env=shape_env, fake_mode=inputs[symbolic[0][0]][1].fake_mode)
+    shape_env = (symbolic[0][2] if symbolic else strides[0][1]).node.shape_env
+    fake: Any = inputs[symbolic[0][0]][1] if symbolic else strides[0][0]
+    result = Symbols(shape_env=shape_env, fake_mode=fake.fake_mode)
     found: dict[sympy.Symbol, Symbol] = {}
     for plain in (True, False):  # a dimension that is a symbol, before one that is a multiple of it
         for number, dim, size in symbolic:
@@ -39,6 +41,10 @@ def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, 
         names = ", ".join(sorted(map(str, used - set(found))))
         raise ExportError(f"no dimension of an input determines {names}; expected one that is a multiple of it")
     result.symbols = list(found.values())
+    # Where the export left strides to the call, too (Dim.AUTO), the program keeps those of the example.
+    for _, stride in strides:
+        for symbol in shape_env.replace(stride.node.expr).free_symbols - set(found):
+            result.strides[symbol] = sympy.Integer(int(shape_env.backed_var_to_val[symbol]))
     return result
 
 
@@ -97,7 +103,7 @@ def collect_guards(symbols: Symbols) -> None:
         return
     ranges, known = symbols.ranges(), {guard for guard, _ in symbols.guards}
     for guard in symbols.shape_env.guards:
-        expr = sympy.sympify(symbols.shape_env.replace(guard.expr))
+        expr = symbols.replace(guard.expr)
         if expr in (sympy.true, True) or expr in known:
             continue
         if expr in (sympy.false, False):

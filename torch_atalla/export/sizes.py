@@ -52,11 +52,19 @@ class Symbols:
     guards: list[tuple[sympy.Basic, str]] = field(default_factory=list)
     shape_env: Any = None
     fake_mode: Any = None
+    strides: dict[sympy.Symbol, sympy.Integer] = field(default_factory=dict)  # symbols of strides alone: the example's
 
     @property
     def bounded(self) -> bool:
         """Whether every size has an upper bound, so that memory can be planned."""
         return all(symbol.bounded for symbol in self.symbols)
+
+    def replace(self, expr: Any) -> sympy.Basic:
+        """With what the export knows, and with the strides of the example inputs."""
+        import sympy
+
+        known = expr if self.shape_env is None else self.shape_env.replace(expr)
+        return sympy.sympify(known).xreplace(self.strides)
 
     def assignment(self) -> dict[sympy.Symbol, int]:
         return {symbol.symbol: symbol.value for symbol in self.symbols}
@@ -85,10 +93,7 @@ class Symbols:
 
     def expression(self, value: torch.SymInt) -> sympy.Basic:
         """In terms of the symbols. Raises NotNativeError for a size that depends on data."""
-        import sympy
-
-        expr = value.node.expr if self.shape_env is None else self.shape_env.replace(value.node.expr)
-        expr = sympy.sympify(expr)
+        expr = self.replace(value.node.expr)
         if not expr.free_symbols <= {symbol.symbol for symbol in self.symbols}:
             raise NotNativeError("depends on a dynamic size")
         return expr
@@ -179,7 +184,7 @@ _current: ContextVar[Symbols | None] = ContextVar("symbols", default=None)
 @contextlib.contextmanager
 def lowering_with(symbols: Symbols | None) -> Iterator[None]:
     """Meta tensors made inside may have symbolic sizes, and to_size knows what they mean."""
-    if symbols is None or not symbols.symbols:
+    if symbols is None or not (symbols.symbols or symbols.strides):
         yield
         return
     token = _current.set(symbols)

@@ -8,8 +8,8 @@ CHECKS = ("exact", "fast")
 class M(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.w7 = torch.nn.Parameter((torch.randn((8,)) * 1.0))
-        self.w8 = torch.nn.Parameter((torch.randn((8,)) * 1.0))
+        self.w7 = torch.nn.Parameter(torch.randn((8,)) * 1.0)
+        self.w8 = torch.nn.Parameter(torch.randn((8,)) * 1.0)
 
     def forward(self, v5):
         v9 = F.group_norm(v5, 4, self.w7, self.w8)

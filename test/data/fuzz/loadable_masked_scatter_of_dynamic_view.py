@@ -9,8 +9,8 @@ DYNAMIC = "bounded"
 class M(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.w22 = torch.nn.Parameter((torch.randn((4, 3)) * 0.577))
-        self.w23 = torch.nn.Parameter((torch.randn((3,)) * 1.0))
+        self.w22 = torch.nn.Parameter(torch.randn((4, 3)) * 0.577)
+        self.w23 = torch.nn.Parameter(torch.randn((3,)) * 1.0)
 
     def forward(self, v29, v21, v18, v14, v13, v10):
         v15 = torch.mm(v10.t(), v10)

@@ -8,7 +8,7 @@ CHECKS = ("exact",)
 class M(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.w3 = torch.nn.Parameter((torch.randn((3,)) * 1.0))
+        self.w3 = torch.nn.Parameter(torch.randn((3,)) * 1.0)
 
     def forward(self, x0):
         v4 = F.rms_norm(x0, (x0.shape[-1],), self.w3)

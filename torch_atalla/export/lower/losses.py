@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
 
 from ..dtypes import FLOATING
+from ..dtypes import name as dtype_name
+from ..errors import NotNativeError
 from ..layouts import dense_meta
 from .context import LoweringContext, Value
 from .pointwise import launch_formula
 from .reduce import reduce_all
 from .registry import lowers
 
+_TARGETS = frozenset({torch.uint8, torch.int64})
 _NONE, _MEAN, _SUM = range(3)  # upstream's numbers of reductions
 
 
@@ -54,3 +58,32 @@ def binary_cross_entropy(
         ctx.launch("pointwise.mul", [weighted], [loss, weight.expand(loss.shape)], loss.dtype)
         loss = weighted
     return _reduced(ctx, node, loss, reduction)
+
+
+@lowers("nll_loss_forward.default", "nll_loss2d_forward.default", dtypes=FLOATING, operands=FLOATING | _TARGETS)
+def nll_loss(
+    ctx: LoweringContext,
+    node: torch.fx.Node,
+    *,
+    self: Value,
+    target: Value,
+    weight: Value | None,
+    reduction: int,
+    ignore_index: int,
+) -> tuple[Value, Value]:
+    """The kernel sees scores [n, c, s] and targets [n, s]: s are the positions of an image, else 1."""
+    if 0 in target.shape or target.dtype not in _TARGETS:
+        raise NotNativeError(f"targets {dtype_name(target.dtype)}{list(target.shape)} are not taken")
+    loss, total = (ctx.empty(val.shape, val.dtype) for val in node.meta["val"])
+    if self.ndim == 4:
+        n, c, *image = self.shape
+        scores, samples = ctx.reshape(self, (n, c, prod(image))), ctx.reshape(target, (n, prod(image)))
+        losses = ctx.reshape(loss, (n, prod(image))) if reduction == _NONE else loss
+    else:
+        scores = (self if self.ndim == 2 else self.unsqueeze(0)).unsqueeze(2)
+        samples = (target if target.ndim == 1 else target.unsqueeze(0)).unsqueeze(1)
+        losses = loss.unsqueeze(1) if reduction == _NONE and loss.ndim else loss
+    if reduction == _NONE and loss.ndim == 0:  # of one sample: its loss, and upstream's total weight
+        reduction = _SUM
+    ctx.launch("nll_loss", [losses, total], [scores, samples, weight], self.dtype, (reduction, ignore_index))
+    return loss, total

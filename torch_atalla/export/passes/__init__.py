@@ -26,6 +26,7 @@ def run_passes(
     epilogue: bool = False,
     exact: bool = True,
     split: bool = True,
+    keep_strides: bool = False,
     observe: Callable[[str, Captured], None] | None = None,
 ) -> list[PassResult]:
     """Runs the pipeline.
@@ -33,13 +34,13 @@ def run_passes(
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
     exact: leave out passes that change rounding. split: rotary embedding by halves, batch norm into its arithmetic.
-    observe: called with each pass's name and the graph that it left.
+    keep_strides: copies that change strides stay. observe: called with each pass's name and the graph that it left.
     """
 
     def folded(graph: Captured) -> PassResult:
         return fold_constants(graph, exact_only=fold == "exact")
 
-    passes: list[Callable[[Captured], PassResult]] = [lambda graph: remove_identities(graph, keep_strides=exact)]
+    passes: list[Callable[[Captured], PassResult]] = [lambda graph: remove_identities(graph, keep_strides=keep_strides)]
     if fold != "none":
         passes.append(folded)
     passes.append(merge_common_subexpressions)

@@ -66,7 +66,7 @@ def _becomes_guard(captured: Captured, node: torch.fx.Node) -> bool:
     symbols = captured.symbols
     if not isinstance(value, torch.SymBool) or symbols.shape_env is None:
         return False
-    expr = symbols.shape_env.replace(value.node.expr)
+    expr = symbols.replace(value.node.expr)
     if not expr.free_symbols <= set(symbols.assignment()):
         return False
     if expr.free_symbols:
