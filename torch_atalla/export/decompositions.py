@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .lower import RULES, is_pointwise
 from .support import SupportTable, op_key
@@ -77,6 +78,13 @@ def _isinf(self: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(self, dtype=torch.bool)
 
 
+def _channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
+    """In the memory format of the input, which upstream's kernels keep and its decomposition does not."""
+    channels = self.shape[1]
+    shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
+    return shuffled.contiguous(memory_format=suggest_memory_format(self))
+
+
 # Ours, where upstream has none or one that leads to ops without a kernel.
 # They are what eager mode launches for the op.
 ADDED: dict[torch._ops.OpOverload, Callable] = {
@@ -87,6 +95,7 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.mul.Scalar: lambda self, other: torch.mul(self, other),
     aten.div.Scalar: lambda self, other: torch.div(self, other),
     aten.isinf.default: _isinf,
+    aten.channel_shuffle.default: _channel_shuffle,
 }
 
 

@@ -86,12 +86,12 @@ def _is_getitem(node: torch.fx.Node) -> bool:
 
 
 def _handles_tensors(node: torch.fx.Node) -> bool:
-    """Whether a node gives tensors or reads them, as an assertion on data does. Arithmetic on sizes, which follows an
-    op of dynamic size, and parts of several results are excluded."""
+    """Whether a node gives tensors, or reads their elements as an assertion does. Sizes, arithmetic on them, which
+    follows an op of dynamic size, and parts of several results are excluded."""
+    if _is_getitem(node) or qualified_name(node.target).startswith("aten::sym_"):
+        return False
     values = [node.meta.get("val"), *(arg.meta.get("val") for arg in node.all_input_nodes)]
-    return not _is_getitem(node) and any(
-        isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(values)
-    )
+    return any(isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(values))
 
 
 def _reason(node: torch.fx.Node, support: SupportTable) -> str | None:

@@ -28,7 +28,7 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
         return lower_getitem(ctx, node, values)
     _check_sizes(node)
     result = _lower(ctx, node, values)
-    exported = node.meta["val"]
+    exported: Any = node.meta["val"]
     if isinstance(result, tuple):
         return tuple(_as_exported(ctx, node, *pair) for pair in zip(result, exported, strict=True))
     return _as_exported(ctx, node, result, exported)
@@ -46,18 +46,20 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
             f"{list(found.sizes)}, expected {dtype_name(exported.dtype)}{list(sizes)}; please report this"
         )
     # A view has the strides that its source gives it; inputs may differ from the export (layouts.py).
-    if not ctx.keep_strides or is_view(node.target) or not is_non_overlapping_and_dense(exported):
+    target: Any = node.target
+    if not ctx.keep_strides or is_view(target) or not is_non_overlapping_and_dense(exported):
         return value
     return ctx.with_strides(value, exported)
 
 
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     arguments = bind(node, values)
-    key = op_key(node.target)
+    target: Any = node.target
+    key = op_key(target)
     if key in RULES:
         _check_dtypes(node, RULES[key])
         return RULES[key].rule(ctx, node, **arguments)
-    if is_view(node.target):
+    if is_view(target):
         return lower_view(ctx, node, arguments)
     entry = ctx.support.get(key)
     if entry is not None and is_pointwise(entry):
