@@ -21,7 +21,6 @@ from ..engine import Code, Result, Stats, run
 from ..program import Program
 from .channels_last import channels_innermost
 from .network import SLACK, Network, NoProgramError, Port, compile_network
-from .outputs import keep_output_strides, output_strides
 
 ALIGN = 4096
 
@@ -93,13 +92,11 @@ def compile_model(
     dynamic = [node.name for node in captured.graph.nodes if _is_dynamic(node.meta.get("val"))]
     if dynamic:
         raise NoProgramError(f"no Atalla program for sizes that the call determines: node {dynamic[0]}")
-    strides = output_strides(captured)
     run_passes(captured, fold="all", epilogue=True, exact=False)
     graph = _snapshot(captured.graph)
     constants = {name: constant.tensor for name, constant in captured.constants.items()}
     channels_innermost(captured)
     linear = linearize(captured, partition(captured, support), support)
-    keep_output_strides(linear, strides)
     network = compile_network(linear)
     return CompiledNetwork(captured, linear, network, network.code(), exported, graph, constants)
 

@@ -20,7 +20,6 @@ from .kernels.common import SCRATCH_ROWS
 from .machine import LANES
 from .network import element_bytes
 from .noise import Bound, bounds
-from .outputs import same_layout
 
 if TYPE_CHECKING:
     from .build import CompiledNetwork, Placed
@@ -172,6 +171,11 @@ def _read(compiled: CompiledNetwork, placed: Placed, machine: Machine, operand: 
     return value != 0 if operand.dtype is torch.bool else value
 
 
+def same_layout(sizes: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether both strides put every element at the same place: those of dimensions of one element do not count."""
+    return 0 in sizes or all(a == b for size, a, b in zip(sizes, one, other) if size > 1)
+
+
 def _difference(found: torch.Tensor, right: torch.Tensor, bound: Bound) -> str:
     """How the values differ, or "". A result beyond the range of bfloat16 is an infinity."""
     tolerance = bound.tolerance()
@@ -189,4 +193,4 @@ def _difference(found: torch.Tensor, right: torch.Tensor, bound: Bound) -> str:
     return text + (f" within {tolerance[at]:.3g}" if bool(finite[at]) else "")
 
 
-__all__ = ["call_arguments", "check_network", "example_inputs", "reference_outputs"]
+__all__ = ["call_arguments", "check_network", "example_inputs", "reference_outputs", "same_layout"]

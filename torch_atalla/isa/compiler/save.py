@@ -14,8 +14,7 @@ import torch
 from ... import _runtime
 from ...export.errors import ExportError
 from .build import CompiledNetwork, compile_model, to_bfloat16
-from .check import call_arguments, example_inputs
-from .outputs import same_layout
+from .check import call_arguments, example_inputs, same_layout
 from .section import attach, of_network
 
 

@@ -260,7 +260,7 @@ class _Gemm:
                 offset = ROWS[pixel] if pixel < LANES else self.k.integer(pixel)
                 a = b.load_row(pointers[row // v.image], offset, A_SID, "A")
             else:
-                a = b.load_row(pointers[row // LANES], ROWS[row % LANES], A_SID, "A")
+                a = b.load_row(pointers[row // LANES], ROWS[row % LANES], A_SID, "A", cols=v.lanes)
             b.row(out, a, partial[row])
         for lane, vector in enumerate(w):
             b.load_row(w_pointer, ROWS[lane], W_SID, "W", out=vector)

@@ -36,6 +36,7 @@ class Variant:
     image: int = 0  # output columns of a convolution whose rows are pixels, or 0 for a matrix
     pixel_step: int = 0  # image rows from an output pixel to the next, where the image stays in the scratchpad; else 0
     border: bool = False  # there is one around the image
+    lanes: int = LANES  # of a row of A that are read; what lies behind them in memory belongs to other pixels
 
     @property
     def piecewise(self) -> bool:
@@ -61,6 +62,7 @@ class Variant:
                 ("_a2", self.double_a),
                 ("_all", self.resident),
                 ("_border", self.border),
+                (f"_{self.lanes}", self.lanes < LANES),
             )
             if on
         )
@@ -227,7 +229,8 @@ def plan_pixels(s: Pixels, bias: bool, activation: str | None) -> tuple[Variant,
     lines = -(-s.oh // -(-s.oh // lines))
     variant, words = pixel_words(s, kt, lines, bias, activation)
     full = variant.full_blocks
-    return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room), words
+    lanes = tail(s.run) if kj == 1 else LANES
+    return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room, lanes=lanes), words
 
 
 def pixel_words(
