@@ -351,6 +351,23 @@ class TestFork(TestCase):
             self.assertRegex(in_fork(use), f"^RuntimeError: {FORKED}")
         self.assertEqual(self.x.tolist(), [0.0, 1, 2])
 
+    def check_autograd(self, used):
+        leaf = torch.ones(2, device="atalla", requires_grad=True)
+        if used:
+            (leaf * 2).sum().backward()
+        kept = leaf * 3
+        for use in (
+            lambda: (leaf * 2).sum().backward(), lambda: kept.sum().backward(), lambda: leaf.view(2, 1) + 1,
+            lambda: torch.autograd.grad(kept, leaf, torch.ones_like(kept)),
+        ):  # fmt: skip
+            self.assertRegex(in_fork(use), "^RuntimeError: ")
+        self.assertEqual(in_fork(lambda: leaf.detach().requires_grad_().view(-1).shape), "torch.Size([2])")
+
+    def test_autograd_is_refused(self):
+        """Also for leaves of the parent: their accumulators ask for a stream where an exception ends the process."""
+        for used in (False, True):
+            self.check_autograd(used)
+
     def test_what_goes_on_working(self):
         self.assertEqual(in_fork(lambda: torch.atalla._is_in_bad_fork()), "True")
         self.assertEqual(in_fork(lambda: torch.atalla.is_initialized()), "False")

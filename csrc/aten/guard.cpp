@@ -9,6 +9,7 @@
 #include "aten/launch.h"
 #include "aten/sync_debug.h"
 #include "runtime/capture.h"
+#include "runtime/fork.h"
 #include "runtime/runtime.h"
 
 namespace atalla::aten {
@@ -61,7 +62,11 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     return capability;
   }
 
+  // In a forked child the name of a stream, which nothing can be launched on: autograd asks for it where an exception
+  // ends the process.
   c10::Stream getStream(c10::Device d) const override {
+    if (runtime::in_forked_child()) [[unlikely]]
+      return c10::Stream(c10::Stream::DEFAULT, make_device(ordinal_of(d)));
     return driver_call([&] { return make_stream(runtime::current_stream(ordinal_of(d))); });
   }
   c10::Stream getDefaultStream(c10::Device d) const override {
