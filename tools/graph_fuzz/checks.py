@@ -4,7 +4,7 @@ raises Refused where its path does not take the case."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.utils._pytree import tree_map
@@ -27,8 +27,9 @@ def against_cpu(
     strides: bool = True,
     factor: float = FACTOR,
     dense: bool = False,
+    also: Sequence[tuple[int, ...] | None] = (),
 ) -> list[Problem]:
-    different = compare.forms(found, expected, strides, dense)
+    different = compare.forms(found, expected, strides, dense, also)
     if different is not None and different[0] != "layout":
         return [Problem(check, *different)]
     problems = [] if different is None else [Problem(check, *different)]
@@ -94,8 +95,14 @@ def check_graph(ctx: Context) -> list[Problem]:
     return same_bits("graph", results, expected)
 
 
-def same_bits(check: str, found: Forward, expected: Forward, dense: bool = False) -> list[Problem]:
-    different = compare.forms(found.all, expected.all, dense=dense)
+def same_bits(
+    check: str,
+    found: Forward,
+    expected: Forward,
+    dense: bool = False,
+    also: Sequence[tuple[int, ...] | None] = (),
+) -> list[Problem]:
+    different = compare.forms(found.all, expected.all, dense=dense, also=also)
     if different is not None:
         return [Problem(check, *different)]
     wrong = compare.bits(found.all, expected.all)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,13 @@ def exported(ctx: Context) -> torch.export.ExportedProgram:
         raise Refused(f"torch.export: {type(error).__name__}") from None
 
 
-def saved(ctx: Context, level: str, path: Path, golden: bool) -> Any:
+def saved(ctx: Context, level: str, path: Path, golden: bool) -> list[tuple[int, ...] | None]:
+    """Writes the file; gives the outputs' strides as the exported program has them."""
     program = exported(ctx)
+    strides = _exported_strides(program)
     try:
         with quiet():
-            return torch_atalla.save_loadable(
+            torch_atalla.save_loadable(
                 program, path, fallback="error", optimize=level, golden=golden, epilogue=level == "fast"
             )
     except (PlanError, ProgramError):
@@ -92,6 +95,7 @@ def saved(ctx: Context, level: str, path: Path, golden: bool) -> Any:
         if GOLDEN in str(error):
             raise
         raise Refused(_unsupported(error)) from None
+    return strides
 
 
 def _unsupported(error: Exception) -> str:
@@ -112,12 +116,12 @@ def check_fast(ctx: Context) -> list[Problem]:
 def _check(ctx: Context, level: str) -> list[Problem]:
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
-        saved(ctx, level, path, golden=False)
+        strides = saved(ctx, level, path, golden=False)
         program = torch_atalla.load_loadable(path)
     _count(program)
     module, args = ctx.on_device()
     given = ctx.build()[1]
-    problems = _compared(ctx, level, _called(program, module, args), forward(module, args))
+    problems = _compared(ctx, level, _called(program, module, args), forward(module, args), strides)
     if problems:
         return problems
     expected = Forward([x.clone() for x in ctx.eager.outputs], [])
@@ -127,7 +131,7 @@ def _check(ctx: Context, level: str) -> list[Problem]:
     except (RuntimeError, IndexError, ValueError):  # offsets that must rise, and the like
         second = None
     if second is not None:
-        problems = _compared(ctx, level, _called(program, module, other), second, "second call")
+        problems = _compared(ctx, level, _called(program, module, other), second, strides, "second call")
     for size in _sizes(ctx, program, given):
         resized = with_batch(given, batch_of(given), size)
         fresh, _ = ctx.on_device()
@@ -137,7 +141,7 @@ def _check(ctx: Context, level: str) -> list[Problem]:
             continue
         program.reset_state()
         found = _called(program, fresh, tree_map(on_device, resized))
-        problems += _compared(ctx, level, found, wanted, f"batch {size}")
+        problems += _compared(ctx, level, found, wanted, [], f"batch {size}")
     return problems or _turns(level, program, args, expected)
 
 
@@ -148,6 +152,13 @@ def _count(program: Any) -> None:
     COVERAGE.dtypes.update(str(spec.dtype).removeprefix("torch.") for spec in (*program.inputs, *program.outputs))
 
 
+def _exported_strides(program: torch.export.ExportedProgram) -> list[tuple[int, ...] | None]:
+    """Of the outputs, as PyTorch's meta functions say; where these differ from the CPU's, both are right."""
+    returned = program.graph.output_node().args[0][-len(program.graph_signature.user_outputs) or None :]
+    values = [getattr(node, "meta", {}).get("val") for node in returned]
+    return [tuple(value.stride()) if isinstance(value, torch.Tensor) else None for value in values]
+
+
 def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
     with quiet():
         results = program(*args)
@@ -156,22 +167,31 @@ def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
     return Forward(leaves, [program.read_state(name) if name in program.states else None for name in names])
 
 
-def _compared(ctx: Context, level: str, found: Forward, eager: Forward, where: str = "") -> list[Problem]:
+def _compared(
+    ctx: Context,
+    level: str,
+    found: Forward,
+    eager: Forward,
+    strides: Sequence[tuple[int, ...] | None],
+    where: str = "",
+) -> list[Problem]:
     kept = [k for k, value in enumerate(found.buffers) if value is not None]
     found = Forward(found.outputs, [found.buffers[k] for k in kept])
     wanted = Forward(eager.outputs, [eager.buffers[k] for k in kept])
     if level == "exact":
-        problems = same_bits(level, found, wanted, dense=True)
+        problems = same_bits(level, found, wanted, True, strides)
     elif where:
-        problems = _only_forms(level, found, wanted)
+        problems = _only_forms(level, found, wanted, strides)
     else:
         outputs = [x.cpu() for x in wanted.outputs]
-        problems = against_cpu(level, found.outputs, outputs, ctx.bounds, factor=2 * FACTOR, dense=True)
+        problems = against_cpu(level, found.outputs, outputs, ctx.bounds, True, 2 * FACTOR, True, strides)
     return [Problem(p.check, p.category, f"{p.text}{f' ({where})' if where else ''}") for p in problems]
 
 
-def _only_forms(level: str, found: Forward, wanted: Forward) -> list[Problem]:
-    different = compare.forms(found.all, wanted.all, dense=True)
+def _only_forms(
+    level: str, found: Forward, wanted: Forward, strides: Sequence[tuple[int, ...] | None]
+) -> list[Problem]:
+    different = compare.forms(found.all, wanted.all, dense=True, also=strides)
     if different is not None:
         return [Problem(level, *different)]
     return [] if _roughly(found, wanted) else [Problem(level, "values", "far from eager mode")]

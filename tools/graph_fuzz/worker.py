@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import faulthandler
 import functools
+import gc
 import json
 import os
 import sys
@@ -39,6 +40,9 @@ def main() -> None:
     torch.set_num_threads(1)
     torch_atalla.chip.set_num_threads(1)
     _cache_export_tables()
+
+    gc.collect()
+    gc.freeze()  # a capture collects garbage, which would walk all of PyTorch each time
 
     def answer(data: dict) -> None:
         channel.write(json.dumps(data) + "\n")

@@ -40,7 +40,8 @@ at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const 
   return hardtanh_out(self, min_val, max_val, self);
 }
 
-// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`.
+// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The first
+// is contiguous whatever the strides of `self`, as on the CPU.
 std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& output,
                                                              at::Tensor& buffer) {
   output.resize_(self.sizes());  // without a warning, as upstream
@@ -49,9 +50,9 @@ std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& s
   return {output, buffer};
 }
 std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
-  auto iterator = unary_iterator({}, self);
-  run_pointwise(iterator, kLogSigmoid);
-  return {iterator.output(), at::empty({0}, self.options())};
+  at::Tensor output = at::empty(self.sizes(), self.options()), buffer = at::empty({0}, self.options());
+  log_sigmoid_forward_out(self, output, buffer);
+  return {output, buffer};
 }
 
 at::Tensor log_sigmoid_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer) {
