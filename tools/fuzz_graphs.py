@@ -64,6 +64,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--most-shrunk", type=int, default=40, help="kinds of failures that are made smaller")
     parser.add_argument("--replay", nargs="+", type=Path, metavar="FILE", help="run case files")
     parser.add_argument("--report", type=Path, help="write the report of coverage to this file")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder for failing programs and the log")
     parser.add_argument("--start", type=int, default=0, help="number of the first program that runs")
     args = parser.parse_args(argv)
     unknown = set(args.checks.split(",")) - set(SHARES)
@@ -72,9 +73,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def replay(paths: Sequence[Path], limit: float) -> int:
+def replay(paths: Sequence[Path], limit: float, out: Path) -> int:
     """Runs case files in child processes; prints what each gives."""
-    worker, failed = Worker(OUT / "worker.log"), 0
+    worker, failed = Worker(out / "worker.log"), 0
     for path in paths:
         case = Case.read(path)
         answer = worker.call({"source": case.text, "checks": case.checks}, limit)
@@ -87,8 +88,8 @@ def replay(paths: Sequence[Path], limit: float) -> int:
     return 1 if failed else 0
 
 
-def smaller(failure: Failure, limit: float) -> Program:
-    worker = Worker(OUT / "worker.log")
+def smaller(failure: Failure, limit: float, out: Path) -> Program:
+    worker = Worker(out / "worker.log")
     check = failure.problem["check"]
     checks = failure.program.checks if check == "process" else (check,)
 
@@ -102,28 +103,28 @@ def smaller(failure: Failure, limit: float) -> Program:
     return result
 
 
-def keep(failures: Sequence[Failure], limit: float, most: int, as_they_are: bool) -> None:
+def keep(failures: Sequence[Failure], limit: float, most: int, as_they_are: bool, out: Path) -> None:
     """One file for each kind of failure."""
-    folder = OUT / "cases"
+    folder = out / "cases"
     folder.mkdir(parents=True, exist_ok=True)
     kinds: dict[str, list[Failure]] = {}
     for failure in failures:
         kinds.setdefault(failure.kind, []).append(failure)
     for k, (kind, found) in enumerate(sorted(kinds.items(), key=lambda item: -len(item[1]))):
         smallest = min(found, key=lambda failure: len(failure.program.lines))
-        program = smallest.program if as_they_are or k >= most else smaller(smallest, limit)
+        program = smallest.program if as_they_are or k >= most else smaller(smallest, limit, out)
         name = "".join(c if c.isalnum() else "_" for c in kind).strip("_")[:60]
         path = folder / f"{name}.py"
         path.write_text(program.source(f"{kind}: {smallest.problem['text'][:150]} (program {smallest.number})"))
-        print(f"{len(found):6d}  {kind}: {smallest.problem['text'][:110]}  {path.relative_to(ROOT)}", flush=True)
+        print(f"{len(found):6d}  {kind}: {smallest.problem['text'][:110]}  {path}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
-    OUT.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     if args.replay:
-        return replay(args.replay, args.limit)
+        return replay(args.replay, args.limit, args.out)
     wanted = args.checks.split(",")
     generator = Generator(args.seed)
     for number in range(args.start):
@@ -146,15 +147,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = args.count or (10**9 if args.seconds else 1000)
     numbers = range(args.start, args.start + count)
     until = args.seconds or None
-    transferred = transfers(args.seed, max(1, min(count, 10_000) // TRANSFERS_EACH), args.limit)
+    transferred = transfers(args.seed, max(1, min(count, 10_000) // TRANSFERS_EACH), args.limit, args.out)
     results = run(
-        program, numbers, jobs=args.jobs, limit=args.limit, log=OUT / "worker.log", until=until, observe=observe
+        program, numbers, jobs=args.jobs, limit=args.limit, log=args.out / "worker.log", until=until, observe=observe
     )
     text = report(results, generator, len(TEMPLATES), transferred)
     print(text)
     if args.report:
         args.report.write_text(text)
-    keep(results.failures, args.limit, args.most_shrunk, args.no_shrink)
+    keep(results.failures, args.limit, args.most_shrunk, args.no_shrink, args.out)
     return 1 if results.failures or transferred.problems else 0
 
 
@@ -164,8 +165,8 @@ class Transferred:
         self.problems: list[dict[str, str]] = []
 
 
-def transfers(seed: int, rounds: int, limit: float) -> Transferred:
-    found, worker = Transferred(), Worker(OUT / "worker.log")
+def transfers(seed: int, rounds: int, limit: float, out: Path) -> Transferred:
+    found, worker = Transferred(), Worker(out / "worker.log")
     for k in range(min(rounds, 20)):
         answer = worker.call({"transfers": seed * 100 + k}, limit)
         found.tensors += 200
