@@ -133,6 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     def program(number: int) -> tuple[Program, Sequence[str]]:
         made = generator.next(number)
         checks = tuple(wanted) if args.all else chosen(number, made.chip, wanted)
+        if any("float('" in text for text in made.inputs.values()):  # docs/isa-codegen.md has the limits
+            checks = tuple(check for check in checks if check != "isa")
         return replace(made, checks=checks), checks
 
     last = time.monotonic()

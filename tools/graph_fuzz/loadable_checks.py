@@ -21,7 +21,7 @@ from torch_atalla.export.linear.check import ProgramError
 from torch_atalla.export.verify_plan import PlanError
 
 from . import compare
-from .checks import FACTOR, against_cpu, reason, same_bits
+from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits
 from .paths import (
     Context,
     Forward,
@@ -83,7 +83,7 @@ def exported(ctx: Context) -> torch.export.ExportedProgram:
 def saved(ctx: Context, level: str, path: Path, golden: bool) -> list[tuple[int, ...] | None]:
     """Writes the file; gives the outputs' strides as the exported program has them."""
     program = exported(ctx)
-    strides = _exported_strides(program)
+    strides = exported_strides(program)
     try:
         with quiet():
             torch_atalla.save_loadable(
@@ -150,13 +150,6 @@ def _count(program: Any) -> None:
     COVERAGE.ops.update(node["op"] for node in data["nodes"] if node["native"])
     COVERAGE.passes.update({name: 1 for name, changed in program.report.passes.items() if changed})
     COVERAGE.dtypes.update(str(spec.dtype).removeprefix("torch.") for spec in (*program.inputs, *program.outputs))
-
-
-def _exported_strides(program: torch.export.ExportedProgram) -> list[tuple[int, ...] | None]:
-    """Of the outputs, as PyTorch's meta functions say; where these differ from the CPU's, both are right."""
-    returned = program.graph.output_node().args[0][-len(program.graph_signature.user_outputs) or None :]
-    values = [getattr(node, "meta", {}).get("val") for node in returned]
-    return [tuple(value.stride()) if isinstance(value, torch.Tensor) else None for value in values]
 
 
 def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
