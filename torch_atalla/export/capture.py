@@ -87,8 +87,16 @@ def decompose(
     program: torch.export.ExportedProgram, support: SupportTable | None = None
 ) -> torch.export.ExportedProgram:
     """Taken apart to the ops that lowering knows, without mutation."""
-    with torch.no_grad():
-        decomposed = program.run_decompositions(decomposition_table(support_table() if support is None else support))
+    table = decomposition_table(support_table() if support is None else support)
+    try:
+        with torch.no_grad():
+            decomposed = program.run_decompositions(table)
+    except RuntimeError as error:
+        text = str(error).strip().splitlines()
+        raise ExportError(
+            f"PyTorch cannot write the program without mutation: {text[0] if text else type(error).__name__}; expected "
+            "a program that run_decompositions takes"
+        ) from error
     _check_mutation(decomposed)
     return decomposed
 

@@ -24,22 +24,30 @@ std::string shape_text(const std::vector<int64_t>& sizes, atalla_dtype dtype) {
   return text + "] " + npy_descriptor(dtype);
 }
 
-// Row-major elements out of a tensor with any strides.
-Array to_dense(const Tensor& t) {
-  Array array;
-  array.dtype = t.dtype;
-  array.sizes = t.shape();
-  size_t bytes = element_bytes(t.dtype), count = t.elements();
-  array.data.resize(count * bytes);
-  const char* memory = reinterpret_cast<const char*>(t.addr);
-  for (size_t i = 0; i < count; ++i) {
+// f(element in row-major order, its place in memory) for the elements of a tensor with any strides.
+template <class F>
+void each_element(const Tensor& t, F&& f) {
+  for (size_t i = 0, count = t.elements(); i < count; ++i) {
     size_t rest = i, offset = 0;
     for (int d = t.ndim - 1; d >= 0; --d) {
       offset += rest % static_cast<size_t>(t.sizes[d]) * static_cast<size_t>(t.strides[d]);
       rest /= static_cast<size_t>(t.sizes[d]);
     }
-    std::memcpy(array.data.data() + i * bytes, memory + offset * bytes, bytes);
+    f(i, offset);
   }
+}
+
+// Row-major elements out of a tensor with any strides.
+Array to_dense(const Tensor& t) {
+  Array array;
+  array.dtype = t.dtype;
+  array.sizes = t.shape();
+  size_t bytes = element_bytes(t.dtype);
+  array.data.resize(t.elements() * bytes);
+  const char* memory = reinterpret_cast<const char*>(t.addr);
+  each_element(t, [&](size_t i, size_t offset) {
+    std::memcpy(array.data.data() + i * bytes, memory + offset * bytes, bytes);
+  });
   return array;
 }
 
@@ -58,15 +66,10 @@ Tensor tensor_of(const Array& array, const std::string& path) {
 // The elements in the order of the program's strides, which is row-major but for few.
 std::vector<char> in_layout(const Array& array, const Tensor& type) {
   std::vector<char> memory(type.span_bytes());
-  size_t bytes = element_bytes(array.dtype), count = type.elements();
-  for (size_t i = 0; i < count; ++i) {
-    size_t rest = i, offset = 0;
-    for (int d = type.ndim - 1; d >= 0; --d) {
-      offset += rest % static_cast<size_t>(type.sizes[d]) * static_cast<size_t>(type.strides[d]);
-      rest /= static_cast<size_t>(type.sizes[d]);
-    }
+  size_t bytes = element_bytes(array.dtype);
+  each_element(type, [&](size_t i, size_t offset) {
     std::memcpy(memory.data() + offset * bytes, array.data.data() + i * bytes, bytes);
-  }
+  });
   return memory;
 }
 
@@ -160,9 +163,19 @@ std::vector<Array> read_inputs(const Program& program, uint32_t method, const Op
   return arrays;
 }
 
-std::vector<Tensor> tensors_of(const std::vector<Array>& arrays, const Options& options) {
+// With the strides that the program reads; row-major where sizes follow the call.
+std::vector<Tensor> tensors_of(std::vector<Array>& arrays, const Program& program, uint32_t method,
+                               const Options& options) {
+  std::vector<Port> ports = program.inputs(method);
   std::vector<Tensor> tensors;
-  for (size_t i = 0; i < arrays.size(); ++i) tensors.push_back(tensor_of(arrays[i], options.inputs[i].path));
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    tensors.push_back(tensor_of(arrays[i], options.inputs[i].path));
+    const Tensor& type = ports[i].type;
+    if (arrays[i].sizes != type.shape() || arrays[i].dtype != type.dtype) continue;
+    arrays[i].data = in_layout(arrays[i], type);
+    tensors.back() = type;
+    tensors.back().addr = reinterpret_cast<uint64_t>(arrays[i].data.data());
+  }
   return tensors;
 }
 
@@ -176,7 +189,7 @@ void print_times(std::vector<double> times) {
 
 void run_method(Program& program, uint32_t method, const Options& options) {
   std::vector<Array> arrays = read_inputs(program, method, options);
-  std::vector<Tensor> inputs = tensors_of(arrays, options);
+  std::vector<Tensor> inputs = tensors_of(arrays, program, method, options);
   std::vector<Port> ports = program.outputs(method);
   if (options.outputs.size() > ports.size())
     throw std::runtime_error(std::to_string(options.outputs.size()) + " outputs wanted, the method has " +
@@ -229,7 +242,7 @@ void set_number(Array& array, int64_t value, const char* what) {
 // Prefill with the inputs, then decode one token after the other.
 void decode_greedily(Program& program, uint32_t prefill, const Options& options) {
   std::vector<Array> arrays = read_inputs(program, prefill, options);
-  std::vector<Tensor> inputs = tensors_of(arrays, options);
+  std::vector<Tensor> inputs = tensors_of(arrays, program, prefill, options);
   uint32_t decode = program.method(options.decode);
   std::vector<Port> ports = program.inputs(decode);
   auto known = [&](int64_t i) { return i >= 0 && static_cast<size_t>(i) < ports.size(); };

@@ -63,6 +63,8 @@ def _apply(node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
     positional, named = [], {}
     for argument in target._schema.arguments:
         value = arguments[argument.name]
+        if isinstance(value, torch.SymInt):
+            to_size(value)  # raises NotNativeError for a position that depends on data
         value = value.meta if isinstance(value, Value) else value
         if argument.kwarg_only:
             named[argument.name] = value
