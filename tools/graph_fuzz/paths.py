@@ -83,15 +83,19 @@ def other_values(args: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
 
 
 def with_batch(args: tuple[Any, ...], batch: int, size: int) -> tuple[Any, ...]:
-    """Tensors of `size` rows where those of a case have `batch`: rows repeat or are left out."""
+    """Tensors of `size` rows where those of a case have `batch`: rows repeat or are left out. The strides stay, except
+    those that span the rows."""
 
     def resized(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not value.ndim or value.shape[0] != batch:
             return value
-        order = sorted(range(value.ndim), key=lambda d: (-value.stride(d), d))
         rows = value.index_select(0, torch.arange(size) % batch)
-        dense = rows.permute(order).contiguous()
-        return dense.permute([order.index(d) for d in range(value.ndim)])
+        step = value.stride(0)
+        strides = [s // batch * size if d and step and s >= step * batch else s for d, s in enumerate(value.stride())]
+        for dim, stride in enumerate(strides):
+            if stride == 0:  # expanded: one element for all
+                rows = rows.narrow(dim, 0, min(1, rows.shape[dim]))
+        return torch.empty_strided(rows.shape, strides, dtype=value.dtype).copy_(rows).expand(size, *value.shape[1:])
 
     return tree_map(resized, args)
 

@@ -7,8 +7,10 @@ from math import inf
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..dtypes import ALL
+from ..errors import NotNativeError
 from ..layouts import dense_meta
 from .context import LoweringContext, Value, immediate
 from .indexing import check_index
@@ -128,6 +130,8 @@ def _scatter(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Valu
     else:
         meta = src.meta
         for d, size in enumerate(places.shape):
+            if not statically_known_true(size <= meta.shape[d]):
+                raise NotNativeError("an index of dynamic size that may be larger than its source")
             meta = meta.narrow(d, 0, size)
         source = src.view(meta)
     ctx.launch("scatter", [target], [source, places], out.dtype, (dim % target.ndim, combination))
