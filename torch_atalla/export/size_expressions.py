@@ -93,8 +93,22 @@ def _symbol(
     if bounds is not None and bounds.upper not in (int_oo, sympy.oo) and int(bounds.upper) < (1 << 40):
         high = int(bounds.upper)
     hint = int(shape_env.backed_var_to_val.get(symbol, low))
+    high = _largest(shape_env, symbol, hint, high)
     value = high if high < UNBOUNDED else max(hint, low)
     return Symbol(symbol, number, dim, low, high, multiplier, offset, value)
+
+
+def _largest(shape_env: Any, symbol: sympy.Symbol, hint: int, high: int) -> int:
+    """The largest size up to `high` that meets the conditions on this symbol alone: memory is planned for it. `hint`
+    is of the example inputs, and meets them."""
+    if high == UNBOUNDED:
+        return high
+    conditions = [
+        expr for guard in shape_env.guards if (expr := shape_env.replace(guard.expr)).free_symbols == {symbol}
+    ]
+    while high > hint and any(expr.xreplace({symbol: sympy.Integer(high)}) == sympy.false for expr in conditions):
+        high -= 1
+    return high
 
 
 def collect_guards(symbols: Symbols) -> None:

@@ -11,7 +11,5 @@ class M(torch.nn.Module):
 
 
 args = (
-    torch.randn((3, 3, 5, 10))
-    .masked_fill(torch.rand((3, 3, 5, 10)) > 0.9, float("-inf"))
-    .to(torch.bfloat16)[..., ::2],
+    torch.randn((3, 3, 5, 10)).masked_fill(torch.rand((3, 3, 5, 10)) > 0.9, float("-inf")).to(torch.bfloat16)[..., ::2],
 )
