@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Gradients of the normalizations, from pointwise kernels and reductions. With y the normalized input, g the gradient
-// times the weight, and means over what was normalized: rstd * (g - mean(g) - y * mean(g * y)). The last product is
-// taken with g - mean(g), which is the same as the mean of y is 0; but y has the rounding of the mean in it, times
-// rstd.
+// times the weight, and means over what was normalized: rstd * (g - mean(g) - y * mean(g * y)).
 #include <ATen/ops/add.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
@@ -32,7 +30,7 @@ at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& y, const at::Te
                           at::IntArrayRef dims) {
   const at::Tensor scaled = weight.defined() ? at::mul(g, weight) : g;
   const at::Tensor centered = at::sub(scaled, at::mean(scaled, dims, true));
-  return at::mul(at::sub(centered, at::mul(y, at::mean(at::mul(centered, y), dims, true))), rstd);
+  return at::mul(at::sub(centered, at::mul(y, at::mean(at::mul(scaled, y), dims, true))), rstd);
 }
 
 }  // namespace
