@@ -143,6 +143,8 @@ def _reduce(name: str, ins: list, outs: list, iparams: list, fparams: list, comp
         for d in dims:
             result = result.prod(d, keepdim=True)
         return [result]
+    if name in ("norm1", "norm2"):
+        return [torch.linalg.vector_norm(x.to(compute), int(name[-1]), dims, keepdim=True)]
     if name in ("sum", "mean", "logsumexp"):
         return [getattr(x.to(compute), name)(dims, keepdim=True)]
     return [getattr(x, name)(dims, keepdim=True)]

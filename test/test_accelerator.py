@@ -145,6 +145,7 @@ class TestStreamsAndEvents(TestCase):
             z = y + 1
         consumer.synchronize()
         self.assertTrue(event.query())
+        producer.synchronize()  # the worker takes note of an event before it takes note that nothing is left
         self.assertTrue(producer.query())
         self.assertEqual(z.cpu(), torch.full((256, 256), 1025.0))
         consumer.wait_stream(producer)

@@ -48,8 +48,6 @@ _NOT_RUN = {
 }
 # The inputs that a golden makes are no bags.
 _NO_GOLDEN = SHAPE_ONLY | {"_embedding_bag"}
-# Taken apart here, while eager mode launches a kernel of its own for it.
-_OTHER_BITS = {"native_group_norm_backward"}
 
 
 def lowered(name: str) -> bool:
@@ -115,7 +113,7 @@ def test_core_op(name: str, tmp_path: Path) -> None:
         (found,), expected = pytree.tree_leaves(program(*module.tensors())), module(*module.tensors())
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     else:
-        check(program, module, module.tensors(), rtol=1e-5 if name in _OTHER_BITS else 0)
+        check(program, module, module.tensors())
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -8,6 +8,7 @@ cost launches, and would no longer give the bits of eager mode, which launches t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf
 
 import torch
@@ -15,7 +16,8 @@ from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .lower import RULES, is_pointwise
-from .support import SupportTable, op_key
+from .norm_gradients import group_norm_backward, layer_norm_backward
+from .support import SupportTable, op_key, support_table
 
 aten = torch.ops.aten
 
@@ -137,12 +139,23 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.div.Scalar: lambda self, other: torch.div(self, other),
     aten.isinf.default: _isinf,
     aten.scaled_dot_product_attention.default: _attention,
+    aten.native_layer_norm_backward.default: layer_norm_backward,
+    aten.native_group_norm_backward.default: group_norm_backward,
     aten.channel_shuffle.default: _channel_shuffle,
 }
 
 
 def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
     """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole."""
+    return dict(_of_this_build()) if support is support_table() else _table(support)
+
+
+@lru_cache(maxsize=1)
+def _of_this_build() -> dict[torch._ops.OperatorBase, Callable]:
+    return _table(support_table())
+
+
+def _table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
     table = dict(torch.export.default_decompositions().items())
     for op in list(table):
         if op in KEPT_WHOLE or _is_native(op, support):
