@@ -31,7 +31,7 @@ def channels_innermost(captured: Captured) -> None:
         return
     for node in captured.graph.nodes:
         if node.op == "call_function" and "val" in node.meta:
-            node.meta["val"] = _meta(node)
+            node.meta["val"] = _moved(node)
 
 
 def _like(val: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -42,6 +42,22 @@ def _to_meta(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.device.type != "meta":
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     return value
+
+
+def _moved(node: torch.fx.Node) -> Any:
+    """The node's value in its new order; as exported where meta functions take no such values (decompositions keep
+    dtypes that ops refuse), or give other values than strides."""
+    exported = node.meta["val"]
+    try:
+        moved = _meta(node)
+    except (RuntimeError, NotImplementedError):
+        return exported
+    return moved if _forms(moved) == _forms(exported) else exported
+
+
+def _forms(value: Any) -> list[Any]:
+    leaves = torch.utils._pytree.tree_leaves(value)
+    return [(tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]
 
 
 def _meta(node: torch.fx.Node) -> Any:

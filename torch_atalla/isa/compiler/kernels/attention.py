@@ -23,10 +23,10 @@ from .common import (
     SCRATCH_ROWS,
     TILE_BYTES,
     load_tile_rows,
-    metadata,
     ones_vector,
     push_tile,
     tail,
+    tile_in,
     tiles,
     unit_vectors,
     zero_rows,
@@ -120,23 +120,20 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
             "scale": _bits(scale),
         }
 
-        def shape(sid: int, count: int, width: int, row: int) -> int:
-            return metadata(sid, count, width, max(row, width))
-
         for name, width, row in (("k", s.e, s.k_row), ("v", s.ev, s.v_row)):
-            words[f"{name}_meta"] = shape(K_SID, LANES, LANES, row)
-            words[f"{name}_meta_c"] = shape(K_SID, LANES, tail(width), row)
-            words[f"{name}_meta_r"] = shape(K_SID, tail(s.keys), LANES, row)
-            words[f"{name}_meta_rc"] = shape(K_SID, tail(s.keys), tail(width), row)
-        words |= {
-            "q_meta": shape(Q_SID, rows, LANES, s.q_row),
-            "q_meta_c": shape(Q_SID, rows, tail(s.e), s.q_row),
-            "o_meta": shape(Q_SID, rows, LANES, s.o_row),
-            "o_meta_c": shape(Q_SID, rows, tail(s.ev), s.o_row),
-        }
-        mask_rows = 1 if mask.endswith("_row") else rows
-        words["mask_meta"] = shape(Q_SID, mask_rows, LANES, s.mask_row)
-        words["mask_meta_c"] = shape(Q_SID, mask_rows, tail(s.keys), s.mask_row)
+            matrix = (s.keys, width, row)
+            words[f"{name}_meta"] = tile_in(K_SID, LANES, LANES, matrix)
+            words[f"{name}_meta_c"] = tile_in(K_SID, LANES, tail(width), matrix)
+            words[f"{name}_meta_r"] = tile_in(K_SID, tail(s.keys), LANES, matrix)
+            words[f"{name}_meta_rc"] = tile_in(K_SID, tail(s.keys), tail(width), matrix)
+        mask_rows = 1 if mask == "none" or mask.endswith("_row") else rows
+        for name, taken, width, row in (
+            ("q", rows, s.e, s.q_row),
+            ("o", rows, s.ev, s.o_row),
+            ("mask", mask_rows, s.keys, s.mask_row),
+        ):
+            words[f"{name}_meta"] = tile_in(Q_SID, taken, LANES, (s.length, width, row))
+            words[f"{name}_meta_c"] = tile_in(Q_SID, taken, tail(width), (s.length, width, row))
         calls.append((variant, words, first))
     return calls
 

@@ -40,6 +40,15 @@ def metadata(sid: int, rows: int, cols: int, row_length: int) -> int:
     return sid << 30 | (rows - 1) << 25 | (cols - 1) << 20 | length
 
 
+def tile_in(sid: int, rows: int, cols: int, matrix: tuple[int, int, int]) -> int:
+    """The word of a tile in a matrix: its rows, columns, and the distance of its rows, which may overlap.
+
+    No transfer uses the word of a tile that is larger than the matrix. ValueError where all rows are one in memory.
+    """
+    height, width, step = matrix
+    return metadata(sid, rows, cols, step if rows <= height and cols <= width and rows > 1 else cols)
+
+
 def warm_up(b: Builder) -> None:
     """The first 32 pushes after reset fill columns 0 to 31; every later push shifts. From here on column 31 goes
     first.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..machine import LANES
 from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
 from .activation import Constants
-from .common import ELEMENT, TILE_BYTES, metadata, push_tile, tail, tiles, unit_vectors
+from .common import ELEMENT, TILE_BYTES, metadata, push_tile, tail, tile_in, tiles, unit_vectors
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -58,7 +58,7 @@ def plan(
         variant = Variant(kind, width, last % LANES, whole > 0, rest > 0, len(loops), len(more))
 
         def meta(count: int, cols: int) -> int:
-            return metadata(IN_SID, count, cols, max(row_step, cols) if count > 1 else cols)
+            return tile_in(IN_SID, count, cols, (rows, n, row_step))
 
         words = {
             "blocks": whole,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..machine import LANES
 from ..vir import bf16_bits
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, round_rows, tail, tiles
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, round_rows, tail, tile_in, tiles
 
 MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
@@ -144,13 +144,14 @@ def plan(
         if weights == "packed":
             return metadata(W_SID, LANES, LANES, LANES)
         if weights == "rows":
-            return metadata(W_SID, n, k, max(k, s.w_row))
-        return metadata(W_SID, k, n, max(n, s.w_row))
+            return tile_in(W_SID, n, k, (s.n, s.k, s.w_row))
+        return tile_in(W_SID, k, n, (s.k, s.n, s.w_row))
 
-    def shape(rows: int, cols: int, row: int) -> int:
-        return metadata(
-            A_SID, rows, cols, max(row, cols)
-        )  # what is wider than a row belongs to no tile, and is not used
+    def a_tile(rows: int, cols: int) -> int:
+        return tile_in(A_SID, rows, cols, (s.m, s.k, s.a_row))
+
+    def c_tile(rows: int, cols: int) -> int:
+        return tile_in(A_SID, rows, cols, (s.m, s.n, s.c_row))
 
     words = {
         "a_span": main * kt * TILE_BYTES,
@@ -170,14 +171,14 @@ def plan(
         "w_k": step,
         "w_n": n_step,
         "w_panel": panel * n_step,
-        "a_meta": shape(LANES, LANES, s.a_row),
-        "a_meta_k": shape(LANES, k_last, s.a_row),
-        "a_last": shape(tail(s.m), LANES, s.a_row),
-        "a_last_k": shape(tail(s.m), k_last, s.a_row),
-        "c_meta": shape(LANES, LANES, s.c_row),
-        "c_meta_n": shape(LANES, n_last, s.c_row),
-        "c_last": shape(tail(s.m), LANES, s.c_row),
-        "c_last_n": shape(tail(s.m), n_last, s.c_row),
+        "a_meta": a_tile(LANES, LANES),
+        "a_meta_k": a_tile(LANES, k_last),
+        "a_last": a_tile(tail(s.m), LANES),
+        "a_last_k": a_tile(tail(s.m), k_last),
+        "c_meta": c_tile(LANES, LANES),
+        "c_meta_n": c_tile(LANES, n_last),
+        "c_last": c_tile(tail(s.m), LANES),
+        "c_last_n": c_tile(tail(s.m), n_last),
         "w_meta": w_meta(LANES, LANES),
         "w_meta_k": w_meta(LANES, k_last),
         "w_meta_n": w_meta(n_last, LANES),

@@ -14,7 +14,18 @@ from itertools import product
 from ..machine import LANES
 from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
 from .activation import ACTIVATIONS, Constants
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, push_tile, round_rows, tail, unit_vectors
+from .common import (
+    ELEMENT,
+    ROW_BYTES,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    metadata,
+    push_tile,
+    round_rows,
+    tail,
+    tile_in,
+    unit_vectors,
+)
 from .pointwise import Unsupported, split
 
 IN_SID, OUT_SID = 0, 1
@@ -73,6 +84,8 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
         raise Unsupported(f"windows of {s.kernel[0]} x {s.kernel[1]} on lines of {s.size[1]} pixels")
     bands = -(-s.out_size[0] // lines)
     lines = -(-s.out_size[0] // bands)
+    line, out_line = (taken, s.channels, s.source[2]), (s.out_size[1], s.channels, s.out[2])
+    taps = (s.kernel[0] * s.kernel[1], s.channels, s.channels)
     calls = []
     for first, (c0, cn, ct) in product(range(0, s.out_size[0], lines), split(s.channels)):
         top = first * s.stride[0] - s.padding[0]
@@ -107,13 +120,13 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
             "x_line": s.source[1] * ELEMENT,
             "x_piece": LANES * s.source[2] * ELEMENT,
             "x_whole": (taken - 1) // LANES,
-            "x_meta": metadata(IN_SID, LANES, ct, max(s.source[2], ct)),
-            "x_last": metadata(IN_SID, tail(taken), ct, max(s.source[2], ct)),
+            "x_meta": tile_in(IN_SID, LANES, ct, line),
+            "x_last": tile_in(IN_SID, tail(taken), ct, line),
             "o_line": s.out[1] * ELEMENT,
             "o_piece": LANES * s.out[2] * ELEMENT,
             "o_whole": (s.out_size[1] - 1) // LANES,
-            "o_meta": metadata(OUT_SID, LANES, ct, max(s.out[2], ct)),
-            "o_last": metadata(OUT_SID, tail(s.out_size[1]), ct, max(s.out[2], ct)),
+            "o_meta": tile_in(OUT_SID, LANES, ct, out_line),
+            "o_last": tile_in(OUT_SID, tail(s.out_size[1]), ct, out_line),
             "down": s.stride[0] * width * ROW_BYTES,
             "taps_down": s.kernel[0],
             "taps_right": s.kernel[1],
@@ -121,8 +134,8 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
             "tap_right": s.dilation[1] * ROW_BYTES,
             "w_step": LANES * s.channels * ELEMENT,
             "w_whole": (s.kernel[0] * s.kernel[1] - 1) // LANES,
-            "w_meta": metadata(OUT_SID, LANES, ct, max(s.channels, ct)),
-            "w_last": metadata(OUT_SID, tail(s.kernel[0] * s.kernel[1]), ct, max(s.channels, ct)),
+            "w_meta": tile_in(OUT_SID, LANES, ct, taps),
+            "w_last": tile_in(OUT_SID, tail(taps[0]), ct, taps),
             "bias_meta": metadata(OUT_SID, 1, ct, ct),
             "scale": bf16_bits(scale),
         }

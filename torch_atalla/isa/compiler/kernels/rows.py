@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..machine import LANES
 from ..vir import ROWS, V0, X0, Access, Builder, Reg, bf16_bits
 from .activation import Constants
-from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, metadata, ones_vector, push_tile, tail, tiles
+from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, metadata, ones_vector, push_tile, tail, tile_in, tiles
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
@@ -64,6 +64,7 @@ def plan(
         return unpack("<I", pack("<f", value))[0]
 
     reduces = kind in ("sum", "max", "argmax")
+    width = 1 if reduces else n  # of a row of the result
     calls = []
     for first, blocks, rows in ((0, m // LANES, LANES), (m // LANES * LANES, 1, m % LANES)):
         if rows == 0 or blocks == 0:
@@ -78,12 +79,10 @@ def plan(
             "whole": ct - 1,
             "columns": ct,
             "mask": (1 << tail(n)) - 1,
-            "x_meta": metadata(X_SID, rows, LANES, max(x_row, LANES)),
-            "x_cut": metadata(X_SID, rows, tail(n), max(x_row, tail(n))),
-            "y_meta": metadata(OUT_SID, rows, 1, y_row if rows > 1 else 1)
-            if reduces
-            else metadata(OUT_SID, rows, LANES, max(y_row, LANES)),
-            "y_cut": metadata(OUT_SID, rows, tail(n), max(y_row, tail(n))),
+            "x_meta": tile_in(X_SID, rows, LANES, (m, n, x_row)),
+            "x_cut": tile_in(X_SID, rows, tail(n), (m, n, x_row)),
+            "y_meta": tile_in(OUT_SID, rows, 1 if reduces else LANES, (m, width, y_row)),
+            "y_cut": tile_in(OUT_SID, rows, tail(width), (m, width, y_row)),
             "x_block": LANES * x_row * ELEMENT,
             "span": 1 << (ct * TILE_BYTES - 1).bit_length(),
             "y_block": LANES * y_row * (8 if kind == "argmax" else ELEMENT),

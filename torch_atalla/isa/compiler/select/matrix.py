@@ -92,11 +92,16 @@ def gemm(s: Selection, launch: Launch) -> None:
         a = replace(a, sizes=(1, b * m, k))
         out = replace(out, sizes=(1, b * m, n))
         b, m = 1, b * m
+    if m > 1 and a.strides[1] == 0:  # all rows are one in memory
+        a = dense(s, a)
     if s.is_constant(w):
         packed = pack_weights(s.tensor(w).transpose(1, 2)[: 1 if s_b == 0 else b])
         layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else packed[0].numel()
         w_address = Address(s.constant(packed))
     else:
+        if (k > 1 and w.strides[1] == 0) or (n > 1 and s_n == 0):
+            w = dense(s, w)
+            s_n = w.strides[2]
         if n > 1 and s_n == 1:
             layout, w_row = "columns", w.strides[1]
         elif k == 1 or w.strides[1] == 1:

@@ -15,7 +15,7 @@ from ..kernels import attention as heads
 from ..kernels import down, rows, window
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from .image import emit_windows
-from .matrix import bias_address
+from .matrix import bias_address, dense
 
 if TYPE_CHECKING:
     from ..network import Selection
@@ -36,6 +36,12 @@ def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int,
     return groups
 
 
+def _apart(s: Selection, x: Operand, out: Operand, dims: int) -> Operand:
+    """x, or a copy of it where rows that a tile takes together are one in memory."""
+    count, x_row, *_ = row_groups(x, out, dims)[0]
+    return dense(s, x) if count > 1 and x_row == 0 else x
+
+
 def _emit_rows(
     s: Selection,
     kind: str,
@@ -50,6 +56,7 @@ def _emit_rows(
 ) -> None:
     if any(o.dtype is not torch.bfloat16 and o.dtype is not torch.float32 for o in (x, out)):
         raise Unsupported("dtypes; expected bfloat16")
+    x = _apart(s, x, out, dims)
     for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
         for variant, words, first in rows.plan(
             kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale
@@ -105,6 +112,7 @@ def attention(s: Selection, launch: Launch) -> None:
         raise Unsupported("the logarithms of attention's sums")
     if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
         raise Unsupported("dtypes; expected bfloat16")
+    q, k, v = (dense(s, o) if o.sizes[2] > 1 and o.strides[2] == 0 else o for o in (q, k, v))
     b, h, length, e = q.sizes
     hk, keys, ev = k.sizes[1], k.sizes[2], v.sizes[3]
     if any(o.sizes[3] > 1 and o.strides[3] != 1 for o in (out, q, k, v)):
@@ -198,11 +206,13 @@ def argmax(s: Selection, launch: Launch) -> None:
     joined = collapse(order)
     if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
         raise Unsupported(f"the position of a maximum over dimensions {reduced} that are not one contiguous run")
-    rows_of = replace(x, sizes=tuple(x.sizes[d] for d in kept), strides=tuple(x.strides[d] for d in kept))
-    places = replace(out, sizes=rows_of.sizes, strides=tuple(out.strides[d] for d in kept))
+    lanes = joined.sizes[0]
+    rows_of = replace(x, sizes=(*(x.sizes[d] for d in kept), lanes), strides=(*(x.strides[d] for d in kept), 1))
+    places = replace(out, sizes=rows_of.sizes, strides=(*(out.strides[d] for d in kept), 1))
+    rows_of = _apart(s, rows_of, places, len(kept))
     for m, x_row, o_row, x0, o0 in row_groups(rows_of, places, len(kept)):
-        for variant, words, first in rows.plan("argmax", m, joined.sizes[0], x_row, o_row):
-            more = {"x": s.address(x, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
+        for variant, words, first in rows.plan("argmax", m, lanes, x_row, o_row):
+            more = {"x": s.address(rows_of, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
             s.call(rows.build, variant, {**words, **more})
 
 
