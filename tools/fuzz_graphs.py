@@ -115,7 +115,9 @@ def keep(failures: Sequence[Failure], limit: float, most: int, as_they_are: bool
         program = smallest.program if as_they_are or k >= most else smaller(smallest, limit, out)
         name = "".join(c if c.isalnum() else "_" for c in kind).strip("_")[:60]
         path = folder / f"{name}.py"
-        path.write_text(program.source(f"{kind}: {smallest.problem['text'][:150]} (program {smallest.number})"))
+        path.write_text(
+            program.source(f"{kind}: {' '.join(smallest.problem['text'][:150].split())} (program {smallest.number})")
+        )
         print(f"{len(found):6d}  {kind}: {smallest.problem['text'][:110]}  {path}", flush=True)
 
 

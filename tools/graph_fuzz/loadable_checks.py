@@ -282,7 +282,7 @@ def check_run(ctx: Context) -> list[Problem]:
         saved(ctx, "exact", path, golden=False)
         words = [str(RUN), str(path)]
         for k, tensor in enumerate(tensors):
-            np.save(f"{folder}/in{k}.npy", np.ascontiguousarray(tensor.numpy()))
+            np.save(f"{folder}/in{k}.npy", np.array(tensor.numpy(), order="C"))
             words += ["--input", f"{folder}/in{k}.npy"]
         for k in range(len(expected)):
             words += ["--output", f"{folder}/out{k}.npy"]

@@ -98,7 +98,26 @@ def decompose(
             "a program that run_decompositions takes"
         ) from error
     _check_mutation(decomposed)
+    _check_results(program, decomposed)
     return decomposed
+
+
+def _check_results(program: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> None:
+    """Taking a program apart must not change the dtype or rank of a result."""
+    before, after = (
+        item.graph.output_node().args[0][-len(item.graph_signature.user_outputs) or None :]
+        for item in (program, decomposed)
+    )
+    for number, pair in enumerate(zip(before, after, strict=True)):
+        values = [node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in pair]
+        if not all(isinstance(value, torch.Tensor) for value in values):
+            continue
+        exported, found = values
+        if (exported.dtype, exported.ndim) != (found.dtype, found.ndim):
+            raise ExportError(
+                f"result {number} was exported as {exported.dtype} of {exported.ndim} dimensions, and taking the "
+                f"program apart made it {found.dtype} of {found.ndim}; please report this"
+            )
 
 
 def mutated_buffers(decomposed: torch.export.ExportedProgram) -> frozenset[str]:

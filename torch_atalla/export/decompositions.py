@@ -12,9 +12,8 @@ from functools import lru_cache
 from math import inf
 
 import torch
-from torch._prims_common import suggest_memory_format
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from .composites import addr, affine_grid_generator, channel_shuffle, scaled_dot_product_attention
 from .lower import RULES, is_pointwise
 from .norm_gradients import group_norm_backward, layer_norm_backward
 from .support import SupportTable, op_key, support_table
@@ -23,6 +22,8 @@ aten = torch.ops.aten
 
 # Not in the list of native ops, since eager mode reaches their parts through upstream's composites; launched as one.
 KEPT_WHOLE = (
+    aten.select_scatter.default,
+    aten.slice_scatter.default,
     aten.linear.default,
     aten.layer_norm.default,
     aten.masked_fill.Scalar,
@@ -80,54 +81,6 @@ def _isinf(self: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(self, dtype=torch.bool)
 
 
-def _channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
-    """In the memory format of the input, which upstream's kernels keep and its decomposition does not."""
-    channels = self.shape[1]
-    shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
-    return shuffled.contiguous(memory_format=suggest_memory_format(self))
-
-
-def _attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """Whole where eager mode has one launch for it, else what eager mode launches: `taken` in
-    csrc/aten/kernels/attention.cpp decides there."""
-    if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
-        return NotImplemented
-    math = aten._scaled_dot_product_attention_math.default
-    return math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
-
-
-def _is_one_launch(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, enable_gqa: bool
-) -> bool:
-    if any(item.ndim != 4 or item.dtype != query.dtype for item in (query, key, value)):
-        return False
-    (b, heads, rows, e), (key_b, key_heads, keys, key_e) = query.shape, key.shape
-    pairs = [(b, key_b), (b, value.shape[0]), (key_heads, value.shape[1]), (e, key_e), (keys, value.shape[2])]
-    if any(_differ(*pair) for pair in pairs) or not _differ(e, 0) or not _differ(keys, 0):
-        return False
-    if _differ(heads, key_heads) and (not enable_gqa or not _differ(key_heads, 0) or _differ(heads % key_heads, 0)):
-        return False
-    if mask is None:
-        return True
-    scores = (b, heads, rows, keys)[4 - mask.ndim :] if mask.ndim <= 4 else ()
-    return len(scores) == mask.ndim and not any(_differ(m, 1) and _differ(m, s) for m, s in zip(mask.shape, scores))
-
-
-def _differ(a: int, b: int) -> bool:
-    """Whether two sizes are never equal; a size that the call determines is not taken for 0."""
-    return statically_known_true(a != b)
-
-
 # Ours, where upstream has none or one that leads to ops without a kernel.
 # They are what eager mode launches for the op.
 ADDED: dict[torch._ops.OpOverload, Callable] = {
@@ -138,10 +91,12 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.mul.Scalar: lambda self, other: torch.mul(self, other),
     aten.div.Scalar: lambda self, other: torch.div(self, other),
     aten.isinf.default: _isinf,
-    aten.scaled_dot_product_attention.default: _attention,
+    aten.addr.default: addr,
+    aten.affine_grid_generator.default: affine_grid_generator,
+    aten.channel_shuffle.default: channel_shuffle,
+    aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
     aten.native_layer_norm_backward.default: layer_norm_backward,
     aten.native_group_norm_backward.default: group_norm_backward,
-    aten.channel_shuffle.default: _channel_shuffle,
 }
 
 

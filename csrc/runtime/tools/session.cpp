@@ -45,9 +45,8 @@ Array to_dense(const Tensor& t) {
   size_t bytes = element_bytes(t.dtype);
   array.data.resize(t.elements() * bytes);
   const char* memory = reinterpret_cast<const char*>(t.addr);
-  each_element(t, [&](size_t i, size_t offset) {
-    std::memcpy(array.data.data() + i * bytes, memory + offset * bytes, bytes);
-  });
+  each_element(
+      t, [&](size_t i, size_t offset) { std::memcpy(array.data.data() + i * bytes, memory + offset * bytes, bytes); });
   return array;
 }
 
@@ -163,15 +162,28 @@ std::vector<Array> read_inputs(const Program& program, uint32_t method, const Op
   return arrays;
 }
 
-// With the strides that the program reads; row-major where sizes follow the call.
+// The layout in which the program reads an input of these sizes: the port's strides where they leave gaps, which do not
+// follow the call; else without gaps, in the port's order of dimensions.
+Tensor type_for(const Tensor& port, const std::vector<int64_t>& sizes) {
+  Tensor type = port;
+  std::vector<size_t> order(sizes.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = d, type.sizes[d] = sizes[d];
+  if (port.span_bytes() != port.elements() * element_bytes(port.dtype)) return type;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return port.strides[a] > port.strides[b]; });
+  int64_t step = 1;
+  for (size_t k = order.size(); k-- > 0; step *= std::max<int64_t>(sizes[order[k]], 1)) type.strides[order[k]] = step;
+  return type;
+}
+
 std::vector<Tensor> tensors_of(std::vector<Array>& arrays, const Program& program, uint32_t method,
                                const Options& options) {
   std::vector<Port> ports = program.inputs(method);
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
     tensors.push_back(tensor_of(arrays[i], options.inputs[i].path));
-    const Tensor& type = ports[i].type;
-    if (arrays[i].sizes != type.shape() || arrays[i].dtype != type.dtype) continue;
+    const Tensor& port = ports[i].type;
+    if (arrays[i].sizes.size() != static_cast<size_t>(port.ndim) || arrays[i].dtype != port.dtype) continue;
+    const Tensor type = arrays[i].sizes == port.shape() ? port : type_for(port, arrays[i].sizes);
     arrays[i].data = in_layout(arrays[i], type);
     tensors.back() = type;
     tensors.back().addr = reinterpret_cast<uint64_t>(arrays[i].data.data());

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ops that eager mode runs as upstream's compositions in C++, composed in the same way: torch.export's own
+decompositions are others, and would give other last bits."""
+
+from __future__ import annotations
+
+from math import inf
+
+import torch
+from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+aten = torch.ops.aten
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Whole where eager mode has one launch for it, else what eager mode launches: `taken` in
+    csrc/aten/kernels/attention.cpp decides there."""
+    if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
+        return NotImplemented
+    if attn_mask is not None and attn_mask.dtype == torch.bool:  # as upstream does before it chooses a way
+        attn_mask = torch.where(attn_mask, 0.0, -inf).to(query.dtype)
+    math = aten._scaled_dot_product_attention_math.default
+    return math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+def _is_one_launch(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, enable_gqa: bool
+) -> bool:
+    if any(item.ndim != 4 or item.dtype != query.dtype for item in (query, key, value)):
+        return False
+    (b, heads, rows, e), (key_b, key_heads, keys, key_e) = query.shape, key.shape
+    pairs = [(b, key_b), (b, value.shape[0]), (key_heads, value.shape[1]), (e, key_e), (keys, value.shape[2])]
+    if any(_differ(*pair) for pair in pairs) or not _differ(e, 0) or not _differ(keys, 0):
+        return False
+    if _differ(heads, key_heads) and (not enable_gqa or not _differ(key_heads, 0) or _differ(heads % key_heads, 0)):
+        return False
+    if mask is None:
+        return True
+    scores = (b, heads, rows, keys)[4 - mask.ndim :] if mask.ndim <= 4 else ()
+    return len(scores) == mask.ndim and not any(_differ(m, 1) and _differ(m, s) for m, s in zip(mask.shape, scores))
+
+
+def _differ(a: int, b: int) -> bool:
+    """Whether two sizes are known to differ."""
+    return statically_known_true(a != b)
+
+
+def addr(
+    self: torch.Tensor, vec1: torch.Tensor, vec2: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    outer = vec1.reshape(-1, 1) * vec2
+    outer = outer if alpha == 1 else outer * alpha
+    if beta == 0:
+        return outer
+    return (self if beta == 1 else self * beta) + outer
+
+
+def affine_grid_generator(theta: torch.Tensor, size: list[int], align_corners: bool) -> torch.Tensor:
+    n, _, *image = size
+
+    def positions(count: int) -> torch.Tensor:
+        options = {"dtype": theta.dtype, "device": theta.device}
+        if count <= 1:
+            return torch.zeros((1,), **options)
+        evenly = torch.linspace(-1, 1, count, **options)
+        return evenly if align_corners else evenly * (count - 1) / count
+
+    axes = [
+        positions(count).reshape([-1 if d == dim else 1 for d in range(len(image))]).expand(image)
+        for dim, count in enumerate(image)
+    ]
+    ones = torch.ones(image, dtype=theta.dtype, device=theta.device)
+    base = torch.stack([*reversed(axes), ones], -1).expand(n, *image, len(image) + 1)
+    grid = base.reshape(n, -1, len(image) + 1).bmm(theta.transpose(1, 2))
+    return grid.view(n, *image, len(image))
+
+
+def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
+    """In the memory format of the input, which upstream's kernels keep and its decomposition does not."""
+    channels = self.shape[1]
+    shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
+    return shuffled.contiguous(memory_format=suggest_memory_format(self))
