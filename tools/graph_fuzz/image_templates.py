@@ -99,6 +99,11 @@ IMAGES = (
 )
 
 
+def _grid(g: Builder, shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    """Finite positions: of an infinite one upstream's gradient is NaN or reads other memory."""
+    return g.new_input(shape, dtype, f"torch.randn({shape}).to({dtype})")
+
+
 @template(*IMAGES, weight=0.3)
 def image(g: Builder) -> str | None:
     x = g.floats(4)
@@ -107,7 +112,7 @@ def image(g: Builder) -> str | None:
         return None
     # With antialias and one column, upstream's rows are all the first one.
     width = g.rng.choice([3, 5] if "antialias" in g.name else [1, 3, 5])
-    grid = g.new_input((n, 3, 2, 2), dtype) if "{grid}" in g.name else ""
+    grid = _grid(g, (n, 3, 2, 2), dtype) if "{grid}" in g.name else ""
     theta = g.new_input((n, 2, 3), dtype) if "{theta}" in g.name else ""
     return g.name.format(x=x, h=g.rng.choice([1, 2, 5]), w=width, grid=grid, theta=theta, n=n)
 
@@ -136,5 +141,5 @@ def signal(g: Builder) -> str:
 @template(*VOLUMES, weight=0.12)
 def volume(g: Builder) -> str:
     x = g.floats(5)
-    grid = g.new_input((g.value(x).shape[0], 2, 1, 3, 3), g.value(x).dtype) if "{grid}" in g.name else ""
+    grid = _grid(g, (g.value(x).shape[0], 2, 1, 3, 3), g.value(x).dtype) if "{grid}" in g.name else ""
     return g.name.removesuffix("  # 3d").format(x=x, grid=grid)
