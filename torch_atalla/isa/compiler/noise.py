@@ -10,6 +10,11 @@ an op. A correct program stays within FACTOR of these spreads. It is 16: a sprea
 with a probability below 0.1 %, roundings that agree in sign weigh more than random ones, and the chip's functions are
 approximations (docs/isa-codegen.md). SHARE of the tensor's own spread is added, for elements whose runs happen to
 agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest value: a result that underflows.
+
+Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
+program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
+FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by as much as these do. An element of
+integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from ...export.lower.gemm import ACTIVATION_KEY
 aten = torch.ops.aten
 
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
+FAR_RUNS = 16
 
 # Ops that choose or move elements, and round nothing.
 _MOVES = {
@@ -41,16 +47,25 @@ class Bound:
 
     exact: torch.Tensor
     square: torch.Tensor  # sum of the squared differences
+    far: torch.Tensor  # the largest difference of runs with large changes
 
     def tolerance(self) -> torch.Tensor:
+        """Elementwise; infinite where the element is not determined."""
         spread = (self.square / RUNS).sqrt()
         if not self.exact.is_floating_point():  # an element may differ where a run differed
-            return torch.where(spread > 0, torch.inf, 0.0)
+            return torch.where((spread > 0) | (self.far > 0), torch.inf, 0.0)
         known = torch.isfinite(self.exact) & torch.isfinite(spread)
         if not known.any():
-            return torch.full_like(spread, torch.inf)
+            return torch.where(torch.isfinite(spread), self.far, torch.inf)
         whole = spread[known].square().mean().sqrt() * SHARE + self.exact[known].abs().max() * FLOOR
-        return torch.where(known, spread * FACTOR + whole + 1e-30, torch.inf)
+        return torch.maximum(spread * FACTOR + whole + 1e-30, self.far)
+
+
+def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Between elements; 0 for equal infinities and two NaNs, else infinite where one is not finite."""
+    a, b = value.double(), exact.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    return torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
 
 
 def bounds(
@@ -59,15 +74,24 @@ def bounds(
     """Bounds of the nodes `wanted`. values: of placeholders and attributes by name."""
     values = {name: _wide(value) for name, value in values.items()}
     found: dict[str, Bound] = {}
-    exact = _evaluate(graph, values, wanted, None)
-    for name, value in exact.items():
-        found[name] = Bound(value, torch.zeros(value.shape, dtype=torch.float64))
+    for name, value in _evaluate(graph, values, wanted, None).items():
+        none = torch.zeros(value.shape, dtype=torch.float64)
+        found[name] = Bound(value, none, none.clone())
     generator = torch.Generator().manual_seed(seed)
     for _ in range(RUNS):
         for name, value in _evaluate(graph, values, wanted, generator).items():
-            bound = found[name]
-            bound.square += (value.double() - bound.exact.double()).square()
+            found[name].square += _distance(value, found[name].exact).square()
     return found
+
+
+def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], seed: int = 0) -> None:
+    """Adds runs with large changes to the bounds, in place."""
+    values = {name: _wide(value) for name, value in values.items()}
+    generator = torch.Generator().manual_seed(seed + 1)
+    for _ in range(FAR_RUNS):
+        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR).items():
+            bound = found[name]
+            bound.far = torch.maximum(bound.far, _distance(value, bound.exact))
 
 
 def _wide(value: Any) -> Any:
@@ -79,6 +103,7 @@ def _evaluate(
     values: Mapping[str, torch.Tensor],
     wanted: set[str],
     generator: torch.Generator | None,
+    change: float = CHANGE,
 ) -> dict[str, torch.Tensor]:
     made: dict[torch.fx.Node, Any] = {}
     kept = {}
@@ -90,7 +115,7 @@ def _evaluate(
     def changed(value: Any) -> Any:
         if generator is None or not (isinstance(value, torch.Tensor) and value.is_floating_point()):
             return value
-        factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - CHANGE, 1 + CHANGE, generator=generator)
+        factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - change, 1 + change, generator=generator)
         return factor.mul_(value)
 
     for node in graph.nodes:
