@@ -87,7 +87,8 @@ def _attention_layout() -> None:
             mask = None if attn_bias is None else on_host(attn_bias)
             grouped = heads != key.shape[1]
             try:
-                choice = torch._fused_sdp_choice(*parts, mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped)
+                q, k, v = parts
+                choice = torch._fused_sdp_choice(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped)
                 flash = choice == torch.nn.attention.SDPBackend.FLASH_ATTENTION.value
             except RuntimeError:  # the CPU's backends are switched off
                 flash = False

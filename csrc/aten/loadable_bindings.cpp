@@ -37,8 +37,8 @@ struct Port {
   }
 };
 
-// Of elements without gaps the strides follow the sizes. Others, as those of a slice, are part of the program: only their
-// outermost size is the call's.
+// Of elements without gaps the strides follow the sizes. Others, as those of a slice, are part of the program: only
+// their outermost size is the call's.
 bool leaves_no_gaps(const Port& port) {
   int64_t stride = 1;
   for (int d : port.inward) {

@@ -171,7 +171,8 @@ def run(
                 assert worker.process is not None and worker.process.stdout is not None
                 selector.unregister(worker.process.stdout)
                 answer = worker.finish() if worker in ready else worker.stop_late()
-                results.add(*worker.ticket, answer)
+                number, program = worker.ticket
+                results.add(number, program, answer)
                 if observe is not None:
                     observe(results)
     finally:

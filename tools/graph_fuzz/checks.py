@@ -10,6 +10,8 @@ import torch
 from torch.utils._pytree import tree_map
 
 import torch_atalla
+from torch_atalla.graphs import Graph
+from torch_atalla.graphs import graph as capture
 
 from . import compare
 from .conditioning import Bounds, jittered, measure
@@ -63,12 +65,12 @@ def check_graph(ctx: Context) -> list[Problem]:
     module, args = ctx.on_device()
     given = ctx.build()[1]
     results: Forward | None = None
-    graph = torch.atalla.Graph()
+    graph = Graph()
     try:
         with torch.no_grad(), quiet():
             forward(module, args)  # what is compiled or allocated once
         start = [buffer.clone() for buffer in module.buffers()]
-        with torch.atalla.graph(graph):
+        with capture(graph):
             results = forward(module, args)
     except (RuntimeError, NotImplementedError) as error:
         if "captur" in str(error):
@@ -91,7 +93,7 @@ def check_graph(ctx: Context) -> list[Problem]:
     except (RuntimeError, IndexError, ValueError) as error:
         raise Refused(f"other values: {str(error).splitlines()[0][:80]}") from None
     graph.replay()
-    torch.atalla.synchronize()
+    torch.accelerator.synchronize()
     return same_bits("graph", results, expected)
 
 

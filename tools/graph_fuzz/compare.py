@@ -37,7 +37,7 @@ def sharing(values: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
     """(first value with the same memory, offset in it) of each."""
     seen: dict[int, int] = {}
     return [
-        (seen.setdefault(value.untyped_storage().data_ptr(), k) if value.numel() else k, value.storage_offset())
+        (seen.setdefault(value.untyped_storage().data_ptr(), k) if value.numel() else k, int(value.storage_offset()))
         for k, value in enumerate(values)
     ]
 

@@ -174,7 +174,8 @@ def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
         results = program(*args)
     leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
     names = [name for name, _ in module.named_buffers()]
-    return Forward(leaves, [program.read_state(name) if name in program.states else None for name in names])
+    states = [program.read_state(name) for name in names if name in program.states]
+    return Forward(leaves, states, [k for k, name in enumerate(names) if name in program.states])
 
 
 def _compared(
@@ -185,9 +186,7 @@ def _compared(
     strides: Sequence[tuple[int, ...] | None],
     where: str = "",
 ) -> list[Problem]:
-    kept = [k for k, value in enumerate(found.buffers) if value is not None]
-    found = Forward(found.outputs, [found.buffers[k] for k in kept])
-    wanted = Forward(eager.outputs, [eager.buffers[k] for k in kept])
+    wanted = Forward(eager.outputs, [eager.buffers[k] for k in found.written])
     if level == "exact":
         problems = same_bits(level, found, wanted, True, strides)
     elif where:

@@ -34,6 +34,7 @@ class Refused(Exception):
 class Forward:
     outputs: list[torch.Tensor]
     buffers: list[torch.Tensor]
+    written: list[int] = field(default_factory=list)  # of a loadable: which of the module's buffers these are
 
     @property
     def all(self) -> list[torch.Tensor]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch_atalla  # noqa: F401  (the compiler's tables)
@@ -51,7 +52,7 @@ def report(results: Results, generator: Generator, templates: int, transferred: 
     wanted, seen = lowered_ops(), covered(results)
     missing = sorted(wanted - seen)
     passes = sorted(results.coverage.get("passes", {}))
-    dtypes = results.coverage.get("dtypes", {})
+    dtypes: Counter[str] = results.coverage.get("dtypes", Counter())
     rate = results.cases / results.seconds if results.seconds else 0.0
     lines = [
         f"{results.cases} programs in {results.seconds:.0f} s ({rate:.1f} a second), {results.invalid} that PyTorch "

@@ -65,7 +65,8 @@ def view(g: Builder) -> str | None:
 def reshape(g: Builder) -> str:
     x = g.tensor(lambda v: v.numel() > 0)
     value = g.value(x)
-    left, shape = value.numel(), []
+    shape: list[int] = []
+    left = value.numel()
     while left > 1 and len(shape) < 3:
         factor = g.rng.choice([k for k in range(1, min(left, 36) + 1) if left % k == 0])
         shape.append(factor)

@@ -92,8 +92,8 @@ def copies(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor
         given = given.pin_memory() if given.numel() and 0 not in given.stride() else given  # upstream refuses overlap
     moved.copy_(given, non_blocking=not blocking)
     if into != "cpu" or source != "cpu":
-        torch.atalla.synchronize(0)
-        torch.atalla.synchronize(1)
+        torch.accelerator.synchronize(0)
+        torch.accelerator.synchronize(1)
     yield f"copy_ {source} -> {into} {'blocking' if blocking else 'non_blocking'}", moved.cpu(), expected
     if into == "cpu":
         outside = whole.clone()
@@ -105,7 +105,7 @@ def moves(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor,
     dtype = rng.choice(CONVERTED) if rng.random() < 0.3 and value.dtype in CONVERTED else None
     moved = value.to("atalla", dtype=dtype, non_blocking=rng.random() < 0.5)
     expected = value.to(dtype=dtype, copy=True)
-    torch.atalla.synchronize()
+    torch.accelerator.synchronize()
     yield "to", moved.cpu(), expected
     yield "to, strides", torch.tensor(moved.stride()), torch.tensor(expected.stride())
     second = moved.to("atalla:1")
@@ -131,7 +131,7 @@ def states(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor
     module = torch.nn.Module()
     module.register_buffer("b", placed(target_like(rng, value.shape, value.dtype), "atalla"))
     module.load_state_dict({"b": value if rng.random() < 0.5 else placed(value, "atalla:1")})
-    yield "load_state_dict", module.b.cpu(), value
+    yield "load_state_dict", module.get_buffer("b").cpu(), value
 
 
 def dlpack(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:

@@ -109,10 +109,9 @@ def _check_results(program: torch.export.ExportedProgram, decomposed: torch.expo
         for item in (program, decomposed)
     )
     for number, pair in enumerate(zip(before, after, strict=True)):
-        values = [node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in pair]
-        if not all(isinstance(value, torch.Tensor) for value in values):
+        exported, found = (node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in pair)
+        if not isinstance(exported, torch.Tensor) or not isinstance(found, torch.Tensor):
             continue
-        exported, found = values
         if (exported.dtype, exported.ndim) != (found.dtype, found.ndim):
             raise ExportError(
                 f"result {number} was exported as {exported.dtype} of {exported.ndim} dimensions, and taking the "

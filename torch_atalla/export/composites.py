@@ -70,10 +70,9 @@ def affine_grid_generator(theta: torch.Tensor, size: list[int], align_corners: b
     n, _, *image = size
 
     def positions(count: int) -> torch.Tensor:
-        options = {"dtype": theta.dtype, "device": theta.device}
         if count <= 1:
-            return torch.zeros((1,), **options)
-        evenly = torch.linspace(-1, 1, count, **options)
+            return torch.zeros((1,), dtype=theta.dtype, device=theta.device)
+        evenly = torch.linspace(-1, 1, count, dtype=theta.dtype, device=theta.device)
         return evenly if align_corners else evenly * (count - 1) / count
 
     axes = [
