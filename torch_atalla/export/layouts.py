@@ -95,6 +95,8 @@ def _by_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[i
 
 def _are_distinct(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether every element has a place of its own."""
+    if any(type(size) is int and size == 0 for size in sizes):
+        return True
     reached = 0  # of the dimensions within
     for size, stride in _by_stride(sizes, strides):
         if int(stride) <= int(reached):
