@@ -183,6 +183,22 @@ def masked(g: Builder) -> str:
     return f"{x}.masked_scatter({mask}, {x} * 2)"
 
 
+WITH_NUMBERS = (
+    *(f"torch.ops.aten.bitwise_{name}.Scalar({{i}}, 3)" for name in ("and", "or", "xor")),
+    *(f"torch.ops.aten.bitwise_{name}.Scalar_Tensor(3, {{i}})" for name in ("and", "or", "xor")),
+    "torch.ops.aten.div.Scalar_mode({x}, 2, rounding_mode='floor')",
+    "torch.ops.aten.fmod.Scalar({x}, 3)",
+    "torch.ops.aten.remainder.Scalar({x}, 3)",
+    "torch.ops.aten.remainder.Scalar_Tensor(3, {x}.abs() + 1)",
+    "F.binary_cross_entropy({x}.sigmoid(), {x}.sigmoid())",
+)
+
+
+@template(*WITH_NUMBERS, weight=0.15)
+def with_numbers(g: Builder) -> str:
+    return g.name.format(i=g.integers() if "{i}" in g.name else "", x=g.floats() if "{x}" in g.name else "")
+
+
 @template("prelu", "addcmul", "addcdiv", "lerp", "atan2", weight=0.6)
 def several_operands(g: Builder) -> str:
     x = g.floats(least=1)
