@@ -103,8 +103,8 @@ def decompose(
 
 
 def _check_results(program: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> None:
-    """Taking a program apart must not change the dtype or rank of a result. (Of results of nested graphs, as of autocast,
-    the export does not know them.)"""
+    """Taking a program apart must not change the dtype or rank of a result. (The export does not know those of nested
+    graphs, as autocast makes them.)"""
     before, after = (
         item.graph.output_node().args[0][-len(item.graph_signature.user_outputs) or None :]
         for item in (program, decomposed)
