@@ -40,8 +40,8 @@ at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const 
   return hardtanh_out(self, min_val, max_val, self);
 }
 
-// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The first
-// is contiguous whatever the strides of `self`, as on the CPU.
+// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The
+// first is contiguous whatever the strides of `self`, as on the CPU.
 std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& output,
                                                              at::Tensor& buffer) {
   output.resize_(self.sizes());  // without a warning, as upstream
