@@ -32,6 +32,8 @@ def convolution(
     if not 1 <= spatial <= 3:
         raise NotNativeError(f"{spatial} spatial dimensions; the chip takes 1 to 3")
     out = ctx.result_of(node)
+    if 0 in out.operand().sizes:
+        return out
     iparams = [groups]
     for values, absent in ((stride, 1), (padding, 0), (dilation, 1)):
         given = list(values) * (spatial if len(values) == 1 else 1)
