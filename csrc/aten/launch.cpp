@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/launch.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -200,9 +202,11 @@ at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& 
   TORCH_CHECK(!out.defined() || c10::canCast(real, out.scalar_type()), "result type ", real,
               " can't be cast to the desired output type ", out.scalar_type());
   at::TensorIteratorConfig config;
-  config.check_all_same_dtype(false).add_output(out).add_const_input(self);
-  if (!out.defined()) config.declare_static_dtype(real);
-  return config.build();
+  config.check_all_same_dtype(false);
+  // With the strides of `self`, in dimensions of size 1 too, as upstream's composition has it.
+  if (out.defined()) config.add_output(out);
+  else config.add_owned_output(at::empty_like(self, self.options().dtype(real)));
+  return config.add_const_input(self).build();
 }
 at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self) {
   return self.is_complex() ? unary_real_iterator(out, self) : unary_float_iterator(out, self);

@@ -16,10 +16,12 @@ Run = Callable[[], list[torch.Tensor]]
 
 
 class Jitter(TorchDispatchMode):
-    """Multiplies what each op computes by 1 + u * eps of its dtype, u uniform in [-ulps, ulps]."""
+    """Multiplies what each op computes by 1 + u * eps of its dtype, u uniform in [-ulps, ulps]. `joined`: a value of
+    16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded."""
 
-    def __init__(self, seed: int, ulps: float):
+    def __init__(self, seed: int, ulps: float, joined: bool = False):
         super().__init__()
+        self.joined = joined
         self.generator = torch.Generator().manual_seed(seed)
         self.ulps = ulps
 
@@ -32,10 +34,15 @@ class Jitter(TorchDispatchMode):
         for spec, item in zip(returns, results):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
-                self.move(item)
+                self.move(item, self._eps_of_source(func, args, item))
         return result
 
-    def move(self, value: torch.Tensor) -> None:
+    def _eps_of_source(self, func: Any, args: tuple, result: torch.Tensor) -> float:
+        if not self.joined or func is not torch.ops.aten._to_copy.default or not is_real_or_complex(result):
+            return 0.0
+        return torch.finfo(args[0].dtype).eps if is_real_or_complex(args[0]) else 0.0
+
+    def move(self, value: torch.Tensor, least: float = 0.0) -> None:
         """In place. A value whose elements share memory stays."""
         if not (value.is_floating_point() or value.is_complex()) or value.numel() == 0 or value._is_zerotensor():
             return
@@ -46,7 +53,7 @@ class Jitter(TorchDispatchMode):
             return
         wide = torch.float64 if real.dtype in (torch.float32, torch.float64) else torch.float32
         step = (torch.rand(real.shape, generator=self.generator, dtype=wide) * 2 - 1) * self.ulps
-        real.copy_(real.to(wide) * (1 + step * torch.finfo(real.dtype).eps))
+        real.copy_(real.to(wide) * (1 + step * max(least, torch.finfo(real.dtype).eps)))
 
 
 @dataclass
@@ -96,11 +103,15 @@ def measure(reference: Sequence[torch.Tensor], runs: Sequence[Sequence[torch.Ten
 
 
 def jittered(
-    work: Callable[[Any, Any], list[torch.Tensor]], build: Callable[[], tuple], seed: int, ulps: float
+    work: Callable[[Any, Any], list[torch.Tensor]],
+    build: Callable[[], tuple],
+    seed: int,
+    ulps: float,
+    joined: bool = False,
 ) -> list:
     """`work(module, args)` with everything moved. `build` gives both anew."""
     module, args = build()
-    mode = Jitter(seed, ulps)
+    mode = Jitter(seed, ulps, joined)
     with torch.no_grad():
         args = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) and 0 in x.stride() else x, args)
         for value in (*module.parameters(), *module.buffers(), *tree_leaves(args)):

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,8 @@ def _compared(
         problems = _only_forms(level, found, wanted, strides)
     else:
         outputs = [x.cpu() for x in wanted.outputs]
-        problems = against_cpu(level, found.outputs, outputs, ctx.bounds, True, 2 * FACTOR, True, strides)
+        bounds = partial(ctx.bounds, joined=True)
+        problems = against_cpu(level, found.outputs, outputs, bounds, True, 2 * FACTOR, True, strides)
     return [Problem(p.check, p.category, f"{p.text}{f' ({where})' if where else ''}") for p in problems]
 
 

@@ -152,18 +152,20 @@ class Context:
     def eager(self) -> Forward:
         return forward(*self.on_device())
 
-    def bounds(self, ulps: float = 2.0, runs: int = 3) -> list[Bounds]:
-        """Of the outputs and buffers in eager mode."""
-        return self._measured("forward", lambda m, a: forward(m, a).all, self.cpu.all, ulps, runs)
+    def bounds(self, ulps: float = 2.0, runs: int = 3, joined: bool = False) -> list[Bounds]:
+        """Of the outputs and buffers in eager mode; `joined`: of launches that the compiler joined at "fast"."""
+        return self._measured("forward", lambda m, a: forward(m, a).all, self.cpu.all, ulps, runs, joined)
 
     def gradient_bounds(self, reference: list[torch.Tensor], ulps: float = 2.0, runs: int = 3) -> list[Bounds]:
         return self._measured("backward", loss_and_gradients, reference, ulps, runs)
 
-    def _measured(self, what: str, work: Any, reference: list[torch.Tensor], ulps: float, runs: int) -> list[Bounds]:
-        key = f"{what} {ulps} {runs}"
+    def _measured(
+        self, what: str, work: Any, reference: list[torch.Tensor], ulps: float, runs: int, joined: bool = False
+    ) -> list[Bounds]:
+        key = f"{what} {ulps} {runs} {joined}"
         if key not in self._bounds:
             try:
-                results = [jittered(work, self.build, 100 + k, ulps) for k in range(runs)]
+                results = [jittered(work, self.build, 100 + k, ulps, joined) for k in range(runs)]
             except RuntimeError as error:  # a gradient that is zero without memory does not go through a dispatch mode
                 raise Refused(f"moving by rounding: {str(error).splitlines()[0][:80]}") from None
             exact = in_float64(work, self.build)
