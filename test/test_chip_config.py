@@ -21,7 +21,7 @@ KEYS = [
     for key, value in re.findall(r'^(\w+) = \{ value = ("[^"]*"|[0-9._]+)', body, re.M)
 ]
 
-# What the child below does not do, and the test that shows the effect.
+# Parameters without an effect on the child below, each with the test that shows its effect.
 SHOWN_ELSEWHERE = {
     "core.count": "test_export_schedule.py: test_division_on_a_chip_with_cores",
     "core.start_cycles": "test/cpp/test_chip_cores.cpp",

@@ -13,7 +13,7 @@
 
 namespace atalla::sim {
 
-// Who holds a page. What lies in the pages of a loadable lives only while launches of its program run, and an Atalla
+// The owner of a page. The contents of a loadable's pages live only while launches of its program run, and an Atalla
 // program runs alone on the chip: so it may have those pages until it ends. Pages of the host keep their contents.
 enum class PageOwner : uint8_t { kHost, kLoadable, kProgram };
 

@@ -365,7 +365,7 @@ _WITHOUT_LOWERING: tuple[str, ...] = (
 _WITHOUT_LOWERING += ("searchsorted", "torch.complex", "view_as_complex", "diagonal_scatter", "one_hot", "bilinear")
 _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 
-# What a program for the array and its vector unit is made of.
+# Templates of programs for the array and its vector unit.
 _CHIP = (
     *("linear", "linear act", "x @ w", "x @ w.t", "linear twice", "gated", "gram", "matmul", "matmul broadcast", "bmm"),
     *("einsum ij", "einsum dot", "einsum bij,jk", "addmm", "baddbmm", "mv", "dot", "outer", "addbmm"),

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-CHECKS = ("eager", "backward", "exact", "fast", "dynamic", "graph", "run", "isa")
 _NAME = re.compile(r"\b(?:self\.)?([xvwb]\d+)\b")
 
 
@@ -114,7 +112,7 @@ class Case:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        return tuple(self._run(0).get("CHECKS", CHECKS))
+        return tuple(self._run(0)["CHECKS"])
 
     @property
     def dynamic(self) -> str:
@@ -123,7 +121,3 @@ class Case:
     @staticmethod
     def read(path: Path) -> Case:
         return Case(path.read_text(), path.stem)
-
-
-def joined(names: Sequence[str]) -> str:
-    return ", ".join(names)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from . import inputs
-from .program import Case, Program, names_in
+from .program import Case, Program
 
 Fails = Callable[[Program], bool]
 
@@ -83,7 +83,3 @@ def known_values(program: Program) -> dict[str, torch.Tensor]:
     except Exception:
         return {}
     return {name: value for name, value in zip(outputs, results) if isinstance(value, torch.Tensor)}
-
-
-def dependent(program: Program, name: str) -> bool:
-    return any(name in names_in(line.text) for line in program.lines)

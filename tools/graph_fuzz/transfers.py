@@ -83,7 +83,6 @@ def copies(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor
     source, into = rng.choice(places), rng.choice(places[1:] if rng.random() < 0.5 else places)
     blocking = rng.random() < 0.5
     target = target_like(rng, value.shape, dtype)
-    expected = target.clone(memory_format=torch.preserve_format)
     expected = torch.zeros_like(target).copy_(value)
     whole = target.as_strided((target.untyped_storage().nbytes() // target.itemsize,), (1,), 0)
     moved = placed(target, into) if into != "cpu" else target

@@ -57,8 +57,8 @@ bool taken(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   return !has_mask || mask_taken(*mask, query, key);
 }
 
-// Whether the CPU would take its flash attention, whose result has the query's order of dimensions. Its other way ends
-// with a matrix product, whose result is contiguous.
+// Says whether the CPU would take its flash attention, whose result has the query's order of dimensions. Its other way
+// ends with a matrix product, whose result is contiguous.
 bool cpu_takes_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
                      std::optional<double> scale) {

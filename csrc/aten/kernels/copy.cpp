@@ -24,7 +24,7 @@ namespace {
 
 const Kernel kCopy("copy");
 
-// Whether the elements of both are one range of bytes in one order, so that memcpy may move them. The stride of a
+// Says whether the elements of both are one range of bytes in one order, so that memcpy may move them. The stride of a
 // dimension of size 1 is not part of that: contiguous tensors may differ in it.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || !a.is_non_overlapping_and_dense()) return false;
