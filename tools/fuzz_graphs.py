@@ -139,10 +139,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             checks = tuple(check for check in checks if check != "isa")
         return replace(made, checks=checks), checks
 
-    last = time.monotonic()
+    last, seen = time.monotonic(), 0
 
     def observe(results: Results) -> None:
-        nonlocal last
+        nonlocal last, seen
+        for failure in results.failures[seen:]:  # at once, since a long run may be interrupted
+            print(f"program {failure.number}: {failure.kind}: {failure.problem['text'][:200]}", flush=True)
+            (args.out / f"program_{failure.number}.py").write_text(failure.program.source(failure.kind))
+        seen = len(results.failures)
         if time.monotonic() - last > 30:
             last = time.monotonic()
             kinds = Counter(failure.kind for failure in results.failures)

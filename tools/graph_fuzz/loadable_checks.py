@@ -62,30 +62,11 @@ class Loaded:
 PREVIOUS: list[Loaded] = []  # a program that stays loaded beside the next one
 
 
-def exported(ctx: Context) -> torch.export.ExportedProgram:
-    module, args = ctx.build()
-    shapes: Any = None
-    if ctx.case.dynamic:
-        batch = batch_of(args)
-        hint = torch.export.Dim.AUTO
-        if ctx.case.dynamic == "bounded":
-            hint = torch.export.Dim.AUTO(min=2, max=16)
-        shapes = tuple(
-            {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
-            for x in args
-        )
-    try:
-        with quiet(), torch.no_grad():
-            return torch.export.export(module, args, dynamic_shapes=shapes)
-    except Exception as error:
-        raise Refused(f"torch.export: {type(error).__name__}") from None
-
-
 def saved(
     ctx: Context, level: str, path: Path, golden: bool
 ) -> tuple[torch.export.ExportedProgram, list[tuple[int, ...] | None]]:
     """Writes the file; gives the exported program, and the strides that its outputs have."""
-    program = exported(ctx)
+    program = ctx.exported
     strides = exported_strides(program)
     try:
         with quiet():

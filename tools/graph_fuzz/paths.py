@@ -152,6 +152,25 @@ class Context:
     def eager(self) -> Forward:
         return forward(*self.on_device())
 
+    @cached_property
+    def exported(self) -> torch.export.ExportedProgram:
+        module, args = self.build()
+        shapes: Any = None
+        if self.case.dynamic:
+            batch = batch_of(args)
+            hint = torch.export.Dim.AUTO
+            if self.case.dynamic == "bounded":
+                hint = torch.export.Dim.AUTO(min=2, max=16)
+            shapes = tuple(
+                {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
+                for x in args
+            )
+        try:
+            with quiet(), torch.no_grad():
+                return torch.export.export(module, args, dynamic_shapes=shapes)
+        except Exception as error:
+            raise Refused(f"torch.export: {type(error).__name__}") from None
+
     def bounds(self, ulps: float = 2.0, runs: int = 3, joined: bool = False) -> list[Bounds]:
         """Of the outputs and buffers in eager mode; `joined`: of launches that the compiler joined at "fast"."""
         return self._measured("forward", lambda m, a: forward(m, a).all, self.cpu.all, ulps, runs, joined)

@@ -23,6 +23,35 @@ def _cache_export_tables() -> None:
     exported_program._collect_all_valid_cia_ops = lambda: set(once())
 
 
+def _quicken_py_impl() -> None:
+    """torch.export registers some thousand Python kernels for each program, and OperatorBase.py_impl evaluates the
+    annotations of its inner function each time, which takes most of that. The same without annotations."""
+    from torch._C import DispatchKey
+    from torch._ops import OperatorBase
+
+    general = OperatorBase.py_impl
+
+    def py_impl(self, key):  # noqa: ANN
+        if not isinstance(key, DispatchKey) or key == DispatchKey.Python or key in self.py_kernels:
+            return general(self, key)
+
+        def register(kernel):  # noqa: ANN
+            self.py_kernels[key] = kernel
+            self._dispatch_cache.clear()
+            return kernel
+
+        return register
+
+    OperatorBase.py_impl = py_impl
+
+
+def _settle_garbage() -> None:
+    """Collects once and exempts what is left, so that collections during a case, which a capture starts, do not walk
+    all of PyTorch."""
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> None:
     channel = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
     os.dup2(2, 1)
@@ -40,16 +69,17 @@ def main() -> None:
     torch.set_num_threads(1)
     torch_atalla.chip.set_num_threads(1)
     _cache_export_tables()
-
-    gc.collect()
-    gc.freeze()  # a capture collects garbage, which would walk all of PyTorch each time
+    _quicken_py_impl()
+    gc.set_threshold(50_000, 20, 100)
 
     def answer(data: dict) -> None:
         channel.write(json.dumps(data) + "\n")
         channel.flush()
 
     answer({"ready": os.getpid()})
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
+        if number % 10 == 0:
+            _settle_garbage()
         request = json.loads(line)
         if "transfers" in request:
             answer({"problems": transfers.check(request["transfers"])})

@@ -170,7 +170,7 @@ def capture(
         updates=_updates(decomposed),
         symbols=_symbols(decomposed, program),
         names=frozenset(item.fqn for item in constants.values() if item.kind != "constant"),
-        results=_results(decomposed),
+        results=_results(program, decomposed),
     )
 
 
@@ -193,13 +193,22 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
     return [str(target) for target in updates]
 
 
-def _results(program: torch.export.ExportedProgram) -> list[torch.Tensor]:
-    returned: Any = program.graph.output_node().args[0]
-    return [
-        node.meta["val"]
-        for spec, node in zip(program.graph_signature.output_specs, returned, strict=True)
-        if spec.kind is not OutputKind.BUFFER_MUTATION and isinstance(spec.arg, TensorArgument)
-    ]
+def _results(
+    exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram
+) -> list[torch.Tensor]:
+    """What describes the results. Where an op that writes in place became another, strides of dimensions of one element
+    may have changed; those of the export count."""
+    before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
+    specs = decomposed.graph_signature.output_specs
+    returned: Any = decomposed.graph.output_node().args[0][-len(before) or None :]
+    kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
+    results = []
+    for spec, first, last in zip(kept, before, returned, strict=True):
+        if isinstance(spec.arg, TensorArgument):
+            wanted, value = (getattr(node, "meta", {}).get("val") for node in (first, last))
+            fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
+            results.append(wanted if fixed and wanted.shape == value.shape else value)
+    return results
 
 
 def _input_tensors(program: torch.export.ExportedProgram) -> list[tuple[str, torch.Tensor]]:

@@ -181,9 +181,23 @@ def _reference(
         args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
     module = program.graph_module
     with torch.no_grad(), _deterministic():
-        results = torch.fx.Interpreter(module).run(*args)
+        results = _Checked(module).run(*args)
     mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
     return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
+
+
+class _Checked(torch.fx.Interpreter):
+    """PyTorch on the CPU. Offsets of groups that end elsewhere than the rows or columns they divide, which the CPU
+    passes over and the chip refuses, are an error."""
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if target is torch.ops.aten._grouped_mm.default:
+            left, right, *rest = args
+            offsets = rest[0] if rest else kwargs.get("offs")
+            extent = left.shape[-2] if right.ndim == 3 else right.shape[-1] if left.ndim == 3 else left.shape[-1]
+            if offsets is not None and offsets.numel() and int(offsets[-1]) != extent:
+                raise ValueError(f"the groups end at {int(offsets[-1])} of {extent}")
+        return super().call_function(target, args, kwargs)
 
 
 @contextmanager
