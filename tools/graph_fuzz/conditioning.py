@@ -72,6 +72,10 @@ class Jitter(TorchDispatchMode):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
                 self.move(item, self._eps_of_source(func, args, item))
+                if (
+                    func is torch.ops.aten.grid_sampler_2d_backward.default
+                ):  # multiplies NaNs by pixels that do not exist
+                    item.nan_to_num_(0.0, float("inf"), float("-inf"))
                 if func.overloadpacket in _ZERO_OF_EITHER_SIGN and item.is_floating_point():
                     sign = torch.rand(item.shape, generator=self.generator) - 0.5
                     item.copy_(torch.where(item == 0, torch.zeros_like(item).copysign(sign), item))
