@@ -12,41 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from . import unspecified
+
 Run = Callable[[], list[torch.Tensor]]
-
-
-# Which of equal elements these give is not specified, except by what they call stable.
-_ANY_OF_EQUALS = {
-    op: next(k for k, argument in enumerate(op._schema.arguments) if argument.name == "dim")
-    for op in (
-        *(torch.ops.aten.sort.default, torch.ops.aten.topk.default, torch.ops.aten.kthvalue.default),
-        *(torch.ops.aten.median.dim, torch.ops.aten.nanmedian.dim, torch.ops.aten.mode.default),
-    )
-}
-
-
-# A zero that these give has the sign of either operand, which on the CPU depends on the element's place in a vector.
-_ZERO_OF_EITHER_SIGN = {
-    getattr(torch.ops.aten, name)
-    for name in (
-        *("relu", "softshrink", "hardshrink", "hardtanh", "threshold", "clamp", "clamp_min", "clamp_max", "maximum"),
-        *("minimum", "fmax", "fmin", "max", "min", "amax", "amin", "aminmax", "max_pool2d_with_indices", "cummax"),
-        *("cummin", "nan_to_num", "hardswish", "leaky_relu"),
-    )
-}
-
-
-def _shuffled(
-    op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same with the elements in another order, where equal ones may give others."""
-    place = _ANY_OF_EQUALS[op]
-    dim = args[place] if len(args) > place else kwargs.get("dim", -1)
-    if not args[0].ndim:
-        return op(*args, **kwargs)
-    order = torch.randperm(args[0].shape[dim], generator=generator)
-    values, indices = op(args[0].index_select(dim, order), *args[1:], **kwargs)
-    return values, order[indices]
 
 
 class Jitter(TorchDispatchMode):
@@ -60,10 +28,7 @@ class Jitter(TorchDispatchMode):
         self.ulps = ulps
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        if func in _ANY_OF_EQUALS:
-            result = _shuffled(func, args, kwargs or {}, self.generator)
-        else:
-            result = func(*args, **(kwargs or {}))
+        result = unspecified.call(func, args, kwargs or {}, self.generator)
         if func is torch.ops.aten._efficientzerotensor.default:  # without memory, which ops under a mode do not bear
             return torch.zeros(result.shape, dtype=result.dtype)
         returns = func._schema.returns
@@ -72,13 +37,7 @@ class Jitter(TorchDispatchMode):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
                 self.move(item, self._eps_of_source(func, args, item))
-                if (
-                    func is torch.ops.aten.grid_sampler_2d_backward.default
-                ):  # multiplies NaNs by pixels that do not exist
-                    item.nan_to_num_(0.0, float("inf"), float("-inf"))
-                if func.overloadpacket in _ZERO_OF_EITHER_SIGN and item.is_floating_point():
-                    sign = torch.rand(item.shape, generator=self.generator) - 0.5
-                    item.copy_(torch.where(item == 0, torch.zeros_like(item).copysign(sign), item))
+                unspecified.vary(func, args, item, self.generator)
         return result
 
     def _eps_of_source(self, func: Any, args: tuple, result: torch.Tensor) -> float:
@@ -161,7 +120,7 @@ def jittered(
         for value in (*module.parameters(), *module.buffers(), *tree_leaves(args)):
             if isinstance(value, torch.Tensor):
                 mode.move(value)
-    with mode:
+    with mode, unspecified.plain_control_flow():  # of which a mode has no rule
         return work(module, args)
 
 

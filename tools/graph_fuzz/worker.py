@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import warnings
+from typing import Any
 
 
 def _cache_export_tables() -> None:
@@ -31,18 +32,18 @@ def _quicken_py_impl() -> None:
 
     general = OperatorBase.py_impl
 
-    def py_impl(self, key):  # noqa: ANN
+    def py_impl(self: Any, key: Any) -> Any:
         if not isinstance(key, DispatchKey) or key == DispatchKey.Python or key in self.py_kernels:
             return general(self, key)
 
-        def register(kernel):  # noqa: ANN
+        def register(kernel: Any) -> Any:
             self.py_kernels[key] = kernel
             self._dispatch_cache.clear()
             return kernel
 
         return register
 
-    OperatorBase.py_impl = py_impl
+    OperatorBase.py_impl = py_impl  # type: ignore[method-assign]
 
 
 def _settle_garbage() -> None:

@@ -193,9 +193,7 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
     return [str(target) for target in updates]
 
 
-def _results(
-    exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram
-) -> list[torch.Tensor]:
+def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
     """What describes the results. Where an op that writes in place became another, strides of dimensions of one element
     may have changed; those of the export count."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]

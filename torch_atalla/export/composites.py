@@ -4,7 +4,9 @@ decompositions are others, and would give other last bits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import torch
 from torch._prims_common import suggest_memory_format
@@ -90,3 +92,22 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
     channels = self.shape[1]
     shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
     return shuffled.contiguous(memory_format=suggest_memory_format(self))
+
+
+def soft_margin_loss(self: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """Rounded to the dtype of `self` after every op. reduction: 0 none, 1 mean, 2 sum."""
+    loss = ((-self) * target).to(self.dtype).exp().log1p()
+    return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
+
+
+def of_contiguous_input(op: torch._ops.OpOverload) -> Callable:
+    """A batch norm gives a contiguous result unless its input is channels-last; upstream's meta functions keep strides.
+    The same of a contiguous input has the same bits."""
+
+    def taken_apart(input: torch.Tensor, *args: Any) -> Any:  # noqa: A002 (upstream's name)
+        formats = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, [])
+        if any(input.is_contiguous(memory_format=kept) for kept in [torch.contiguous_format, *formats]):
+            return NotImplemented
+        return op(input.contiguous(), *args)
+
+    return taken_apart

@@ -13,7 +13,14 @@ from math import inf
 
 import torch
 
-from .composites import addr, affine_grid_generator, channel_shuffle, scaled_dot_product_attention
+from .composites import (
+    addr,
+    affine_grid_generator,
+    channel_shuffle,
+    of_contiguous_input,
+    scaled_dot_product_attention,
+    soft_margin_loss,
+)
 from .lower import RULES, is_pointwise
 from .norm_gradients import group_norm_backward, layer_norm_backward
 from .support import SupportTable, op_key, support_table
@@ -94,9 +101,18 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.addr.default: addr,
     aten.affine_grid_generator.default: affine_grid_generator,
     aten.channel_shuffle.default: channel_shuffle,
+    aten.soft_margin_loss.default: soft_margin_loss,
     aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
     aten.native_layer_norm_backward.default: layer_norm_backward,
     aten.native_group_norm_backward.default: group_norm_backward,
+    **{
+        op: of_contiguous_input(op)
+        for op in (
+            aten._native_batch_norm_legit_no_training.default,
+            aten._native_batch_norm_legit_functional.default,
+            aten._native_batch_norm_legit.no_stats,
+        )
+    },
 }
 
 

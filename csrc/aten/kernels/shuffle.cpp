@@ -40,11 +40,13 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
               ", dims:", dims.size());
   if (self.numel() == 0) return self.clone(at::MemoryFormat::Preserve);
   at::DimVector total(std::max<int64_t>(self.dim(), 1), 0);
+  auto format = self.suggest_memory_format();
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(dims[i]);
     total[dim] = (total[dim] + shifts[i] % size) % size;
+    if (shifts[i] % size == 0) format = at::MemoryFormat::Contiguous;  // upstream joins it with an empty slice
   }
-  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);
   LaunchBuilder builder(kRoll, self.scalar_type());
   builder.output(out).input(self);
   for (int64_t d = 0; d < self.dim(); ++d) builder.iparam(static_cast<int>(d), total[d]);

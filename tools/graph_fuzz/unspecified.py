@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What PyTorch leaves open, or where the CPU gives one of several right answers: in runs that measure bounds, these
+ops give another of them, so that elements that depend on it count as undetermined."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import torch
+
+aten = torch.ops.aten
+
+# Which of equal elements these give; and where the argument `dim` is.
+_ANY_OF_EQUALS = {
+    op: next(k for k, argument in enumerate(op._schema.arguments) if argument.name == "dim")
+    for op in (
+        *(aten.sort.default, aten.topk.default, aten.kthvalue.default),
+        *(aten.median.dim, aten.nanmedian.dim, aten.mode.default),
+    )
+}
+
+# A zero that these give has the sign of either operand: on the CPU it depends on the element's place in a vector.
+_ZERO_OF_EITHER_SIGN = {
+    getattr(aten, name)
+    for name in (
+        *("relu", "softshrink", "hardshrink", "hardtanh", "threshold", "clamp", "clamp_min", "clamp_max", "maximum"),
+        *("minimum", "fmax", "fmin", "max", "min", "amax", "amin", "aminmax", "max_pool2d_with_indices", "cummax"),
+        *("cummin", "nan_to_num", "hardswish", "leaky_relu"),
+    )
+}
+
+# Results that are not finite: the CPU's running mean of infinities depends on their order, and the gradient of a
+# sampling grid takes NaNs times pixels outside of the image.
+_NAN_OR_NOT = {
+    *(aten.var_mean.correction, aten.std_mean.correction, aten.native_layer_norm.default),
+    *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default),
+}
+
+# Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
+_OPEN_FOR_NAN = {
+    getattr(aten, name)
+    for name in dir(aten)
+    if "polynomial_" in name
+    or name in ("logit", "logit_backward", "softshrink_backward", "hardshrink_backward", "softshrink", "hardshrink")
+    or name in ("hardtanh_backward", "hardswish_backward", "elu_backward")
+}
+
+
+def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
+    """The op; one that may give any of equal elements sees them in another order."""
+    place = _ANY_OF_EQUALS.get(op)
+    if place is None or not args[0].ndim:
+        return op(*args, **kwargs)
+    dim = args[place] if len(args) > place else kwargs.get("dim", -1)
+    order = torch.randperm(args[0].shape[dim], generator=generator)
+    values, indices = op(args[0].index_select(dim, order), *args[1:], **kwargs)
+    return values, order[indices]
+
+
+def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator) -> None:
+    """Changes one of the op's results in place."""
+    if not value.is_floating_point():
+        return
+    if op.overloadpacket in _OPEN_FOR_NAN:
+        for operand in args:
+            if isinstance(operand, torch.Tensor):
+                either = torch.where(torch.rand(value.shape, generator=generator) < 0.5, torch.nan, 0.0)
+                value.copy_(torch.where(operand.isnan(), either.to(value.dtype), value))
+    if op in _NAN_OR_NOT:
+        value.nan_to_num_(0.0, 0.0, 0.0)
+    if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
+        sign = torch.rand(value.shape, generator=generator) - 0.5
+        value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
+
+
+def plain_control_flow() -> Any:
+    """torch.cond takes its branch in Python."""
+    return mock.patch("torch.cond", lambda which, first, second, operands: (first if which else second)(*operands))
