@@ -214,6 +214,12 @@ at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Te
 at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
   return at::TensorIterator::binary_op(const_cast<at::Tensor&>(out), self, other);
 }
+at::TensorIterator binary_like_self_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  at::TensorIteratorConfig config;
+  if (out.defined()) config.add_output(out);
+  else config.add_owned_output(at::empty_like(self));
+  return config.add_const_input(self).add_const_input(other).build();
+}
 at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
   return at::TensorIterator::comparison_op(const_cast<at::Tensor&>(out), self, other);
 }

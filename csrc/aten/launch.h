@@ -183,6 +183,8 @@ at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor&
 at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& self);
 at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self);
 at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+// The result has the strides of `self`, in dimensions of size 1 too.
+at::TensorIterator binary_like_self_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
 at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
 
 }  // namespace atalla::aten

@@ -26,7 +26,10 @@ CLASSES: dict[str, tuple[str, ...]] = {
 DTYPES = tuple(d for members in CLASSES.values() for d in members)
 DEFAULT_CLASSES = ("bool", "integer", "floating")
 PROMOTIONS = ("default", "int_to_float", "bool", "none")
-ITERATORS = ("unary", "unary_bool", "unary_float", "unary_real", "unary_float_real", "binary", "comparison")
+ITERATORS = (
+    *("unary", "unary_bool", "unary_float", "unary_real", "unary_float_real", "binary", "binary_like_self"),
+    "comparison",
+)
 RESULTS = ("same", "real")
 SCALARS_OF_COMPLEX = 6  # more have no place for their imaginary parts in a launch
 FIELDS = {

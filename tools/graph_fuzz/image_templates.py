@@ -110,6 +110,8 @@ def image(g: Builder) -> str | None:
     n, dtype = g.value(x).shape[0], g.value(x).dtype
     if not g.value(x).numel() and "unshuffle" in g.name:  # upstream's shape is wrong: that of the input
         return None
+    if "antialias" in g.name and dtype in (torch.float16, torch.bfloat16):  # the CPU takes them only as they are
+        x = f"{x}.float()"
     # With antialias and one column, upstream's rows are all the first one.
     width = g.rng.choice([3, 5] if "antialias" in g.name else [1, 3, 5])
     grid = _grid(g, (n, 3, 2, 2), dtype) if "{grid}" in g.name else ""

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.utils._pytree import tree_map
 
 import torch_atalla
@@ -23,7 +22,7 @@ from torch_atalla.export.linear.check import ProgramError
 from torch_atalla.export.verify_plan import PlanError
 
 from . import compare
-from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits
+from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits, strides_of_copies
 from .paths import (
     Context,
     Forward,
@@ -208,10 +207,7 @@ def _compared(
     else:
         outputs = [x.cpu() for x in wanted.outputs]
         bounds = partial(ctx.bounds, joined=True)
-        also = [
-            given if is_non_overlapping_and_dense_or_false(b) else a.stride()
-            for a, b, given in zip(found.outputs, wanted.outputs, strides)
-        ]  # a copy to the CPU has no gaps and shares no elements
+        also = strides_of_copies(found.outputs, wanted.outputs, strides)
         problems = against_cpu(level, found.outputs, outputs, bounds, True, 2 * FACTOR, True, also)
     return [Problem(p.check, p.category, f"{p.text}{f' ({where})' if where else ''}") for p in problems]
 

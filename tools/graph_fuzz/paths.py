@@ -160,7 +160,7 @@ class Context:
             batch = batch_of(args)
             hint = torch.export.Dim.AUTO
             if self.case.dynamic == "bounded":
-                hint = torch.export.Dim.AUTO(min=2, max=16)
+                hint = torch.export.Dim.AUTO(min=2, max=max(16, batch))
             shapes = tuple(
                 {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
                 for x in args

@@ -43,7 +43,7 @@ def _quicken_py_impl() -> None:
 
         return register
 
-    OperatorBase.py_impl = py_impl  # type: ignore[method-assign]
+    OperatorBase.py_impl = py_impl  # type: ignore[assignment, method-assign]
 
 
 def _settle_garbage() -> None:

@@ -44,7 +44,7 @@ def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
     if is_non_overlapping_and_dense(value):
         return dense_meta(value)
     sizes, strides = layout_of(value)
-    order = sorted(range(len(sizes)), key=lambda d: int(strides[d]))
+    order = sorted(range(len(sizes)), key=lambda d: (int(strides[d]), int(sizes[d])))
     follows = any(isinstance(number, Size) for number in (*strides, *(sizes[d] for d in order[:-1])))
     if follows or not _are_distinct(sizes, strides) or symbols.least(sizes[order[-1]]) < 1:
         return torch.empty(value.shape, dtype=value.dtype, device="meta")
