@@ -143,8 +143,9 @@ def _check(ctx: Context, level: str) -> list[Problem]:
 
 
 def _overlaps(value: Any) -> bool:
-    strided = isinstance(value, torch.Tensor) and value.numel()
-    return strided and any(size > 1 and stride == 0 for size, stride in zip(value.shape, value.stride()))
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return False
+    return any(size > 1 and stride == 0 for size, stride in zip(value.shape, value.stride()))
 
 
 def _of_contiguous(ctx: Context, level: str, program: Any) -> list[Problem]:

@@ -17,6 +17,7 @@ RARE = ("special_", "polygamma", "igamma", "digamma", "lgamma", "zeta", "backwar
 # hardsigmoid has 1/6 in float32.
 LEFT_OUT = ("aten.special_airy_ai.default", "aten.hardsigmoid_backward.default")
 NO_NANS = ("copysign", "signbit")  # the sign of a NaN would count
+IN_FLOAT32 = ("polygamma",)  # the CPU's trigamma has 9 digits also in float64
 TAKES_INTEGERS = ("bitwise", "shift", "gcd", "lcm")
 NEEDS_FLOATS = ("copysign", "logit", "hardshrink", "softshrink", "_prelu", "lerp", "gelu", "backward", "heaviside")
 
@@ -65,6 +66,8 @@ def _write(key: str) -> Template:
                 first = first or text
                 if any(part in name for part in NO_NANS):
                     text += ".nan_to_num()"
+                if name in IN_FLOAT32:
+                    text += ".float()"
             elif argument.has_default_value() and kind != "str" and g.chance(0.4):
                 by_name = True
                 continue

@@ -30,13 +30,15 @@ _ZERO_OF_EITHER_SIGN = {
     )
 }
 
-# Results that are not finite: those of a Fourier transform depend on its order, the CPU's running mean of infinities depends on their order, and the gradient of a
+# Results that are not finite: the CPU's running mean of infinities depends on their order, and the gradient of a
 # sampling grid takes NaNs times pixels outside of the image.
 _NAN_OR_NOT = {
     *(aten.var_mean.correction, aten.std_mean.correction, aten.native_layer_norm.default),
     *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default),
-    *(aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default),
 }
+
+# Of an infinity every result may be NaN or not.
+_FOURIER = {aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default}
 
 # Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
 _OPEN_FOR_NAN = {
@@ -61,18 +63,23 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
 
 def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator) -> None:
     """Changes one of the op's results in place."""
-    if op in _NAN_OR_NOT and (value.is_floating_point() or value.is_complex()):
-        (torch.view_as_real(value) if value.is_complex() else value).nan_to_num_(0.0, 0.0, 0.0)
+    if op in _FOURIER and not bool(args[0].isfinite().all()):
+        value.copy_(_nan_or_zero(value, generator))
     if not value.is_floating_point():
         return
+    if op in _NAN_OR_NOT:
+        value.nan_to_num_(0.0, 0.0, 0.0)
     if op.overloadpacket in _OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
-                either = torch.where(torch.rand(value.shape, generator=generator) < 0.5, torch.nan, 0.0)
-                value.copy_(torch.where(operand.isnan(), either.to(value.dtype), value))
+                value.copy_(torch.where(operand.isnan(), _nan_or_zero(value, generator), value))
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
         sign = torch.rand(value.shape, generator=generator) - 0.5
         value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
+
+
+def _nan_or_zero(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.where(torch.rand(value.shape, generator=generator) < 0.5, torch.nan, 0.0).to(value.dtype)
 
 
 def plain_control_flow() -> Any:

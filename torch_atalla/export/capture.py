@@ -203,7 +203,7 @@ def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.Ex
     results = []
     for spec, first, last in zip(kept, before, returned, strict=True):
         if isinstance(spec.arg, TensorArgument):
-            wanted, value = (getattr(node, "meta", {}).get("val") for node in (first, last))
+            wanted, value = first.meta.get("val"), last.meta["val"]
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
             results.append(wanted if fixed and wanted.shape == value.shape else value)
     return results
