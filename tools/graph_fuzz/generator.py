@@ -323,7 +323,13 @@ def compatible(first: Iterable[int], second: Iterable[int]) -> bool:
 
 
 def has_overlap(value: torch.Tensor) -> bool:
-    return any(stride == 0 and size > 1 for size, stride in zip(value.shape, value.stride()))
+    """Whether elements may share memory, as those of expanded tensors and of windows by unfold do."""
+    reached = 0
+    for stride, size in sorted((stride, size) for size, stride in zip(value.shape, value.stride()) if size > 1):
+        if stride <= reached:
+            return True
+        reached += (size - 1) * stride
+    return False
 
 
 def acceptable(value: Any) -> bool:

@@ -84,7 +84,8 @@ def other_products(g: Builder) -> str:
         if g.name == "pdist":
             return f"F.pdist({x}.float(), {g.rng.choice([1.0, 2.0])})"
         if g.name == "cdist":
-            return f"torch.cdist({x}, {g.new_input((3, k), dtype)}, p={g.rng.choice([1.0, 2.0])})"
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            return f"torch.cdist({x}.to({wide}), {g.new_input((3, k), wide)}, p={g.rng.choice([1.0, 2.0])})"
         if g.name == "bilinear":
             return f"F.bilinear({x}, {x}, {g.parameter((2, k, k), dtype, 0.3)})"
         if g.name == "mv":

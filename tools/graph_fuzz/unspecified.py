@@ -37,7 +37,7 @@ _NAN_OR_NOT = {
     *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default),
 }
 
-# Of an infinity every result may be NaN or not.
+# Zeros are what rounding left of larger numbers, and of an infinity every result may be NaN or not.
 _FOURIER = {aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default}
 
 # Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
@@ -63,8 +63,12 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
 
 def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator) -> None:
     """Changes one of the op's results in place."""
-    if op in _FOURIER and not bool(args[0].isfinite().all()):
-        value.copy_(_nan_or_zero(value, generator))
+    if op in _FOURIER and value.numel():
+        real = torch.view_as_real(value) if value.is_complex() else value
+        noise = (torch.rand(real.shape, generator=generator) - 0.5) * torch.finfo(real.dtype).eps
+        real.add_(noise.to(real.dtype) * real.abs().max())
+        if not bool(args[0].isfinite().all()):
+            value.copy_(_nan_or_zero(value, generator))
     if not value.is_floating_point():
         return
     if op in _NAN_OR_NOT:

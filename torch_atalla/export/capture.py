@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
-from .decompositions import decomposition_table
+from .decompositions import decomposition_table, without_python_kernels
 from .errors import ExportError
 from .sizes import Symbols
 from .support import SupportTable, support_table
@@ -87,9 +87,10 @@ def decompose(
     program: torch.export.ExportedProgram, support: SupportTable | None = None
 ) -> torch.export.ExportedProgram:
     """Taken apart to the ops that lowering knows, without mutation."""
-    table = decomposition_table(support_table() if support is None else support)
+    support = support_table() if support is None else support
+    table = decomposition_table(support)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), without_python_kernels(support):
             decomposed = program.run_decompositions(table)
     except RuntimeError as error:
         text = str(error).strip().splitlines()

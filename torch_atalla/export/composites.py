@@ -5,7 +5,7 @@ decompositions are others, and would give other last bits."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, log, pi
 from typing import Any
 
 import torch
@@ -92,6 +92,13 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
     channels = self.shape[1]
     shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
     return shuffled.contiguous(memory_format=suggest_memory_format(self))
+
+
+def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:
+    """Rounded to the result's dtype after every op."""
+    dtype = self.dtype if self.is_floating_point() else torch.get_default_dtype()
+    steps = torch.arange(-p * 0.5 + 0.5, 0.5, 0.5, dtype=dtype, device=self.device)
+    return (steps + self.unsqueeze(-1)).lgamma().sum(-1) + p * (p - 1) * (log(pi) * 0.25)
 
 
 def soft_margin_loss(self: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:

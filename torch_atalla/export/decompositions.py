@@ -7,7 +7,8 @@ cost launches, and would no longer give the bits of eager mode, which launches t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 
@@ -17,6 +18,7 @@ from .composites import (
     addr,
     affine_grid_generator,
     channel_shuffle,
+    mvlgamma,
     of_contiguous_input,
     scaled_dot_product_attention,
     soft_margin_loss,
@@ -101,6 +103,7 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.addr.default: addr,
     aten.affine_grid_generator.default: affine_grid_generator,
     aten.channel_shuffle.default: channel_shuffle,
+    aten.mvlgamma.default: mvlgamma,
     aten.soft_margin_loss.default: soft_margin_loss,
     aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
     aten.native_layer_norm_backward.default: layer_norm_backward,
@@ -133,6 +136,27 @@ def _table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
             del table[op]
     table.update(ADDED)
     return table
+
+
+@contextmanager
+def without_python_kernels(support: SupportTable) -> Iterator[None]:
+    """While a program is taken apart: upstream takes a few ops apart in Python kernels of their own, whatever the table
+    says. Those of native ops are set aside."""
+    aside = []
+    key = torch._C.DispatchKey.Autograd
+    for op in (
+        *(aten.softshrink.default, aten.hardshrink.default),
+        *(aten.multi_margin_loss.default, aten.multilabel_margin_loss_forward.default),
+    ):
+        if _is_native(op, support) and key in op.py_kernels:
+            aside.append((op, op.py_kernels.pop(key)))
+            op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, kernel in aside:
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()
 
 
 def _is_native(op: torch._ops.OperatorBase, support: SupportTable) -> bool:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import sympy
@@ -40,7 +42,7 @@ def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, 
     if used - set(found):
         names = ", ".join(sorted(map(str, used - set(found))))
         raise ExportError(f"no dimension of an input determines {names}; expected one that is a multiple of it")
-    result.symbols = list(found.values())
+    result.symbols = _jointly_possible(shape_env, list(found.values()))
     # Where the export left strides to the call, too (Dim.AUTO), the program keeps those of the example.
     for _, stride in strides:
         for symbol in shape_env.replace(stride.node.expr).free_symbols - set(found):
@@ -111,6 +113,33 @@ def _largest(shape_env: Any, symbol: sympy.Symbol, hint: int, high: int) -> int:
     return high
 
 
+def _jointly_possible(shape_env: Any, symbols: list[Symbol]) -> list[Symbol]:
+    """With maxima, and sizes to plan for, that conditions on several symbols leave possible."""
+    known = {symbol.symbol: symbol for symbol in symbols}
+    for guard in shape_env.guards:
+        expr = shape_env.replace(guard.expr)
+        free = expr.free_symbols
+        if len(free) < 2 or not free <= set(known) or not all(known[name].bounded for name in free):
+            continue
+        for name in free:
+            others = [_candidates(known[other]) for other in free - {name}]
+            names = [*(free - {name})]
+            high = known[name].max
+            while high > known[name].min and all(
+                expr.xreplace({name: sympy.Integer(high), **dict(zip(names, values))}) == sympy.false
+                for values in product(*others)
+            ):
+                high -= 1
+            known[name] = replace(known[name], max=high, value=min(known[name].value, high))
+    return list(known.values())
+
+
+def _candidates(symbol: Symbol) -> list[sympy.Integer]:
+    """All values of a symbol, or the outermost and some between."""
+    step = max(1, (symbol.max - symbol.min) // 32)
+    return [sympy.Integer(value) for value in {*range(symbol.min, symbol.max + 1, step), symbol.max}]
+
+
 def collect_guards(symbols: Symbols) -> None:
     """What upstream and lowering took for granted about sizes, beyond the ranges, becomes a condition of the file."""
     if not symbols.symbols:
@@ -131,6 +160,12 @@ def collect_guards(symbols: Symbols) -> None:
             raise ExportError(
                 f"dimension {specialised.dim} of input {specialised.input} was specialised ({expr}); expected sizes "
                 f"from {specialised.min} to {specialised.max}"
+            )
+        planned = {symbol.symbol: sympy.Integer(symbol.value) for symbol in symbols.symbols}
+        if expr.xreplace(planned) == sympy.false:
+            raise ExportError(
+                f"memory is planned for the sizes {', '.join(f'{k} = {v}' for k, v in planned.items())}, for which the "
+                f"program is not valid: it takes {expr}; expected smaller ranges in dynamic_shapes"
             )
         known.add(expr)
         symbols.guards.append((expr, str(expr)))

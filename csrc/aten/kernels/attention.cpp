@@ -63,10 +63,13 @@ bool cpu_takes_flash(const at::Tensor& query, const at::Tensor& key, const at::T
                      const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
                      std::optional<double> scale) {
   const bool grouped = query.dim() == 4 && key.dim() == 4 && query.size(1) != key.size(1);
+  std::optional<at::Tensor> dense = mask;  // of the CPU's masks the last stride is free
+  if (mask.has_value() && mask->defined() && !mask->requires_grad())
+    dense = at::empty_like(*mask, mask->options().device(at::kMeta), at::MemoryFormat::Contiguous);
   try {
     // The CPU's kernel reads sizes, strides and dtypes only.
     const int64_t choice = at::_ops::_fused_sdp_choice::redispatch(
-        c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout_p, is_causal, scale, grouped);
+        c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, dense, dropout_p, is_causal, scale, grouped);
     return choice == static_cast<int64_t>(at::SDPBackend::flash_attention);
   } catch (const c10::Error&) {  // the CPU's backends are switched off; the device's is not
     return false;

@@ -19,6 +19,7 @@ from . import (  # noqa: F401 (rules)
     histogram,
     indexing,
     losses,
+    margin_losses,
     norm,
     numbers,
     padding,
