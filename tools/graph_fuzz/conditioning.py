@@ -37,7 +37,7 @@ class Jitter(TorchDispatchMode):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
                 self.move(item, self._eps_of_source(func, args, item))
-                unspecified.vary(func, args, item, self.generator)
+                unspecified.vary(func, args, item, self.generator, self.joined)
         return result
 
     def _eps_of_source(self, func: Any, args: tuple, result: torch.Tensor) -> float:

@@ -4,6 +4,7 @@ ops give another of them, so that elements that depend on it count as undetermin
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 from unittest import mock
 
@@ -43,10 +44,13 @@ _FOURIER = {aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default}
 # Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
 _OPEN_FOR_NAN = {
     getattr(aten, name)
-    for name in dir(aten)
-    if "polynomial_" in name
-    or name in ("logit", "logit_backward", "softshrink_backward", "hardshrink_backward", "softshrink", "hardshrink")
-    or name in ("hardtanh_backward", "hardswish_backward", "elu_backward")
+    for name in (
+        *("logit", "logit_backward", "softshrink", "softshrink_backward", "hardshrink", "hardshrink_backward"),
+        *("hardtanh_backward", "hardswish_backward", "elu_backward"),
+        *(f"special_{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
+        *(f"special_{name}" for name in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l")),
+        "special_legendre_polynomial_p",
+    )
 }
 
 
@@ -61,8 +65,9 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
     return values, order[indices]
 
 
-def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator) -> None:
-    """Changes one of the op's results in place."""
+def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, joined: bool) -> None:
+    """Changes one of the op's results in place. joined: of launches that the compiler joined; attention adds a mask
+    of minus infinities, so that a masked score that was NaN stays NaN."""
     if op in _FOURIER and value.numel():
         real = torch.view_as_real(value) if value.is_complex() else value
         noise = (torch.rand(real.shape, generator=generator) - 0.5) * torch.finfo(real.dtype).eps
@@ -71,6 +76,8 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator) 
             value.copy_(_nan_or_zero(value, generator))
     if not value.is_floating_point():
         return
+    if joined and op is aten.masked_fill.Scalar and args[2] == -inf:
+        value.copy_(torch.where(args[0].isfinite(), value, _nan_or_zero(value, generator)))
     if op in _NAN_OR_NOT:
         value.nan_to_num_(0.0, 0.0, 0.0)
     if op.overloadpacket in _OPEN_FOR_NAN:

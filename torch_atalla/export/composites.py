@@ -94,6 +94,13 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
     return shuffled.contiguous(memory_format=suggest_memory_format(self))
 
 
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # noqa: A002
+    """Whole where eager mode has one launch for it; of a strided input it adds the bias to a rounded product."""
+    if bias is None or input.ndim == 2 or input.is_contiguous():
+        return NotImplemented
+    return torch.matmul(input, weight.t()) + bias
+
+
 def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:
     """Rounded to the result's dtype after every op."""
     dtype = self.dtype if self.is_floating_point() else torch.get_default_dtype()
