@@ -5,7 +5,7 @@ decompositions are others, and would give other last bits."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log, pi
+from math import inf, log, pi, prod
 from typing import Any
 
 import torch
@@ -98,7 +98,8 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     """Whole where eager mode has one launch for it; of a strided input it adds the bias to a rounded product."""
     if bias is None or input.ndim == 2 or input.is_contiguous():
         return NotImplemented
-    return torch.matmul(input, weight.t()) + bias
+    *batch, columns = input.shape
+    return torch.mm(input.reshape(prod(batch), columns), weight.t()).view(*batch, weight.shape[0]) + bias
 
 
 def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:
