@@ -98,7 +98,9 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
 
 
 def _nan_or_zero(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.where(torch.rand(value.shape, generator=generator) < 0.5, torch.nan, 0.0).to(value.dtype)
+    """All of one kind, or mixed: sums of many elements tell kinds apart only where no NaN is among them."""
+    share = int(torch.randint(3, (), generator=generator)) / 2
+    return torch.where(torch.rand(value.shape, generator=generator) < share, torch.nan, 0.0).to(value.dtype)
 
 
 def plain_control_flow() -> Any:
