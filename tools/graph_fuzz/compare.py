@@ -87,7 +87,9 @@ def values(
         first, second = wide(a.cpu()), wide(b)
         both_nan = first.isnan() & second.isnan()
         special = (~torch.isfinite(first) | ~torch.isfinite(second)) & (first != second) & ~both_nan
-        if bool((special & ~bound.undetermined).any()):
+        # An element that rounding moves by a hundredth of itself may lie beside a singularity, as log of a difference.
+        unstable = torch.isfinite(second) & (bound.moved > 0.01 * second.abs())
+        if bool((special & ~bound.undetermined & ~unstable).any()):
             return "nan", f"result {k}: NaNs or infinities at {int(special.sum())} other places"
         distance = torch.where(torch.isfinite(first) & torch.isfinite(second), (first - second).abs(), 0)
         wrong = (distance > bound.tolerance(b, factor)) & ~bound.undetermined
