@@ -124,6 +124,13 @@ def _lower_fallback(
                 )
             made[node] = values[node] = ctx.result_of(node)
     inputs = list(dict.fromkeys(arg for node in segment.nodes for arg in node.all_input_nodes if arg not in inside))
+    nested = next((node for node in inputs if node.op == "get_attr"), None)
+    if nested is not None:
+        user = next(node for node in segment.nodes if nested in node.all_input_nodes)
+        raise ExportError(
+            f"node {user.name} ({qualified_name(user.target)}) calls a nested graph, which a file has no room for; "
+            "expected a program without branches and loops on tensors (torch.where selects without a branch)"
+        )
     tensors = [node for node in inputs if isinstance(values[node], Value)]
     call = encode_segment(segment.nodes, tensors, list(made))
     ctx.program.instructions.append(
