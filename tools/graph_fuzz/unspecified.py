@@ -106,3 +106,31 @@ def _nan_or_zero(value: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 def plain_control_flow() -> Any:
     """torch.cond takes its branch in Python."""
     return mock.patch("torch.cond", lambda which, first, second, operands: (first if which else second)(*operands))
+
+
+def masked_scores_left_out() -> Any:
+    """Attention that does not see scores under a mask, as kernels that skip them; upstream's composition adds minus
+    infinity to them, which keeps NaN, and makes NaN of infinity."""
+
+    def attention(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        if enable_gqa:
+            groups = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+        keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril() if is_causal else attn_mask
+        if keep is not None and keep.dtype == torch.bool:
+            scores = scores.masked_fill(~keep, -inf)
+        elif keep is not None:
+            scores = scores + keep
+        return scores.softmax(-1) @ value
+
+    return mock.patch("torch.nn.functional.scaled_dot_product_attention", attention)
