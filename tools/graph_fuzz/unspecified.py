@@ -138,7 +138,7 @@ def masked_scores_left_out() -> Any:
         if enable_gqa:
             groups = query.shape[-3] // key.shape[-3]
             key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
-        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+        scores = query @ key.mT * (max(query.shape[-1], 1) ** -0.5 if scale is None else scale)
         keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril() if is_causal else attn_mask
         if keep is not None and keep.dtype == torch.bool:
             scores = scores.masked_fill(~keep, -inf)
