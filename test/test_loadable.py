@@ -222,6 +222,19 @@ def test_wrong_options(tmp_path: Path) -> None:
             save_loadable(module, tmp_path / "model.atl", args=args, **options)
 
 
+def test_tensors_that_a_file_does_not_hold(tmp_path: Path) -> None:
+    """Sparse ones, dtypes that the chip does not store, nested graphs: an error that names them."""
+    sparse = (torch.eye(3).to_sparse_csr(), torch.randn(3, 3))
+    half = (torch.randn(3, 2).half(),)
+    for module, args, text in (
+        (Fn(torch.sparse.mm), sparse, r"is a torch\.sparse_csr tensor; expected dense"),
+        (Fn(lambda x: torch.view_as_complex(x) * 1), half, "has the dtype complex32; expected one of"),
+        (Fn(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))), sparse[1:], "calls a nested graph"),
+    ):
+        with pytest.raises(ExportError, match=text):
+            save_loadable(module, tmp_path / "model.atl", args=args)
+
+
 # ---------------------------------------------------------------------------------------------------------- arguments
 @pytest.fixture(scope="module")
 def relu(tmp_path_factory: pytest.TempPathFactory) -> LoadedProgram:

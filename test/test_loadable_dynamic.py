@@ -113,6 +113,18 @@ class TestDynamicSizes(TestCase):
         with self.assertRaisesRegex(ValueError, r"input 1 .* has shape \[6, 2\], expected \[7, 2\]: dimension 0 is 6"):
             program(torch.randn(7, 2, device="atalla"), torch.randn(6, 2, device="atalla"))
 
+    def test_sizes_that_bound_each_other(self):
+        """The rows of `index` are at most those of `x`, of which there are at most ten: both maxima belong together."""
+
+        def forward(m, x, index):
+            first, second = x.scatter(1, index, 2.0).split(5, 0)
+            return first, second
+
+        shapes = [{0: Dim.AUTO(min=2, max=16)}, {0: Dim.AUTO(min=2, max=16)}]
+        args = torch.randn(7, 4), torch.randint(0, 4, (7, 1))
+        _, loaded = save(forward, args, shapes, self.path, golden=False)
+        self.assertEqual([spec.dynamic[0] for spec in loaded.inputs], ["5 to 10", "2 to 10"])
+
     def test_multiples(self):
         half = Dim("half", min=2, max=8)
         dims = ({1: 2 * half},)

@@ -11,6 +11,7 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 
 from .decompositions import decomposition_table, without_python_kernels
+from .dtypes import check_dtype
 from .errors import ExportError
 from .sizes import Symbols
 from .support import SupportTable, support_table
@@ -87,6 +88,7 @@ def decompose(
     program: torch.export.ExportedProgram, support: SupportTable | None = None
 ) -> torch.export.ExportedProgram:
     """Taken apart to the ops that lowering knows, without mutation."""
+    _check_dense(program)
     support = support_table() if support is None else support
     table = decomposition_table(support)
     try:
@@ -101,6 +103,15 @@ def decompose(
     _check_mutation(decomposed)
     _check_results(program, decomposed)
     return decomposed
+
+
+def _check_dense(program: torch.export.ExportedProgram) -> None:
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+            raise ExportError(f"{node.name} is a {value.layout} tensor; expected dense ones (x.to_dense())")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor):
+            check_dtype(node)
 
 
 def _check_results(program: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> None:

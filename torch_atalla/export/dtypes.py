@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import torch
 
+from .errors import ExportError
+
 # Codes of atalla.h, which coincide with c10::ScalarType.
 CODES: dict[torch.dtype, int] = {
     torch.uint8: 0,
@@ -53,6 +55,14 @@ def name(dtype: torch.dtype) -> str:
 def short_name(dtype: torch.dtype) -> str:
     """As listings write it: "f32"; the full name of a dtype that the chip does not know."""
     return _SHORT.get(dtype, name(dtype))
+
+
+def check_dtype(node: torch.fx.Node) -> None:
+    """Raises ExportError for a tensor whose dtype the chip does not store."""
+    dtype = node.meta["val"].dtype
+    if dtype not in CODES:
+        known = ", ".join(map(name, CODES))
+        raise ExportError(f"{node.name} has the dtype {name(dtype)}; expected one of {known}")
 
 
 def from_name(text: str) -> torch.dtype:

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .capture import Captured, Constant
+from .dtypes import check_dtype
 from .errors import ExportError, NotNativeError
 from .host_call import encode_segment
 from .ir import BufferKind, LinearProgram, Port
@@ -122,6 +123,7 @@ def _lower_fallback(
                     f"node {node.name} ({qualified_name(node.target)}) has a dynamic output size {tuple(val.shape)} "
                     "that leaves its fallback segment; expected specialised sizes"
                 )
+            check_dtype(node)
             made[node] = values[node] = ctx.result_of(node)
     inputs = list(dict.fromkeys(arg for node in segment.nodes for arg in node.all_input_nodes if arg not in inside))
     nested = next((node for node in inputs if node.op == "get_attr"), None)

@@ -144,6 +144,10 @@ def collect_guards(symbols: Symbols) -> None:
     """What upstream and lowering took for granted about sizes, beyond the ranges, becomes a condition of the file."""
     if not symbols.symbols:
         return
+    for symbol in symbols.symbols:
+        now = symbols.replace(symbol.symbol)
+        if now != symbol.symbol:
+            raise _specialised(symbol, f"{symbol.symbol} = {now}")
     ranges, known = symbols.ranges(), {guard for guard, _ in symbols.guards}
     for guard in symbols.shape_env.guards:
         expr = symbols.replace(guard.expr)
@@ -157,10 +161,7 @@ def collect_guards(symbols: Symbols) -> None:
             continue
         specialised = next((symbol for symbol in symbols.symbols if _fixes(expr, symbol)), None)
         if specialised is not None:
-            raise ExportError(
-                f"dimension {specialised.dim} of input {specialised.input} was specialised ({expr}); expected sizes "
-                f"from {specialised.min} to {specialised.max}"
-            )
+            raise _specialised(specialised, str(expr))
         planned = {symbol.symbol: sympy.Integer(symbol.value) for symbol in symbols.symbols}
         if expr.xreplace(planned) == sympy.false:
             raise ExportError(
@@ -169,6 +170,13 @@ def collect_guards(symbols: Symbols) -> None:
             )
         known.add(expr)
         symbols.guards.append((expr, str(expr)))
+
+
+def _specialised(symbol: Symbol, why: str) -> ExportError:
+    return ExportError(
+        f"dimension {symbol.dim} of input {symbol.input} was specialised ({why}); expected sizes from {symbol.min} to "
+        f"{symbol.max}"
+    )
 
 
 def _holds(expr: sympy.Basic, ranges: dict[sympy.Symbol, ValueRanges]) -> bool:
