@@ -7,7 +7,7 @@
     python -m tools.fuzz_graphs --replay test/data/fuzz/x.py ...   case files
 
 A seed determines the programs, whatever the machine; each program runs in a child process with a time limit. Failures
-go to build/fuzz_graphs, one file a kind, made smaller. Exit status 1 if there is one.
+go to build/fuzz_graphs, one file a kind, made smaller. Exit status 1 if there is one. Ctrl-C ends a run early.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class Worker:
                 stderr=log,
                 cwd=ROOT,
                 env=environment,
+                start_new_session=True,  # an interrupt is the parent's
             )
         self.count = 0
         self._read()
@@ -142,17 +143,18 @@ def run(
     observe: Callable[[Results], None] | None = None,
 ) -> Results:
     """Evaluates `programs(number)`, the program with its checks, for each number in turn. limit: seconds a case may
-    take. until: seconds after which no further one begins."""
+    take. until: seconds after which no further one begins. An interrupt has the same effect at once."""
     results, workers = Results(), [Worker(log) for _ in range(jobs)]
     start, pending = time.monotonic(), iter(numbers)
     selector = selectors.DefaultSelector()
-    exhausted = False
+    exhausted, interrupts = False, list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
         while True:
             for worker in workers:
                 if worker.request is not None or exhausted:
                     continue
-                late = until is not None and time.monotonic() - start > until
+                late = interrupts or (until is not None and time.monotonic() - start > until)
                 number = None if late else next(pending, None)
                 if number is None:
                     exhausted = True
@@ -176,6 +178,7 @@ def run(
                 if observe is not None:
                     observe(results)
     finally:
+        signal.signal(signal.SIGINT, before)
         for worker in workers:
             worker.close()
     results.seconds = time.monotonic() - start
