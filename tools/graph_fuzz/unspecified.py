@@ -83,21 +83,21 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         noise = (torch.rand(real.shape, generator=generator) - 0.5) * torch.finfo(real.dtype).eps
         real.add_(noise.to(real.dtype) * real.abs().max())
         if not bool(args[0].isfinite().all()):
-            value.copy_(_nan_or_zero(value, generator))
+            value.copy_(_anything(value, generator))
     if not value.is_floating_point():
         return
     if op.overloadpacket in _OPEN_FOR_INFINITY:
-        value.copy_(torch.where(args[-1].isinf(), _nan_or_zero(value, generator), value))
+        value.copy_(torch.where(args[-1].isinf(), _anything(value, generator), value))
     if op is aten.mode.default and bool(args[0].isnan().any()):  # the CPU sorts with a comparison that NaN breaks
-        value.copy_(_nan_or_zero(value, generator))
+        value.copy_(_anything(value, generator))
     if joined and op is aten.masked_fill.Scalar and args[2] == -inf:
-        value.copy_(torch.where(args[0].isfinite(), value, _nan_or_zero(value, generator)))
+        value.copy_(torch.where(args[0].isfinite(), value, _anything(value, generator)))
     if op in _NAN_OR_NOT:
         value.nan_to_num_(0.0, 0.0, 0.0)
     if op.overloadpacket in _OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
-                value.copy_(torch.where(operand.isnan(), _nan_or_zero(value, generator), value))
+                value.copy_(torch.where(operand.isnan(), _anything(value, generator), value))
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
         sign = torch.rand(value.shape, generator=generator) - 0.5
         value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
@@ -110,10 +110,14 @@ def _moved(value: Any, generator: torch.Generator) -> Any:
     return (value.double() * (1 + 2 * step * torch.finfo(value.dtype).eps)).to(value.dtype)
 
 
-def _nan_or_zero(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """All of one kind, or mixed: sums of many elements tell kinds apart only where no NaN is among them."""
-    share = int(torch.randint(3, (), generator=generator)) / 2
-    return torch.where(torch.rand(value.shape, generator=generator) < share, torch.nan, 0.0).to(value.dtype)
+def _anything(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """NaN, 0 or 1: all of one kind, or mixed, since sums of many elements tell kinds apart only where no NaN is among
+    them."""
+    kinds = torch.tensor([torch.nan, 0.0, 1.0], dtype=value.dtype)
+    kind = int(torch.randint(4, (), generator=generator))
+    if kind < 3:
+        return kinds[kind].expand(value.shape)
+    return kinds[torch.randint(3, value.shape, generator=generator)]
 
 
 def plain_control_flow() -> Any:

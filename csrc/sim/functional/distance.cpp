@@ -27,7 +27,7 @@ template <class T, Norm kNorm>
 T distance(const T* a, const T* b, int64_t k, T p) {
   auto map = [p](T x, T y) {
     const T d = std::fabs(x - y);
-    if constexpr (kNorm == Norm::Zero) return static_cast<T>(d != 0);
+    if constexpr (kNorm == Norm::Zero) return std::isnan(d) ? d : static_cast<T>(d != 0);
     else if constexpr (kNorm == Norm::Two) return d * d;
     else if constexpr (kNorm == Norm::Other) return std::pow(d, p);
     else return d;

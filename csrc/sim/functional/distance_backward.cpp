@@ -15,9 +15,10 @@ namespace {
 
 constexpr uint64_t kDistanceDtypes = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 
+// NaN of NaN.
 template <class T>
 T sign(T x) {
-  return static_cast<T>((x > 0) - (x < 0));
+  return std::isnan(x) ? x : static_cast<T>((x > 0) - (x < 0));
 }
 
 // out[i] += the share of elements a[i], b[i] in a gradient of their rows' distance.
