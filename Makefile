@@ -106,6 +106,7 @@ lint: $(VENV)/lint.stamp
 docs: build
 	$(PY) -m tools.codegen.docs
 	$(PY) -m tools.codegen.isa_docs
+	$(PY) -m tools.codegen.kernels_docs
 	$(PY) -m tools.codegen.code_size
 	$(PY) -m tools.codegen.suites
 	$(PY) tools/cuda_names.py

@@ -270,11 +270,12 @@ def main() -> None:
     unknown = set(args.targets) - {"sim", "runtime", "ext", "tests"}
     if unknown:
         parser.error(f"unknown target {', '.join(sorted(unknown))}; known: sim, runtime, ext, tests")
+    from tools.codegen.kernels import ContractError
     from tools.codegen.model import EntryError
 
     try:
         Build(args.config).run(args.targets or ["sim", "runtime", "ext"], args.jobs)
-    except EntryError as error:
+    except (ContractError, EntryError) as error:
         sys.exit(str(error))
 
 

@@ -2,9 +2,9 @@
 #include "work.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "dtype.h"
+#include "kernel_traits.h"
 
 namespace atalla::sim {
 namespace {
@@ -42,8 +42,6 @@ uint64_t stored_bytes(const atalla_operand& operand) {
   return times(stored_elements(operand), dtype_size(operand.dtype));
 }
 
-bool starts_with(std::string_view text, std::string_view head) { return text.substr(0, head.size()) == head; }
-
 // Every operand of [first, end) passes the bus once, and the first takes what is left: a kernel that reads one of its
 // operands several times, or in part, does so with its first.
 void divide_bytes(const atalla_launch_desc& desc, int first, int end, uint64_t total, uint64_t* bytes) {
@@ -61,11 +59,11 @@ uint64_t blocks_of(uint64_t bytes) { return bytes <= kHalfScratchpad ? bytes : 2
 
 // A product of the matrices [first] and [first + 1]: columns are divided, so that each core reads all of the first; or
 // batches are, of which each core has its own.
-void describe_product(const atalla_launch_desc& desc, bool packed, atalla_launch_work* work) {
+void describe_product(const atalla_launch_desc& desc, bool batches, atalla_launch_work* work) {
   const int first = desc.n_outputs;
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
   const uint64_t columns = out.ndim == 0 ? 1 : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
-  const bool batched = !packed && out.ndim == 3 && out.sizes[0] > 1 && b.strides[0] != 0;
+  const bool batched = batches && out.ndim == 3 && out.sizes[0] > 1 && b.strides[0] != 0;
   const uint64_t batch = batched ? static_cast<uint64_t>(out.sizes[0]) : 1;
   work->block_bytes[first] = blocks_of(stored_bytes(a) / batch);
   work->block_bytes[first + 1] = blocks_of(stored_bytes(b) / batch);
@@ -88,7 +86,7 @@ void describe_convolution(const atalla_launch_desc& desc, atalla_launch_work* wo
 }  // namespace
 
 void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost& cost, atalla_launch_work* work) {
-  const std::string_view name = kernel;
+  const KernelTraits traits = kernel_traits(kernel);
   work->vector_ops = cost.vector_ops;
   work->exp_ops = cost.exp_ops;
   work->array_rows = cost.array_rows;
@@ -105,33 +103,26 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
   std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
   if (desc.n_operands == 0) return;
-  const bool packed = name == "gemm_packed";
-  const bool product = name == "gemm" || packed;
-  const bool convolution = starts_with(name, "convolution");
-  // A vector program stands last; the scalar core reads it, and no cost counts it.
-  const bool program = name == "fused" || name == "reduce_fused" || name == "convolution_fused" ||
-                       (packed && desc.iparams[0] != 0) ||
-                       (name == "convolution_packed" && desc.n_operands > desc.n_outputs + 3);
-  const int end = desc.n_operands - (program ? 1 : 0);
+  // The scalar core reads the vector program, and no cost counts it.
+  const int end = desc.n_operands - (has_program(traits, desc) ? 1 : 0);
   divide_bytes(desc, 0, desc.n_outputs, cost.bytes_written, work->operand_bytes);
   divide_bytes(desc, desc.n_outputs, end, cost.bytes_read, work->operand_bytes);
 
-  if ((product || convolution) && desc.n_operands >= desc.n_outputs + 2) {
-    if (product) describe_product(desc, packed, work);
+  if ((traits.product || traits.convolution) && desc.n_operands >= desc.n_outputs + 2) {
+    if (traits.product) describe_product(desc, traits.batched, work);
     else describe_convolution(desc, work);
     return;
   }
   const atalla_operand& out = desc.operands[0];
   const uint64_t count = elements(out);
   work->parts = std::max<uint64_t>(1, ceil_div(count, kTileElements));
-  const bool elementwise = name == "fused" || name == "copy" || name == "fill" || starts_with(name, "pointwise.");
-  if (!elementwise) {  // rows stay whole
+  if (!traits.elementwise) {  // rows stay whole
     const uint64_t columns = out.ndim == 0 ? count : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
     work->parts = columns == 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, work->parts);
   }
   for (int k = desc.n_outputs; k < end; ++k)
     if (in_memory(desc.operands[k]) && stored_elements(desc.operands[k]) < count) work->shared |= 1u << k;
-  if (name == "attention" && end - desc.n_outputs >= 2) {
+  if (traits.attention && end - desc.n_outputs >= 2) {
     const atalla_operand &query = desc.operands[desc.n_outputs], &key = desc.operands[desc.n_outputs + 1];
     const uint64_t heads = query.ndim < 4 ? 1 : std::max<uint64_t>(1, times(query.sizes[0], query.sizes[1]));
     work->block_bytes[desc.n_outputs] = blocks_of(stored_bytes(query) / heads);

@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs every generator of the op list and writes what changed."""
+"""Runs every generator and writes the files that changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from . import families, isa, isa_cpp, model, pointwise, promoted, registrations, support_table, vector_table
+from . import (
+    families,
+    isa,
+    isa_cpp,
+    kernels,
+    kernels_cpp,
+    model,
+    pointwise,
+    promoted,
+    registrations,
+    support_table,
+    vector_table,
+)
 from .files import write
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
@@ -21,8 +33,12 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 
 
 def generate(out: Path, root: Path) -> None:
+    contracts = kernels.load(root / kernels.TABLE)
+    kernels.check_registered(contracts, root)
+    write(out / "kernel_traits.inc", kernels_cpp.traits(contracts))
     entries = model.load(root / OPS)
-    pointwise.emit(model.pointwise_kernels(entries), OPS, out)
+    formulas = model.pointwise_kernels(entries)
+    pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "int_to_float.inc", promoted.generate(entries))
@@ -31,5 +47,4 @@ def generate(out: Path, root: Path) -> None:
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
-    kernels = model.pointwise_kernels(entries)
-    write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(kernels))
+    write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(formulas))

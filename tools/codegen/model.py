@@ -17,6 +17,8 @@ import yaml
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import NativeFunction, NativeFunctionsGroup
 
+from . import kernels as contracts
+
 CLASSES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "integer": ("uint8", "int8", "int16", "int32", "int64"),
@@ -204,8 +206,8 @@ class Parser:
                 if name not in self.kernels:
                     raise self.fail(line, f"unknown kernel `{kernel}`: no earlier entry defines it")
                 dtypes = self.kernels[name].dtypes
-            elif kernel not in known_kernels(self.path):
-                raise self.fail(line, f"unknown kernel `{kernel}`: docs/kernels.md does not list it")
+            elif kernel not in contracts.names():
+                raise self.fail(line, f"unknown kernel `{kernel}`: {contracts.TABLE} does not list it")
         return dtypes
 
     def formulas(self, raw: dict, f: NativeFunction, line: int):
@@ -285,18 +287,6 @@ class Parser:
             else:
                 raise self.fail(line, f"bad dtype `{d}`; known: {', '.join((*CLASSES, *DTYPES))}")
         return tuple(dict.fromkeys(found))
-
-
-@lru_cache(maxsize=1)
-def known_kernels(path: Path) -> frozenset[str]:
-    """Names in the first column of docs/kernels.md: the contract lists every kernel that is not generated."""
-    text = (Path(__file__).parents[2] / "docs/kernels.md").read_text()
-    found: list[str] = []
-    for row in re.findall(r"^\| (`.*?) \|", text, re.M):
-        first = re.findall(r"`([a-z_0-9.<>]+)`", row)
-        for kernel in first:
-            found.append(first[0].split(".")[0] + kernel if kernel.startswith(".") else kernel)
-    return frozenset(found)
 
 
 def load(path: str | Path) -> list[Entry]:

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The contracts of the chip's kernels: csrc/sim/kernels.yaml, parsed and checked.
+
+`load(path)` returns a `Kernel` for each entry. A wrong entry raises `ContractError` with the file, the line, the given
+value and the expected one, which fails the build. `check_registered` compares the entries with the kernels that the
+functional engine registers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = "csrc/sim/kernels.yaml"
+SOURCES = "csrc/sim/functional"
+POINTWISE = "pointwise.<name>"  # one contract for all kernels that are generated from a formula
+
+TRAITS = {
+    "elementwise": "each element of the result depends on the elements at its place only",
+    "product": "a matrix product whose first two inputs are a and b",
+    "batched": "a product whose outermost of three dimensions is a batch",
+    "convolution": "a convolution whose first two inputs are the image and the weight",
+    "attention": "attention whose first inputs are queries and keys",
+}
+ROLES = ("out", "inout", "in", "immediate", "program")
+TYPES = ("int", "bool", "enum", "flags", "mask", "float", "number")
+DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16", "real", "complex")
+MAX_PARAMS = 12  # ATALLA_MAX_PARAMS of csrc/sim/atalla.h
+NAME = re.compile(r"[a-z][a-z_0-9]*")
+KERNEL_NAME = re.compile(r"[a-z][a-z_0-9]*(\.[a-z][a-z_0-9]*)?|" + re.escape(POINTWISE))
+
+
+class ContractError(Exception):
+    """A wrong kernel contract: says where and why."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """`count` consecutive values of iparams (bank "i") or fparams ("f")."""
+
+    bank: str
+    first: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.bank}{self.first}" + (f"..{self.first + self.count - 1}" if self.count > 1 else "")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Stands for all operands, or all parameters, of another kernel."""
+
+    kernel: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    name: str
+    role: str
+    shape: str = ""
+    dtypes: tuple[str, ...] = ()
+    optional: bool = False
+    repeat: bool = False
+    broadcast: bool = False
+    immediate: bool = False
+    layout: str = ""
+    note: str = ""
+
+    @property
+    def written(self) -> bool:
+        return self.role in ("out", "inout")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    slot: Slot
+    type: str
+    integer: Slot | None = None
+    imaginary: Slot | None = None
+    values: dict[int, str] = field(default_factory=dict)
+    meaning: str = ""
+
+    def slots(self) -> list[Slot]:
+        return [s for s in (self.slot, self.integer, self.imaginary) if s is not None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry: the contract of one kernel, or of several kernels."""
+
+    names: tuple[str, ...]
+    version: int
+    section: str
+    line: int
+    operands: tuple[Operand, ...]
+    parameters: tuple[Parameter, ...]
+    own_operands: tuple[Operand | Reference, ...]  # as written, with references
+    own_parameters: tuple[Parameter | Reference, ...]
+    traits: frozenset[str]
+    program_if: Parameter | None
+    meaning: str
+
+
+OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
+PARAMETER_KEYS = set(Parameter.__dataclass_fields__)
+KERNEL_KEYS = {"name", "names", "version", "operands", "parameters", "traits", "program_if", "meaning"}
+
+
+class Reader:
+    def __init__(self, path: Path):
+        self.path = path
+        self.found: list[Kernel] = []
+        self.by_name: dict[str, Kernel] = {}
+
+    def fail(self, node: yaml.Node | int, reason: str) -> ContractError:
+        line = node if isinstance(node, int) else node.start_mark.line + 1
+        return ContractError(f"{self.path}:{line}: {reason}")
+
+    def read(self) -> list[Kernel]:
+        try:
+            root = yaml.compose(self.path.read_text())
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            raise self.fail(line, f"not valid YAML: {error.problem}") from error
+        if not isinstance(root, yaml.MappingNode):
+            raise self.fail(1, "expected a mapping of sections to lists of kernels")
+        for section, entries in root.value:
+            if not isinstance(entries, yaml.SequenceNode):
+                raise self.fail(section, f"section `{section.value}`: expected a list of kernels")
+            for entry in entries.value:
+                kernel = self.kernel(entry, section.value)
+                for name in kernel.names:
+                    if name in self.by_name:
+                        raise self.fail(entry, f"kernel `{name}` is already in line {self.by_name[name].line}")
+                    self.by_name[name] = kernel
+                self.found.append(kernel)
+        return self.found
+
+    def mapping(self, node: yaml.Node, known: set[str], what: str) -> dict[str, Any]:
+        """The mapping of `node`, all of whose keys are known."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.fail(node, f"{what}: expected a mapping")
+        for key, _ in node.value:
+            if key.value not in known:
+                raise self.fail(key, f"{what}: unknown key `{key.value}`; known: {', '.join(sorted(known))}")
+        return dict(yaml.SafeLoader("").construct_document(node))
+
+    def choice(self, node: yaml.Node, what: str, given: Any, known: Any) -> Any:
+        if given not in known:
+            raise self.fail(node, f"{what} is `{given}`; expected one of {', '.join(known)}")
+        return given
+
+    def kernel(self, node: yaml.Node, section: str) -> Kernel:
+        raw = self.mapping(node, KERNEL_KEYS, "kernel")
+        names = tuple(raw["names"] if "names" in raw else [raw.get("name")])
+        if ("name" in raw) == ("names" in raw) or not names:
+            raise self.fail(node, "a kernel has either `name` or `names`")
+        for name in names:
+            if not isinstance(name, str) or not KERNEL_NAME.fullmatch(name):
+                raise self.fail(node, f"kernel name `{name}`; expected `name` or `family.name` in lower case")
+        what = f"kernel `{names[0]}`"
+        version = raw.get("version")
+        if not isinstance(version, int) or version < 1:
+            raise self.fail(node, f"{what}: version is `{version}`; expected a positive integer")
+        if not raw.get("meaning"):
+            raise self.fail(node, f"{what}: `meaning` is missing; expected one line of text")
+        traits = frozenset(self.choice(node, f"{what}: trait", t, TRAITS) for t in raw.get("traits", []))
+        children = {key.value: child for key, child in node.value}
+        own_operands: list[Operand | Reference] = []
+        own_parameters: list[Parameter | Reference] = []
+        operands: list[Operand] = []
+        parameters: list[Parameter] = []
+        for child in self.items(children.get("operands"), what):
+            if reference := self.reference(child):
+                own_operands.append(reference)
+                operands += self.by_name[reference.kernel].operands
+            else:
+                operands.append(self.operand(child))
+                own_operands.append(operands[-1])
+        for child in self.items(children.get("parameters"), what):
+            if reference := self.reference(child):
+                own_parameters.append(reference)
+                parameters += self.by_name[reference.kernel].parameters
+            else:
+                parameters.append(self.parameter(child))
+                own_parameters.append(parameters[-1])
+        self.check_operands(node, what, operands)
+        self.check_parameters(node, what, parameters)
+        program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
+        return Kernel(
+            names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
+            tuple(own_operands), tuple(own_parameters), traits, program_if, raw["meaning"],
+        )  # fmt: skip
+
+    def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
+        if node is None:
+            return []
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.fail(node, f"{what}: expected a list")
+        return node.value
+
+    def reference(self, node: yaml.Node) -> Reference | None:
+        if not isinstance(node, yaml.MappingNode) or all(key.value != "as" for key, _ in node.value):
+            return None
+        kernel = self.mapping(node, {"as"}, "reference")["as"]
+        if kernel not in self.by_name:
+            raise self.fail(node, f"as: `{kernel}` is not an earlier kernel of this file")
+        return Reference(kernel)
+
+    def operand(self, node: yaml.Node) -> Operand:
+        raw = self.mapping(node, set(OPERAND_KEYS), "operand")
+        name = self.name(node, "operand", raw)
+        what = f"operand `{name}`"
+        self.choice(node, f"{what}: role", raw.get("role"), ROLES)
+        raw["dtypes"] = tuple(self.choice(node, f"{what}: dtype", d, DTYPES) for d in raw.get("dtypes", []))
+        for key, value in raw.items():
+            expected = {"bool": bool, "str": str}.get(str(OPERAND_KEYS[key]), tuple)
+            if not isinstance(value, expected):
+                raise self.fail(node, f"{what}: {key} is `{value}`; expected a {expected.__name__}")
+        if raw.get("broadcast") and not raw.get("shape"):
+            raise self.fail(node, f"{what}: `broadcast` needs the shape that the operand broadcasts to")
+        return Operand(**raw)
+
+    def parameter(self, node: yaml.Node) -> Parameter:
+        raw = self.mapping(node, PARAMETER_KEYS, "parameter")
+        name = self.name(node, "parameter", raw)
+        what = f"parameter `{name}`"
+        kind = self.choice(node, f"{what}: type", raw.get("type"), TYPES)
+        for key in ("slot", "integer", "imaginary"):
+            if key in raw:
+                bank = "f" if key == "imaginary" or (key == "slot" and kind in ("float", "number")) else "i"
+                raw[key] = self.slot(node, f"{what}: {key}", raw[key], bank)
+        if "slot" not in raw or (kind != "number" and ("integer" in raw or "imaginary" in raw)):
+            raise self.fail(node, f"{what}: expected a slot, and `integer` or `imaginary` for a number only")
+        values = raw.get("values", {})
+        if bool(values) != (kind in ("enum", "flags")) or not all(isinstance(v, int) for v in values):
+            raise self.fail(
+                node, f"{what}: expected `values`, a mapping of integers to texts, for an enum or flags only"
+            )
+        return Parameter(**raw)
+
+    def name(self, node: yaml.Node, what: str, raw: dict[str, Any]) -> str:
+        name = raw.get("name")
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise self.fail(node, f"{what}: name is `{name}`; expected lower case letters, digits and underscores")
+        return name
+
+    def slot(self, node: yaml.Node, what: str, text: Any, bank: str) -> Slot:
+        match = re.fullmatch(r"([if])(\d+)(?:\.\.(\d+))?", str(text))
+        if match is None or match[1] != bank:
+            raise self.fail(node, f"{what} is `{text}`; expected `{bank}3` or `{bank}3..5`")
+        first, last = int(match[2]), int(match[3] or match[2])
+        if not first <= last < MAX_PARAMS:
+            raise self.fail(node, f"{what} is `{text}`; expected ascending numbers below {MAX_PARAMS}")
+        return Slot(bank, first, last - first + 1)
+
+    def check_operands(self, node: yaml.Node, what: str, operands: list[Operand]) -> None:
+        """Outputs come first, and a program is the last operand."""
+        rank = [0 if o.written else 2 if o.role == "program" else 1 for o in operands]
+        if rank != sorted(rank) or rank.count(2) > 1:
+            raise self.fail(node, f"{what}: expected outputs first, then inputs, then at most one program")
+        self.check_unique(node, f"{what}: operand", [o.name for o in operands])
+
+    def check_parameters(self, node: yaml.Node, what: str, parameters: list[Parameter]) -> None:
+        self.check_unique(node, f"{what}: parameter", [p.name for p in parameters])
+        taken: dict[tuple[str, int], str] = {}
+        for p in parameters:
+            for slot in p.slots():
+                for i in range(slot.first, slot.first + slot.count):
+                    owner = taken.setdefault((slot.bank, i), p.name)
+                    if owner != p.name:
+                        raise self.fail(node, f"{what}: parameters `{owner}` and `{p.name}` both have {slot.bank}{i}")
+
+    def check_unique(self, node: yaml.Node, what: str, names: list[str]) -> None:
+        for name in names:
+            if names.count(name) > 1:
+                raise self.fail(node, f"{what} `{name}` is given twice")
+
+    def program_if(
+        self, node: yaml.Node, what: str, given: str | None, operands: list[Operand], parameters: list[Parameter]
+    ) -> Parameter | None:
+        if given is None:
+            return None
+        found = [p for p in parameters if p.name == given and p.slot.bank == "i"]
+        if not found or not any(o.role == "program" and o.optional for o in operands):
+            raise self.fail(node, f"{what}: program_if is `{given}`; expected an integer parameter of a kernel with an "
+                                  "optional program")  # fmt: skip
+        return found[0]
+
+
+def load(path: Path) -> list[Kernel]:
+    return Reader(path).read()
+
+
+@lru_cache(maxsize=1)
+def names() -> frozenset[str]:
+    """All kernels that have a contract of their own."""
+    return frozenset(name for kernel in load(ROOT / TABLE) for name in kernel.names)
+
+
+TABLES = re.compile(r"const(?:expr)? Kernel \w+\[\w*\] = \{(.*?)\};", re.S)
+MACRO = re.compile(r"^#define (\w+)\((\w+)(?:, \w+)*\)((?:.*\\\n)*.*)", re.M)
+ROW = re.compile(r"\{[\s\\]*(\"[^\"]*\"|\w+|kOps\[I\]\.name), (\d+),")
+CONSTANT = re.compile(r"constexpr char (\w+)\[\] = (\"[^\"]*\");")
+
+
+def _rows(text: str) -> str:
+    """The rows of the kernel tables in a source file, with the file's macros expanded by their first argument."""
+    rows = "\n".join(TABLES.findall(text))
+    for name, parameter, body in MACRO.findall(text):
+        for argument in re.findall(rf"\b{name}\((\"[^\"]*\")", rows):
+            rows += re.sub(rf"\b{parameter}\b", argument, body).replace('" "', "")
+    return rows
+
+
+def registered(folder: Path) -> dict[str, tuple[int, Path]]:
+    """Version and file of each kernel in the tables of the functional engine."""
+    found: dict[str, tuple[int, Path]] = {}
+    for source in sorted(folder.glob("*.cpp")):
+        text = source.read_text()
+        constants = dict(CONSTANT.findall(text))
+        for name, version in ROW.findall(_rows(text)):
+            name = POINTWISE if name.startswith("kOps") else constants.get(name, name).strip('"')
+            found[name] = (int(version), source)
+    return found
+
+
+def check_registered(kernels: list[Kernel], root: Path) -> None:
+    """ContractError unless the entries and the registered kernels are the same, in the same versions."""
+    sources = registered(root / SOURCES)
+    entries = {name: kernel for kernel in kernels for name in kernel.names}
+    for name, (version, source) in sources.items():
+        where = source.relative_to(root)
+        if name not in entries:
+            raise ContractError(f"{where}: registers kernel `{name}`; expected an entry for it in {TABLE}")
+        if version != entries[name].version:
+            raise ContractError(
+                f"{TABLE}:{entries[name].line}: kernel `{name}` has version {entries[name].version}; "
+                f"{where} registers version {version}"
+            )
+    for name, kernel in entries.items():
+        if name not in sources:
+            raise ContractError(f"{TABLE}:{kernel.line}: no file of {SOURCES} registers kernel `{name}`")
