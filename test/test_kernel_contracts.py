@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """csrc/sim/kernels.yaml: a wrong entry names its line and the reason; its kernels are those the chip registers."""
 
+import json
 import sys
 import tempfile
 import unittest
@@ -91,6 +92,14 @@ class TestTable(unittest.TestCase):
         text = kernels_cpp.traits(self.entries)
         self.assertIn('{.name = "gemm", .product = true, .batched = true},', text)
         self.assertIn(".program = Program::kIfMoreInputs, .program_index = 3},", text)
+
+    def test_accessors(self):
+        text = kernels_cpp.parameters(self.entries)
+        self.assertIn("using ConvolutionPackedParameters = ConvolutionFusedParameters;", text)
+        self.assertIn("p.alpha.imaginary = desc.fparams[6];", text)
+        self.assertIn("desc->iparams[7 + 2] = dilation[2];", text)
+        slots = json.loads(kernels.parameters_json(self.entries))["gemm"]
+        self.assertEqual(slots["alpha"], {"slot": ["f", 0, 1], "integer": ["i", 0, 1]})
 
     def test_page_is_up_to_date(self):
         text = kernels_docs.PAGE.read_text()

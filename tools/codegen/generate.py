@@ -36,6 +36,8 @@ def generate(out: Path, root: Path) -> None:
     contracts = kernels.load(root / kernels.TABLE)
     kernels.check_registered(contracts, root)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts))
+    write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
+    write(root / "torch_atalla/_generated/kernel_parameters.json", kernels.parameters_json(contracts))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)
     pointwise.emit(formulas, OPS, out)

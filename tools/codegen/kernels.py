@@ -8,6 +8,7 @@ functional engine registers.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -303,6 +304,23 @@ def load(path: Path) -> list[Kernel]:
 def names() -> frozenset[str]:
     """All kernels that have a contract of their own."""
     return frozenset(name for kernel in load(ROOT / TABLE) for name in kernel.names)
+
+
+def parameters_json(kernels: list[Kernel]) -> str:
+    """What torch_atalla.export.parameters reads: slots of each parameter as [bank, first, count]."""
+    table = {
+        name: {
+            p.name: {
+                key: [slot.bank, slot.first, slot.count]
+                for key, slot in (("slot", p.slot), ("integer", p.integer))
+                if slot is not None
+            }
+            for p in kernel.parameters
+        }
+        for kernel in kernels
+        for name in kernel.names
+    }
+    return json.dumps(table, indent=1) + "\n"
 
 
 TABLES = re.compile(r"const(?:expr)? Kernel \w+\[\w*\] = \{(.*?)\};", re.S)

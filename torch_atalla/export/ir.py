@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import parameters
 from .dtypes import short_name
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ AnyOperand = Operand | Immediate | None  # None: an optional operand that is abs
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch; the meaning of operands and parameters is docs/kernels.md's."""
+    """One kernel launch; csrc/sim/kernels.yaml defines its operands and parameters."""
 
     kernel: str
     outputs: tuple[Operand | None, ...]
@@ -101,6 +102,10 @@ class Launch:
     fparams: tuple[float, ...] = ()
     node: str = ""
     program: VectorProgram | None = None  # of `fused`, and of kernels that end with one
+
+    def parameter(self, name: str) -> Any:
+        """A parameter by its name: a value, or a tuple of them if the parameter has several."""
+        return parameters.unpack(self.kernel, self.compute_dtype, name, self.iparams, self.fparams)
 
     def reads(self) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.inputs if isinstance(operand, Operand))

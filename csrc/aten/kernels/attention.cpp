@@ -15,6 +15,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -136,7 +137,8 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
     builder.output(out).output(logsumexp).input(query).input(key).input(value);
     if (attn_bias.has_value() && attn_bias->defined()) builder.input(attn_bias->expand({b, h, l, s}));
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-    builder.fparam(0, factor).iparam(0, is_causal ? 1 : 0).launch(query.device());
+    AttentionParameters{.scale = factor, .causal = is_causal}.write(&builder.desc());
+    builder.launch(query.device());
   }
   at::Tensor none = empty_like_dtype(query, {0}, at::kLong);
   return {out,          logsumexp,      at::Tensor(),

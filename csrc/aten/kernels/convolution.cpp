@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "aten/empty.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -72,12 +73,15 @@ void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tens
     strides[2 + d] *= -phases[d].tap_step;
   }
   LaunchBuilder builder(kConvolution, input.scalar_type());
-  builder.output(out).input(input).input(weight, sizes, strides).optional_input(bias).iparam(0, groups);
+  builder.output(out).input(input).input(weight, sizes, strides).optional_input(bias);
   builder.operand(2).addr += static_cast<uint64_t>(offset) * weight.element_size();
+  ConvolutionParameters parameters{.groups = groups};
   for (size_t d = 0; d < phases.size(); ++d) {
-    const int i = static_cast<int>(d);
-    builder.iparam(1 + i, 1).iparam(4 + i, phases[d].padding).iparam(7 + i, phases[d].dilation);
+    parameters.stride[d] = 1;
+    parameters.padding[d] = phases[d].padding;
+    parameters.dilation[d] = phases[d].dilation;
   }
+  parameters.write(&builder.desc());
   builder.launch(input.device());
 }
 
@@ -100,10 +104,13 @@ void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at
   if (out.numel() == 0) return;
   LaunchBuilder builder(kConvolution, input.scalar_type());
   builder.output(out).input(input).input(weight).optional_input(bias);
-  builder.iparam(0, groups);
-  for (int d = 0; d < static_cast<int>(input.dim()) - 2; ++d) {
-    builder.iparam(1 + d, stride[d]).iparam(4 + d, padding[d]).iparam(7 + d, dilation[d]);
+  ConvolutionParameters parameters{.groups = groups};
+  for (int64_t d = 0; d < input.dim() - 2; ++d) {
+    parameters.stride[d] = stride[d];
+    parameters.padding[d] = padding[d];
+    parameters.dilation[d] = dilation[d];
   }
+  parameters.write(&builder.desc());
   builder.launch(input.device());
 }
 

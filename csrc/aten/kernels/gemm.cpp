@@ -9,6 +9,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -46,10 +47,12 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
       .input(b.tensor, b.sizes, b.strides);
   if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
   const ScalarParam scale_product(alpha), scale_addend(beta);
-  builder.fparam(0, scale_product.f).fparam(1, scale_addend.f);
-  builder.fparam(6, scale_product.imag).fparam(7, scale_addend.imag).iparam(3, conjugated);
-  // Integer kernels read the factors here.
-  builder.iparam(0, scale_product.i).iparam(1, scale_addend.i).iparam(2, static_cast<int64_t>(activation));
+  const auto number = [](const ScalarParam& x) { return Number{x.f, x.i, x.imag}; };
+  GemmParameters{.alpha = number(scale_product),
+                 .beta = number(scale_addend),
+                 .activation = static_cast<int64_t>(activation),
+                 .conjugate = conjugated}
+      .write(&builder.desc());
   builder.launch(out.tensor.device());
 }
 

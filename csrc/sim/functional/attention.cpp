@@ -5,6 +5,7 @@
 #include "attention_tile.h"
 //
 #include "gemm_cost.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -94,6 +95,7 @@ atalla_status run_as(const Launch& launch) {
   const atalla_operand& lse = launch.operand(LogSumExp);
   const int64_t group = h / hk;
   const int64_t tiles = ceil_div(l, kQueryTile);
+  const AttentionParameters parameters = AttentionParameters::read(launch.desc);
 
   bool ok = true;
   auto run_range = [&](int64_t begin, int64_t end) {
@@ -115,8 +117,8 @@ atalla_status run_as(const Launch& launch) {
       if (a.logsumexp != nullptr) {
         a.logsumexp += (batch * lse.strides[0] + head * lse.strides[1]) * element_size(lse.dtype);
       }
-      a.scale = static_cast<T>(launch.desc.fparams[0]);
-      a.causal = launch.desc.iparams[0] != 0;
+      a.scale = static_cast<T>(parameters.scale);
+      a.causal = parameters.causal;
       if (packed != batch * hk + head / group) {
         packed = batch * hk + head / group;
         worker.enter_head(a);
@@ -158,7 +160,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   // Pairs of a query row and a 32-key tile that are computed.
   const int64_t key_tiles = ceil_div(s, kArrayEdge);
   int64_t row_tiles = 0;
-  if (desc.iparams[0] != 0) {
+  const bool causal = AttentionParameters::read(desc).causal;
+  if (causal) {
     for (int64_t i = 0; i < l; i += kArrayEdge) {
       row_tiles += min_of(kArrayEdge, l - i) * min_of(key_tiles, i / kArrayEdge + 1);
     }
@@ -170,7 +173,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t e_tiles = ceil_div(e, kArrayEdge), ev_tiles = ceil_div(ev, kArrayEdge);
 
   cost.macs = heads * static_cast<uint64_t>(row_tiles) * static_cast<uint64_t>(kArrayEdge * (e + ev));
-  if (desc.iparams[0] == 0) cost.macs = heads * static_cast<uint64_t>(l * s * (e + ev));
+  if (!causal) cost.macs = heads * static_cast<uint64_t>(l * s * (e + ev));
   cost.array_rows = heads * static_cast<uint64_t>(row_tiles * (e_tiles + ev_tiles));
   // Weights are k tiles for the scores and v tiles for the output, pushed once for each block of queries.
   cost.weight_rows = heads * static_cast<uint64_t>(blocks * key_tiles * kArrayEdge * (e_tiles + ev_tiles));

@@ -69,7 +69,8 @@ inline void convolution_program_cost(const atalla_launch_desc& desc, const Convo
   for (int i = n_out + 3; i + 1 < desc.n_operands; ++i) {
     if (desc.operands[i].addr != 0) cost.bytes_read += stored_bytes(desc.operands[i]);
   }
-  cost_vector_program(s.batch * s.out_channels * s.positions(), desc.iparams[10], desc.iparams[11], cost);
+  const ConvolutionFusedParameters p = ConvolutionFusedParameters::read(desc);
+  cost_vector_program(s.batch * s.out_channels * s.positions(), p.vector_ops, p.exp_ops, cost);
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gemm_pack.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -35,17 +36,18 @@ struct ConvolutionTensor {
 inline ConvolutionShape convolution_shape(const atalla_launch_desc& desc) {
   const atalla_operand &out = desc.operands[0], &in = desc.operands[1], &weight = desc.operands[2];
   const int dims = in.ndim - 2, skip = kSpatial - dims;
+  const ConvolutionParameters p = ConvolutionParameters::read(desc);
   ConvolutionShape s;
-  s.batch = in.sizes[0], s.in_channels = in.sizes[1], s.out_channels = out.sizes[1], s.groups = desc.iparams[0];
+  s.batch = in.sizes[0], s.in_channels = in.sizes[1], s.out_channels = out.sizes[1], s.groups = p.groups;
   for (int d = 0; d < kSpatial; ++d) {
     const bool real = d >= skip;
     const int i = d - skip;
     s.in[d] = real ? in.sizes[2 + i] : 1;
     s.out[d] = real ? out.sizes[2 + i] : 1;
     s.kernel[d] = real ? weight.sizes[2 + i] : 1;
-    s.stride[d] = real ? desc.iparams[1 + i] : 1;
-    s.padding[d] = real ? desc.iparams[4 + i] : 0;
-    s.dilation[d] = real ? desc.iparams[7 + i] : 1;
+    s.stride[d] = real ? p.stride[i] : 1;
+    s.padding[d] = real ? p.padding[i] : 0;
+    s.dilation[d] = real ? p.dilation[i] : 1;
   }
   return s;
 }

@@ -6,6 +6,7 @@
 //
 #include "gemm_complex.h"
 #include "gemm_cost.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
                              1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
                              1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
-constexpr int kImaginaryParams = 6;  // fparams of the imaginary parts of alpha and beta
 
 bool is_complex(atalla_dtype dtype) { return dtype == ATALLA_C64 || dtype == ATALLA_C128; }
 bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
@@ -70,7 +70,7 @@ atalla_status check(const Launch& launch) {
   }
   const int64_t* out = launch.operand(0).sizes;
   const int64_t b = out[0], m = out[1], n = out[2], k = launch.operand(1).sizes[2];
-  const int64_t activation = desc.iparams[2];
+  const int64_t activation = GemmParameters::read(desc).activation;
   const int64_t last = is_complex(desc.compute_dtype) ? 0 : is_integer(desc.compute_dtype) ? 1 : 4;
   if (activation < 0 || activation > last) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
@@ -108,19 +108,20 @@ atalla_status run_as(const Launch& launch) {
   int64_t m = launch.operand(0).sizes[1];
   if (b == 0 || m == 0 || n == 0) return ATALLA_OK;
 
+  const GemmParameters p = GemmParameters::read(desc);
   MatrixProduct<T> g;
   if (is_integer(desc.compute_dtype)) {
-    g.epilogue.alpha = static_cast<T>(desc.iparams[0]);
-    g.epilogue.beta = static_cast<T>(desc.iparams[1]);
+    g.epilogue.alpha = static_cast<T>(p.alpha.integer);
+    g.epilogue.beta = static_cast<T>(p.beta.integer);
   } else {
-    g.epilogue.alpha = static_cast<T>(desc.fparams[0]);
-    g.epilogue.beta = static_cast<T>(desc.fparams[1]);
+    g.epilogue.alpha = static_cast<T>(p.alpha.real);
+    g.epilogue.beta = static_cast<T>(p.beta.real);
   }
   if (desc.compute_dtype == ATALLA_BOOL) {
     g.epilogue.alpha = g.epilogue.alpha != T(0);
     g.epilogue.beta = g.epilogue.beta != T(0);
   }
-  g.epilogue.activation = static_cast<Activation>(desc.iparams[2]);
+  g.epilogue.activation = static_cast<Activation>(p.activation);
   g.epilogue.compute_dtype = desc.compute_dtype;
 
   Batched out(launch, 0), a(launch, 1), bb(launch, 2);
@@ -186,11 +187,10 @@ atalla_status run_complex(const Launch& launch) {
   ComplexProduct<T> g;
   g.m = launch.operand(0).sizes[1], g.n = launch.operand(0).sizes[2], g.k = launch.operand(1).sizes[2];
   if (b == 0 || g.m == 0 || g.n == 0) return ATALLA_OK;
-  auto factor = [&](int i) {
-    return Complex<T>{static_cast<T>(desc.fparams[i]), static_cast<T>(desc.fparams[kImaginaryParams + i])};
-  };
-  g.alpha = factor(0), g.beta = factor(1);
-  g.conjugate_a = desc.iparams[3] & 1, g.conjugate_b = desc.iparams[3] >> 1 & 1;
+  const GemmParameters p = GemmParameters::read(desc);
+  auto factor = [](const Number& x) { return Complex<T>{static_cast<T>(x.real), static_cast<T>(x.imaginary)}; };
+  g.alpha = factor(p.alpha), g.beta = factor(p.beta);
+  g.conjugate_a = p.conjugate & 1, g.conjugate_b = p.conjugate >> 1 & 1;
   ComplexMatrix operands[4];
   int64_t batch_strides[4] = {};
   for (int i = 0; i < desc.n_operands; ++i) {
@@ -265,16 +265,17 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(cost_element_size(out.dtype));
   const uint64_t vectors = count * static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
   const bool integer = is_integer(desc.compute_dtype);
-  const double alpha = integer ? static_cast<double>(desc.iparams[0]) : desc.fparams[0];
-  const double beta = integer ? static_cast<double>(desc.iparams[1]) : desc.fparams[1];
+  const GemmParameters p = GemmParameters::read(desc);
+  const double alpha = integer ? static_cast<double>(p.alpha.integer) : p.alpha.real;
+  const double beta = integer ? static_cast<double>(p.beta.integer) : p.beta.real;
   const uint64_t scaling = complex ? 6 : 1;     // a complex product is six real operations
   if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
-  if (alpha != 1.0 || (complex && desc.fparams[kImaginaryParams] != 0)) cost.vector_ops += scaling * vectors;
+  if (alpha != 1.0 || (complex && p.alpha.imaginary != 0)) cost.vector_ops += scaling * vectors;
   if (desc.n_operands == 4 && desc.operands[3].addr != 0 && beta != 0.0) {
     cost.bytes_read += stored_bytes(desc.operands[3]);
     cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
-  switch (static_cast<Activation>(desc.iparams[2])) {
+  switch (static_cast<Activation>(p.activation)) {
     case Activation::Relu:
       cost.vector_ops += 2 * vectors;
       break;  // compare, masked select

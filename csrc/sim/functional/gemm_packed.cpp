@@ -10,6 +10,7 @@
 #include "gemm_cost.h"
 #include "gemm_packed_micro.h"
 #include "gemm_parallel.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -186,7 +187,7 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
 atalla_status run(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const int n_out = desc.n_outputs, a = n_out, b = n_out + 1, c = n_out + 2, first_extra = n_out + 3;
-  const bool has_program = desc.iparams[0] != 0;
+  const bool has_program = GemmPackedParameters::read(desc).has_program;
   if (n_out < 1 || n_out > kProgramOutputs ||
       (has_program ? desc.n_operands <= first_extra : desc.n_operands != first_extra || n_out != 1)) {
     return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: %d outputs of %d operands, expected %d and more", n_out,
@@ -251,14 +252,14 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.weight_rows = product.weight_rows;
   cost.bytes_read = product.a_bytes + product.b_bytes;
   for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += stored_bytes(desc.operands[i]);
-  const bool has_program = desc.iparams[0] != 0;
-  for (int i = desc.n_outputs + 2; i < desc.n_operands - has_program; ++i) {
+  const GemmPackedParameters p = GemmPackedParameters::read(desc);
+  for (int i = desc.n_outputs + 2; i < desc.n_operands - p.has_program; ++i) {
     if (desc.operands[i].addr != 0) cost.bytes_read += stored_bytes(desc.operands[i]);
   }
   if (desc.operands[desc.n_outputs + 2].addr != 0) {
     cost.vector_ops += static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
   }
-  if (has_program) cost_vector_program(m * n, desc.iparams[1], desc.iparams[2], cost);
+  if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
 }
 
 constexpr Kernel kKernels[] = {{"gemm_packed", 1, kDtypes, run, cost}};

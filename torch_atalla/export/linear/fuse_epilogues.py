@@ -12,6 +12,7 @@ from math import prod
 
 import torch
 
+from .. import parameters
 from ..ir import AnyOperand, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
@@ -135,17 +136,20 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         if order is None:
             return None
         program, viewed = order[0], [*order[1]]
-        iparams = (*product.iparams, *program.cost())
+        given = {name: product.parameter(name) for name in parameters.names(product.kernel)}
     else:
-        inputs_of_product, iparams = product.inputs, (1, *program.cost())
+        inputs_of_product, given = product.inputs, {"has_program": 1}
     before = KERNELS[product.kernel]
     if not program.fits() or len(inputs) > MAX_INPUTS or len(results) > MAX_OUTPUTS:
         return None
     if len(results) + before + len(extras) + 1 > MAX_OPERANDS:
         return None
+    kernel = _FUSED.get(product.kernel, product.kernel)
+    given["vector_ops"], given["exp_ops"] = program.cost()
+    iparams, _ = parameters.pack(kernel, product.compute_dtype, given)
     return replace(
         product,
-        kernel=_FUSED.get(product.kernel, product.kernel),
+        kernel=kernel,
         outputs=tuple(viewed),
         inputs=(*inputs_of_product, *extras),
         iparams=iparams,

@@ -173,8 +173,10 @@ def _product_weight(inst: Launch, buffer: int, enough: Enough) -> Operand | None
         return None
     if not all(type(number) is int for number in (b.offset, *b.sizes[1:], *b.strides)):
         return None
-    alpha, beta = inst.fparams[:2] if len(inst.fparams) >= 2 else (1.0, 0.0)
-    if inst.compute_dtype not in _FLOATS or any(inst.iparams) or alpha != 1 or (c is not None and beta not in (0, 1)):
+    alpha, beta = inst.parameter("alpha"), inst.parameter("beta")
+    if inst.compute_dtype not in _FLOATS or inst.parameter("activation") or alpha != 1:
+        return None
+    if c is not None and beta not in (0, 1):
         return None
     if out.dtype not in _FLOATS or a.dtype not in _FLOATS:
         return None
@@ -216,9 +218,8 @@ def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
     if inst.kernel == "convolution":
         return packed_convolution(inst, packed)
     a, _, c = inst.inputs
-    beta = inst.fparams[1] if len(inst.fparams) >= 2 else 0.0
     assert isinstance(a, Operand)
-    bias = _as_matrix(c) if isinstance(c, Operand) and beta == 1 else None
+    bias = _as_matrix(c) if isinstance(c, Operand) and inst.parameter("beta") == 1 else None
     return replace(
         inst,
         kernel="gemm_packed",

@@ -28,14 +28,14 @@ def convolution_weight(launch: Launch, buffer: int) -> Operand | None:
     if {out.dtype, image.dtype, weight.dtype, launch.compute_dtype} != {torch.float32}:
         return None
     spatial = len(out.sizes) - 2
-    strides, paddings, dilations = (launch.iparams[1 + 3 * i : 1 + 3 * i + spatial] for i in range(3))
+    strides, paddings, dilations = (launch.parameter(name)[:spatial] for name in ("stride", "padding", "dilation"))
     extents = [
         stride * size + dilation * taps + 2 * padding
         for stride, size, dilation, taps, padding in zip(
             strides, out.sizes[2:], dilations, weight.sizes[2:], paddings, strict=True
         )
     ]
-    if launch.iparams[0] != 1 or strides[-1] > _MOST_PHASES or image.sizes[1] * prod(extents) > _MOST_ELEMENTS:
+    if launch.parameter("groups") != 1 or strides[-1] > _MOST_PHASES or image.sizes[1] * prod(extents) > _MOST_ELEMENTS:
         return None
     expected = tuple(prod(weight.sizes[d + 1 :]) for d in range(len(weight.sizes)))
     if any(s != e for size, s, e in zip(weight.sizes, weight.strides, expected) if size > 1):

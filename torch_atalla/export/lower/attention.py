@@ -46,7 +46,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         mask = attn_mask.expand((*lead, query.shape[-2], key.shape[-2]))
         mask = _four_dims(ctx, mask)
-    ctx.launch("attention", [result, None], [q, k, v, mask], out.dtype, (1,) if is_causal else (), (scale,))
+    ctx.launch("attention", [result, None], [q, k, v, mask], out.dtype, scale=scale, causal=is_causal or None)
     return out
 
 

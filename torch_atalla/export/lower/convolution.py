@@ -34,9 +34,18 @@ def convolution(
     out = ctx.result_of(node)
     if 0 in out.operand().sizes:
         return out
-    iparams = [groups]
-    for values, absent in ((stride, 1), (padding, 0), (dilation, 1)):
-        given = list(values) * (spatial if len(values) == 1 else 1)
-        iparams += given + [absent] * (3 - spatial)
-    ctx.launch("convolution", [out], [input, weight, bias], out.dtype, tuple(iparams))
+
+    def three(values: list[int], absent: int) -> list[int]:
+        return list(values) * (spatial if len(values) == 1 else 1) + [absent] * (3 - spatial)
+
+    ctx.launch(
+        "convolution",
+        [out],
+        [input, weight, bias],
+        out.dtype,
+        groups=groups,
+        stride=three(stride, 1),
+        padding=three(padding, 0),
+        dilation=three(dilation, 1),
+    )
     return out

@@ -14,7 +14,7 @@ from .registry import lowers
 
 _DTYPES = FLOATING | INTEGER
 
-ACTIVATION_KEY = "atalla_activation"  # in a node's meta: the value of iparams[2], set by the epilogue pass
+ACTIVATION_KEY = "atalla_activation"  # in a node's meta: the parameter `activation`, set by the epilogue pass
 
 
 def _gemm(
@@ -29,12 +29,8 @@ def _gemm(
 ) -> None:
     """a [b, m, k], b [b, k, n], c broadcast to [b, m, n]."""
     c = None if c is None else c.expand(out.shape)
-    activation = node.meta.get(ACTIVATION_KEY, 0)
-    if out.dtype.is_floating_point:
-        iparams: tuple[Any, ...] = (0, 0, activation) if activation else ()
-        ctx.launch("gemm", [out], [a, b, c], out.dtype, iparams, (alpha, beta))
-    else:
-        ctx.launch("gemm", [out], [a, b, c], out.dtype, (int(alpha), int(beta), activation))
+    activation = node.meta.get(ACTIVATION_KEY)
+    ctx.launch("gemm", [out], [a, b, c], out.dtype, alpha=alpha, beta=beta, activation=activation)
 
 
 def _batch(value: Value) -> Value:

@@ -204,7 +204,7 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
             and len(after.steps) == 1
             and after.steps[0][0] in ACTIVATIONS
             and _same_memory(after, out)
-            and not (inst.kernel == "gemm" and len(inst.iparams) > 2 and inst.iparams[2])
+            and not (inst.kernel == "gemm" and inst.parameter("activation"))
             and _untouched(instructions, after.writes()[0].buffer, place, readers[0])
         ):
             gone.add(readers[0])

@@ -27,9 +27,8 @@ class _Convolution:
         (out,) = launch.outputs
         x, weight, bias = (*launch.inputs, None)[:3]
         assert out is not None and isinstance(x, Operand) and isinstance(weight, Operand)
-        groups, *rest = launch.iparams
-        dims = len(out.sizes) - 2
-        stride, padding, dilation = ([*rest[3 * i : 3 * i + dims]] for i in range(3))
+        groups, dims = launch.parameter("groups"), len(out.sizes) - 2
+        stride, padding, dilation = ([*launch.parameter(name)[:dims]] for name in ("stride", "padding", "dilation"))
         if dims == 1:
             stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         self.s, self.groups = s, groups

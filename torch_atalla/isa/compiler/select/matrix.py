@@ -64,10 +64,10 @@ def gemm(s: Selection, launch: Launch) -> None:
         raise Unsupported("a product over no elements")
     if any(x.dtype is not torch.bfloat16 for x in (a, w, out)):
         raise Unsupported(f"dtypes {a.dtype}, {w.dtype}, {out.dtype}; expected bfloat16")
-    alpha, beta = (launch.fparams or (1.0, 0.0))[:2]
+    alpha, beta = launch.parameter("alpha"), launch.parameter("beta")
     activation = getattr(launch, "activation", None)
     if activation is None:
-        activation = ACTIVATION[launch.iparams[2] if len(launch.iparams) > 2 else 0]
+        activation = ACTIVATION[launch.parameter("activation")]
     bias = None
     later = None
     if isinstance(c, Operand) and beta != 0:

@@ -134,9 +134,9 @@ def attention(s: Selection, launch: Launch) -> None:
         (per, (q.strides[1], 0, 0, out.strides[1], m[1])),
     ]
     sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
-    causal = bool(launch.iparams and launch.iparams[0])
+    causal = bool(launch.parameter("causal"))
     table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
-    for variant, words, first in heads.plan(sizes, launch.fparams[0], kind, causal):
+    for variant, words, first in heads.plan(sizes, launch.parameter("scale"), kind, causal):
         more = {
             "q": s.address(q, first * q.strides[2]),
             "k": s.address(k),
