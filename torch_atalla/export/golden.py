@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, product
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from .emit import GoldenRecord
 from .errors import ExportError
 from .layouts import layout_of
 from .pipeline import Compiled
-from .sizes import Size, lowering_with
+from .sizes import Size, Symbols, lowering_with
 
 MOST_SAMPLES = 64  # of an output; golden.h has the same
 RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -56,7 +57,7 @@ def make_golden(
     if len(bounds) != len(ports) or any(port.operand.dtype not in CODES for port in ports):
         return None
     symbols = compiled.captured.symbols
-    values = [_size_for(symbol) for symbol in symbols.symbols]
+    values = _sizes(symbols)
     numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
     exported = {node.name: node.meta["val"] for node in compiled.captured.graph.find_nodes(op="placeholder")}
     tensors = []
@@ -141,11 +142,18 @@ def _laid_out(tensor: torch.Tensor, strides: list[int] | None) -> torch.Tensor:
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
-def _size_for(symbol: Any) -> int:
-    """Neither the smallest nor the planned size, where there is a choice."""
-    if symbol.max - symbol.min < 2:
-        return symbol.min
-    return min(symbol.min + 2, (symbol.min + symbol.max) // 2)
+def _sizes(symbols: Symbols) -> list[int]:
+    """Neither the smallest nor the planned ones, where the conditions of the program leave a choice."""
+    planned = [symbol.value for symbol in symbols.symbols]
+    choices = []
+    for symbol in symbols.symbols:
+        between = min(symbol.min + 2, (symbol.min + symbol.max) // 2)
+        choices.append((between, *range(symbol.min, min(symbol.min + 8, symbol.max) + 1)))
+    for values in islice(product(*choices), 1000):
+        numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
+        if all(guard.xreplace(numbers) != False for guard, _ in symbols.guards):  # noqa: E712 (sympy's false too)
+            return list(values)
+    return planned
 
 
 def _bounds(program: torch.export.ExportedProgram) -> list[tuple[float, float]]:
