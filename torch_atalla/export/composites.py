@@ -95,11 +95,16 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # noqa: A002
-    """Whole where eager mode has one launch for it; of a strided input it adds the bias to a rounded product."""
-    if bias is None or input.ndim == 2 or input.is_contiguous():
+    """Whole where eager mode has one launch for it. Of a strided input, eager mode adds the bias to a rounded product,
+    and that is one product if the weight is a parameter, and a batch of products otherwise."""
+    if input.ndim == 2 or input.is_contiguous() or (bias is None and weight.requires_grad):
         return NotImplemented
-    *batch, columns = input.shape
-    return torch.mm(input.reshape(prod(batch), columns), weight.t()).view(*batch, weight.shape[0]) + bias
+    if weight.requires_grad:
+        *batch, columns = input.shape
+        product = torch.mm(input.reshape(prod(batch), columns), weight.t()).view(*batch, weight.shape[0])
+    else:
+        product = torch.matmul(input, weight.t())
+    return product if bias is None else product + bias
 
 
 def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:
