@@ -31,11 +31,12 @@ _ZERO_OF_EITHER_SIGN = {
     )
 }
 
-# Results that are not finite: the CPU's running mean of infinities depends on their order, and the gradient of a
-# sampling grid takes NaNs times pixels outside of the image.
+# Results that are not finite: the CPU's running mean of infinities depends on their order, the gradient of a sampling
+# grid takes NaNs times pixels outside of the image, and a weight of the antialiased filter that should be 0 is what
+# rounding left.
 _NAN_OR_NOT = {
     *(aten.var_mean.correction, aten.std_mean.correction, aten.native_layer_norm.default),
-    *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default),
+    *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default, aten._upsample_bicubic2d_aa.default),
 }
 
 # Zeros are what rounding left of larger numbers, and of an infinity every result may be NaN or not.
