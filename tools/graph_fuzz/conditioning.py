@@ -19,10 +19,13 @@ Run = Callable[[], list[torch.Tensor]]
 
 class Jitter(TorchDispatchMode):
     """Multiplies what each op computes by 1 + u * eps of its dtype, u uniform in [-ulps, ulps]. `joined`: a value of
-    16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded."""
+    16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded. One run in
+    four with steps of 8 units or more rounds to that many units instead: then values meet numbers that a program
+    compares them with, such as whole ones."""
 
     def __init__(self, seed: int, ulps: float, joined: bool = False):
         super().__init__()
+        self.rounds = ulps >= 8 and seed % 4 == 0
         self.joined = joined
         self.generator = torch.Generator().manual_seed(seed)
         self.ulps = ulps
@@ -55,8 +58,13 @@ class Jitter(TorchDispatchMode):
         if real.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
             return
         wide = torch.float64 if real.dtype in (torch.float32, torch.float64) else torch.float32
+        eps = max(least, torch.finfo(real.dtype).eps)
+        if self.rounds:
+            fraction, exponent = torch.frexp(real.to(wide))
+            real.copy_(torch.ldexp((fraction / (self.ulps * eps)).round() * (self.ulps * eps), exponent))
+            return
         step = (torch.rand(real.shape, generator=self.generator, dtype=wide) * 2 - 1) * self.ulps
-        real.copy_(real.to(wide) * (1 + step * max(least, torch.finfo(real.dtype).eps)))
+        real.copy_(real.to(wide) * (1 + step * eps))
 
 
 @dataclass
