@@ -31,7 +31,7 @@ class Jitter(TorchDispatchMode):
         self.ulps = ulps
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        result = unspecified.call(func, args, kwargs or {}, self.generator)
+        result = unspecified.call(func, args, kwargs or {}, self.generator, self.rounds)
         if func is torch.ops.aten._efficientzerotensor.default:  # without memory, which ops under a mode do not bear
             return torch.zeros(result.shape, dtype=result.dtype)
         returns = func._schema.returns

@@ -63,8 +63,10 @@ _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
 
-def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
-    """The op; one that may give any of equal elements sees them in another order."""
+def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
+    """The op; one that may give any of equal elements sees them in another order. `everywhere`: all elements that
+    are equal but for rounding are said to come from one place, so that a place that decides about something stands at
+    each of them."""
     if op.overloadpacket in _CANCELS and not op._schema.is_mutable:
         args = tuple(_moved(value, generator) for value in args)
     place = _ANY_OF_EQUALS.get(op)
@@ -73,7 +75,16 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
     dim = args[place] if len(args) > place else kwargs.get("dim", -1)
     order = torch.randperm(args[0].shape[dim], generator=generator)
     values, indices = op(args[0].index_select(dim, order), *args[1:], **kwargs)
-    return values, order[indices]
+    indices = order[indices]
+    if everywhere and op in (aten.sort.default, aten.topk.default):
+        nearby = values.movedim(dim, 0)
+        rtol = min(4096 * torch.finfo(values.dtype).eps, 0.01) if values.is_floating_point() else 0.0
+        equal = torch.isclose(nearby[1:], nearby[:-1], rtol=rtol, atol=0.0, equal_nan=True)
+        none = torch.zeros_like(nearby[:1], dtype=torch.bool)
+        tied = (torch.cat((equal, none)) | torch.cat((none, equal))).movedim(0, dim)
+        place = int(torch.randint(2, (), generator=generator)) * (args[0].shape[dim] - 1)
+        indices = torch.where(tied, place, indices)
+    return values, indices
 
 
 def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, joined: bool) -> None:
