@@ -59,6 +59,9 @@ _OPEN_FOR_NAN = {
 _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 
 
+# The CPU's are wrong for operands whose dimensions stand in another order than that of either memory format.
+_WRONG_OF_STRIDED = {aten.native_batch_norm_backward.default}
+
 # Differences inside of an op leave what rounding of their operands left: the operands move, too.
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
@@ -69,6 +72,8 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
     each of them."""
     if op.overloadpacket in _CANCELS and not op._schema.is_mutable:
         args = tuple(_moved(value, generator) for value in args)
+    if op in _WRONG_OF_STRIDED:
+        args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
         return op(*args, **kwargs)

@@ -120,13 +120,13 @@ def soft_margin_loss(self: torch.Tensor, target: torch.Tensor, reduction: int = 
     return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
 
 
-def of_contiguous_input(op: torch._ops.OpOverload) -> Callable:
-    """A batch norm gives a contiguous result unless its input is channels-last; upstream's meta functions keep strides.
-    The same of a contiguous input has the same bits."""
+def of_contiguous_input(op: torch._ops.OpOverload, *, formats: bool = False) -> Callable:
+    """The op gives a contiguous result, where upstream's meta functions keep strides; `formats`: unless its input is
+    channels-last. The same of a contiguous input has the same bits."""
 
     def taken_apart(input: torch.Tensor, *args: Any) -> Any:  # noqa: A002 (upstream's name)
-        formats = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, [])
-        if any(input.is_contiguous(memory_format=kept) for kept in [torch.contiguous_format, *formats]):
+        kept = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, []) if formats else []
+        if any(input.is_contiguous(memory_format=memory) for memory in [torch.contiguous_format, *kept]):
             return NotImplemented
         return op(input.contiguous(), *args)
 

@@ -105,13 +105,14 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.affine_grid_generator.default: affine_grid_generator,
     aten.channel_shuffle.default: channel_shuffle,
     aten.linear.default: linear,
+    aten.log_sigmoid_forward.default: of_contiguous_input(aten.log_sigmoid_forward.default),
     aten.mvlgamma.default: mvlgamma,
     aten.soft_margin_loss.default: soft_margin_loss,
     aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
     aten.native_layer_norm_backward.default: layer_norm_backward,
     aten.native_group_norm_backward.default: group_norm_backward,
     **{
-        op: of_contiguous_input(op)
+        op: of_contiguous_input(op, formats=True)
         for op in (
             aten._native_batch_norm_legit_no_training.default,
             aten._native_batch_norm_legit_functional.default,

@@ -34,7 +34,8 @@ def copy(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value |
 @lowers("cat.default", dtypes=ALL, operands=ALL)
 def cat(ctx: LoweringContext, node: torch.fx.Node, *, tensors: list[Value], dim: int) -> Value:
     """One copy an input into its slice of the result."""
-    out = ctx.empty(node.meta["val"].shape, node.meta["val"].dtype)
+    val = node.meta["val"]
+    out = ctx.result_of(node) if ctx.keep_strides else ctx.empty(val.shape, val.dtype)
     dim %= max(out.ndim, 1)
     begin = 0
     for value in tensors:

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import torch
 
 from ..capture import Captured
+from ..errors import ExportError
+from ..layouts import are_numbers, dense_meta
 from .common_subexpressions import merge_common_subexpressions
 from .dead_code import remove_dead_code
 from .fold_batch_norm import fold_batch_norm
@@ -57,11 +62,40 @@ def run_passes(
     passes.append(remove_dead_code)
     results = []
     for run in passes:
+        before = _layouts(captured) if keep_strides else {}
         results.append(run(captured))
+        _check_layouts(results[-1].name, before, _layouts(captured) if keep_strides else {})
         if observe is not None:
             observe(results[-1].name, captured)
     captured.graph_module.recompile()
     return results
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _layouts(captured: Captured) -> dict[tuple[str, int], _Layout]:
+    """Sizes and strides of what each node reads, if they are numbers."""
+    found = {}
+    for node in captured.graph.nodes:
+        sources: list[Any] = []
+        torch.fx.map_arg((node.args, node.kwargs), sources.append)
+        for k, source in enumerate(sources):
+            value = source.meta.get("val")
+            if isinstance(value, torch.Tensor) and are_numbers(value.shape, value.stride()):
+                dense = dense_meta(value)
+                found[node.name, k] = (tuple(dense.shape), dense.stride())
+    return found
+
+
+def _check_layouts(name: str, before: dict[tuple[str, int], _Layout], after: dict[tuple[str, int], _Layout]) -> None:
+    """Strides decide in which order kernels add: a pass must not change those that remaining nodes read."""
+    for (reader, k), layout in before.items():
+        if after.get((reader, k), layout) != layout:
+            raise ExportError(
+                f"pass {name}: operand {k} of {reader} has sizes and strides {after[reader, k]}, expected {layout}; "
+                "please report this program"
+            )
 
 
 __all__ = [

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..capture import Captured
+from ..layouts import exact_meta
 from .matching import argument, computed_meta, is_static, is_tensor, new_node, only_user, operands, shape, value
 from .pass_result import PassResult
 
@@ -99,7 +100,7 @@ def _replace(
 
     with captured.graph.inserting_before(node):
         sums = [sum_of(x1, negated, 0), sum_of(x2, x1, half)]
-        meta = torch.empty(shape(node), dtype=value(node).dtype, device="meta")
+        meta = exact_meta(value(node))
         result = new_node(captured, aten.cat.default, (sums, last), {}, node, meta)
     node.replace_all_uses_with(result)
     captured.graph.erase_node(node)
