@@ -8,11 +8,17 @@ import torch
 from .generator import Builder, template
 
 
+def _volume(x: str, dims: int, dtype: torch.dtype) -> str:
+    """Whether the CPU's convolution of volumes in float16 keeps channels last depends on the processor."""
+    return f"{x}.clone(memory_format=torch.contiguous_format)" if dims == 3 and dtype == torch.float16 else x
+
+
 @template("conv1d", "conv2d", "conv2d act", "conv2d bn", "conv3d", weight=1.2)
 def convolution(g: Builder) -> str:
     dims = 1 if "1d" in g.name else 3 if "3d" in g.name else 2
     x = g.floats(dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
+    x = _volume(x, dims, dtype)
     groups = g.rng.choice([1, 1, 1, *(k for k in range(1, c + 1) if c % k == 0)])
     out = groups * g.rng.choice([1, 1, 2, 3, 8] if groups > 1 else [1, 2, 3, 8, 32])
     kernel = [g.rng.choice([1, 2, 3, 3]) for _ in range(dims)]
@@ -35,6 +41,7 @@ def transposed_convolution(g: Builder) -> str:
     dims = int(g.name[-2])
     x = g.floats(dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
+    x = _volume(x, dims, dtype)
     groups = g.rng.choice([1, 1, c])
     weight = g.parameter((c, g.rng.choice([1, 2, 4]), *[g.rng.choice([1, 2, 3]) for _ in range(dims)]), dtype, 0.3)
     stride = g.rng.choice([1, 2])
