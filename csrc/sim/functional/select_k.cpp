@@ -166,12 +166,12 @@ bool select_rows(const Launch& l, const Way& way, int64_t count) {
 template <class Make>
 atalla_status run_selection(const char* name, const Launch& l, int64_t count, Make&& make) {
   ATALLA_CHECK(check_rows(name, l, count));
+  if (element_count(l.operand(2)) == 0 || count == 0) return ATALLA_OK;
   for (int i = 0; i < 2; ++i) {
     if (l.data[i] != nullptr && l.data[i] == l.data[2]) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: the result cannot be written over the input", name);
     }
   }
-  if (element_count(l.operand(2)) == 0 || count == 0) return ATALLA_OK;
   bool done = false;
   dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), count); });
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
