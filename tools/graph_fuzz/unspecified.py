@@ -59,7 +59,7 @@ _OPEN_FOR_NAN = {
 _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 
 
-# The CPU's are wrong for operands whose dimensions stand in another order than that of either memory format.
+# The CPU computes wrong values where the dimensions of an operand stand in another order than in either memory format.
 _WRONG_OF_STRIDED = {aten.native_batch_norm_backward.default}
 
 # Differences inside of an op leave what rounding of their operands left: the operands move, too.
