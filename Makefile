@@ -8,8 +8,8 @@
 # make check  what CI runs: lint, tests, tests under sanitizers, three minutes of random programs
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, clang-format
-# make opinfo sweep upstream's op database; write the record of native ops and docs/opinfo_status.md
-# make models run small forms of well-known architectures; write docs/models.md
+# make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
+# make models run small forms of well-known architectures; write docs/reference/models.md
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
 # Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`pip install .`) have all.
@@ -55,18 +55,18 @@ test-sanitize: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config asan
 	$(PY) tools/run_cpp_tests.py asan
 
-SLOW_TESTS = test/test_ops.py $(shell grep -l "@slowTest" test/test_*.py)
+SLOW_TESTS = test/ops/test_ops.py $(shell grep -rl "@slowTest" test --include="test_*.py")
 test-slow: build
 	PYTORCH_TEST_WITH_SLOW=1 $(PY) -m pytest $(SLOW_TESTS) -q -n 2 --dist worksteal
 
 test-isas: export ATALLA_HOST_ISA_ONLY = 0
 test-isas: build
-	$(PY) -m pytest test/test_isa.py -q
+	$(PY) -m pytest test/device/test_instruction_sets.py -q
 
-# Who hands work to the chip (docs/driver.md) must not be seen, but in what waits for what.
+# Who hands work to the chip (docs/concepts/driver.md) must not be seen, but in what waits for what.
 MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \
   loadable loadable_state memory memory_pools memory_settings memory_snapshot optimizers pinned_memory profiler random storage \
-  streams,test/test_$(n).py))
+  streams,test/*/test_$(n).py))
 test-launch-modes: build
 	ATALLA_LAUNCH=queued $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal
 	ATALLA_LAUNCH=inline $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Eager atalla beside eager CPU: `python -m benchmarks.run`. docs/benchmarks.md says what the numbers mean."""
+"""Eager atalla beside eager CPU: `python -m benchmarks.run`. docs/reference/benchmarks.md explains the numbers."""

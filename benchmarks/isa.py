@@ -2,8 +2,9 @@
 """Speed of the ISA engine: python -m benchmarks.isa [--quick] [--json FILE]
 
 Packets a second on one core in the GEMM loop, with the cycle model and without, and, as the peer, of the reference
-interpreter (test/isa_reference.py) on the same packets. The loop is the inner one of a product with reused weights:
-one packet a row of the array, with the load of a coming row, the store of a finished one, and the address arithmetic.
+interpreter (test/support/isa_reference.py) on the same packets. The loop is the inner one of a product with reused
+weights: one packet a row of the array, with the load of a coming row, the store of a finished one, and the address
+arithmetic.
 Seconds are CPU time of the thread, so that other work on the machine counts less.
 """
 
@@ -71,7 +72,7 @@ def measure(code: isa.Code, timing: bool, seconds: float) -> tuple[float, isa.St
 
 
 def measure_reference(packets: int) -> float:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test/support"))
     import isa_reference
 
     machine = isa_reference.Machine(gemm_loop(1 << 20), bytearray(1 << 12))

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod, sqrt
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +22,7 @@ class Case:
     kernel: str
     inputs: list[torch.Tensor | None]
     out: torch.Tensor
-    iparams: tuple = ()
-    fparams: tuple = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
     constants: tuple[int, ...] = ()  # the inputs whose values the compiler knows
     extra_outputs: int = 0
     products: int = 0  # of 32 x 32 x 32 tiles
@@ -54,8 +54,7 @@ def products() -> list[Case]:
                     "gemm",
                     [a, b],
                     torch.empty(1, n, n, dtype=BF16),
-                    (),
-                    (1.0, 0.0),
+                    {"alpha": 1, "beta": 0},
                     constants,
                     products=(n // 32) ** 3,
                     functional=torch.matmul,
@@ -68,8 +67,7 @@ def products() -> list[Case]:
             "gemm",
             [p, q],
             torch.empty(12, 128, 128, dtype=BF16),
-            (),
-            (1.0, 0.0),
+            {"alpha": 1, "beta": 0},
             products=12 * 4 * 2 * 4,
             functional=torch.bmm,
         )
@@ -81,8 +79,7 @@ def products() -> list[Case]:
             "gemm",
             [x[None], wide, bias.expand(1, 256, 1536)],
             torch.empty(1, 256, 1536, dtype=BF16),
-            (0, 0, 2),
-            (1.0, 1.0),
+            {"alpha": 1, "beta": 1, "activation": 2},
             (1, 2),
             products=8 * 12 * 48,
             module=linear_gelu(wide[0].t(), bias),
@@ -100,11 +97,11 @@ def linear_gelu(weight: torch.Tensor, bias: torch.Tensor) -> torch.nn.Module:
 def pointwise() -> list[Case]:
     x, y = tensor(256, 384), tensor(384)
 
-    def unary(name: str, kernel: str, op: Callable, fparams: tuple = ()) -> Case:
-        return Case(f"{name} 256 x 384", f"pointwise.{kernel}", [x], torch.empty_like(x), (), fparams, functional=op)
+    def unary(name: str, kernel: str, op: Callable, **scalars: float) -> Case:
+        return Case(f"{name} 256 x 384", f"pointwise.{kernel}", [x], torch.empty_like(x), scalars, functional=op)
 
     return [
-        Case("add 256 x 384", "pointwise.add", [x, x], torch.empty_like(x), (), (1.0,), functional=torch.add),
+        Case("add 256 x 384", "pointwise.add", [x, x], torch.empty_like(x), {"alpha": 1}, functional=torch.add),
         Case(
             "mul 256 x 384 by rows of 384",
             "pointwise.mul",
@@ -113,7 +110,7 @@ def pointwise() -> list[Case]:
             functional=torch.mul,
         ),
         unary("ReLU", "relu", torch.relu),
-        unary("leaky ReLU", "leaky_relu", lambda t: F.leaky_relu(t, 0.1), (0.1,)),
+        unary("leaky ReLU", "leaky_relu", lambda t: F.leaky_relu(t, 0.1), negative_slope=0.1),
         unary("sigmoid", "sigmoid", torch.sigmoid),
         unary("tanh", "tanh", torch.tanh),
         unary("GELU", "gelu_none", F.gelu),
@@ -128,22 +125,20 @@ def rows() -> list[Case]:
         "layer_norm",
         [x, w, bias],
         torch.empty_like(x),
-        (),
-        (1e-5,),
+        {"eps": 1e-5},
         (1, 2),
         2,
         functional=lambda t, u, v: F.layer_norm(t, (384,), u, v),
     )
     softmax = Case(
-        "softmax 256 x 384", "softmax", [x], torch.empty_like(x), (1,), functional=lambda t: torch.softmax(t, 1)
+        "softmax 256 x 384", "softmax", [x], torch.empty_like(x), {"dim": 1}, functional=lambda t: torch.softmax(t, 1)
     )
     rms = Case(
         "RMS norm 256 x 384",
         "rms_norm",
         [x, w],
         torch.empty_like(x),
-        (),
-        (1e-5,),
+        {"eps": 1e-5},
         (1,),
         2,
         module=rms_norm(w),
@@ -157,7 +152,7 @@ def rows() -> list[Case]:
                 f"reduce.{name}",
                 [x],
                 out,
-                (1 << dim,),
+                {"reduced": 1 << dim},
                 functional=lambda t, op=op, dim=dim: op(t, dim, keepdim=True),
             )
         )
@@ -167,7 +162,7 @@ def rows() -> list[Case]:
             "reduce.argmax",
             [x],
             torch.empty(256, 1, dtype=torch.int64),
-            (2,),
+            {"reduced": 1 << 1},
             functional=lambda t: t.argmax(1, keepdim=True),
         )
     )
@@ -187,8 +182,7 @@ def attention() -> Case:
         "attention",
         [q, k, v, None],
         torch.empty_like(q),
-        (),
-        (1 / sqrt(64),),
+        {"scale": 1 / sqrt(64)},
         extra_outputs=1,
         functional=F.scaled_dot_product_attention,
     )
@@ -198,14 +192,18 @@ def images() -> list[Case]:
     x, large = image(1, 64, 56, 56), image(1, 64, 112, 112)
     weight, spread = image(64, 64, 3, 3), image(64, 1, 3, 3)
     small = torch.empty_like(x)
-    halved = (1, 3, 3, 1, 2, 2, 0, 1, 1, 1)
+
+    def windows(padding: int, stride: int = 1, groups: int = 1) -> dict[str, Any]:
+        spread = {"stride": (stride, stride, 1), "padding": (padding, padding, 0), "dilation": (1, 1, 1)}
+        return {"groups": groups, **spread}
+
     return [
         Case(
             "convolution 3 x 3, 64 channels, 56 x 56",
             "convolution",
             [x, weight, None],
             small,
-            (1, 1, 1, 1, 1, 1, 0, 1, 1, 1),
+            windows(padding=1),
             constants=(1,),
             products=98 * 18 * 2,
             functional=lambda i, u: F.conv2d(i, u, padding=1),
@@ -215,7 +213,7 @@ def images() -> list[Case]:
             "convolution",
             [image(1, 3, 224, 224), image(64, 3, 7, 7), None],
             image(1, 64, 112, 112),
-            (1, 2, 2, 1, 3, 3, 0, 1, 1, 1),
+            windows(padding=3, stride=2),
             constants=(1,),
             products=392 * 7 * 2,
             functional=lambda i, u: F.conv2d(i, u, padding=3, stride=2),
@@ -225,7 +223,7 @@ def images() -> list[Case]:
             "convolution",
             [image(1, 512, 7, 7), image(512, 512, 3, 3), None],
             image(1, 512, 7, 7),
-            (1, 1, 1, 1, 1, 1, 0, 1, 1, 1),
+            windows(padding=1),
             constants=(1,),
             products=2 * 144 * 16,
             functional=lambda i, u: F.conv2d(i, u, padding=1),
@@ -235,7 +233,7 @@ def images() -> list[Case]:
             "convolution",
             [x, spread, None],
             small,
-            (64, 1, 1, 1, 1, 1, 0, 1, 1, 1),
+            windows(padding=1, groups=64),
             constants=(1,),
             functional=lambda i, u: F.conv2d(i, u, padding=1, groups=64),
         ),
@@ -244,7 +242,7 @@ def images() -> list[Case]:
             "pool.max",
             [large.unsqueeze(2)],
             small.unsqueeze(2),
-            (*halved, 1, 1),
+            {"kernel": (1, 3, 3), "stride": (1, 2, 2), "padding": (0, 1, 1), "dilation": (1, 1, 1)},
             extra_outputs=1,
             module=torch.nn.MaxPool2d(3, 2, 1),
         ),
@@ -253,7 +251,7 @@ def images() -> list[Case]:
             "pool.average",
             [large.unsqueeze(2)],
             small.unsqueeze(2),
-            (1, 2, 2, 1, 2, 2, 0, 0, 0, 1, 0),
+            {"kernel": (1, 2, 2), "stride": (1, 2, 2), "padding": (0, 0, 0), "count_padding": 1},
             functional=lambda i: F.avg_pool2d(i.squeeze(2), 2),
         ),
     ]
@@ -283,7 +281,7 @@ def data() -> list[Case]:
             "index_select",
             [table, index],
             torch.empty(128, 384, dtype=BF16),
-            (0,),
+            {"dim": 0},
             functional=lambda t, i: torch.index_select(t, 0, i),
         ),
     ]

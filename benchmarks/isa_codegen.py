@@ -28,7 +28,7 @@ from torch_atalla.isa.compiler.network import Network, compile_network
 
 from .isa_cases import BF16, Case, cases, tensor
 
-DOCS = Path(__file__).parents[1] / "docs/isa-codegen.md"
+DOCS = Path(__file__).parents[1] / "docs/concepts/isa-codegen.md"
 
 
 def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
@@ -53,7 +53,8 @@ def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
     out = operand(case.out, BufferKind.OUTPUT, "out")
     program.outputs.append(Port("out", out))
     outputs = (out, *[None] * case.extra_outputs)
-    program.instructions.append(Launch(case.kernel, outputs, tuple(operands), BF16, case.iparams, case.fparams))
+    launch = Launch(case.kernel, outputs, tuple(operands), BF16)
+    program.instructions.append(launch.with_parameters(**case.parameters))
     return compile_network(program), given
 
 
@@ -144,7 +145,7 @@ NETWORK_HEAD = ["network", "calls", "functions", "packets run", "cycles", "DMA b
 
 def network_rows() -> list[list[str]]:
     """Whole networks in bfloat16 against the float32 model on the CPU."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "test/support"))
     import isa_networks
 
     rows = []
@@ -197,7 +198,7 @@ EXPORTS = {
 
 README = """# Programs for other simulators
 
-Each `.in` file is a text image of code and data (docs/isa.md). The `.out` file beside it holds what the program
+Each `.in` file is a text image of code and data (docs/guides/isa.md). The `.out` file beside it holds what the program
 leaves at its result's address. To run one:
 
 1. Widen both scratchpads to 1 MiB (16,384 rows of 64 bytes). The programs use them from row 0 and ask no firmware.
@@ -254,7 +255,7 @@ def standalone(network: Network, table_address: int) -> isa.Program:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.isa_codegen", description=__doc__)
-    parser.add_argument("--write-docs", action="store_true", help="write the table into docs/isa-codegen.md")
+    parser.add_argument("--write-docs", action="store_true", help="write the table into docs/concepts/isa-codegen.md")
     parser.add_argument("--networks", action="store_true", help="whole networks instead of single kernels")
     parser.add_argument("--export", metavar="DIR", type=Path, help="write .in programs there instead")
     args = parser.parse_args()

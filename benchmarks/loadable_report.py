@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .harness import Spread
     from .loadables import Cell, Row
 
-DOCS = Path(__file__).resolve().parents[1] / "docs/benchmarks-loadables.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks-loadables.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 HEAD = (
     "| runtime | save s | file MB | imports s | load ms | first ms | peak MB | 1 thread ms | ratio | 2 threads ms "

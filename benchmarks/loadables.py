@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few short samples")
     parser.add_argument("--no-install", action="store_true", help="take the peers' environment as it is")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--write-docs", action="store_true", help="replace the tables of docs/benchmarks-loadables.md")
+    parser.add_argument("--write-docs", action="store_true", help="replace the tables of benchmarks-loadables.md")
     args = parser.parse_args(argv)
     peers = args.peers.resolve()
     missing = [] if args.no_install else install(peers)

@@ -3,8 +3,8 @@
 
     python -m benchmarks.ops [--quick] [--filter TEXT] [--threads 1 2] [--json FILE] [--write-docs]
 
---write-docs writes docs/benchmarks-ops.md and docs/benchmarks-ops.svg. An op that is not native has no number: it is
-listed as missing.
+--write-docs writes docs/reference/benchmarks-ops.md and benchmarks-ops.svg beside it. An op that is not native has no
+number: it is listed as missing.
 """
 
 from __future__ import annotations

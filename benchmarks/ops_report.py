@@ -13,7 +13,7 @@ from .report import seconds
 if TYPE_CHECKING:
     from .ops import Row
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 PAGE, PLOT = DOCS / "benchmarks-ops.md", DOCS / "benchmarks-ops.svg"
 SLOW = 0.5  # speeds below are listed apart
 

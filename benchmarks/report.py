@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of numbers as text and as the tables of docs/benchmarks.md."""
+"""Rows of numbers as text and as the tables of docs/reference/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .run import Row
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks.md"
 BEGIN = "<!-- begin: written by python -m benchmarks.run --write-docs -->"
 END = "<!-- end -->"
 TITLES = {"host": "Host cost of a call", "throughput": "Throughput", "model": "Models"}

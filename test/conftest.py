@@ -3,12 +3,9 @@
 once, at import, and a device that comes too late gives suites without a single test."""
 
 import os
-import sys
-from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("PYTORCH_TESTING_DEVICE_ONLY_FOR", "privateuse1")
-sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

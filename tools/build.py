@@ -159,21 +159,21 @@ class Build:
         found = []
         rpath = os.path.relpath(self.lib, self.dir / "bin")
         libs = f"-L{self.lib} -latalla_runtime -latalla_sim -lm -ldl -Wl,-rpath,'$$ORIGIN/{rpath}'"
-        for source in sorted(Path("test/cpp").glob("test_*.cpp")):
+        for source in sorted(Path("test/cpp").glob("*/test_*.cpp")):
             obj = self.object(source, flags="-Itest/cpp")
-            out = self.dir / "bin" / source.stem
+            out = self.dir / "bin" / f"test_{source.parent.name}_{source.stem.removeprefix('test_')}"
             self.ninja.build(out, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(out)
-        for source in sorted(Path("test/cpp").glob("fake_*.cpp")):
+        for source in sorted(Path("test/cpp").glob("*/fake_*.cpp")):
             obj = self.object(source)
             out = self.dir / "bin" / f"lib{source.stem}.so"
             self.ninja.build(out, "link", [obj], flags=f"{self.flags} -shared", libs="")
             found.append(out)
         found.append(self.tool(libraries[-1], self.dir / "bin/atalla-run"))
-        for source in sorted(Path("test/fuzz").glob("*.cpp")):
-            obj = self.object(source, flags="-Itest/cpp")
-            self.ninja.build(self.dir / "bin" / source.stem, "link", [obj], libraries, flags=self.flags, libs=libs)
-            found.append(self.dir / "bin" / source.stem)
+        fuzzer = self.dir / "bin/loadable_fuzz"
+        obj = self.object(Path("test/cpp/loadable/fuzz.cpp"), flags="-Itest/cpp")
+        self.ninja.build(fuzzer, "link", [obj], libraries, flags=self.flags, libs=libs)
+        found.append(fuzzer)
         for source in sorted(Path("examples/c").glob("*.c")):
             out = self.dir / "bin" / source.stem
             flags = "-std=c11 -Wall -Wextra -O1 -Icsrc/runtime -Icsrc/sim"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the public names of torch.cuda with those of torch.atalla, and writes docs/cuda-names.md.
+"""Compares the public names of torch.cuda with those of torch.atalla, and writes docs/reference/cuda-names.md.
 
     python tools/cuda_names.py            # writes the page
     python tools/cuda_names.py --check    # writes nothing; exits with 1 and the list of what is wrong
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/cuda-names.md"
+PAGE = ROOT / "docs/reference/cuda-names.md"
 REASONS = ROOT / "tools/cuda_names.toml"
 SOURCE = Path(torch.__file__).parent
 

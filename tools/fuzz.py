@@ -3,7 +3,7 @@
 
     python tools/fuzz.py [--runs N] [--seconds S] [--jobs J]
 
-Builds the driver with clang (Debian: clang-14, libclang-rt-14-dev) into build/fuzz and runs test/fuzz/loadable_fuzz.cpp
+Builds the driver with clang (Debian: clang-14, libclang-rt-14-dev) into build/fuzz and runs test/cpp/loadable/fuzz.cpp
 from the sample files and test/data/loadables; what is found new stays in build/fuzz/corpus. Each execution tries one
 input twice: as it is, and with its checksums made true. What the validator accepts is described, loaded on the
 simulator, and run. Exit code 1, and the input in build/fuzz, when a sanitizer reports.
@@ -35,7 +35,7 @@ def compiler() -> str:
 
 def build() -> Path:
     sources = [path for path in sorted((ROOT / "csrc/runtime").rglob("*.cpp")) if path.parent.name != "tools"]
-    sources.append(ROOT / "test/fuzz/loadable_fuzz.cpp")
+    sources.append(ROOT / "test/cpp/loadable/fuzz.cpp")
     out = BUILD / "loadable_fuzz"
     newest = max(
         path.stat().st_mtime

@@ -4,7 +4,7 @@
     python -m tools.fuzz_graphs --count 1000                1,000 programs and the transfers, from seed 0
     python -m tools.fuzz_graphs --seconds 180               as many as three minutes take
     python -m tools.fuzz_graphs --checks exact,isa          only these checks
-    python -m tools.fuzz_graphs --replay test/data/fuzz/x.py ...   case files
+    python -m tools.fuzz_graphs --replay test/data/fuzz/isa/x.py ...   case files
 
 A seed determines the programs, whatever the machine; each program runs in a child process with a time limit. Failures
 go to build/fuzz_graphs, one file a kind, made smaller. Exit status 1 if there is one. Ctrl-C ends a run early.
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def program(number: int) -> tuple[Program, Sequence[str]]:
         made = generator.next(number)
         checks = tuple(wanted) if args.all else chosen(number, made.chip, wanted)
-        if any("float('" in text for text in made.inputs.values()):  # docs/isa-codegen.md has the limits
+        if any("float('" in text for text in made.inputs.values()):  # docs/concepts/isa-codegen.md has the limits
             checks = tuple(check for check in checks if check != "isa")
         return replace(made, checks=checks), checks
 

@@ -2,7 +2,7 @@
 """Writes small loadables of the present format version to test/data/loadables: python tools/loadable_corpus.py.
 
 They are committed as bytes, with the version in their names, and must keep loading in every later version: the command
-makes files for a new version and never touches those of an older one. test/test_loadable_corpus.py replays them.
+makes files for a new version and never touches those of an older one. test/compiler/test_loadable_file.py replays them.
 """
 
 from __future__ import annotations

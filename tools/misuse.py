@@ -4,7 +4,7 @@
 The model is linear(x) with x [4, 8] float32. Every case runs in a process of its own, so that a crash is seen as one.
 AOTInductor runs where torch is; --peers names a Python of an environment with torch, onnx, onnxruntime and openvino,
 which get the model as ONNX, and executorch with XNNPACK (benchmarks/loadables.py makes one). --write makes
-docs/misuse.md.
+docs/reference/misuse.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/misuse.md"
+PAGE = ROOT / "docs/reference/misuse.md"
 
 CASES = {
     "right": "the right call",
@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="a Python with onnx, onnxruntime, openvino and executorch")
     parser.add_argument("--no-aoti", action="store_true", help="leave out AOTInductor, which runs a compiler")
-    parser.add_argument("--write", action="store_true", help="write docs/misuse.md")
+    parser.add_argument("--write", action="store_true", help="write docs/reference/misuse.md")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,8 @@
 
     python tools/model_aot_table.py [--only REGEX] [--optimize LEVEL] [--write]
 
---write puts the table into docs/models.md. The exit status is 1 when a model that is saved differs from eager mode.
+--write puts the table into docs/reference/models.md. The exit status is 1 when a model that is saved differs from eager
+mode.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from torch_atalla.export import UnsupportedOpsError  # noqa: E402
 from torch_atalla.export.report import LoadableReport  # noqa: E402
 
 device: Any = torch.get_device_module("atalla")
-PAGE = ROOT / "docs/models.md"
+PAGE = ROOT / "docs/reference/models.md"
 BEGIN, END = "<!-- loadables: begin -->", "<!-- loadables: end -->"
 HEAD = (
     "| architecture | file, bytes | weights, bytes | launches | cycles | ms | peak on the device, bytes | planned | "
@@ -109,7 +110,7 @@ def measure(name: str, optimize: str) -> Result:
 
 
 def weights_section(path: Path) -> int:
-    """Bytes of the section, of docs/loadable-format.md."""
+    """Bytes of the section, of docs/reference/loadable-format.md."""
     data = path.read_bytes()
     begin, count, stride = struct.unpack_from("<QII", data, 32)
     for i in range(count):

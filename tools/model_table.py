@@ -3,7 +3,7 @@
 
     python tools/model_table.py [--only REGEX] [--write]
 
---write puts the table into docs/models.md. The exit status is 1 when a model that runs differs from the CPU.
+--write puts the table into docs/reference/models.md. The exit status is 1 when a model that runs differs from the CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tools.model_zoo import MODELS  # noqa: E402
 from torch_atalla import fallback, telemetry  # noqa: E402
 
-PAGE = ROOT / "docs/models.md"
+PAGE = ROOT / "docs/reference/models.md"
 TOLERANCE = 1e-4
 
 

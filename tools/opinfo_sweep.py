@@ -9,9 +9,9 @@
     python tools/opinfo_sweep.py --report --write   records what earlier sweeps of this build found
 
 A sweep keeps its rows in build/opinfo and goes on there when it was interrupted; another build starts anew.
---write updates test/opinfo_native.json, which CI holds the device to: dtypes may be added, none may be lost (the exit
-status is 1 then, and nothing is written; --accept-losses writes all the same). After a sweep of everything it writes
-docs/opinfo_status.md too.
+--write updates test/data/opinfo_native.json, which CI holds the device to: dtypes may be added, none may be lost (the
+exit status is 1 then, and nothing is written; --accept-losses writes all the same). After a sweep of everything it
+writes docs/reference/opinfo_status.md too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tools.opinfo.state import State  # noqa: E402
 from tools.opinfo.worker import Row, run_isolated  # noqa: E402
 from torch_atalla.testing import Native, Record  # noqa: E402
 
-RECORD = ROOT / "test/opinfo_native.json"
-STATUS = ROOT / "docs/opinfo_status.md"
+RECORD = ROOT / "test/data/opinfo_native.json"
+STATUS = ROOT / "docs/reference/opinfo_status.md"
 
 
 def shard(text: str) -> tuple[int, int]:

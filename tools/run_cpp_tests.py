@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+import scipy_openblas32
+
 ROOT = Path(__file__).resolve().parents[1]
 MINIMUM = 200_000
 
@@ -25,6 +27,7 @@ def main() -> int:
     env = os.environ | {
         "LD_LIBRARY_PATH": str(lib),
         "ATALLA_FAKE_DEVICE": str(ROOT / f"build/{config}/bin/libfake_device.so"),
+        "ATALLA_LAPACK": f"{scipy_openblas32.get_lib_dir()}/libscipy_openblas.so",
         "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allow_user_segv_handler=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }

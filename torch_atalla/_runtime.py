@@ -232,7 +232,7 @@ def validate(data: bytes | bytearray) -> None:
 
 
 def golden_input(seed: int, number: int, dtype: int, low: float, high: float, elements: int, address: int) -> None:
-    """Fills host memory with the elements of input `number` of a golden (docs/loadable-format.md)."""
+    """Fills host memory with the elements of input `number` of a golden (docs/reference/loadable-format.md)."""
     _check(_library().atalla_golden_input(seed, number, dtype, low, high, elements, address))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends atalla tensors to other processes: both sides use the same DRAM (docs/interop.md).
+"""Sends atalla tensors to other processes: both sides use the same DRAM (docs/guides/interop.md).
 
 torch.multiprocessing reduces a tensor to its storage and its metadata. Only the storage is the device's concern, so a
 reducer for `torch.UntypedStorage` is all that is registered: tensors, parameters and typed storages come with it.

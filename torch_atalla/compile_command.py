@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("-o", "--output", help="the loadable; by default the first program's name with .atl")
     result.add_argument(
-        "--optimize", choices=("none", "exact", "fast"), default="exact", help="docs/compiler-passes.md"
+        "--optimize", choices=("none", "exact", "fast"), default="exact", help="docs/concepts/compiler-passes.md"
     )
     result.add_argument("--fallback", choices=("cpu", "error"), default="cpu", help="for ops without a kernel")
     result.add_argument("--weights", choices=("bfloat16", "int8"), help="store the weights of products so")

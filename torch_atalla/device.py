@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`torch.atalla`: the device module, with torch.cuda's names wherever the concept exists (docs/cuda-names.md).
+"""`torch.atalla`: the device module, with torch.cuda's names wherever the concept exists: docs/reference/cuda-names.md.
 
 It only gathers: each topic is a module of this package, which lists its public names in `__all__`.
 """

@@ -4,7 +4,7 @@
     dist.init_process_group("accl")                    # or without a name: the default of device type "atalla"
     dist.init_process_group("cpu:gloo,atalla:accl")    # CPU tensors too
 
-docs/distributed.md says how it works and which dtypes each collective takes.
+docs/guides/distributed.md says how it works and which dtypes each collective takes.
 """
 
 from __future__ import annotations

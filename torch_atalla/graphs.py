@@ -8,7 +8,7 @@
     static.copy_(batch)
     graph.replay()  # `result` holds the new values
 
-docs/graphs.md says what may stand in a capture.
+docs/guides/graphs.md says what may stand in a capture.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     program = torch_atalla.load_loadable("model.atl", device="atalla")
     y = program(x.to("atalla"))
 
-docs/aot.md tells what happens in between.
+docs/concepts/aot.md tells what happens in between.
 """
 
 from __future__ import annotations

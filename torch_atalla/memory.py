@@ -2,7 +2,7 @@
 """Memory of the devices and pinned memory of the host: `torch.atalla.memory`, with torch.cuda.memory's names.
 
 All sizes are bytes: of simulated DRAM, or (`host_*`) of the host's memory. `device` is an ordinal, a string, a
-torch.device, or None for the current device. docs/memory.md describes the allocators.
+torch.device, or None for the current device. docs/concepts/memory.md describes the allocators.
 """
 
 from __future__ import annotations

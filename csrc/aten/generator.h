@@ -10,7 +10,7 @@
 namespace atalla::aten {
 
 // What one random launch draws from: Philox4x32-10 with this seed (its key), from this position on. Element i of the
-// launch takes position offset + i; docs/random.md.
+// launch takes position offset + i; docs/concepts/random.md.
 struct PhiloxState {
   uint64_t seed;
   uint64_t offset;

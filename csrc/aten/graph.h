@@ -12,7 +12,7 @@
 
 namespace atalla::aten {
 
-// torch.accelerator.Graph on atalla: a captured program, its memory pool and its random numbers. docs/graphs.md.
+// torch.accelerator.Graph on atalla: a captured program, its memory pool and its random numbers. docs/guides/graphs.md.
 class GraphImpl final : public at::GraphImplInterface {
  public:
   explicit GraphImpl(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}

@@ -24,8 +24,6 @@ void store_immediate(atalla_operand& operand, const void* bytes, size_t n, atall
   std::memcpy(operand.sizes, bytes, n);
 }
 
-constexpr int kImaginaryParams = 6;  // where the imaginary parts of scalars begin
-
 void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dtype, int64_t ndim) {
   operand.addr = reinterpret_cast<atalla_addr>(data);
   operand.dtype = static_cast<atalla_dtype>(dtype);
@@ -168,12 +166,12 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
   atalla_launch_desc& desc = builder.desc();
   builder.iterator_operands(iterator);
   desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, iterator.noutputs() + kernel.inputs));
+  PointwiseParameters parameters{};
   for (int k = 0; k < n_scalars; ++k) {
-    desc.iparams[k] = scalars[k].i;
-    desc.fparams[k] = scalars[k].f;
-    if (c10::isComplexType(compute)) desc.fparams[kImaginaryParams + k] = scalars[k].imag;
-    if (scalars[k].present) desc.iparams[ATALLA_MAX_PARAMS - 1] |= int64_t{1} << k;
+    parameters.scalars[k] = scalars[k].value;
+    if (scalars[k].present) parameters.present |= int64_t{1} << k;
   }
+  parameters.write(&desc);
   builder.launch(iterator.device(0));
   return true;
 }

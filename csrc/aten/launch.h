@@ -8,7 +8,9 @@
 
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
+#include "kernel_parameters.h"
 #include "sim/atalla.h"
 
 namespace atalla::runtime {
@@ -82,9 +84,8 @@ struct PointwiseKernel {
 // The calling thread's current stream of the device. Its class is in runtime/stream.h.
 runtime::Stream& current_stream(c10::Device device);
 
-// Builds one descriptor and launches it:
-//   LaunchBuilder b(kernel, at::kFloat);
-//   b.output(out).input(self).iparam(0, dim).launch(self.device());
+// Builds one descriptor and launches it, in one statement, so that temporary operands live until the launch:
+//   LaunchBuilder(kernel, at::kFloat).output(out).input(self).parameters(SoftmaxParameters{.dim = dim}).launch(device);
 // A tensor's conj and neg bits are not looked at: resolve them first (is_neg and is_conj tensors never reach a
 // PrivateUse1 kernel, PyTorch materialises them before).
 class LaunchBuilder {
@@ -117,12 +118,10 @@ class LaunchBuilder {
   LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
   LaunchBuilder& absent();
-  LaunchBuilder& iparam(int i, int64_t value) {
-    desc_.iparams[i] = value;
-    return *this;
-  }
-  LaunchBuilder& fparam(int i, double value) {
-    desc_.fparams[i] = value;
+  // A struct of kernel_parameters.h.
+  template <class Parameters>
+  LaunchBuilder& parameters(const Parameters& values) {
+    values.write(&desc_);
     return *this;
   }
   atalla_operand& operand(int i) { return desc_.operands[i]; }
@@ -136,24 +135,22 @@ class LaunchBuilder {
   atalla_launch_desc desc_;
 };
 
-// A scalar argument of a formula, as the kernel contract passes it (docs/kernels.md).
+// A scalar argument of a formula. An absent one has the value 0.
 struct ScalarParam {
-  ScalarParam(const at::Scalar& s) : i(to_int(s)), f(s.isComplex() ? s.toComplexDouble().real() : s.toDouble()) {
-    if (s.isComplex()) imag = s.toComplexDouble().imag();
+  ScalarParam(const at::Scalar& s) : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0} {
+    if (s.isComplex()) value.imaginary = s.toComplexDouble().imag();
   }
   ScalarParam(const std::optional<at::Scalar>& s) {
     if ((present = s.has_value())) *this = ScalarParam(*s);
   }
-  ScalarParam(int64_t v) : i(v), f(static_cast<double>(v)) {}
+  ScalarParam(int64_t v) : value{static_cast<double>(v), v, 0} {}
   ScalarParam(bool v) : ScalarParam(static_cast<int64_t>(v)) {}
-  ScalarParam(double v) : i(static_cast<int64_t>(v)), f(v) {}
+  ScalarParam(double v) : value{v, static_cast<int64_t>(v), 0} {}
   ScalarParam(std::optional<double> v) {
     if ((present = v.has_value())) *this = ScalarParam(*v);
   }
   static int64_t to_int(const at::Scalar& s);
-  int64_t i = 0;
-  double f = 0;
-  double imag = 0;
+  Number value{};
   bool present = true;
 };
 
@@ -170,6 +167,7 @@ bool launch_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& k
   if constexpr (sizeof...(scalars) == 0) {
     return launch_iterator(iterator, kernel, nullptr, 0);
   } else {
+    static_assert(sizeof...(scalars) <= std::extent_v<decltype(PointwiseParameters::scalars)>);
     const ScalarParam params[] = {ScalarParam(scalars)...};
     return launch_iterator(iterator, kernel, params, sizeof...(scalars));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// torch.profiler: the launches and copies of a recording as kineto's activities. docs/profiler.md says what is shown.
+// torch.profiler: the launches and copies of a recording as kineto's activities. docs/guides/profiler.md says what is
+// shown.
 #define USE_KINETO
 #define KINETO_NAMESPACE libkineto
 #ifndef FMT_HEADER_ONLY

@@ -7,13 +7,14 @@
 
 namespace atalla::aten {
 
-void launch_random(LaunchBuilder& builder, const at::Tensor& out, const std::optional<at::Generator>& generator) {
+PhiloxState reserve_positions(const at::Tensor& out, const std::optional<at::Generator>& generator) {
   // A CPU tensor comes here too when its generator is of this device: PyTorch dispatches by generators as well.
   TORCH_CHECK(out.device().is_privateuseone(), "Expected a '", out.device().type(),
               "' device type for generator but found '", c10::DeviceType::PrivateUse1, "'");
-  const auto n = static_cast<uint64_t>(out.numel());
-  const PhiloxState state = reserve_philox(generator, out.device().index(), n);
-  builder.iparam(0, static_cast<int64_t>(state.seed)).iparam(1, static_cast<int64_t>(state.offset));
+  return reserve_philox(generator, out.device().index(), static_cast<uint64_t>(out.numel()));
+}
+
+void launch_at_positions(LaunchBuilder& builder, const at::Tensor& out, const PhiloxState& state) {
   if (state.source == 0) [[likely]]
     return builder.launch(out.device());
   driver_call([&] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs: loadables (docs/loadable-format.md) as files and on a device, for C, C++ and anything that calls C.
+// Programs: loadables (docs/reference/loadable-format.md) as files and on a device, for C, C++ and anything that calls
+// C.
 //
 //   atalla_program program;
 //   if (atalla_program_open_file("model.atl", &program) != ATALLA_OK ||   // maps and validates; needs no device

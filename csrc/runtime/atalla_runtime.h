@@ -15,7 +15,7 @@
 //   desc.compute_dtype = ATALLA_F32;
 //   desc.operands[0] = atalla_rt_operand(x, ATALLA_F32, 1, sizes);   // in place
 //   desc.operands[1] = atalla_rt_operand(x, ATALLA_F32, 1, sizes);
-//   atalla_rt_launch(device, "pointwise.exp", &desc);                // kernels: docs/kernels.md
+//   atalla_rt_launch(device, "pointwise.exp", &desc);                // kernels: docs/reference/kernels.md
 //   atalla_rt_copy_from_device(device, host, x, 4 * sizeof(float));  // waits for the launch
 //   atalla_rt_free(device, x);
 //
@@ -88,7 +88,7 @@ ATALLA_EXPORT atalla_status atalla_rt_copy_from_device(atalla_rt_device device, 
 ATALLA_EXPORT atalla_status atalla_rt_copy_on_device(atalla_rt_device device, atalla_addr dst, atalla_addr src,
                                                      uint64_t bytes);
 
-// launches. `kernel` is a name (docs/kernels.md), or NULL: then desc->kernel is an id from atalla_rt_kernel.
+// launches. `kernel` is a name (docs/reference/kernels.md), or NULL: then desc->kernel is an id from atalla_rt_kernel.
 ATALLA_EXPORT atalla_status atalla_rt_kernel(const char* name, atalla_kernel* kernel);
 ATALLA_EXPORT atalla_status atalla_rt_launch(atalla_rt_device device, const char* kernel,
                                              const atalla_launch_desc* desc);

@@ -8,9 +8,9 @@
 
 namespace atalla::runtime {
 
-// Which launches are short, so that an idle stream runs them on the calling thread (docs/driver.md). Handing one to the
-// stream's worker costs the caller about 1 us, and 5 to 50 us until a sleeping worker runs it; what takes no longer
-// than kShortNanoseconds by itself is not worth that.
+// Which launches are short, so that an idle stream runs them on the calling thread (docs/concepts/driver.md). Handing
+// one to the stream's worker costs the caller about 1 us, and 5 to 50 us until a sleeping worker runs it; what takes no
+// longer than kShortNanoseconds by itself is not worth that.
 inline constexpr uint64_t kShortNanoseconds = 50'000;
 // Operands of so few bytes make every kernel short whose work is in proportion to them, so nothing else is asked. (The
 // few that are not, such as the decomposition of a 64 x 64 matrix, run for about a millisecond.)

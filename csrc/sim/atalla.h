@@ -85,7 +85,7 @@ enum {
 
 // ---------------------------------------------------------------------------------------------------------- launches
 // One descriptor for every kernel, so that eager launches, queued launches and loadables share one encoding.
-// docs/kernels.md says for each kernel what its operands and parameters mean. Outputs come first.
+// docs/reference/kernels.md says for each kernel what its operands and parameters mean. Outputs come first.
 #define ATALLA_MAX_DIMS 12
 #define ATALLA_MAX_OPERANDS 12
 #define ATALLA_MAX_PARAMS 12

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a compiler needs to place a program on the chip: how much work a launch is, the scratchpads as memory for
-// operands, and over how many cores a launch is divided. docs/timing.md says what it costs.
+// operands, and over how many cores a launch is divided. docs/concepts/timing.md says what it costs.
 //
 //   const atalla_schedule_api* schedule;
 //   atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &schedule);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// When the chip's units work for whom, in simulated cycles. docs/timing.md explains the model.
+// When the chip's units work for whom, in simulated cycles. docs/concepts/timing.md explains the model.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The timing model: turns what a kernel does (Cost) into cycles of the chip's units. docs/timing.md derives it.
-// Integer arithmetic throughout, so that every machine gets the same cycles.
+// The timing model: turns what a kernel does (Cost) into cycles of the chip's units. docs/concepts/timing.md derives
+// it. Integer arithmetic throughout, so that every machine gets the same cycles.
 #pragma once
 
 #include <cstdint>

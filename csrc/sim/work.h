@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A launch's work in detail: whose bytes pass the bus, what cores can divide, what its blocks take of the scratchpads.
-// A kernel only counts totals (Cost); the rest follows from its operands by the rules of docs/timing.md.
+// A kernel only counts totals (Cost); the rest follows from its operands by the rules of docs/concepts/timing.md.
 #pragma once
 
 #include "atalla_schedule.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/code-size.md, the lines of code that an op costs: python -m tools.codegen.code_size"""
+"""Writes docs/reference/code-size.md, the lines of code that an op costs: python -m tools.codegen.code_size"""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs/code-size.md").write_text(page())
+    (ROOT / "docs/reference/code-size.md").write_text(page())

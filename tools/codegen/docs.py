@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/ops.md from the op list: python -m tools.codegen.docs"""
+"""Writes docs/reference/ops.md from the op list: python -m tools.codegen.docs"""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def page(entries: list[model.Entry]) -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs/ops.md").write_text(page(model.load(ROOT / "csrc/aten/atalla_native_functions.yaml")))
+    (ROOT / "docs/reference/ops.md").write_text(page(model.load(ROOT / "csrc/aten/atalla_native_functions.yaml")))

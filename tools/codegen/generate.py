@@ -11,6 +11,7 @@ from . import (
     isa_cpp,
     kernels,
     kernels_cpp,
+    kernels_json,
     model,
     pointwise,
     promoted,
@@ -37,9 +38,9 @@ def generate(out: Path, root: Path) -> None:
     kernels.check_registered(contracts, root)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
-    write(root / "torch_atalla/_generated/kernel_parameters.json", kernels.parameters_json(contracts))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)
+    write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts, formulas))
     pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
     write_folder(out / "aten", registrations.generate(entries))

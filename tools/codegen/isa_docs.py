@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/isa-instructions.md from the instruction table: python -m tools.codegen.isa_docs"""
+"""Writes docs/reference/isa-instructions.md from the instruction table: python -m tools.codegen.isa_docs"""
 
 from __future__ import annotations
 
@@ -47,4 +47,4 @@ def page(table: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    (isa.ROOT / "docs/isa-instructions.md").write_text(page(isa.load(isa.ROOT / isa.TABLE)))
+    (isa.ROOT / "docs/reference/isa-instructions.md").write_text(page(isa.load(isa.ROOT / isa.TABLE)))

@@ -8,7 +8,6 @@ functional engine registers.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,6 +27,9 @@ TRAITS = {
     "batched": "a product whose outermost of three dimensions is a batch",
     "convolution": "a convolution whose first two inputs are the image and the weight",
     "attention": "attention whose first inputs are queries and keys",
+    "conversion": "the result is the input, converted to the dtype of the result",
+    "in_place": "the result may be written over an input that has its dtype and layout",
+    "formula": "generated from a formula; a launch has each scalar as a double and as an integer",
 }
 ROLES = ("out", "inout", "in", "immediate", "program")
 TYPES = ("int", "bool", "enum", "flags", "mask", "float", "number")
@@ -86,6 +88,7 @@ class Parameter:
     integer: Slot | None = None
     imaginary: Slot | None = None
     values: dict[int, str] = field(default_factory=dict)
+    repeat: bool = False
     meaning: str = ""
 
     def slots(self) -> list[Slot]:
@@ -240,11 +243,17 @@ class Reader:
                 raw[key] = self.slot(node, f"{what}: {key}", raw[key], bank)
         if "slot" not in raw or (kind != "number" and ("integer" in raw or "imaginary" in raw)):
             raise self.fail(node, f"{what}: expected a slot, and `integer` or `imaginary` for a number only")
+        counts = {raw[key].count for key in ("slot", "integer", "imaginary") if key in raw}
+        if len(counts) > 1:
+            raise self.fail(node, f"{what}: expected slots of the same number of values, got {sorted(counts)}")
         values = raw.get("values", {})
         if bool(values) != (kind in ("enum", "flags")) or not all(isinstance(v, int) for v in values):
             raise self.fail(
                 node, f"{what}: expected `values`, a mapping of integers to texts, for an enum or flags only"
             )
+        repeat = raw.get("repeat", False)
+        if not isinstance(repeat, bool) or (repeat and raw["slot"].count == 1):
+            raise self.fail(node, f"{what}: repeat is `{repeat}`; expected a bool, and true for several slots only")
         return Parameter(**raw)
 
     def name(self, node: yaml.Node, what: str, raw: dict[str, Any]) -> str:
@@ -275,9 +284,12 @@ class Reader:
         for p in parameters:
             for slot in p.slots():
                 for i in range(slot.first, slot.first + slot.count):
-                    owner = taken.setdefault((slot.bank, i), p.name)
-                    if owner != p.name:
-                        raise self.fail(node, f"{what}: parameters `{owner}` and `{p.name}` both have {slot.bank}{i}")
+                    place = (slot.bank, i)
+                    if place in taken:
+                        raise self.fail(
+                            node, f"{what}: parameters `{taken[place]}` and `{p.name}` both have {slot.bank}{i}"
+                        )
+                    taken[place] = p.name
 
     def check_unique(self, node: yaml.Node, what: str, names: list[str]) -> None:
         for name in names:
@@ -301,26 +313,9 @@ def load(path: Path) -> list[Kernel]:
 
 
 @lru_cache(maxsize=1)
-def names() -> frozenset[str]:
-    """All kernels that have a contract of their own."""
-    return frozenset(name for kernel in load(ROOT / TABLE) for name in kernel.names)
-
-
-def parameters_json(kernels: list[Kernel]) -> str:
-    """What torch_atalla.export.parameters reads: slots of each parameter as [bank, first, count]."""
-    table = {
-        name: {
-            p.name: {
-                key: [slot.bank, slot.first, slot.count]
-                for key, slot in (("slot", p.slot), ("integer", p.integer))
-                if slot is not None
-            }
-            for p in kernel.parameters
-        }
-        for kernel in kernels
-        for name in kernel.names
-    }
-    return json.dumps(table, indent=1) + "\n"
+def by_name() -> dict[str, Kernel]:
+    """The contract of each kernel that has one of its own."""
+    return {name: kernel for kernel in load(ROOT / TABLE) for name in kernel.names}
 
 
 TABLES = re.compile(r"const(?:expr)? Kernel \w+\[\w*\] = \{(.*?)\};", re.S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from .kernels import POINTWISE, TRAITS, Kernel, Parameter, Reference, Slot
+from .kernels import TRAITS, Kernel, Parameter, Reference, Slot
 
 
 def _program(kernel: Kernel) -> list[str]:
@@ -58,11 +58,12 @@ INLINE = "[[gnu::always_inline]]"
 
 
 def struct_name(kernel: str) -> str:
-    return "".join(part.capitalize() for part in re.split(r"[._]", kernel)) + "Parameters"
+    name = kernel.removesuffix(".<name>")
+    return "".join(part.capitalize() for part in re.split(r"[._]", name)) + "Parameters"
 
 
-def _place(slot: Slot, index: str = "") -> str:
-    return f"{slot.bank}params[{slot.first}{index}]"
+def _place(slot: Slot, index: int) -> str:
+    return f"{slot.bank}params[{slot.first + index}]"
 
 
 def _member(p: Parameter) -> str:
@@ -72,12 +73,15 @@ def _member(p: Parameter) -> str:
 
 def _transfers(p: Parameter) -> list[tuple[str, str]]:
     """Members of the struct, and their places in the descriptor."""
+    parts: list[tuple[str, Slot | None]] = [("", p.slot)]
     if p.type == "number":
-        members = (("real", p.slot), ("integer", p.integer), ("imaginary", p.imaginary))
-        return [(f"{p.name}.{member}", _place(slot)) for member, slot in members if slot is not None]
-    if p.slot.count > 1:
-        return [(f"{p.name}[{i}]", _place(p.slot, f" + {i}" if i else "")) for i in range(p.slot.count)]
-    return [(p.name, _place(p.slot))]
+        parts = [(".real", p.slot), (".integer", p.integer), (".imaginary", p.imaginary)]
+    return [
+        (f"{p.name}[{i}]{part}" if p.slot.count > 1 else p.name + part, _place(slot, i))
+        for part, slot in parts
+        if slot is not None
+        for i in range(p.slot.count)
+    ]
 
 
 def _struct(name: str, parameters: tuple[Parameter, ...]) -> list[str]:
@@ -102,7 +106,7 @@ def parameters(kernels: list[Kernel]) -> str:
     lines = [HEADER.rstrip()]
     for kernel in kernels:
         own = kernel.own_parameters
-        if not own or kernel.names[0] == POINTWISE:
+        if not own:
             continue
         name = struct_name(kernel.names[0])
         if len(own) == 1 and isinstance(own[0], Reference):

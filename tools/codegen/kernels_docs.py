@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the tables of docs/kernels.md from the kernel contracts: python -m tools.codegen.kernels_docs"""
+"""Writes the tables of docs/reference/kernels.md from the kernel contracts: python -m tools.codegen.kernels_docs"""
 
 from __future__ import annotations
 
 from . import kernels
 
-PAGE = kernels.ROOT / "docs/kernels.md"
+PAGE = kernels.ROOT / "docs/reference/kernels.md"
 BEGIN, END = "<!-- kernels: begin -->\n", "<!-- kernels: end -->\n"
 
 

@@ -33,7 +33,6 @@ ITERATORS = (
     "comparison",
 )
 RESULTS = ("same", "real")
-SCALARS_OF_COMPLEX = 6  # more have no place for their imaginary parts in a launch
 FIELDS = {
     "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "operands",
     "scalars", "requires", "adaptor", "dtypes",
@@ -206,7 +205,7 @@ class Parser:
                 if name not in self.kernels:
                     raise self.fail(line, f"unknown kernel `{kernel}`: no earlier entry defines it")
                 dtypes = self.kernels[name].dtypes
-            elif kernel not in contracts.names():
+            elif kernel not in contracts.by_name():
                 raise self.fail(line, f"unknown kernel `{kernel}`: {contracts.TABLE} does not list it")
         return dtypes
 
@@ -264,8 +263,10 @@ class Parser:
         for text in formulas.values():
             if text.count(";") + 1 != len(results):
                 raise self.fail(line, f"formula: {text.count(';') + 1} expressions for {len(results)} results")
-        if "complex" in formulas and len(scalars) > SCALARS_OF_COMPLEX:
-            raise self.fail(line, f"a complex formula takes at most {SCALARS_OF_COMPLEX} scalars, got {len(scalars)}")
+        parameters = contracts.by_name()[contracts.POINTWISE].parameters
+        places = next(p.slot.count for p in parameters if p.name == "scalars")
+        if len(scalars) > places:
+            raise self.fail(line, f"a formula takes at most {places} scalars, got {len(scalars)}")
         requires = raw.get("requires", {})
         if not isinstance(requires, dict):
             raise self.fail(line, "requires: expected a mapping of conditions to error texts")

@@ -2,7 +2,8 @@
 """Pointwise kernels: formulas of the op list -> C++ loops and the list of ops.
 
 `emit(kernels, yaml_path, directory)` writes pointwise_ops.inc (names, dtypes, costs) and, for each dtype class,
-pointwise_loops_<class>.inc (the loops, templates over the loop type). docs/pointwise.md tells how the engine uses them.
+pointwise_loops_<class>.inc (the loops, templates over the loop type). docs/concepts/pointwise.md tells how the engine
+uses them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ STORED = {
 }  # fmt: skip
 
 # Vector and exp instructions that a function or operator costs for 32 elements, on a chip that has add, subtract,
-# multiply, compare and exp, and neither divide nor select nor logarithm (docs/pointwise.md has the expansions).
+# multiply, compare and exp, and neither divide nor select nor logarithm. docs/concepts/pointwise.md has the expansions.
 NEWTON = 7  # a seed by exponent arithmetic and three Newton steps of a multiply and a multiply-subtract
 SELECT = 2  # a masked add onto a seeded register
 POLYNOMIAL = 16  # argument reduction and a polynomial of degree six
@@ -270,10 +271,12 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
         )
     for k, i in enumerate(p.inputs):
         source.add(f"  const void* const from{k}_ = in_[{k}];  // {i.name}")
+    if p.scalars:
+        source.add("  const PointwiseParameters parameters_ = PointwiseParameters::read(desc_);")
     for k, s in enumerate(p.scalars):
-        source.add(f"  [[maybe_unused]] const T {s.name} = scalar_param<T>(desc_, {k});")
+        source.add(f"  [[maybe_unused]] const T {s.name} = scalar_as<T>(parameters_.scalars[{k}]);")
         if s.optional:
-            source.add(f"  [[maybe_unused]] const bool has_{s.name} = scalar_present(desc_, {k});")
+            source.add(f"  [[maybe_unused]] const bool has_{s.name} = (parameters_.present >> {k} & 1) != 0;")
     if inexact:
         source.add("  n_ &= -kLoopMultiple;")
     # A power with one exponent for all elements: one loop for each usual exponent.

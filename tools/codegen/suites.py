@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the table of test files in docs/testing.md from their docstrings: python -m tools.codegen.suites"""
+"""Writes the table of test files in docs/guides/testing.md from their docstrings: python -m tools.codegen.suites"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/testing.md"
+PAGE = ROOT / "docs/guides/testing.md"
 BEGIN, END = "<!-- suites: begin -->\n", "<!-- suites: end -->\n"
 
 
@@ -22,7 +22,9 @@ def summary(path: Path) -> str:
 
 def table() -> str:
     lines = ["| file | what it is about |", "| --- | --- |"]
-    lines += [f"| {path.name} | {summary(path)} |" for path in sorted((ROOT / "test").glob("*.py"))]
+    folder = ROOT / "test"
+    files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]
+    lines += [f"| {path.relative_to(ROOT)} | {summary(path)} |" for path in files]
     return "\n".join(lines) + "\n"
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random programs through every path of the project; `python -m tools.fuzz_graphs` runs them (docs/testing.md)."""
+"""Random programs through every path of the project (docs/guides/fuzzing.md): `python -m tools.fuzz_graphs`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/opinfo_status.md from the rows of a sweep."""
+"""docs/reference/opinfo_status.md from the rows of a sweep."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
         "on the device with the fallback forbidden, compared with the CPU. Native means that all samples of a dtype",
         "ran as launches on the chip and gave the CPU's values (or, of random ops, values that the distribution",
         "allows).",
-        "docs/testing.md tells how it works.",
+        "docs/guides/testing.md tells how it works.",
         "",
         *totals(ops, rows),
         "",

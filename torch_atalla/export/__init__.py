@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From torch.export to a loadable: capture, passes, partition, lower, plan, emit. docs/aot.md tells the whole story."""
+"""From torch.export to a loadable: capture, passes, partition, lower, plan, emit. docs/concepts/aot.md explains it."""
 
 from .errors import ExportError, UnsupportedOp, UnsupportedOpsError
 from .pipeline import Compiled, compile_program

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The last stage: a linear program with its plan becomes the bytes of a loadable (docs/loadable-format.md)."""
+"""The last stage: a linear program with its plan becomes a loadable (docs/reference/loadable-format.md)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ABSENT, _MEMORY, _IMMEDIATE = 0, 1, 2
 
 @dataclass(frozen=True)
 class GoldenRecord:
-    """What a method gives on inputs made from `seed`; see docs/loadable-format.md, GOLDENS."""
+    """What a method gives on inputs made from `seed`; see docs/reference/loadable-format.md, GOLDENS."""
 
     method: int
     seed: int

@@ -7,13 +7,13 @@ memory planner needs to know no shapes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import parameters
+from . import kernels
 from .dtypes import short_name
 
 if TYPE_CHECKING:
@@ -103,9 +103,18 @@ class Launch:
     node: str = ""
     program: VectorProgram | None = None  # of `fused`, and of kernels that end with one
 
+    @property
+    def contract(self) -> kernels.Contract:
+        return kernels.contract(self.kernel)
+
     def parameter(self, name: str) -> Any:
         """A parameter by its name: a value, or a tuple of them if the parameter has several."""
-        return parameters.unpack(self.kernel, self.compute_dtype, name, self.iparams, self.fparams)
+        return kernels.unpack(self.kernel, self.compute_dtype, name, self.iparams, self.fparams)
+
+    def with_parameters(self, /, **given: Any) -> Launch:
+        """The launch with these parameters and no others."""
+        iparams, fparams = kernels.pack(self.kernel, self.compute_dtype, given)
+        return replace(self, iparams=iparams, fparams=fparams)
 
     def reads(self) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.inputs if isinstance(operand, Operand))

@@ -48,11 +48,6 @@ class MemoryPlan:
         return "\n".join([f"arena {saved}", *lines])
 
 
-def works_in_place(kernel: str) -> bool:
-    """Whether a launch may overwrite an input, element by element, with a result of the same layout."""
-    return kernel == "fused" or kernel.startswith("pointwise.")
-
-
 def aligned(nbytes: int) -> int:
     return -(-int(nbytes) // ALIGNMENT) * ALIGNMENT
 
@@ -105,7 +100,7 @@ def _in_place_input(
     buffers: list[Buffer], inst: Instruction, out: Operand, i: int, lives: dict[int, tuple[int, int]]
 ) -> int | None:
     """An input that the launch may overwrite with `out`: it dies here, and each read of it has the layout of `out`."""
-    if not isinstance(inst, Launch) or not works_in_place(inst.kernel):
+    if not isinstance(inst, Launch) or "in_place" not in inst.contract.traits:
         return None
     if out.buffer not in lives or lives[out.buffer][0] != i:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The records of docs/loadable-format.md as bytes: pools, sections, header."""
+"""The records of docs/reference/loadable-format.md as bytes: pools, sections, header."""
 
 from __future__ import annotations
 

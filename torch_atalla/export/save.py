@@ -66,7 +66,7 @@ def save_loadable(
     does what changes their rounding (batch norm folded into convolutions, constants folded by the CPU, 16-bit results
     not rounded between joined ops); "none" launches what eager mode launches. fold="all" and epilogue=True ask for
     single passes of "fast". weights="bfloat16" or "int8" stores the weights of products so, with float32 arithmetic.
-    engine="isa" adds the whole program as Atalla code (docs/isa-codegen.md), which needs a
+    engine="isa" adds the whole program as Atalla code (docs/concepts/isa-codegen.md), which needs a
     bfloat16 model; convert="bfloat16" makes one of a float32 model, and the report states the error.
     residency: temporaries may stand in the scratchpads of the chip, where launches reach them without DRAM.
     dump: a directory for the graph or the program before and after every pass, the plan, and the file's listing.

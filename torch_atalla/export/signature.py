@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signed files: Ed25519 over the content of every section but the signature's own (docs/loadable-format.md)."""
+"""Signed files: Ed25519 over the content of every section but the signature's (docs/reference/loadable-format.md)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _update(program: LinearProgram, last: int) -> tuple[int, int, bool] | None:
 
 def _in_place(inst: Instruction, state: Operand, temporary: Operand) -> bool:
     """Whether the launch reads each element of the state only to write the same one."""
-    if not isinstance(inst, Launch) or not inst.kernel.startswith("pointwise."):
+    if not isinstance(inst, Launch) or "in_place" not in inst.contract.traits:
         return False
     out = inst.writes()
     reads = [operand for operand in inst.reads() if operand.buffer == state.buffer]
@@ -70,7 +70,9 @@ def _in_place(inst: Instruction, state: Operand, temporary: Operand) -> bool:
 
 def _is_whole_copy(program: LinearProgram, inst: Instruction) -> bool:
     """Of all bytes of one buffer to all of another, element for element."""
-    if not isinstance(inst, Launch) or inst.kernel != "copy" or not inst.reads() or not inst.writes():
+    if not isinstance(inst, Launch) or "conversion" not in inst.contract.traits:
+        return False
+    if not inst.reads() or not inst.writes():
         return False
     source, target = inst.reads()[0], inst.writes()[0]
     if (source.offset, source.sizes, source.strides, source.dtype) != (0, target.sizes, target.strides, target.dtype):

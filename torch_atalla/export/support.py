@@ -21,7 +21,6 @@ TABLE = Path(__file__).parents[1] / "_generated" / "support.json"
 class Support:
     """One op. For pointwise ops the rest tells how its arguments become operands and parameters."""
 
-    family: str
     kernel: str = ""
     adaptor: str = ""  # not empty: eager mode launches it by code of its own, not by this table alone
     dtypes: frozenset[str] = frozenset()  # that the kernel computes in
@@ -36,7 +35,6 @@ class Support:
     @staticmethod
     def from_json(entry: Mapping[str, Any]) -> Support:
         return Support(
-            family=entry["family"],
             kernel=entry.get("kernel") or "",
             adaptor=entry.get("adaptor") or "",
             dtypes=frozenset(entry.get("dtypes", ())),

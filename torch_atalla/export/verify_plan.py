@@ -109,7 +109,7 @@ def _hazards(inst: Instruction, i: int, out: Operand, offsets: dict[int, int]) -
         if begin >= out_end or out_begin >= end:
             continue
         same = (begin, operand.sizes, operand.strides, operand.dtype) == (out_begin, out.sizes, out.strides, out.dtype)
-        if not (same and isinstance(inst, Launch) and inst.kernel.startswith(("pointwise.", "fused"))):
+        if not (same and isinstance(inst, Launch) and "in_place" in inst.contract.traits):
             problems.append(f"instruction {i} overwrites buffer {operand.buffer} while it reads it")
     for other in inst.writes():
         if other is not out and other.buffer in offsets and out.buffer in offsets:

@@ -5,7 +5,8 @@
     print(torch_atalla.isa.disassemble(program))
     result = torch_atalla.isa.run(program, {0x4000: a})   # result.memory, .cycles, .stats
 
-docs/isa.md describes the language, docs/isa-engine.md the machine. Nothing here opens a device before `run`.
+docs/guides/isa.md describes the language, docs/concepts/isa-engine.md the machine. Nothing here opens a device before
+`run`.
 """
 
 from .assembler import assemble

@@ -14,7 +14,7 @@
     table: .word 1, -2, loop    # also .half, .bf16, .float, .space BYTES
     .text
 
-Comments begin with # or //. docs/isa.md has the whole syntax.
+Comments begin with # or //. docs/guides/isa.md has the whole syntax.
 """
 
 from __future__ import annotations

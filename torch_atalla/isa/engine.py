@@ -25,7 +25,7 @@ _BUILTIN_SCRATCHPAD_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Stats:
-    """What a run did. Cycles are the cycle model's (docs/isa-engine.md); 0 when it ran without timing.
+    """What a run did. Cycles are the cycle model's (docs/concepts/isa-engine.md); 0 when it ran without timing.
 
     unit_instructions, unit_cycles: per unit, instructions and cycles in which it was occupied (`sdma`: of the engines).
     stall_cycles: cycles without issue by reason; a unit's name stands for waiting for a result of that unit.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""test/opinfo_native.json: which dtypes of which OpInfos are native. It may grow and must not shrink."""
+"""test/data/opinfo_native.json: which dtypes of which OpInfos are native. It may grow and must not shrink."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a collective takes of the chip's link to its peers, in simulated time: messages that follow each other. The
-// algorithms are those that libraries use for long tensors; docs/distributed.md has the table.
+// algorithms are those that libraries use for long tensors; docs/guides/distributed.md has the table.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -53,9 +54,7 @@ void launch_statistics(const at::Tensor& x, const Parameters& p, double momentum
       .optional_output(p.running_mean)
       .optional_output(p.running_var)
       .input(x, v.sizes, v.strides)
-      .fparam(0, eps)
-      .fparam(1, momentum)
-      .iparam(0, 1)
+      .parameters(ChannelNormStatisticsParameters{.eps = eps, .momentum = momentum, .zero_variance = true})
       .launch(x.device());
 }
 
@@ -71,7 +70,8 @@ void launch_apply(const at::Tensor& x, const Parameters& p, const at::Tensor& me
     if (t.defined()) builder.input(t, {sizes[0], 1, sizes[2]}, {0, 0, t.stride(0)});
     else builder.absent();
   }
-  builder.fparam(0, eps).iparam(0, is_variance ? 1 : 0).launch(x.device());
+  ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}.write(&builder.desc());
+  builder.launch(x.device());
 }
 
 at::ScalarType statistics_dtype(const at::Tensor& self, const Parameters& p) {

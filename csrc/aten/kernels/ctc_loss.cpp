@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -60,7 +61,7 @@ std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const a
       .input(targets.to(log_probs.device()))
       .input(steps)
       .input(lengths)
-      .iparam(0, blank)
+      .parameters(CtcLossParameters{.blank = blank})
       .launch(log_probs.device());
   return {loss, alpha};
 }
@@ -93,8 +94,7 @@ at::Tensor ctc_loss_backward_tensor(const at::Tensor& grad, const at::Tensor& lo
       .input(target_lengths.to(device, at::kLong))
       .input(grad)
       .input(neg_log_likelihood)
-      .iparam(0, blank)
-      .iparam(1, zero_infinity ? 1 : 0)
+      .parameters(CtcLossBackwardParameters{.blank = blank, .zero_infinity = zero_infinity})
       .launch(device);
   return out;
 }

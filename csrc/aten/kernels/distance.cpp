@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -49,7 +50,7 @@ at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, s
       .output(out.view({count, m, n}))
       .input(x1.contiguous().expand(sizes1).reshape({count, m, k}))
       .input(x2.contiguous().expand(sizes2).reshape({count, n, k}))
-      .fparam(0, p)
+      .parameters(CdistParameters{.p = p})
       .launch(x1.device());
   return out;
 }
@@ -59,7 +60,12 @@ at::Tensor pdist_forward(const at::Tensor& self, double p) {
   const int64_t n = self.size(0), pairs = n > 1 ? n * (n - 1) / 2 : 0;
   if (pairs > 0 && self.size(1) == 0) return at::zeros({pairs}, self.options());
   at::Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
-  if (pairs > 0) LaunchBuilder(kPdist, self.scalar_type()).output(out).input(self).fparam(0, p).launch(self.device());
+  if (pairs == 0) return out;
+  LaunchBuilder(kPdist, self.scalar_type())
+      .output(out)
+      .input(self)
+      .parameters(PdistParameters{.p = p})
+      .launch(self.device());
   return out;
 }
 
@@ -79,7 +85,7 @@ at::Tensor cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at
       .input(x1.expand(sizes1).contiguous().view({count, m, k}))
       .input(x2.expand(sizes2).contiguous().view({count, n, k}))
       .input(cdist.contiguous().view({count, m, n}))
-      .fparam(0, p)
+      .parameters(CdistBackwardParameters{.p = p})
       .launch(x1.device());
   return out;
 }
@@ -94,7 +100,7 @@ at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double
       .input(grad.contiguous())
       .input(self)
       .input(pdist)
-      .fparam(0, p)
+      .parameters(PdistBackwardParameters{.p = p})
       .launch(self.device());
   return out;
 }
@@ -106,7 +112,7 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
       .output(out)
       .input(self.to(own).expand(out.sizes()))
       .input(other.to(own).expand(out.sizes()))
-      .iparam(0, at::maybe_wrap_dim(dim, out.dim()))
+      .parameters(CrossParameters{.dim = at::maybe_wrap_dim(dim, out.dim())})
       .launch(out.device());
 }
 

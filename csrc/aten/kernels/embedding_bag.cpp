@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "aten/empty.h"
+#include "kernel_parameters.h"
 #include "scatter.h"
 
 namespace atalla::aten {
@@ -77,9 +78,7 @@ Results bag(const at::Tensor& weight, const at::Tensor& indices_in, const at::Te
         .input(indices)
         .input(starts)
         .optional_input(scale)
-        .iparam(0, mode)
-        .iparam(1, padding_idx)
-        .iparam(2, has_end)
+        .parameters(EmbeddingBagParameters{.mode = mode, .padding_index = padding_idx, .has_end = has_end})
         .launch(weight.device());
   }
   if (mode != kMax) max_indices = bag_size.clone();

@@ -12,6 +12,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -57,16 +58,16 @@ double factor(int64_t normalization, at::IntArrayRef sizes, at::IntArrayRef dims
   }
 }
 
-void launch_fft(const Kernel& kernel, const at::Tensor& in, const at::Tensor& out, int64_t dim, bool forward,
-                double scale) {
+template <class Parameters>
+void launch_fft(const Kernel& kernel, const at::Tensor& in, const at::Tensor& out, const Parameters& parameters) {
   if (out.numel() == 0) return;
-  LaunchBuilder(kernel, c10::toComplexType(in.scalar_type()))
-      .output(out)
-      .input(in)
-      .iparam(0, dim)
-      .iparam(1, forward ? 1 : 0)
-      .fparam(0, scale)
-      .launch(in.device());
+  LaunchBuilder builder(kernel, c10::toComplexType(in.scalar_type()));
+  builder.output(out).input(in);
+  parameters.write(&builder.desc());
+  builder.launch(in.device());
+}
+void launch_c2c(const at::Tensor& in, const at::Tensor& out, int64_t dim, bool forward, double scale) {
+  launch_fft(kC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});
 }
 
 at::Tensor& copy_result(const at::Tensor& result, at::Tensor& out) {
@@ -89,7 +90,7 @@ at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   const double scale = factor(normalization, self.sizes(), dims);
   at::Tensor out = make_result(self, self.sizes(), dims, self.scalar_type());
   for (size_t i = dims.size(); i-- > 0;)
-    launch_fft(kC2c, i + 1 == dims.size() ? self : out, out, dims[i], forward, i == 0 ? scale : 1);
+    launch_c2c(i + 1 == dims.size() ? self : out, out, dims[i], forward, i == 0 ? scale : 1);
   return out;
 }
 
@@ -105,8 +106,8 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   at::DimVector sizes(self.sizes());
   if (onesided) sizes[dims.back()] = sizes[dims.back()] / 2 + 1;
   at::Tensor out = make_result(self, sizes, dims, c10::toComplexType(self.scalar_type()));
-  launch_fft(kR2c, self, out, dims.back(), true, dims.size() == 1 ? scale : 1);
-  for (size_t i = dims.size() - 1; i-- > 0;) launch_fft(kC2c, out, out, dims[i], true, i == 0 ? scale : 1);
+  launch_fft(kR2c, self, out, FftR2cParameters{.dim = dims.back(), .factor = dims.size() == 1 ? scale : 1});
+  for (size_t i = dims.size() - 1; i-- > 0;) launch_c2c(out, out, dims[i], true, i == 0 ? scale : 1);
   return out;
 }
 
@@ -127,7 +128,7 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normaliz
   const at::Tensor input =
       dims.size() > 1 ? fft_c2c(self, at::IntArrayRef(dims).slice(0, dims.size() - 1), normalization, false) : self;
   at::Tensor out = make_result(input, sizes, last, c10::toRealValueType(self.scalar_type()));
-  launch_fft(kC2r, input, out, dims.back(), false, factor(normalization, sizes, last));
+  launch_fft(kC2r, input, out, FftC2rParameters{.dim = dims.back(), .factor = factor(normalization, sizes, last)});
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -34,10 +35,10 @@ at::Tensor on_device(const std::optional<at::Tensor>& t, c10::Device device) {
   return t.has_value() && t->defined() ? t->to(device) : at::Tensor();
 }
 
-// `configure` sets the parameters that are the rule's own; undefined states are absent.
-template <class Configure>
+// `parameters` has those that are the rule's own; undefined states are absent.
+template <class Parameters>
 void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::array<at::Tensor, 3>& states,
-                 const at::Tensor& step, Configure&& configure) {
+                 const at::Tensor& step, Parameters parameters) {
   const at::Tensor &param = c.params[i], &grad = c.grads[i];
   if (param.numel() == 0) return;
   const c10::Device device = param.device();
@@ -50,8 +51,8 @@ void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::arr
   builder.output(param).output(grad);
   for (const at::Tensor& s : states) builder.optional_output(s);
   for (const at::Tensor& t : {count, c.lr_tensor, scale, inf}) builder.optional_input(t);
-  builder.fparam(0, c.lr).fparam(3, c.weight_decay).iparam(1, c.maximize ? 1 : 0);
-  configure(builder);
+  parameters.learning_rate = c.lr, parameters.weight_decay = c.weight_decay, parameters.maximize = c.maximize;
+  parameters.write(&builder.desc());
   builder.launch(device);
 }
 
@@ -62,11 +63,10 @@ void adam(const Common& c, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, 
               "expected as many gradients, averages and steps as parameters (", n, ")");
   TORCH_CHECK(max_exp_avg_sqs.size() == (amsgrad ? n : 0), "expected ", amsgrad ? n : 0, " maxima, got ",
               max_exp_avg_sqs.size());
+  const OptimizerAdamParameters parameters{.betas = {beta1, beta2}, .eps = eps, .decoupled = decoupled};
   for (size_t i = 0; i < n; ++i) {
     const at::Tensor most = amsgrad ? max_exp_avg_sqs[i] : at::Tensor();
-    launch_step(kAdam, c, i, {exp_avgs[i], exp_avg_sqs[i], most}, state_steps[i], [&](LaunchBuilder& b) {
-      b.fparam(1, beta1).fparam(2, beta2).fparam(4, eps).iparam(0, decoupled ? 1 : 0);
-    });
+    launch_step(kAdam, c, i, {exp_avgs[i], exp_avg_sqs[i], most}, state_steps[i], parameters);
   }
 }
 
@@ -75,11 +75,11 @@ void sgd(const Common& c, at::TensorList buffers, double momentum, double dampen
   const bool has_buffers = momentum != 0;
   TORCH_CHECK(!has_buffers || buffers.size() == c.params.size(), "expected a momentum buffer for each parameter");
   TORCH_CHECK(has_buffers || !first, "is_first_step needs a momentum");
+  const OptimizerSgdParameters parameters{
+      .momentum = momentum, .dampening = dampening, .nesterov = nesterov, .first_step = first};
   for (size_t i = 0; i < c.params.size(); ++i) {
     const at::Tensor buffer = has_buffers ? buffers[i] : at::Tensor();
-    launch_step(kSgd, c, i, {buffer, at::Tensor(), at::Tensor()}, at::Tensor(), [&](LaunchBuilder& b) {
-      b.fparam(1, momentum).fparam(2, dampening).iparam(0, nesterov ? 1 : 0).iparam(2, first ? 1 : 0);
-    });
+    launch_step(kSgd, c, i, {buffer, at::Tensor(), at::Tensor()}, at::Tensor(), parameters);
   }
 }
 
@@ -87,9 +87,9 @@ void adagrad(const Common& c, at::TensorList sums, at::TensorList steps, double 
   const size_t n = c.params.size();
   TORCH_CHECK(c.grads.size() == n && sums.size() == n && steps.size() == n,
               "expected as many gradients, sums and steps as parameters (", n, ")");
+  const OptimizerAdagradParameters parameters{.learning_rate_decay = lr_decay, .eps = eps};
   for (size_t i = 0; i < n; ++i) {
-    launch_step(kAdagrad, c, i, {sums[i], at::Tensor(), at::Tensor()}, steps[i],
-                [&](LaunchBuilder& b) { b.fparam(1, lr_decay).fparam(4, eps); });
+    launch_step(kAdagrad, c, i, {sums[i], at::Tensor(), at::Tensor()}, steps[i], parameters);
   }
 }
 

@@ -46,10 +46,8 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
       .input(a.tensor, a.sizes, a.strides)
       .input(b.tensor, b.sizes, b.strides);
   if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
-  const ScalarParam scale_product(alpha), scale_addend(beta);
-  const auto number = [](const ScalarParam& x) { return Number{x.f, x.i, x.imag}; };
-  GemmParameters{.alpha = number(scale_product),
-                 .beta = number(scale_addend),
+  GemmParameters{.alpha = ScalarParam(alpha).value,
+                 .beta = ScalarParam(beta).value,
                  .activation = static_cast<int64_t>(activation),
                  .conjugate = conjugated}
       .write(&builder.desc());

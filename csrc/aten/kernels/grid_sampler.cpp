@@ -3,6 +3,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 #include "spatial.h"
 
 namespace atalla::aten {
@@ -35,7 +36,9 @@ at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t 
   image_output(builder, out, spatial);
   image_input(builder, input, spatial);
   grid_operand(builder, grid, false);
-  builder.iparam(0, interpolation_mode).iparam(1, padding_mode).iparam(2, align_corners ? 1 : 0).launch(input.device());
+  GridSampleParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners}.write(
+      &builder.desc());
+  builder.launch(input.device());
   return out;
 }
 
@@ -57,7 +60,8 @@ std::tuple<at::Tensor, at::Tensor> grid_sample_backward(const at::Tensor& grad_o
   image_input(builder, grad_output, spatial);
   image_input(builder, input, spatial);
   grid_operand(builder, grid, false);
-  builder.iparam(0, interpolation_mode).iparam(1, padding_mode).iparam(2, align_corners ? 1 : 0);
+  GridSampleBackwardParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners}
+      .write(&builder.desc());
   builder.launch(input.device());
   return {grad_input, grad_grid};
 }

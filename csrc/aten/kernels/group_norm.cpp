@@ -9,6 +9,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -25,14 +26,14 @@ void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::
   const at::Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
   const at::Tensor rows = x.contiguous();
   const std::array<int64_t, 1> flat{n * groups}, unit{1};
-  LaunchBuilder(kStatistics, wide)
-      .output(wide_mean, flat, unit)
+  LaunchBuilder statistics(kStatistics, wide);
+  statistics.output(wide_mean, flat, unit)
       .output(wide_rstd, flat, unit)
       .optional_output({})
       .optional_output({})
-      .input(rows, {1, n * groups, channels * image}, {0, channels * image, 1})
-      .fparam(0, eps)
-      .launch(x.device());
+      .input(rows, {1, n * groups, channels * image}, {0, channels * image, 1});
+  ChannelNormStatisticsParameters{.eps = eps}.write(&statistics.desc());
+  statistics.launch(x.device());
 
   const std::array<int64_t, 4> sizes{n, groups, channels, image};
   // Channels last: those of a pixel lie together.

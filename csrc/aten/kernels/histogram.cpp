@@ -15,6 +15,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -32,12 +33,13 @@ void launch_histogram(const at::Tensor& self, const std::optional<at::Tensor>& w
   if (dims == 0 || hist.numel() == 0) return;
   const at::Tensor points = self.reshape({c10::multiply_integers(self.sizes().slice(0, self.dim() - 1)), dims});
   at::Tensor out = hist.is_contiguous() ? hist : empty_like_dtype(hist, hist.sizes(), hist.scalar_type());
+  const at::Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : at::Tensor();
   LaunchBuilder builder(kHistogram, self.scalar_type());
-  builder.output(out).input(points);
-  builder.optional_input(weight.has_value() ? weight->reshape({points.size(0)}) : at::Tensor());
+  builder.output(out).input(points).optional_input(weights);
   for (const at::Tensor& e : edges) builder.input(e);
+  HistogramParameters{.method = static_cast<int64_t>(way)}.write(&builder.desc());
   if (points.size(0) == 0) out.zero_();
-  else builder.iparam(0, static_cast<int64_t>(way)).launch(self.device());
+  else builder.launch(self.device());
   if (!out.is_same(hist)) hist.copy_(out);
   if (!density) return;
   hist.div_(hist.sum());
@@ -83,6 +85,14 @@ int64_t kind_of(at::native::ReductionType reduction) {
   TORCH_CHECK(false, "segment_reduce: unknown reduction");
 }
 
+SegmentReduceParameters segment_parameters(at::native::ReductionType reduction, bool offsets,
+                                           const std::optional<at::Scalar>& initial) {
+  return {.reduction = kind_of(reduction),
+          .offsets = offsets,
+          .has_initial = initial.has_value(),
+          .initial = initial.has_value() ? initial->toDouble() : 0};
+}
+
 at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& numbers,
                     bool offsets, const std::optional<at::Scalar>& initial) {
   const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
@@ -92,15 +102,12 @@ at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data,
   if (out.numel() == 0) return out;
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  LaunchBuilder(kSegmentReduce, data.scalar_type())
-      .output(out.view({outer, count, inner}))
+  LaunchBuilder builder(kSegmentReduce, data.scalar_type());
+  builder.output(out.view({outer, count, inner}))
       .input(data.view({outer, data.size(axis), inner}))
-      .input(numbers.view({outer, numbers.size(axis)}))
-      .iparam(0, kind_of(reduction))
-      .iparam(1, offsets)
-      .iparam(2, initial.has_value())
-      .fparam(0, initial.has_value() ? initial->toDouble() : 0)
-      .launch(data.device());
+      .input(numbers.view({outer, numbers.size(axis)}));
+  segment_parameters(reduction, offsets, initial).write(&builder.desc());
+  builder.launch(data.device());
   return out;
 }
 
@@ -123,17 +130,14 @@ at::Tensor segment_gradients(const at::Tensor& grad, const at::Tensor& output, c
   if (count == 0) return out.zero_();
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  LaunchBuilder(kSegmentBackward, data.scalar_type())
-      .output(out.view({outer, data.size(axis), inner}))
-      .input(grad.contiguous().view({outer, count, inner}))
-      .input(output.contiguous().view({outer, count, inner}))
-      .input(data.contiguous().view({outer, data.size(axis), inner}))
-      .input(numbers.contiguous().view({outer, numbers.size(axis)}))
-      .iparam(0, kind_of(reduction))
-      .iparam(1, offsets)
-      .iparam(2, initial.has_value())
-      .fparam(0, initial.has_value() ? initial->toDouble() : 0)
-      .launch(data.device());
+  const at::Tensor grads = grad.contiguous().view({outer, count, inner});
+  const at::Tensor results = output.contiguous().view({outer, count, inner});
+  const at::Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
+  const at::Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
+  LaunchBuilder builder(kSegmentBackward, data.scalar_type());
+  builder.output(out.view({outer, data.size(axis), inner})).input(grads).input(results).input(rows).input(bounds);
+  segment_parameters(reduction, offsets, initial).write(&builder.desc());
+  builder.launch(data.device());
   return out;
 }
 

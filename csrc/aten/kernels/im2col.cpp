@@ -5,6 +5,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -40,8 +41,9 @@ View columns_of(const Tensor& t, IntArrayRef kernel, int64_t height, int64_t wid
           {t.dim() == 3 ? t.stride(0) : 0, s * kernel[0] * kernel[1], s * kernel[1], s, p * width, p}};
 }
 
-void set_window(LaunchBuilder& builder, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
-  for (int d = 0; d < 2; ++d) builder.iparam(d, dilation[d]).iparam(2 + d, padding[d]).iparam(4 + d, stride[d]);
+Im2colParameters window(IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
+  return {
+      .dilation = {dilation[0], dilation[1]}, .padding = {padding[0], padding[1]}, .stride = {stride[0], stride[1]}};
 }
 
 at::DimVector im2col_sizes(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
@@ -68,7 +70,7 @@ void launch_im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                   positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
   LaunchBuilder builder(kIm2col, self.scalar_type());
   builder.output(out, columns.sizes, columns.strides).input(self, image.sizes, image.strides);
-  set_window(builder, dilation, padding, stride);
+  window(dilation, padding, stride).write(&builder.desc());
   builder.launch(self.device());
 }
 
@@ -96,7 +98,7 @@ void launch_col2im(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                   positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
   LaunchBuilder builder(kCol2im, self.scalar_type());
   builder.output(out, image.sizes, image.strides).input(self, columns.sizes, columns.strides);
-  set_window(builder, dilation, padding, stride);
+  window(dilation, padding, stride).write(&builder.desc());
   builder.launch(self.device());
 }
 

@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -44,7 +45,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
       .output(out)
       .input(self)
       .input(index)
-      .iparam(0, dim)
+      .parameters(IndexSelectParameters{.dim = dim})
       .launch(self.device());
   return out;
 }
@@ -66,7 +67,7 @@ void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool s
       .output(out)
       .input(self)
       .input(index)
-      .iparam(0, at::maybe_wrap_dim(dim, self.dim()))
+      .parameters(GatherParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
       .launch(self.device());
 }
 
@@ -106,7 +107,8 @@ void index(at::TensorIteratorBase& iterator, const at::Tensor& self, at::IOptTen
   const int64_t rank = out.dim() - (self.dim() - count);
   const at::IntArrayRef index_sizes = out.sizes().slice(first, rank);
   LaunchBuilder builder(kIndex, self.scalar_type());
-  builder.output(out).input(self, sizes, strides).iparam(0, count).iparam(1, first);
+  builder.output(out).input(self, sizes, strides);
+  IndexParameters{.count = count, .first_dim = first}.write(&builder.desc());
   TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index: at most ", ATALLA_MAX_OPERANDS - 2,
                               " index tensors are supported, got ", count);
   for (int64_t k = 0; k < count; ++k) {

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "aten/empty.h"
+#include "kernel_parameters.h"
 #include "scatter.h"
 
 namespace atalla::aten {
@@ -41,13 +42,11 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, boo
                               "_indices\" not implemented for '", result, "'");
   at::Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
   if (n == 0) return out;
-  LaunchBuilder(kTriangleIndices, out.scalar_type())
-      .output(out)
-      .iparam(0, rows)
-      .iparam(1, columns)
-      .iparam(2, diagonal)
-      .iparam(3, upper)
-      .launch(out.device());
+  LaunchBuilder builder(kTriangleIndices, out.scalar_type());
+  builder.output(out);
+  TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper}.write(
+      &builder.desc());
+  builder.launch(out.device());
   return out;
 }
 

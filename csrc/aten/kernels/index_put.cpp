@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include "aten/empty.h"
+#include "kernel_parameters.h"
 #include "scatter.h"
 
 namespace atalla::aten {
@@ -95,11 +96,12 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
   LaunchBuilder builder(kIndexPut, self.scalar_type());
   builder.output(self, sizes, strides).input(on_device.expand(value_sizes));
   for (int64_t d : indexed) builder.input(expanded[d]);
-  builder.iparam(0, count)
-      .iparam(1, first)
-      .iparam(2, static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign))
-      .iparam(3, 1)
-      .launch(self.device());
+  IndexPutParameters{.count = count,
+                     .first_dim = first,
+                     .combine = static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign),
+                     .wrap_negative = true}
+      .write(&builder.desc());
+  builder.launch(self.device());
   return self;
 }
 
@@ -147,8 +149,7 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
       .output(out)
       .input(dense, {dense.numel()}, {1})
       .input(index)
-      .iparam(0, 1)
-      .iparam(1, 0)
+      .parameters(IndexParameters{.count = 1, .first_dim = 0})
       .launch(self.device());
   return out;
 }

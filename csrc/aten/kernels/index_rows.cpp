@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "kernel_parameters.h"
 #include "scatter.h"
 
 namespace atalla::aten {
@@ -35,15 +36,11 @@ void write_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, con
   LaunchBuilder builder(kIndexPut, out.scalar_type());
   builder.output(out, sizes, strides)
       .input(src, src_sizes, src_strides)
-      .input(index, {length}, {index.dim() == 0 ? 1 : index.stride(0)})
-      .iparam(0, 1)
-      .iparam(1, dim)
-      .iparam(2, static_cast<int64_t>(combine))
-      .iparam(3, from_end);
-  if (!is_one(alpha)) {
-    const c10::complex<double> value = alpha.isComplex() ? alpha.toComplexDouble() : alpha.toDouble();
-    builder.fparam(0, value.real()).fparam(1, value.imag()).iparam(4, ScalarParam::to_int(alpha)).iparam(5, 1);
-  }
+      .input(index, {length}, {index.dim() == 0 ? 1 : index.stride(0)});
+  IndexPutParameters parameters{
+      .count = 1, .first_dim = dim, .combine = static_cast<int64_t>(combine), .wrap_negative = from_end};
+  if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).value, parameters.scaled = true;
+  parameters.write(&builder.desc());
   builder.launch(out.device());
 }
 
@@ -120,14 +117,11 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   const auto options = grad_in.options().dtype(at::kLong);
   const at::Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
   const at::Tensor source = grad_in.movedim(-1, dim + 1);
-  LaunchBuilder(kIndexPut, out.scalar_type())
-      .output(out)
-      .input(source)
-      .input(places)
-      .iparam(0, 1)
-      .iparam(1, dim)
-      .iparam(2, static_cast<int64_t>(Combine::kAdd))
-      .launch(out.device());
+  LaunchBuilder builder(kIndexPut, out.scalar_type());
+  builder.output(out).input(source).input(places);
+  IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)}.write(
+      &builder.desc());
+  builder.launch(out.device());
   return out;
 }
 

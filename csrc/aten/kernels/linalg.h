@@ -9,6 +9,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 

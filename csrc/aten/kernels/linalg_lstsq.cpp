@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "kernel_parameters.h"
 #include "linalg.h"
 
 namespace atalla::aten {
@@ -15,13 +16,14 @@ namespace {
 
 const Kernel kLstsq("linalg.lstsq");
 
-enum class Driver { kGels, kGelsy, kGelsd, kGelss };
+// The values of the kernel's parameter.
+enum class Driver : int64_t { kGels, kGelsd, kGelsy, kGelss };
 
 Driver parse_driver(std::optional<c10::string_view> name) {
   if (!name.has_value()) return Driver::kGelsy;
   std::string lower(*name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  const char* names[] = {"gels", "gelsy", "gelsd", "gelss"};
+  const char* names[] = {"gels", "gelsd", "gelsy", "gelss"};
   for (int i = 0; i < 4; ++i)
     if (lower == names[i]) return static_cast<Driver>(i);
   TORCH_CHECK(false, "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
@@ -92,8 +94,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linalg_lstsq(const at
         .output(info)
         .input(a)
         .input(x)
-        .iparam(0, driver == Driver::kGels ? 0 : 1)
-        .fparam(0, tolerance)
+        .parameters(LinalgLstsqParameters{.driver = static_cast<int64_t>(driver), .tolerance = tolerance})
         .launch(self.device());
     at::_linalg_check_errors(info, "torch.linalg.lstsq", batch.empty());
   }

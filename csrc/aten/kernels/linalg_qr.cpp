@@ -32,8 +32,7 @@ void ormqr_in_place(const at::Tensor& reflectors, const at::Tensor& tau, const a
       .input(reflectors)
       .input(tau)
       .input(other)
-      .iparam(0, left ? 1 : 0)
-      .iparam(1, transpose ? 1 : 0)
+      .parameters(LinalgOrmqrParameters{.left = left, .adjoint = transpose})
       .launch(other.device());
 }
 

@@ -26,7 +26,12 @@ const Kernel kLuFactor("linalg.lu_factor"), kLuSolve("linalg.lu_solve"), kPermut
     kCholesky("linalg.cholesky"), kTriangularSolve("linalg.triangular_solve");
 
 void cholesky_in_place(const at::Tensor& a, const at::Tensor& info, bool upper) {
-  LaunchBuilder(kCholesky, a.scalar_type()).output(a).output(info).input(a).iparam(0, upper ? 1 : 0).launch(a.device());
+  LaunchBuilder(kCholesky, a.scalar_type())
+      .output(a)
+      .output(info)
+      .input(a)
+      .parameters(LinalgCholeskyParameters{.upper = upper})
+      .launch(a.device());
 }
 
 void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, bool pivoting) {
@@ -35,7 +40,7 @@ void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at:
       .output(pivots)
       .output(info)
       .input(a)
-      .iparam(0, pivoting ? 1 : 0)
+      .parameters(LinalgLuFactorParameters{.pivot = pivoting})
       .launch(a.device());
 }
 
@@ -50,7 +55,7 @@ void lu_solve_in_place(const at::Tensor& lu, const at::Tensor& pivots, const at:
       .input(lu.expand(matrices))
       .input(pivots.expand(rows))
       .input(b)
-      .iparam(0, static_cast<int64_t>(matrix_op(op)))
+      .parameters(LinalgLuSolveParameters{.op = static_cast<int64_t>(matrix_op(op))})
       .launch(b.device());
 }
 
@@ -82,8 +87,8 @@ void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const 
       .optional_output(info)
       .input(t)
       .input(b)
-      .iparam(0, (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4))
-      .iparam(1, static_cast<int64_t>(op))
+      .parameters(LinalgTriangularSolveParameters{.form = (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4),
+                                                  .op = static_cast<int64_t>(op)})
       .launch(x.device());
 }
 

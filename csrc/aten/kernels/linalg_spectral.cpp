@@ -26,7 +26,7 @@ void eigh_in_place(const at::Tensor& values, const at::Tensor& vectors, const at
       .optional_output(compute_vectors ? vectors : at::Tensor())
       .output(info)
       .input(vectors)
-      .iparam(0, upper ? 1 : 0)
+      .parameters(LinalgEighParameters{.upper = upper})
       .launch(vectors.device());
 }
 
@@ -49,7 +49,7 @@ void ldl_factor_in_place(const at::Tensor& ld, const at::Tensor& pivots, const a
       .output(pivots)
       .output(info)
       .input(ld)
-      .iparam(0, hermitian && ld.is_complex() ? 1 : 0)
+      .parameters(LinalgLdlFactorParameters{.hermitian = hermitian && ld.is_complex()})
       .launch(ld.device());
 }
 
@@ -61,7 +61,7 @@ void ldl_solve_in_place(const at::Tensor& ld, const at::Tensor& pivots, const at
       .input(ld)
       .input(pivots)
       .input(b)
-      .iparam(0, hermitian && ld.is_complex() ? 1 : 0)
+      .parameters(LinalgLdlSolveParameters{.hermitian = hermitian && ld.is_complex()})
       .launch(b.device());
 }
 

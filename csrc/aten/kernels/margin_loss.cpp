@@ -4,6 +4,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -43,7 +44,8 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   builder.output(out).input(scores, {rows, columns}, {columns, 1}).input(classes, {rows}, {1});
   if (weights.defined()) builder.input(weights, {columns}, {1});
   else builder.absent();
-  builder.fparam(0, margin.toDouble()).iparam(0, reduction).iparam(1, static_cast<int64_t>(power));
+  MultiMarginLossParameters{.reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()}
+      .write(&builder.desc());
   builder.launch(self.device());
   return out;
 }
@@ -75,7 +77,7 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at
       .output(is_target, sizes, strides)
       .input(scores, sizes, strides)
       .input(labels, sizes, strides)
-      .iparam(0, reduction)
+      .parameters(MultilabelMarginLossParameters{.reduction = reduction})
       .launch(self.device());
   return {output, is_target};
 }
@@ -107,7 +109,9 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
   builder.input(scores, sizes, strides).input(classes, {rows}, {1});
   if (weights.defined()) builder.input(weights, {columns}, {1});
   else builder.absent();
-  builder.fparam(0, margin.toDouble()).iparam(0, reduction).iparam(1, static_cast<int64_t>(power));
+  MultiMarginLossBackwardParameters{
+      .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()}
+      .write(&builder.desc());
   builder.launch(self.device());
   return grad_input;
 }
@@ -141,7 +145,7 @@ at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, c
       .input(scores, sizes, strides)
       .input(labels, sizes, strides)
       .input(flags, sizes, strides)
-      .iparam(0, reduction)
+      .parameters(MultilabelMarginLossBackwardParameters{.reduction = reduction})
       .launch(self.device());
   return grad_input;
 }

@@ -7,6 +7,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -57,7 +58,9 @@ void forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor&
     builder.output(output);
   }
   builder.output(total_weight).input(scores, view.sizes, view.strides).input(samples, chosen.sizes, chosen.strides);
-  builder.optional_input(weight).iparam(0, reduction).iparam(1, ignore_index).launch(self.device());
+  builder.optional_input(weight);
+  NllLossParameters{.reduction = reduction, .ignore_index = ignore_index}.write(&builder.desc());
+  builder.launch(self.device());
 }
 
 void backward(const at::Tensor& grad_output, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
@@ -73,8 +76,7 @@ void backward(const at::Tensor& grad_output, const at::Tensor& target, const at:
       .input(samples, chosen.sizes, chosen.strides)
       .optional_input(weight)
       .input(total_weight)
-      .iparam(0, reduction)
-      .iparam(1, ignore_index)
+      .parameters(NllLossBackwardParameters{.reduction = reduction, .ignore_index = ignore_index})
       .launch(grad_input.device());
 }
 

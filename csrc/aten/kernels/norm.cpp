@@ -4,6 +4,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -43,7 +44,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
       if (t.defined()) builder.input(t, columns, unit);
       else builder.absent();
     }
-    builder.fparam(0, eps).launch(input.device());
+    LayerNormParameters{.eps = eps}.write(&builder.desc());
+    builder.launch(input.device());
   }
   return {out, mean, rstd};
 }

@@ -17,10 +17,7 @@ void launch_pad(const Kernel& kernel, const at::Tensor& self, at::IntArrayRef pa
   if (out.numel() == 0) return;
   LaunchBuilder builder(kernel, self.scalar_type());
   builder.output(out).input(self);
-  // Pairs of padding count from the last dimension.
-  for (size_t k = 0; k < padding.size() / 2; ++k) {
-    builder.iparam(static_cast<int>(self.dim()) - 1 - static_cast<int>(k), padding[2 * k]);
-  }
+  pad_parameters(self.dim(), padding).write(&builder.desc());
   builder.launch(self.device());
 }
 

@@ -16,10 +16,6 @@ using at::Tensor;
 
 const Kernel kReflect("pad_backward.reflect"), kReplicate("pad_backward.replicate");
 
-void set_padding(LaunchBuilder& builder, IntArrayRef padding) {
-  for (size_t k = 0; k < padding.size() / 2; ++k) builder.iparam(kImageDims - 1 - static_cast<int>(k), padding[2 * k]);
-}
-
 // Real and imaginary parts are two channels that lie together.
 void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef padding, const Tensor& grad_input) {
   const int64_t spatial = static_cast<int64_t>(padding.size() / 2);
@@ -36,7 +32,7 @@ void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef
   };
   operand(to, true);
   operand(grad_output.contiguous(), false);
-  set_padding(builder, padding);
+  pad_parameters(kImageDims, padding).write(&builder.desc());
   builder.launch(grad_output.device());
   grad_input.copy_(to);
 }
@@ -52,7 +48,7 @@ void pad_backward(const Kernel& kernel, const Tensor& grad_output, IntArrayRef p
   LaunchBuilder builder(kernel, grad_output.scalar_type());
   image_output(builder, grad_input, spatial);
   image_input(builder, grad_output, spatial);
-  set_padding(builder, padding);
+  pad_parameters(kImageDims, padding).write(&builder.desc());
   builder.launch(grad_output.device());
 }
 

@@ -22,10 +22,10 @@ void launch_max(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel,
   image_output(builder, out, spatial);
   image_output(builder, indices, spatial);
   image_input(builder, self, spatial);
-  set_parameters(builder, 0, spatial_parameter(kernel, spatial, 1));
-  set_parameters(builder, 3, spatial_parameter(stride.empty() ? kernel : stride, spatial, 1));
-  set_parameters(builder, 6, spatial_parameter(padding, spatial, 0));
-  set_parameters(builder, 9, spatial_parameter(dilation, spatial, 1));
+  PoolMaxParameters parameters{};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  set_spatial(parameters.dilation, dilation, spatial, 1);
+  parameters.write(&builder.desc());
   builder.launch(self.device());
 }
 
@@ -36,10 +36,10 @@ void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef ker
   LaunchBuilder builder(kAverage, self.scalar_type());
   image_output(builder, out, spatial);
   image_input(builder, self, spatial);
-  set_parameters(builder, 0, spatial_parameter(kernel, spatial, 1));
-  set_parameters(builder, 3, spatial_parameter(stride.empty() ? kernel : stride, spatial, 1));
-  set_parameters(builder, 6, spatial_parameter(padding, spatial, 0));
-  builder.iparam(9, count_include_pad ? 1 : 0).iparam(10, divisor.value_or(0)).launch(self.device());
+  PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  parameters.write(&builder.desc());
+  builder.launch(self.device());
 }
 
 void launch_adaptive_average(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
@@ -67,8 +67,10 @@ void launch_fractional(const at::Tensor& self, int64_t spatial, at::IntArrayRef 
   image_output(builder, indices, spatial);
   image_input(builder, self, spatial);
   builder.input(samples);
-  set_parameters(builder, 0, spatial_parameter(kernel, spatial, 1));
-  builder.iparam(3, spatial).launch(self.device());
+  PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
+  set_spatial(parameters.kernel, kernel, spatial, 1);
+  parameters.write(&builder.desc());
+  builder.launch(self.device());
 }
 
 // Sizes of an image with other spatial sizes.

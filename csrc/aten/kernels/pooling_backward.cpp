@@ -23,10 +23,10 @@ void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef ke
   LaunchBuilder builder(kAverage, grad_output.scalar_type());
   image_output(builder, grad_input, spatial);
   image_input(builder, grad_output, spatial);
-  set_parameters(builder, 0, spatial_parameter(kernel, spatial, 1));
-  set_parameters(builder, 3, spatial_parameter(stride.empty() ? kernel : stride, spatial, 1));
-  set_parameters(builder, 6, spatial_parameter(padding, spatial, 0));
-  builder.iparam(9, count_include_pad ? 1 : 0).iparam(10, divisor.value_or(0)).launch(grad_output.device());
+  PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  parameters.write(&builder.desc());
+  builder.launch(grad_output.device());
 }
 
 void adaptive_backward(const Tensor& grad_output, const Tensor& self, int64_t spatial, const Tensor& grad_input) {

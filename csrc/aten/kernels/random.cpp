@@ -23,23 +23,29 @@ LaunchBuilder begin(const Kernel& kernel, const at::Tensor& out) {
   return builder;
 }
 
+template <class Parameters>
+void draw(const Kernel& kernel, const Parameters& parameters, const at::Tensor& out,
+          const std::optional<at::Generator>& generator) {
+  LaunchBuilder builder = begin(kernel, out);
+  launch_random(builder, parameters, out, generator);
+}
+
 template <class Rng>
 struct Uniform {
   void operator()(at::TensorIteratorBase& iterator, double from, double to, std::optional<at::Generator> generator) {
-    const at::Tensor& out = iterator.tensor(0);
-    launch_random(begin(kUniform, out).fparam(0, from).fparam(1, to), out, generator);
+    draw(kUniform, RandomUniformParameters{.low = from, .high = to}, iterator.tensor(0), generator);
   }
 };
 
 template <class Rng>
 struct Normal {
   void operator()(const at::Tensor& out, double mean, double std, std::optional<at::Generator> generator) {
-    launch_random(begin(kNormal, out).fparam(0, mean).fparam(1, std), out, generator);
+    draw(kNormal, RandomNormalParameters{.mean = mean, .deviation = std}, out, generator);
   }
 };
 
 void draw_integers(const at::Tensor& out, int64_t low, int64_t high, const std::optional<at::Generator>& generator) {
-  launch_random(begin(kInteger, out).iparam(2, low).iparam(3, high), out, generator);
+  draw(kInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
 }
 
 // Every value that the dtype holds without a gap: [0, max] of an integer type, [0, 2^digits] of a floating one.
@@ -102,7 +108,7 @@ struct RandomFromTo {
 template <class Rng>
 struct BernoulliScalar {
   void operator()(const at::Tensor& out, double p, std::optional<at::Generator> generator) {
-    launch_random(begin(kBernoulli, out).immediate(p, at::kDouble), out, generator);
+    launch_random(begin(kBernoulli, out).immediate(p, at::kDouble), RandomBernoulliParameters{}, out, generator);
   }
 };
 
@@ -112,7 +118,7 @@ struct BernoulliTensor {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor_p_\" not implemented for '",
                                 p.scalar_type(), "'");
     const at::Tensor probability = p.to(out.device()).expand(out.sizes());
-    launch_random(begin(kBernoulli, out).input(probability), out, generator);
+    launch_random(begin(kBernoulli, out).input(probability), RandomBernoulliParameters{}, out, generator);
   }
 };
 

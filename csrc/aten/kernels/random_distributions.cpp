@@ -36,7 +36,7 @@ at::Tensor draw(const Kernel& kernel, const at::Tensor& like, std::initializer_l
   LaunchBuilder builder(kernel, out.scalar_type());
   builder.output(out);
   for (const at::Tensor& p : parameters) builder.input(p);
-  launch_random(builder, out, generator);
+  launch_random(builder, RandomPoissonParameters{}, out, generator);
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include <ATen/ops/sum.h>
 
 #include "aten/empty.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -48,7 +49,7 @@ at::Tensor extreme(const Kernel& kernel, const char* name, const at::Tensor& sel
 }  // namespace
 
 void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::ArrayRef<at::Tensor> outputs,
-                   const at::Tensor& self, DimMask mask, double fparam) {
+                   const at::Tensor& self, DimMask mask, double correction) {
   if (outputs[0].numel() == 0) return;
   // A 0-d tensor is reduced as a 1-d one of one element.
   at::DimVector in_sizes(self.sizes()), in_strides(self.strides());
@@ -77,7 +78,8 @@ void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::Arra
     }
     builder.output(out, sizes, strides);
   }
-  builder.input(self, in_sizes, in_strides).iparam(0, static_cast<int64_t>(bits)).fparam(0, fparam);
+  builder.input(self, in_sizes, in_strides);
+  ReduceVarParameters{.reduced = static_cast<int64_t>(bits), .correction = correction}.write(&builder.desc());
   builder.launch(outputs[0].device());
 }
 

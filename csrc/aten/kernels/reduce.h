@@ -19,8 +19,8 @@ inline DimMask reduced_dims(const at::Tensor& self, int64_t dim) {
 inline DimMask all_dims() { return DimMask().set(); }
 
 // Launches a reduction of self over the dimensions of `mask`. The outputs have upstream's shape, with or without the
-// reduced dimensions. `fparam`: parameter 0 of the kernel.
+// reduced dimensions. `correction`: of variances and deviations.
 void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::ArrayRef<at::Tensor> outputs,
-                   const at::Tensor& self, DimMask mask, double fparam = 0);
+                   const at::Tensor& self, DimMask mask, double correction = 0);
 
 }  // namespace atalla::aten

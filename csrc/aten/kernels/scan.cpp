@@ -6,6 +6,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -19,7 +20,7 @@ void launch_scan(const Kernel& kernel, const at::Tensor& self, int64_t dim, cons
   LaunchBuilder(kernel, out.scalar_type())
       .output(out)
       .input(self)
-      .iparam(0, at::maybe_wrap_dim(dim, self.dim()))
+      .parameters(CumsumParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
       .launch(self.device());
 }
 
@@ -30,7 +31,7 @@ void launch_extreme(const Kernel& kernel, const at::Tensor& self, int64_t dim, c
       .output(values)
       .output(indices)
       .input(self)
-      .iparam(0, at::maybe_wrap_dim(dim, self.dim()))
+      .parameters(CummaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
       .launch(self.device());
 }
 

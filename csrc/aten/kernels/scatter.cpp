@@ -11,6 +11,8 @@
 
 #include <limits>
 
+#include "kernel_parameters.h"
+
 namespace atalla::aten {
 
 namespace {
@@ -77,13 +79,13 @@ void scatter_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, c
   // A 0-d src under a larger index is one value for every place.
   const at::DimVector src_strides =
       src.dim() == 0 && index.dim() > 0 ? at::DimVector(sizes.size(), 0) : strides_of(src);
-  LaunchBuilder(kScatter, out.scalar_type())
-      .output(out, sizes_of(out), strides_of(out))
+  LaunchBuilder builder(kScatter, out.scalar_type());
+  builder.output(out, sizes_of(out), strides_of(out))
       .input(src, sizes, src_strides)
-      .input(index, sizes, strides_of(index))
-      .iparam(0, at::maybe_wrap_dim(dim, out.dim()))
-      .iparam(1, static_cast<int64_t>(combine))
-      .launch(out.device());
+      .input(index, sizes, strides_of(index));
+  ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)}.write(
+      &builder.desc());
+  builder.launch(out.device());
 }
 
 void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Scalar& value,

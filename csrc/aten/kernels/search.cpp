@@ -11,6 +11,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -21,11 +22,12 @@ const Kernel kSearchsorted("searchsorted"), kIsin("isin");
 void launch_isin(const at::Tensor& elements, const at::Tensor& test_elements, bool invert, const at::Tensor& out) {
   if (out.numel() == 0) return;
   const c10::ScalarType common = at::result_type(elements, test_elements);
+  const at::Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
   LaunchBuilder(kIsin, common)
       .output(out)
-      .input(elements.to(common))
-      .input(test_elements.to(common).reshape(-1))
-      .iparam(0, invert)
+      .input(x)
+      .input(list)
+      .parameters(IsinParameters{.invert = invert})
       .launch(out.device());
 }
 
@@ -47,9 +49,13 @@ at::Tensor& searchsorted_out(const at::Tensor& sorted_sequence, const at::Tensor
     rows = rows.to(common);
     values = values.to(common);
   }
-  LaunchBuilder builder(kSearchsorted, values.scalar_type());
-  builder.output(out).input(rows).input(values).optional_input(order);
-  builder.iparam(0, side.has_value() ? *side == "right" : right).launch(out.device());
+  LaunchBuilder(kSearchsorted, values.scalar_type())
+      .output(out)
+      .input(rows)
+      .input(values)
+      .optional_input(order)
+      .parameters(SearchsortedParameters{.right = side.has_value() ? *side == "right" : right})
+      .launch(out.device());
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "aten/copy.h"
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -25,7 +26,7 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   LaunchBuilder(kFlip, self.scalar_type())
       .output(out)
       .input(self)
-      .iparam(0, static_cast<int64_t>(flipped.to_ullong()))
+      .parameters(FlipParameters{.flipped = static_cast<int64_t>(flipped.to_ullong())})
       .launch(self.device());
   return out;
 }
@@ -49,7 +50,9 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
   at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);
   LaunchBuilder builder(kRoll, self.scalar_type());
   builder.output(out).input(self);
-  for (int64_t d = 0; d < self.dim(); ++d) builder.iparam(static_cast<int>(d), total[d]);
+  RollParameters parameters{};
+  for (int64_t d = 0; d < self.dim(); ++d) parameters.shift[d] = total[d];
+  parameters.write(&builder.desc());
   builder.launch(self.device());
   return out;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ops/sum.h>
 
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -20,7 +21,7 @@ void launch_softmax(const Kernel& kernel, const char* name, const at::Tensor& se
   LaunchBuilder(kernel, self.scalar_type())
       .output(out)
       .input(self)
-      .iparam(0, at::maybe_wrap_dim(dim, self.dim()))
+      .parameters(SoftmaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
       .launch(self.device());
 }
 

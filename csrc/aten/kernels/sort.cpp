@@ -11,6 +11,7 @@
 
 #include "aten/empty.h"
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -39,7 +40,7 @@ LaunchBuilder begin_rows(const Kernel& kernel, const at::Tensor& values, const a
   };
   output(values);
   output(indices);
-  builder.input(self).iparam(0, dim);
+  builder.input(self);
   return builder;
 }
 
@@ -57,7 +58,9 @@ void median_rows(const at::Tensor& self, int64_t dim, bool keepdim, bool ignore_
   at::native::resize_output(values, sizes);
   at::native::resize_output(indices, sizes);
   if (values.numel() == 0) return;
-  begin_rows(kMedian, values, indices, self, dim, 1).iparam(1, ignore_nan).launch(self.device());
+  LaunchBuilder builder = begin_rows(kMedian, values, indices, self, dim, 1);
+  MedianParameters{.dim = dim, .ignore_nan = ignore_nan}.write(&builder.desc());
+  builder.launch(self.device());
 }
 
 at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
@@ -66,7 +69,10 @@ at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
     // As upstream: NaN, which converts to the lowest value of a wide integer type.
     return out.fill_(std::numeric_limits<float>::quiet_NaN());
   }
-  begin_rows(kMedian, out, at::Tensor(), self.flatten(), 0, 1).iparam(1, ignore_nan).launch(self.device());
+  const at::Tensor flat = self.flatten();
+  LaunchBuilder builder = begin_rows(kMedian, out, at::Tensor(), flat, 0, 1);
+  MedianParameters{.dim = 0, .ignore_nan = ignore_nan}.write(&builder.desc());
+  builder.launch(self.device());
   return out;
 }
 
@@ -76,21 +82,19 @@ void sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool 
           const at::Tensor& indices) {
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1)
-      .iparam(1, descending)
-      .iparam(2, stable.has_value() && !*stable)
-      .launch(self.device());
+  LaunchBuilder builder = begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1);
+  SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable}.write(
+      &builder.desc());
+  builder.launch(self.device());
 }
 
 void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const at::Tensor& values,
           const at::Tensor& indices) {
   if (values.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  begin_rows(kTopK, values, indices, self, dim, k)
-      .iparam(1, k)
-      .iparam(2, largest)
-      .iparam(3, sorted)
-      .launch(self.device());
+  LaunchBuilder builder = begin_rows(kTopK, values, indices, self, dim, k);
+  TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}.write(&builder.desc());
+  builder.launch(self.device());
 }
 
 std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim,
@@ -102,7 +106,9 @@ std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_
   at::assert_no_overlap(self, values);
   at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
   if (self.numel() > 0) {
-    begin_rows(kKthValue, values, indices, self, wrapped, 1).iparam(1, k).launch(self.device());
+    LaunchBuilder builder = begin_rows(kKthValue, values, indices, self, wrapped, 1);
+    KthvalueParameters{.dim = wrapped, .k = k}.write(&builder.desc());
+    builder.launch(self.device());
   }
   if (!keepdim && self.dim() > 0) {
     values.squeeze_(wrapped);
@@ -143,7 +149,11 @@ std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t di
   at::native::resize_output(values, sizes);
   at::native::resize_output(indices, sizes);
   at::assert_no_overlap(self, values);
-  if (values.numel() > 0) begin_rows(kMode, values, indices, self, dim, 1).launch(self.device());
+  if (values.numel() > 0) {
+    LaunchBuilder builder = begin_rows(kMode, values, indices, self, dim, 1);
+    ModeParameters{.dim = dim}.write(&builder.desc());
+    builder.launch(self.device());
+  }
   return {values, indices};
 }
 
@@ -165,7 +175,9 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   keys.random_(std::numeric_limits<int64_t>::min(), std::nullopt, std::move(generator));
   const bool direct = result.scalar_type() == at::kLong;
   at::Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
-  begin_rows(kSort, at::Tensor(), order, keys, 0, n).launch(result.device());
+  LaunchBuilder builder = begin_rows(kSort, at::Tensor(), order, keys, 0, n);
+  SortParameters{.dim = 0}.write(&builder.desc());
+  builder.launch(result.device());
   return direct ? result : result.copy_(order);
 }
 

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <optional>
 
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -54,8 +57,30 @@ inline std::array<int64_t, 3> spatial_parameter(at::IntArrayRef values, int64_t 
   return p;
 }
 
-inline void set_parameters(LaunchBuilder& builder, int first, const std::array<int64_t, 3>& p) {
-  for (int d = 0; d < 3; ++d) builder.iparam(first + d, p[d]);
+inline void set_spatial(int64_t (&parameter)[3], at::IntArrayRef values, int64_t spatial, int64_t rest) {
+  std::ranges::copy(spatial_parameter(values, spatial, rest), parameter);
+}
+
+// The windows of a regular pool: PoolMaxParameters or PoolAverageParameters.
+template <class Parameters>
+void set_windows(Parameters& parameters, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
+                 at::IntArrayRef padding) {
+  set_spatial(parameters.kernel, kernel, spatial, 1);
+  set_spatial(parameters.stride, stride.empty() ? kernel : stride, spatial, 1);
+  set_spatial(parameters.padding, padding, spatial, 0);
+}
+
+// Scale factors of the last dimensions; 0 where none is given.
+inline void set_scales(double (&parameter)[3], std::initializer_list<std::optional<double>> scales) {
+  double* last = std::end(parameter) - scales.size();
+  for (const std::optional<double>& scale : scales) *last++ = scale.value_or(0);
+}
+
+// Pairs of padding count from the last of `dims` dimensions.
+inline PadReflectParameters pad_parameters(int64_t dims, at::IntArrayRef padding) {
+  PadReflectParameters parameters{};
+  for (size_t k = 0; k < padding.size() / 2; ++k) parameters.front[dims - 1 - static_cast<int64_t>(k)] = padding[2 * k];
+  return parameters;
 }
 
 // The memory format of an image op's result: upstream's suggestion, which only batches have.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/launch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -12,8 +13,7 @@ void launch_triangle(const at::Tensor& self, int64_t diagonal, bool upper, const
   LaunchBuilder(kTriangle, self.scalar_type())
       .output(out)
       .input(self)
-      .iparam(0, diagonal)
-      .iparam(1, upper ? 1 : 0)
+      .parameters(TriangleParameters{.diagonal = diagonal, .upper = upper})
       .launch(self.device());
 }
 

@@ -55,7 +55,7 @@ Three unique_elements(const at::Tensor& self, bool sort, bool return_inverse, bo
         .optional_output(at::Tensor())
         .output(order)
         .input(x)
-        .iparam(0, 0)
+        .parameters(SortParameters{.dim = 0})
         .launch(x.device());
   }
   auto [values, inverse, counts] = distinct(x, order, return_inverse, return_counts);

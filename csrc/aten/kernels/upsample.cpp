@@ -26,9 +26,9 @@ void resample(const Kernel& kernel, const Tensor& in, bool align_corners, std::i
   LaunchBuilder builder(kernel, in.scalar_type());
   image_output(builder, out, spatial);
   image_input(builder, in, spatial);
-  builder.iparam(0, align_corners ? 1 : 0);
-  int at = static_cast<int>(3 - spatial);
-  for (const Scale& scale : scales) builder.fparam(at++, scale.value_or(0));
+  ResampleLinearParameters parameters{.align_corners = align_corners};
+  set_scales(parameters.scale, scales);
+  parameters.write(&builder.desc());
   builder.launch(in.device());
 }
 

@@ -13,7 +13,7 @@ const Kernel kNearest("resample.nearest");
 
 using Scale = std::optional<double>;
 
-// Values of the kernel's mode (docs/kernels.md).
+// Values of the kernel's mode (docs/reference/kernels.md).
 enum Mode : int64_t { kFloor = 0, kExact = 1, kSmall = 2 };
 
 bool takes_small_path(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
@@ -29,9 +29,9 @@ void launch_nearest(const at::Tensor& self, Mode mode, int64_t spatial, std::ini
   LaunchBuilder builder(kNearest, self.scalar_type());
   image_output(builder, out, spatial);
   image_input(builder, self, spatial);
-  builder.iparam(0, mode + (takes_small_path(self, spatial, out) ? kSmall : 0));
-  int at = static_cast<int>(3 - spatial);
-  for (const Scale& scale : scales) builder.fparam(at++, scale.value_or(0));
+  ResampleNearestParameters parameters{.mode = takes_small_path(self, spatial, out) ? mode + kSmall : int64_t{mode}};
+  set_scales(parameters.scale, scales);
+  parameters.write(&builder.desc());
   builder.launch(self.device());
 }
 

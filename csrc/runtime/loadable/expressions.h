@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Size expressions (docs/loadable-format.md, EXPRESSIONS): numbers of a method that follow the sizes of its inputs.
+// Size expressions (docs/reference/loadable-format.md, EXPRESSIONS): numbers of a method that follow the sizes of its
+// inputs.
 #pragma once
 
 #include <cstdint>

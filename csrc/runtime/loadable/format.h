@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Records of the loadable format, as docs/loadable-format.md specifies them. The file is little endian, and so is every
-// host that this driver supports: records are used in place.
+// Records of the loadable format, as docs/reference/loadable-format.md specifies them. The file is little endian, and
+// so is every host that this driver supports: records are used in place.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Golden outputs (docs/loadable-format.md, GOLDENS): what a method gives on inputs that a seed determines.
+// Golden outputs (docs/reference/loadable-format.md, GOLDENS): what a method gives on inputs that a seed determines.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The one validator of loadables: used when a file is saved and when it is loaded. docs/loadable-format.md states the
-// rules. No byte pattern makes it crash, and its time is linear in the file's length (up to a logarithm).
+// The one validator of loadables: used when a file is saved and when it is loaded. docs/reference/loadable-format.md
+// states the rules. No byte pattern makes it crash, and its time is linear in the file's length (up to a logarithm).
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `attention`: softmax(scale * q k' + mask) v with an online softmax, so that the scores never exist as a
-// whole. docs/kernels.md has the contract, docs/gemm.md the structure.
+// whole. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
 #include "attention_tile.h"
 //
 #include "gemm_cost.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Statistics of channels and their use: what batch, instance and group normalization are made of. docs/normalization.md
-// says how the adaptors map their shapes to these kernels.
+// Statistics of channels and their use: what batch, instance and group normalization are made of.
+// docs/concepts/normalization.md says how the adaptors map their shapes to these kernels.
 #include "channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -62,17 +62,11 @@ atalla_status run_apply(const Launch& l) {
   return ATALLA_OK;
 }
 
-void count_bytes(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
-}
-
 // Sum; subtract, square, sum in a second reading. A channel: two lane reductions, a root, and the running values.
 void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[StatisticsOperand::kIn];
   if (in.ndim != 3) return;
-  count_bytes(d, cost);
+  cost_operand_bytes(d, cost);
   cost.bytes_read += distinct_bytes(in);
   for (const int i : {StatisticsOperand::kRunningMean, StatisticsOperand::kRunningVar}) {
     cost.bytes_read += distinct_bytes(d.operands[i]);
@@ -85,7 +79,7 @@ void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
 void cost_apply(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[ApplyOperand::kApplyIn];
   if (in.ndim != 4) return;
-  count_bytes(d, cost);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += 3 * vectors(element_count(in)) + 9 * vectors(in.sizes[1] * in.sizes[2]);
 }
 

@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 #include "scratch_array.h"
 #include "softmax_math.h"
 
@@ -28,30 +29,10 @@ constexpr int64_t kRowsInT = 64;  // rows that are summed in T before they go to
 constexpr int64_t kMaxParts = 32;
 
 template <class T>
-constexpr atalla_dtype kNativeOf = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
-
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Element `i` (in elements) of a floating-point operand.
-template <class T>
-ATALLA_INLINE T element_of(const void* p, atalla_dtype dtype, int64_t i) {
-  switch (dtype) {
-    case ATALLA_F16:
-      return static_cast<T>(half_to_float(static_cast<const uint16_t*>(p)[i]));
-    case ATALLA_BF16:
-      return static_cast<T>(bfloat16_to_float(static_cast<const uint16_t*>(p)[i]));
-    case ATALLA_F32:
-      return static_cast<T>(static_cast<const float*>(p)[i]);
-    default:
-      return static_cast<T>(static_cast<const double*>(p)[i]);
-  }
-}
-
-template <class T>
 class ChannelStatistics {
  public:
-  explicit ChannelStatistics(const Launch& launch) : l(launch), in(l.operand(kIn)) {
+  explicit ChannelStatistics(const Launch& launch)
+      : l(launch), in(l.operand(kIn)), parameters_(ChannelNormStatisticsParameters::read(l.desc)) {
     a_ = in.sizes[0], k_ = in.sizes[1], b_ = in.sizes[2];
     const int64_t row = in.strides[1], run = in.strides[2];
     columns_ = b_ < kShortRun && (b_ <= 1 || run == 1) && (k_ == 1 || row == (b_ == 1 ? 1 : b_));
@@ -177,13 +158,13 @@ class ChannelStatistics {
   void advance(int i, int64_t c, double value) const {
     if (l.data[i] == nullptr) return;
     const atalla_operand& o = l.operand(i);
-    const double momentum = l.desc.fparams[1];
+    const double momentum = parameters_.momentum;
     store(i, c, momentum * value + (1 - momentum) * element_of<double>(l.data[i], o.dtype, c * o.strides[0]));
   }
 
   void finish(int64_t c, T mean, double squares, double n) const {
-    const double eps = l.desc.fparams[0], variance = squares / n;
-    const bool degenerate = l.desc.iparams[0] == 1 && variance == 0 && eps == 0;
+    const double eps = parameters_.eps, variance = squares / n;
+    const bool degenerate = parameters_.zero_variance && variance == 0 && eps == 0;
     store(kMean, c, static_cast<double>(mean));
     store(kRstd, c, degenerate ? 0 : 1 / std::sqrt(variance + eps));
     advance(kRunningMean, c, static_cast<double>(mean));
@@ -192,6 +173,7 @@ class ChannelStatistics {
 
   const Launch& l;
   const atalla_operand& in;
+  ChannelNormStatisticsParameters parameters_;
   int64_t a_, k_, b_;
   bool columns_;
   const T* means_ = nullptr;
@@ -200,11 +182,13 @@ class ChannelStatistics {
 template <class T>
 class ChannelApply {
  public:
-  explicit ChannelApply(const Launch& launch) : l(launch), in(l.operand(kApplyIn)), out(l.operand(kApplyOut)) {
-    variance_ = l.desc.iparams[0] == 1;
-    eps_ = l.desc.fparams[0];
-    d_ = in.sizes[2], s_ = in.sizes[3];
-  }
+  explicit ChannelApply(const Launch& launch)
+      : l(launch),
+        in(l.operand(kApplyIn)),
+        out(l.operand(kApplyOut)),
+        parameters_(ChannelNormApplyParameters::read(l.desc)),
+        d_(in.sizes[2]),
+        s_(in.sizes[3]) {}
 
   void run() {
     if (s_ < kShortRun && plane_contiguous(in) && plane_contiguous(out)) run_planes();
@@ -227,7 +211,7 @@ class ChannelApply {
   };
   Affine affine(int64_t n, int64_t g, int64_t d) const {
     T rstd = parameter(kApplyRstd, n, g, d, 1);
-    if (variance_) rstd = static_cast<T>(1 / std::sqrt(static_cast<double>(rstd) + eps_));
+    if (parameters_.from_variance) rstd = static_cast<T>(1 / std::sqrt(static_cast<double>(rstd) + parameters_.eps));
     return {parameter(kApplyMean, n, g, d, 0), rstd * parameter(kApplyWeight, n, g, d, 1),
             parameter(kApplyBias, n, g, d, 0)};
   }
@@ -294,9 +278,8 @@ class ChannelApply {
 
   const Launch& l;
   const atalla_operand &in, &out;
+  ChannelNormApplyParameters parameters_;
   int64_t d_, s_;
-  bool variance_;
-  double eps_;
 };
 
 }  // namespace

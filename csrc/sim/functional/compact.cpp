@@ -190,14 +190,12 @@ atalla_status run_scatter(const Launch& l) {
 // A vector instruction compares a vector, another finds its places by a prefix sum.
 void cost_count(const atalla_launch_desc& d, Cost& cost) {
   if (d.n_operands < 2) return;
-  cost.bytes_read += distinct_bytes(d.operands[1]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += 2 * vectors(element_count(d.operands[1]));
 }
 
 void cost_moves(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   if (d.n_operands > 2) cost.vector_ops += 3 * vectors(element_count(d.operands[d.n_operands == 4 ? 2 : 1]));
 }
 

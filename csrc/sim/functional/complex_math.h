@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arithmetic of Complex<T> and the functions that formulas may call on it (docs/pointwise.md).
+// Arithmetic of Complex<T> and the functions that formulas may call on it (docs/concepts/pointwise.md).
 //
 // Products are the textbook ones: an infinite factor may give NaN in a component, as in upstream and in numpy.
 // Quotients are R. L. Smith's ("Algorithm 116: complex division", 1962), which do not overflow half-way. The

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `convolution`, 1-d to 3-d, as an implicit matrix product: out[co, position] = sum over (ci, tap) of
-// weight[co, (ci, tap)] * patch[(ci, tap), position]. docs/kernels.md has the contract, docs/gemm.md the structure.
+// weight[co, (ci, tap)] * patch[(ci, tap), position]. docs/reference/kernels.md has the contract, docs/concepts/gemm.md
+// the structure.
 #include "convolution_finish.h"
 //
 #include "convolution_check.h"

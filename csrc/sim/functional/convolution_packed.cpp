@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `convolution_packed`: a convolution whose weight was packed ahead of time, perhaps with a vector program
-// as its epilogue. docs/kernels.md has the contract, docs/gemm.md the structure.
+// as its epilogue. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
 //
 // Sums are those of `convolution`, in its order, so the results are the same bits.
 #include "convolution_finish.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// copy, fill and arange: kernels that move or make elements and compute nothing on them. docs/kernels.md.
+// copy, fill and arange: kernels that move or make elements and compute nothing on them. docs/reference/kernels.md.
 #include <cstring>
 
 #include "loader.h"

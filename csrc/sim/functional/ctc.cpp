@@ -47,14 +47,14 @@ void run_sample(const CtcShape& shape, int64_t b) {
 atalla_status check(const Launch& l) {
   const char* name = "ctc_loss";
   ATALLA_CHECK(check_operands(name, l.desc, 2, 6, 6));
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloats));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
   for (const int i : {kNll, kAlpha, kLogProbs}) {
     if (l.operand(i).dtype == l.desc.compute_dtype) continue;
     return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is %s, expected %s", name, i,
                      dtype_name(l.operand(i).dtype), dtype_name(l.desc.compute_dtype));
   }
   const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha), &targets = l.operand(kTargets);
-  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, kIndexDtypes));
   if (x.ndim != 3 || alpha.ndim != 3 || alpha.sizes[0] != x.sizes[1] || alpha.sizes[1] != x.sizes[0] ||
       alpha.strides[2] != 1 || alpha.strides[1] != alpha.sizes[2] || targets.ndim < 1 || targets.ndim > 2) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
@@ -84,15 +84,13 @@ atalla_status run(const Launch& l) {
 
 // A state of a step: three differences and exponentials, two maxima, two sums, a logarithm and two additions.
 void cost(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   const uint64_t v = vectors(element_count(d.operands[kAlpha]));
   cost.vector_ops += v * (3 + 6 + 2 + 16 + 2);
   cost.exp_ops += 3 * v;
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss", 1, kWideFloats, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss", 1, kWideFloatDtypes, run, cost}};
 
 }  // namespace
 

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "channel_norm.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kWideFloats = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 enum CtcOperand { kNll, kAlpha, kLogProbs, kTargets, kInputLengths, kTargetLengths };
 
 struct CtcShape {
@@ -21,7 +21,7 @@ struct CtcShape {
   explicit CtcShape(const Launch& launch) : l(launch) {
     const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha);
     time = x.sizes[0], batch = x.sizes[1], classes = x.sizes[2], states = alpha.sizes[2];
-    blank = l.desc.iparams[0];
+    blank = CtcLossParameters::read(l.desc).blank;
     joined = l.operand(kTargets).ndim == 1;
   }
   int64_t length(int operand, int64_t b) const {

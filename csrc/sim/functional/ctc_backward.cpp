@@ -36,9 +36,9 @@ struct Sample {
   }
 
   // `beta`: two rows of states; `joint`: a value a class.
-  void run(T* beta, T* joint) const {
+  void run(bool zero_infinity, T* beta, T* joint) const {
     const T none = -INFINITY, loss = one(kBackNll), scale = one(kGradNll);
-    const bool skipped = shape.l.desc.iparams[1] != 0 && loss == INFINITY;
+    const bool skipped = zero_infinity && loss == INFINITY;
     const atalla_operand& a = shape.l.operand(kBackAlpha);
     for (int64_t t = shape.time - 1; t >= 0; --t) {
       if (t >= steps || skipped) {
@@ -69,11 +69,12 @@ struct Sample {
 
 template <class T>
 atalla_status run_typed(const CtcShape& shape) {
+  const bool zero_infinity = CtcLossBackwardParameters::read(shape.l.desc).zero_infinity;
   bool ok = true;
   parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
     ScratchArray<T> beta(2 * shape.states), joint(shape.classes);
     if (!beta || !joint) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-    for (int64_t b = begin; b < end; ++b) Sample<T>(shape, b).run(beta.get(), joint.get());
+    for (int64_t b = begin; b < end; ++b) Sample<T>(shape, b).run(zero_infinity, beta.get(), joint.get());
   });
   return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "ctc_loss_backward: no memory for two rows of states");
 }
@@ -81,7 +82,7 @@ atalla_status run_typed(const CtcShape& shape) {
 atalla_status run(const Launch& l) {
   const char* name = "ctc_loss_backward";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 8, 8));
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloats));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
   for (const int i : {kGradProbs, kBackAlpha, kBackProbs}) {
     if (l.operand(i).dtype == l.desc.compute_dtype && l.operand(i).ndim == 3) continue;
     return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is not of three dimensions and %s", name, i,
@@ -89,7 +90,7 @@ atalla_status run(const Launch& l) {
   }
   ATALLA_CHECK(check_same_sizes(name, l, kBackProbs, kGradProbs));
   const atalla_operand &x = l.operand(kBackProbs), &a = l.operand(kBackAlpha), &targets = l.operand(kTargets);
-  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, kIndexDtypes));
   if (a.sizes[0] != x.sizes[1] || a.sizes[1] != x.sizes[0] || a.strides[2] != 1 || a.strides[1] != a.sizes[2] ||
       targets.ndim < 1 || targets.ndim > 2) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
@@ -110,16 +111,14 @@ atalla_status run(const Launch& l) {
 
 // The recursion as forward, joining each state, and two exponentials a class.
 void cost(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   const uint64_t states = vectors(element_count(d.operands[kBackAlpha]));
   const uint64_t classes = vectors(element_count(d.operands[kGradProbs]));
   cost.vector_ops += states * (29 + 24) + classes * 4;
   cost.exp_ops += states * 6 + classes * 2;
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss_backward", 1, kWideFloats, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss_backward", 1, kWideFloatDtypes, run, cost}};
 
 }  // namespace
 

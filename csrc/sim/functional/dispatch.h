@@ -20,8 +20,10 @@ namespace {
 constexpr uint64_t dtype_bit(atalla_dtype d) { return uint64_t{1} << d; }
 constexpr uint64_t kFloatDtypes =
     dtype_bit(ATALLA_F16) | dtype_bit(ATALLA_BF16) | dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
+constexpr uint64_t kWideFloatDtypes = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 constexpr uint64_t kIntegerDtypes = dtype_bit(ATALLA_U8) | dtype_bit(ATALLA_I8) | dtype_bit(ATALLA_I16) |
                                     dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64) | dtype_bit(ATALLA_BOOL);
+constexpr uint64_t kIndexDtypes = dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64);
 constexpr uint64_t kComplexDtypes = dtype_bit(ATALLA_C64) | dtype_bit(ATALLA_C128);
 constexpr uint64_t kAllDtypes = kFloatDtypes | kIntegerDtypes | kComplexDtypes;
 
@@ -136,11 +138,30 @@ inline void round_to(atalla_dtype compute, T* x, int64_t count) {
   });
 }
 
+// The dtype of float or double.
+template <class T>
+constexpr atalla_dtype kNativeOf = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
+
 // load_run, then rounded to the compute dtype where the operand's differs.
 template <class T>
 inline void load_as(const void* src, atalla_dtype dtype, atalla_dtype compute, int64_t stride, int64_t count, T* dst) {
   load_run(src, dtype, stride, count, dst);
   if (dtype != compute) round_to(compute, dst, count);
+}
+
+// Element `i` (in elements) of a floating-point operand.
+template <class T>
+ATALLA_INLINE T element_of(const void* p, atalla_dtype dtype, int64_t i) {
+  switch (dtype) {
+    case ATALLA_F16:
+      return static_cast<T>(half_to_float(static_cast<const uint16_t*>(p)[i]));
+    case ATALLA_BF16:
+      return static_cast<T>(bfloat16_to_float(static_cast<const uint16_t*>(p)[i]));
+    case ATALLA_F32:
+      return static_cast<T>(static_cast<const float*>(p)[i]);
+    default:
+      return static_cast<T>(static_cast<const double*>(p)[i]);
+  }
 }
 
 inline char* at(void* base, atalla_dtype dtype, int64_t elements) {

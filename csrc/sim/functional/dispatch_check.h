@@ -45,6 +45,9 @@ inline atalla_status check_dim(const char* kernel, int64_t dim, int ndim) {
                    static_cast<long long>(dim), ndim);
 }
 
+// The size of dimension `dim`; 1 of a 0-d tensor, and where check_dim() fails.
+inline int64_t size_along(const atalla_operand& o, int64_t dim) { return dim >= 0 && dim < o.ndim ? o.sizes[dim] : 1; }
+
 inline atalla_status check_dtype(const char* kernel, const char* what, atalla_dtype given, uint64_t allowed) {
   if (given < 64 && (dtype_bit(given) & allowed) != 0) return ATALLA_OK;
   return set_error(ATALLA_ERR_UNSUPPORTED, "%s: %s of dtype %s is not supported", kernel, what, dtype_name(given));
@@ -58,10 +61,3 @@ inline atalla_status check_same_dtype(const char* kernel, const Launch& l, int a
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA
-
-// Returns from the enclosing function when a check failed.
-#define ATALLA_CHECK(expression)                \
-  do {                                          \
-    const atalla_status status_ = (expression); \
-    if (status_ != ATALLA_OK) return status_;   \
-  } while (0)

@@ -104,6 +104,22 @@ inline uint64_t distinct_bytes(const atalla_operand& o) {
   return n;
 }
 
+// Each operand is read or written once.
+inline void cost_operand_bytes(const atalla_launch_desc& d, Cost& cost) {
+  for (int i = 0; i < d.n_operands; ++i) {
+    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
+  }
+}
+
+inline bool is_contiguous(const atalla_operand& o) {
+  int64_t expected = 1;
+  for (int d = o.ndim - 1; d >= 0; --d) {
+    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
+    expected *= o.sizes[d];
+  }
+  return true;
+}
+
 // 32-lane vectors that hold n elements.
 inline uint64_t vectors(int64_t n) { return (static_cast<uint64_t>(n) + 31) / 32; }
 
@@ -114,6 +130,9 @@ inline bool same_sizes(const atalla_operand& a, const atalla_operand& b) {
   }
   return true;
 }
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Rows a task should have, so that it is worth handing to another thread.
 inline int64_t grain_for(int64_t elements_per_row) {

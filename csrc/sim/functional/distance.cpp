@@ -6,11 +6,11 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kDistanceDtypes = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 constexpr int kLanes = 16;
 
 enum class Norm { Zero, One, Two, Infinity, Other };
@@ -51,9 +51,9 @@ T distance(const T* a, const T* b, int64_t k, T p) {
 }
 
 template <class F>
-void dispatch_distance(const atalla_launch_desc& d, F&& f) {
+void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
   auto by_norm = [&]<class T>(T) {
-    switch (norm_of(d.fparams[0])) {
+    switch (norm_of(p)) {
       case Norm::Zero:
         return f(T{}, distance<T, Norm::Zero>);
       case Norm::One:
@@ -66,15 +66,15 @@ void dispatch_distance(const atalla_launch_desc& d, F&& f) {
         return f(T{}, distance<T, Norm::Other>);
     }
   };
-  if (d.operands[0].dtype == ATALLA_F64) by_norm(double{});
+  if (dtype == ATALLA_F64) by_norm(double{});
   else by_norm(float{});
 }
 
 bool contiguous_rows(const atalla_operand& o) { return o.sizes[o.ndim - 1] <= 1 || o.strides[o.ndim - 1] == 1; }
 
-atalla_status check_distance(const char* name, const Launch& l, int inputs, int rank) {
+atalla_status check_distance(const char* name, const Launch& l, double p, int inputs, int rank) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 1 + inputs, 1 + inputs));
-  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kDistanceDtypes));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kWideFloatDtypes));
   ATALLA_CHECK(check_present(name, l, 0));
   for (int i = 1; i <= inputs; ++i) {
     ATALLA_CHECK(check_same_dtype(name, l, 0, i));
@@ -83,21 +83,22 @@ atalla_status check_distance(const char* name, const Launch& l, int inputs, int 
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not %d-dimensional with contiguous rows", name, i, rank);
     }
   }
-  if (l.desc.fparams[0] >= 0) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: p is %g, expected at least 0", name, l.desc.fparams[0]);
+  if (p >= 0) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: p is %g, expected at least 0", name, p);
 }
 
 // out [b, m, n] of rows [b, m, k] and [b, n, k].
 atalla_status run_cdist(const Launch& l) {
-  ATALLA_CHECK(check_distance("cdist", l, 2, 3));
+  const double order = CdistParameters::read(l.desc).p;
+  ATALLA_CHECK(check_distance("cdist", l, order, 2, 3));
   const atalla_operand &out = l.operand(0), &x = l.operand(1), &y = l.operand(2);
   const int64_t m = x.sizes[1], n = y.sizes[1], k = x.sizes[2];
   const bool fits = out.ndim == 3 && out.sizes[0] == x.sizes[0] && out.sizes[0] == y.sizes[0] && out.sizes[1] == m &&
                     out.sizes[2] == n && y.sizes[2] == k;
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "cdist: expected [b, m, n] of [b, m, k] and [b, n, k]");
   if (element_count(out) == 0) return ATALLA_OK;
-  dispatch_distance(l.desc, [&]<class T>(T, auto measure) {
-    const T p = static_cast<T>(l.desc.fparams[0]);
+  dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
+    const T p = static_cast<T>(order);
     parallel_for(out.sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t b = r / m, i = r % m;
@@ -114,7 +115,8 @@ atalla_status run_cdist(const Launch& l) {
 
 // out [n (n - 1) / 2]: the pairs i < j of rows [n, k], i first.
 atalla_status run_pdist(const Launch& l) {
-  ATALLA_CHECK(check_distance("pdist", l, 1, 2));
+  const double order = PdistParameters::read(l.desc).p;
+  ATALLA_CHECK(check_distance("pdist", l, order, 1, 2));
   const atalla_operand &out = l.operand(0), &x = l.operand(1);
   const int64_t n = x.sizes[0], k = x.sizes[1];
   if (out.ndim != 1 || out.sizes[0] != n * (n - 1) / 2) {
@@ -122,8 +124,8 @@ atalla_status run_pdist(const Launch& l) {
                      static_cast<long long>(n));
   }
   if (out.sizes[0] == 0) return ATALLA_OK;
-  dispatch_distance(l.desc, [&]<class T>(T, auto measure) {
-    const T p = static_cast<T>(l.desc.fparams[0]);
+  dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
+    const T p = static_cast<T>(order);
     parallel_for(n - 1, grain_for(n / 2 * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T* a = l.ptr<const T>(1) + i * x.strides[0];
@@ -151,7 +153,7 @@ template <class C>
 }
 
 template <class S>
-void cross(const Launch& l, int dim) {
+void cross(const Launch& l, int64_t dim) {
   using C = std::conditional_t<kIsHalf<S>, float, S>;
   const atalla_operand& out = l.operand(0);
   Dims<3> dims;
@@ -183,16 +185,16 @@ atalla_status run_cross(const Launch& l) {
   const char* name = "cross";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
   const atalla_operand& out = l.operand(0);
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], out.ndim));
+  const int64_t dim = CrossParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_dim(name, dim, out.ndim));
   ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kAllDtypes & ~dtype_bit(ATALLA_BOOL)));
   for (int i = 0; i < 3; ++i) {
     ATALLA_CHECK(check_same_sizes(name, l, 0, i));
     ATALLA_CHECK(check_same_dtype(name, l, 0, i));
     ATALLA_CHECK(check_present(name, l, i));
   }
-  const int dim = static_cast<int>(l.desc.iparams[0]);
   if (out.ndim == 0 || out.sizes[dim] != 3) {
-    return set_error(ATALLA_ERR_ARGUMENT, "cross: dimension %d is not of size 3", dim);
+    return set_error(ATALLA_ERR_ARGUMENT, "cross: dimension %lld is not of size 3", static_cast<long long>(dim));
   }
   if (element_count(out) == 0) return ATALLA_OK;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
@@ -201,30 +203,24 @@ atalla_status run_cross(const Launch& l) {
   return ATALLA_OK;
 }
 
-void cost_all_bytes(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
-}
-
 // A difference, its magnitude (three operations), its power and the sum; a root for each result.
 void cost_distance(const atalla_launch_desc& d, Cost& cost) {
-  cost_all_bytes(d, cost);
+  cost_operand_bytes(d, cost);
   const atalla_operand& x = d.operands[1];
-  const bool power = norm_of(d.fparams[0]) == Norm::Other;
+  const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
   const int64_t results = element_count(d.operands[0]), k = x.ndim > 0 ? x.sizes[x.ndim - 1] : 1;
   cost.vector_ops += vectors(results * k) * (power ? 22 : 5) + vectors(results) * 8;
   if (power) cost.exp_ops += vectors(results * k);
 }
 
 void cost_cross(const atalla_launch_desc& d, Cost& cost) {
-  cost_all_bytes(d, cost);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += vectors(element_count(d.operands[0])) * (is_complex(d.operands[0].dtype) ? 14 : 3);
 }
 
 constexpr Kernel kKernels[] = {
-    {"cdist", 1, kDistanceDtypes, run_cdist, cost_distance},
-    {"pdist", 1, kDistanceDtypes, run_pdist, cost_distance},
+    {"cdist", 1, kWideFloatDtypes, run_cdist, cost_distance},
+    {"pdist", 1, kWideFloatDtypes, run_pdist, cost_distance},
     {"cross", 1, kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross, cost_cross},
 };
 

@@ -9,11 +9,10 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
-
-constexpr uint64_t kDistanceDtypes = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 
 // NaN of NaN.
 template <class T>
@@ -46,30 +45,21 @@ void add_share(T* out, const T* a, const T* b, int64_t k, T p, T grad, T distanc
   }
 }
 
-bool contiguous(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
-
 atalla_status check_gradient(const char* name, const Launch& l, int operands) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, operands, operands));
-  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kDistanceDtypes));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kWideFloatDtypes));
   for (int i = 0; i < operands; ++i) {
     ATALLA_CHECK(check_same_dtype(name, l, 0, i));
     ATALLA_CHECK(check_present(name, l, i));
-    if (!contiguous(l.operand(i))) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
+    if (!is_contiguous(l.operand(i)))
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
   }
   return ATALLA_OK;
 }
 
 template <class T>
-void cdist_backward(const Launch& l) {
+void cdist_backward(const Launch& l, T p) {
   const int64_t m = l.operand(2).sizes[1], n = l.operand(3).sizes[1], k = l.operand(2).sizes[2];
-  const T p = static_cast<T>(l.desc.fparams[0]);
   parallel_for(l.operand(2).sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const T *grad = l.ptr<const T>(1) + r * n, *x = l.ptr<const T>(2) + r * k, *dist = l.ptr<const T>(4) + r * n;
@@ -82,9 +72,8 @@ void cdist_backward(const Launch& l) {
 }
 
 template <class T>
-void pdist_backward(const Launch& l) {
+void pdist_backward(const Launch& l, T p) {
   const int64_t n = l.operand(2).sizes[0], k = l.operand(2).sizes[1];
-  const T p = static_cast<T>(l.desc.fparams[0]);
   const T *grad = l.ptr<const T>(1), *x = l.ptr<const T>(2), *dist = l.ptr<const T>(3);
   parallel_for(n, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -112,8 +101,9 @@ atalla_status run_cdist_backward(const Launch& l) {
                     x.sizes[2] == y.sizes[2];
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
   if (element_count(x) == 0) return ATALLA_OK;
-  if (x.dtype == ATALLA_F64) cdist_backward<double>(l);
-  else cdist_backward<float>(l);
+  const double p = CdistBackwardParameters::read(l.desc).p;
+  if (x.dtype == ATALLA_F64) cdist_backward<double>(l, p);
+  else cdist_backward<float>(l, static_cast<float>(p));
   return ATALLA_OK;
 }
 
@@ -128,17 +118,17 @@ atalla_status run_pdist_backward(const Launch& l) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
   }
   if (element_count(x) == 0) return ATALLA_OK;
-  if (x.dtype == ATALLA_F64) pdist_backward<double>(l);
-  else pdist_backward<float>(l);
+  const double p = PdistBackwardParameters::read(l.desc).p;
+  if (x.dtype == ATALLA_F64) pdist_backward<double>(l, p);
+  else pdist_backward<float>(l, static_cast<float>(p));
   return ATALLA_OK;
 }
 
 // A difference, its sign or power, a multiplication and a sum for each element of each pair.
 void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   const atalla_operand& x = d.operands[2];
-  const double p = d.fparams[0];
+  const double p = CdistBackwardParameters::read(d).p;
   const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
   const int64_t work = static_cast<int64_t>(pairs) * (x.ndim > 0 ? x.sizes[x.ndim - 1] : 1);
   cost.vector_ops += vectors(work) * (power ? 22 : 5);
@@ -152,8 +142,8 @@ void cost_pdist_backward(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"cdist_backward", 1, kDistanceDtypes, run_cdist_backward, cost_cdist_backward},
-    {"pdist_backward", 1, kDistanceDtypes, run_pdist_backward, cost_pdist_backward},
+    {"cdist_backward", 1, kWideFloatDtypes, run_cdist_backward, cost_cdist_backward},
+    {"pdist_backward", 1, kWideFloatDtypes, run_pdist_backward, cost_pdist_backward},
 };
 
 }  // namespace

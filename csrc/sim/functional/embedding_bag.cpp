@@ -4,6 +4,7 @@
 //
 // Instruction sets: up to avx2
 #include "index.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -130,20 +131,21 @@ atalla_status run_embedding_bag(const Launch& l) {
   ATALLA_CHECK(check_same_dtype(name, l, kOutput, kWeight));
   for (const int i : {kBagOf, kBagSize, kMaxIndex, kIndices, kOffsets}) {
     if (l.data[i] == nullptr) continue;
-    ATALLA_CHECK(check_dtype(name, "an index", l.operand(i).dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+    ATALLA_CHECK(check_dtype(name, "an index", l.operand(i).dtype, kIndexDtypes));
   }
   for (const int i : {kOutput, kWeight, kIndices, kOffsets}) ATALLA_CHECK(check_present(name, l, i));
-  const int64_t mode = l.desc.iparams[0];
-  if (mode < kSum || mode > kMax || l.operand(kIndices).ndim != 1 || l.operand(kOffsets).ndim != 1) {
+  const EmbeddingBagParameters p = EmbeddingBagParameters::read(l.desc);
+  if (p.mode < kSum || p.mode > kMax || l.operand(kIndices).ndim != 1 || l.operand(kOffsets).ndim != 1) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld, or indices and offsets of another rank than 1", name,
-                     static_cast<long long>(mode));
+                     static_cast<long long>(p.mode));
   }
+  const Mode mode = static_cast<Mode>(p.mode);
   Bags bags;
-  bags.padding = l.desc.iparams[1];
-  bags.has_end = l.desc.iparams[2] != 0;
+  bags.padding = p.padding_index;
+  bags.has_end = p.has_end;
   bags.count = l.operand(kOffsets).sizes[0] - bags.has_end;
   bags.indices = l.operand(kIndices).sizes[0];
-  ATALLA_CHECK(check_bags(name, l, bags, static_cast<Mode>(mode)));
+  ATALLA_CHECK(check_bags(name, l, bags, mode));
   const int64_t width = l.operand(kWeight).sizes[1];
   const int64_t pieces = width > 0 ? (width + kColumns - 1) / kColumns : 1;
   if (bags.count <= 0) return ATALLA_OK;
@@ -154,8 +156,7 @@ atalla_status run_embedding_bag(const Launch& l) {
       if constexpr (kIsHalf<S> || std::is_floating_point_v<S>) {
         for (int64_t t = begin; t < end; ++t) {
           const int64_t first = t % pieces * kColumns;
-          reduce_bag<S>(l, bags, static_cast<Mode>(mode), t / pieces, first,
-                        width - first < kColumns ? width - first : kColumns);
+          reduce_bag<S>(l, bags, mode, t / pieces, first, width - first < kColumns ? width - first : kColumns);
         }
       }
     });
@@ -172,7 +173,7 @@ void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
                      distinct_bytes(d.operands[kOffsets]) + distinct_bytes(d.operands[kScale]);
   for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += distinct_bytes(d.operands[i]);
   cost.vector_ops += static_cast<uint64_t>(rows) * vectors(width) * (d.operands[kScale].addr != 0 ? 2 : 1);
-  cost.tiles += static_cast<uint64_t>(rows) * ((row_bytes + 2047) / 2048);
+  cost.tiles += static_cast<uint64_t>(rows) * tiles_of(row_bytes);
 }
 
 }  // namespace

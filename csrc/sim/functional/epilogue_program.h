@@ -16,7 +16,7 @@ class EpilogueProgram {
   // Operand `index` holds the program; the extras are the operands [first_extra, index).
   atalla_status decode(const Launch& launch, int first_extra, int index) {
     const int n_out = launch.desc.n_outputs;
-    if (atalla_status s = program_.decode(launch, index, 1 + index - first_extra, n_out)) return s;
+    ATALLA_CHECK(program_.decode(launch, index, 1 + index - first_extra, n_out));
     if (program_.input_dtype(0) != ATALLA_F32) {
       return set_error(ATALLA_ERR_ARGUMENT, "input 0 of an epilogue is %s, expected float32",
                        dtype_name(program_.input_dtype(0)));

@@ -10,6 +10,7 @@
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
 #include "fft_plan.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -161,8 +162,8 @@ struct Transform {
     const int64_t elements = (plan.work_length() + 1) * lanes;
     bool ok = true;
     const auto body = [&](int64_t begin, int64_t end) {
-      WorkArray<T> work(4 * elements);
-      if (!work.ok()) {
+      ScratchArray<T> work(4 * elements);
+      if (!work) {
         __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
         return;
       }
@@ -178,11 +179,11 @@ struct Transform {
 };
 
 template <class S, class T>
-atalla_status run_typed(const Launch& l, const Problem& problem) {
+atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
   const PlanHandle<T> plan(problem.length);
   if (plan.get() == nullptr) return no_memory("fft");
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(l.desc.fparams[0])};
+  Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(factor)};
   for (int d = 0; d < out.ndim; ++d) {
     if (d != problem.dim) transform.rows.add(out.sizes[d], out.strides[d], in.strides[d]);
   }
@@ -198,7 +199,8 @@ atalla_status run_fft(const Launch& l, Form form) {
   const char* name = form == Form::kC2c ? "fft.c2c" : form == Form::kR2c ? "fft.r2c" : "fft.c2r";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], in.ndim));
+  const FftR2cParameters p = FftR2cParameters::read(l.desc);  // fft.c2c has these and the direction
+  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kComplexDtypes));
   const bool wide = l.desc.compute_dtype == ATALLA_C128;
   const uint64_t real = dtype_bit(wide ? ATALLA_F64 : ATALLA_F32), complex = dtype_bit(wide ? ATALLA_C128 : ATALLA_C64);
@@ -208,7 +210,7 @@ atalla_status run_fft(const Launch& l, Form form) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: out has %d dimensions and in has %d, expected the same and at least 1",
                      name, out.ndim, in.ndim);
   }
-  const int dim = static_cast<int>(l.desc.iparams[0]);
+  const int dim = static_cast<int>(p.dim);
   const int64_t n = form == Form::kC2r ? out.sizes[dim] : in.sizes[dim], half = n / 2 + 1;
   for (int d = 0; d < out.ndim; ++d) {
     const int64_t a = out.sizes[d], b = in.sizes[d];
@@ -220,11 +222,11 @@ atalla_status run_fft(const Launch& l, Form form) {
   if (element_count(out) == 0 || n == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
-  const bool backward = form == Form::kC2r || (form == Form::kC2c && l.desc.iparams[1] == 0);
+  const bool backward = form == Form::kC2r || (form == Form::kC2c && !FftC2cParameters::read(l.desc).forward);
   const Problem problem{form, dim, backward, n, form != Form::kC2c && n % 2 == 0 ? n / 2 : n};
-  if (wide) return run_typed<double, double>(l, problem);
-  if (needs_chirp(problem.length)) return run_typed<float, double>(l, problem);
-  return run_typed<float, float>(l, problem);
+  if (wide) return run_typed<double, double>(l, problem, p.factor);
+  if (needs_chirp(problem.length)) return run_typed<float, double>(l, problem, p.factor);
+  return run_typed<float, float>(l, problem, p.factor);
 }
 
 atalla_status run_c2c(const Launch& l) { return run_fft(l, Form::kC2c); }
@@ -236,9 +238,10 @@ void cost_fft(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[0], &in = d.operands[1];
   cost.bytes_read += distinct_bytes(in);
   cost.bytes_written += distinct_bytes(out);
-  if (d.iparams[0] < 0 || d.iparams[0] >= in.ndim || d.iparams[0] >= out.ndim) return;
+  const int64_t dim = FftR2cParameters::read(d).dim;
+  if (dim < 0 || dim >= in.ndim || dim >= out.ndim) return;
   const bool real_out = !is_complex(out.dtype), real = real_out || !is_complex(in.dtype);
-  const int64_t n = real_out ? out.sizes[d.iparams[0]] : in.sizes[d.iparams[0]];
+  const int64_t n = real_out ? out.sizes[dim] : in.sizes[dim];
   if (n < 2) return;
   const int64_t rows = element_count(real_out ? out : in) / n, length = real && n % 2 == 0 ? n / 2 : n;
   const bool chirp = needs_chirp(length);

@@ -13,7 +13,7 @@
 #include <new>
 
 #include "fft_passes.h"
-#include "work_array.h"
+#include "scratch_array.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -62,11 +62,11 @@ class UnitRoots {
         block_(static_cast<int64_t>(std::sqrt(static_cast<double>(n))) + 1),
         fine_(2 * block_),
         coarse_(2 * (n / block_ + 1)) {
-    if (!ok()) return;
+    if (!fine_ || !coarse_) return;
     for (int64_t b = 0; b < block_; ++b) set(fine_.get() + 2 * b, b);
     for (int64_t a = 0; a <= n / block_; ++a) set(coarse_.get() + 2 * a, a * block_);
   }
-  bool ok() const { return fine_.ok() && coarse_.ok(); }
+  explicit operator bool() const { return fine_ && coarse_; }
   template <class T>
   void get(int64_t k, T& re, T& im) const {
     if (4 * k % n_ == 0) {  // the axes, exactly
@@ -87,7 +87,7 @@ class UnitRoots {
     out[0] = cosl(angle), out[1] = sinl(angle);
   }
   int64_t n_, block_;
-  WorkArray<long double> fine_, coarse_;
+  ScratchArray<long double> fine_, coarse_;
 };
 
 template <class T>
@@ -95,7 +95,7 @@ struct Plan {
   const int64_t n;
   const Factors factors;
   const int64_t m;  // length of the convolution; 0: none
-  WorkArray<T> roots, half_roots, chirp, filter;
+  ScratchArray<T> roots, half_roots, chirp, filter;
   Plan* inner = nullptr;
   Plan* next = nullptr;  // in the cache
 
@@ -197,8 +197,7 @@ Plan<T>* make_plan(int64_t n) {
   if (memory == nullptr) return nullptr;
   Plan<T>* plan = new (memory) Plan<T>(n);
   const UnitRoots whole(n), twice(2 * n);
-  bool ok =
-      whole.ok() && twice.ok() && plan->roots.ok() && plan->half_roots.ok() && plan->chirp.ok() && plan->filter.ok();
+  bool ok = whole && twice && plan->roots && plan->half_roots && plan->chirp && plan->filter;
   if (ok) {
     T* half = plan->half_roots.get();  // exp(-pi i k / n) for k <= n / 2: a real transform of 2 n
     for (int64_t k = 0; k <= n / 2; ++k) twice.get(k, half[k], half[n / 2 + 1 + k]);
@@ -219,8 +218,8 @@ Plan<T>* make_plan(int64_t n) {
       b[m + k] = b[m + mirrored] = -c[n + k] / static_cast<T>(m);
     }
     plan->inner = make_plan<T>(m);
-    WorkArray<T> work(2 * m);
-    ok = plan->inner != nullptr && work.ok();
+    ScratchArray<T> work(2 * m);
+    ok = plan->inner != nullptr && work;
     if (ok) {
       Split<T> x{b, b + m}, y{work.get(), work.get() + m};
       run_passes(*plan->inner, x, y, 1);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel `fused`: a vector program over the elements of its operands, tile by tile. docs/kernels.md has the
-// contract.
+// The kernel `fused`: a vector program over the elements of its operands, tile by tile. docs/reference/kernels.md has
+// the contract.
 #include <cstring>
 
 #include "dispatch_check.h"
+#include "kernel_parameters.h"
 #include "loader.h"
 #include "vector_program.h"
 
@@ -112,7 +113,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   for (int k = 0; k + 1 < desc.n_operands; ++k) {
     (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
   }
-  cost_vector_program(operand_numel(desc.operands[0]), desc.iparams[0], desc.iparams[1], cost);
+  const FusedParameters p = FusedParameters::read(desc);
+  cost_vector_program(operand_numel(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
 }
 
 constexpr Kernel kKernels[] = {{"fused", 1, kFloatDtypes | kIntegerDtypes, run, cost}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel `gemm`: out = act(beta * c + alpha * a @ b), batched. docs/kernels.md has the contract, docs/gemm.md the
-// structure.
+// The kernel `gemm`: out = act(beta * c + alpha * a @ b), batched. docs/reference/kernels.md has the contract,
+// docs/concepts/gemm.md the structure.
 #include "gemm_parallel.h"
 //
 #include "gemm_complex.h"

@@ -4,7 +4,7 @@
 //
 // Loop order, outermost first: columns by kBlockColumns, k by kBlockDepth, rows by kBlockRows, then B panels, then A
 // panels. A packed B panel (kBlockDepth x kPanel) is read by every A panel of the row block and stays in L1, the row
-// block of A (kBlockRows x kBlockDepth) stays in L2. docs/gemm.md has the measurements behind the sizes.
+// block of A (kBlockRows x kBlockDepth) stays in L2. docs/concepts/gemm.md has the measurements behind the sizes.
 #pragma once
 
 #include "gemm_epilogue.h"

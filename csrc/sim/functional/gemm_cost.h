@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a matrix product costs on the chip: the systolic array and the DRAM traffic of a blocked product whose operands
-// pass through the scratchpads. docs/gemm.md derives the formulas.
+// pass through the scratchpads. docs/concepts/gemm.md derives the formulas.
 #pragma once
 
 #include "gemm_vector.h"

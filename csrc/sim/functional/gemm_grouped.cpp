@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `gemm_grouped`: products of consecutive groups of rows, of columns, or of the contracted dimension, whose
-// ends stand in memory. docs/kernels.md has the contract. Each group is the product that `gemm` would compute of it.
+// ends stand in memory. docs/reference/kernels.md has the contract. Each group is the product that `gemm` would compute
+// of it.
 #include "gemm_parallel.h"
 //
 #include "dispatch_check.h"

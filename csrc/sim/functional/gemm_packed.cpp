@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `gemm_packed`: a matrix product whose second operand was packed ahead of time, with a vector program as
-// its epilogue. docs/kernels.md has the contract, docs/gemm.md the structure.
+// its epilogue. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
 //
 // Sums are those of `gemm`, in its order: blocks of k, ascending, one accumulator. So the results are the same bits.
 #include "epilogue_program.h"

@@ -4,6 +4,7 @@
 //
 // Instruction sets: up to avx2
 #include "dispatch_check.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -46,11 +47,11 @@ atalla_status run_triangle_indices(const Launch& l) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 1, 1));
   const atalla_operand& out = l.operand(0);
   ATALLA_CHECK(check_dtype(name, "the output", out.dtype, kAllDtypes));
-  const int64_t rows = l.desc.iparams[0], columns = l.desc.iparams[1];
-  const bool upper = l.desc.iparams[3] != 0;
+  const TriangleIndicesParameters p = TriangleIndicesParameters::read(l.desc);
+  const int64_t rows = p.rows, columns = p.columns;
+  const bool upper = p.upper;
   // A diagonal beyond the matrix is clamped, so that no sum overflows.
-  int64_t diagonal = l.desc.iparams[2];
-  diagonal = diagonal < -rows ? -rows : diagonal > columns ? columns : diagonal;
+  const int64_t diagonal = p.diagonal < -rows ? -rows : p.diagonal > columns ? columns : p.diagonal;
   const int64_t lower = lower_before(rows, columns, upper ? diagonal - 1 : diagonal);
   const int64_t n = upper ? rows * columns - lower : lower;
   if (rows < 0 || columns < 0 || out.ndim != 2 || out.sizes[0] != 2 || out.sizes[1] != n) {
@@ -81,7 +82,7 @@ atalla_status run_repeat_interleave(const Launch& l) {
   const char* name = "repeat_interleave";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   const atalla_operand &out = l.operand(0), &ends = l.operand(1);
-  ATALLA_CHECK(check_dtype(name, "the output", out.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_dtype(name, "the output", out.dtype, kIndexDtypes));
   ATALLA_CHECK(check_dtype(name, "the running sum", ends.dtype, dtype_bit(ATALLA_I64)));
   if (out.ndim != 1 || ends.ndim != 1) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 1", name, out.ndim,

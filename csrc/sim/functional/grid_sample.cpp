@@ -93,45 +93,25 @@ atalla_status run_grid_sample(const Launch& l) {
   ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes));
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &grid = l.operand(2);
   ATALLA_CHECK(check_images(name, out, in));
-  bool fits = grid.ndim == kImageDims && grid.sizes[0] == out.sizes[0] && (grid.sizes[4] == 2 || grid.sizes[4] == 3);
-  for (int d = 0; d < kSpatialDims && fits; ++d) fits = grid.sizes[1 + d] == out.sizes[2 + d] && in.sizes[2 + d] > 0;
-  const int64_t mode = l.desc.iparams[0], padding = l.desc.iparams[1];
-  if (!fits || mode < 0 || mode > (grid.sizes[4] == 2 ? 2 : 1) || padding < 0 || padding > 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
-                     static_cast<long long>(mode), static_cast<long long>(padding));
-  }
+  const GridSampleParameters p = GridSampleParameters::read(l.desc);
+  ATALLA_CHECK(check_grid(name, p, grid, out, in));
   if (element_count(out) == 0) return ATALLA_OK;
   for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
-  const auto run = [&](auto arithmetic, auto storage) {
+  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    GridSampler<T, decltype(storage)> sampler{l, static_cast<GridMode>(mode), {}, static_cast<int>(grid.sizes[4])};
+    GridSampler<T, decltype(storage)> sampler{l, static_cast<GridMode>(p.mode), {}, static_cast<int>(grid.sizes[4])};
     for (int d = 0; d < kSpatialDims; ++d) {
-      sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], l.desc.iparams[2] != 0, static_cast<GridPadding>(padding)};
+      sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], p.align_corners, static_cast<GridPadding>(p.padding)};
     }
     sampler.run();
-  };
-  switch (in.dtype) {
-    case ATALLA_F64:
-      run(double{}, double{});
-      break;
-    case ATALLA_F32:
-      run(float{}, float{});
-      break;
-    case ATALLA_F16:
-      run(float{}, Half{});
-      break;
-    default:
-      run(float{}, BFloat16{});
-      break;
-  }
+  });
   return ATALLA_OK;
 }
 
 // Places and weights of each point once; a tap is fetched by the SDMA, multiplied and added.
 void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[0], &grid = d.operands[2];
-  const int64_t spatial = grid.ndim > 0 ? grid.sizes[grid.ndim - 1] : 2;
-  const uint64_t taps = d.iparams[0] == 1 ? 1 : d.iparams[0] == 2 ? 16 : spatial == 2 ? 4 : 8;
+  const uint64_t taps = grid_taps(GridSampleParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
   cost.bytes_read += distinct_bytes(grid) + points * taps * item;
   cost.bytes_written += distinct_bytes(out);

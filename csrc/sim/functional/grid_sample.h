@@ -4,13 +4,14 @@
 #pragma once
 
 #include "image.h"
+#include "kernel_parameters.h"
 #include "resample_taps.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum class GridMode { Linear, Nearest, Cubic };
-enum class GridPadding { Zeros, Border, Reflection };
+enum class GridMode : int64_t { Linear, Nearest, Cubic };
+enum class GridPadding : int64_t { Zeros, Border, Reflection };
 
 constexpr int64_t kGridBlock = 64;  // points whose taps are worked out together
 constexpr int kGridTaps = 16;
@@ -120,10 +121,55 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   return t;
 }
 
+// That the grid has a point for each place of `points`, and `image` elements to sample.
+inline atalla_status check_grid(const char* name, const GridSampleParameters& p, const atalla_operand& grid,
+                                const atalla_operand& points, const atalla_operand& image) {
+  bool fits = grid.ndim == kImageDims && grid.sizes[0] == points.sizes[0] && (grid.sizes[4] == 2 || grid.sizes[4] == 3);
+  for (int d = 0; d < kSpatialDims && fits; ++d) {
+    fits = grid.sizes[1 + d] == points.sizes[2 + d] && image.sizes[2 + d] > 0;
+  }
+  const GridMode mode = static_cast<GridMode>(p.mode),
+                 last = fits && grid.sizes[4] == 2 ? GridMode::Cubic : GridMode::Nearest;
+  const GridPadding padding = static_cast<GridPadding>(p.padding);
+  if (fits && mode >= GridMode::Linear && mode <= last && padding >= GridPadding::Zeros &&
+      padding <= GridPadding::Reflection) {
+    return ATALLA_OK;
+  }
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
+                   static_cast<long long>(p.mode), static_cast<long long>(p.padding));
+}
+
+// Calls f with a value of the type of arithmetic and one of the type in memory.
+template <class F>
+void with_float_types(atalla_dtype dtype, F&& f) {
+  switch (dtype) {
+    case ATALLA_F64:
+      return f(double{}, double{});
+    case ATALLA_F32:
+      return f(float{}, float{});
+    case ATALLA_F16:
+      return f(float{}, Half{});
+    default:
+      return f(float{}, BFloat16{});
+  }
+}
+
+// Taps of a point, for the cost of a launch.
+inline uint64_t grid_taps(const GridSampleParameters& p, const atalla_operand& grid) {
+  switch (static_cast<GridMode>(p.mode)) {
+    case GridMode::Nearest:
+      return 1;
+    case GridMode::Cubic:
+      return 16;
+    default:
+      return grid.ndim > 0 && grid.sizes[grid.ndim - 1] != 2 ? 8 : 4;
+  }
+}
+
 // Taps of a block of points: [tap][point], so that points are the lanes.
 template <class T>
 struct GridTaps {
-  int count;
+  int count = 0;
   int64_t offset[kGridTaps][kGridBlock];
   T weight[kGridTaps][kGridBlock];
 };

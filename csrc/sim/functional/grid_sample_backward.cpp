@@ -138,53 +138,30 @@ atalla_status run_grid_backward(const Launch& l) {
   ATALLA_CHECK(check_same_sizes(name, l, kGrid, kGradGrid));
   for (const int i : {kGradGrid, kGradOut, kGrid}) ATALLA_CHECK(check_same_dtype(name, l, kImage, i));
   if (with_image) ATALLA_CHECK(check_same_dtype(name, l, kImage, kGradImage));
-  bool fits =
-      grid.ndim == kImageDims && grid.sizes[0] == grad_out.sizes[0] && (grid.sizes[4] == 2 || grid.sizes[4] == 3);
-  for (int d = 0; d < kSpatialDims && fits; ++d) {
-    fits = grid.sizes[1 + d] == grad_out.sizes[2 + d] && image.sizes[2 + d] > 0;
-  }
-  const int64_t mode = l.desc.iparams[0], padding = l.desc.iparams[1];
-  if (!fits || mode < 0 || mode > (grid.sizes[4] == 2 ? 2 : 1) || padding < 0 || padding > 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
-                     static_cast<long long>(mode), static_cast<long long>(padding));
-  }
+  const GridSampleBackwardParameters p = GridSampleBackwardParameters::read(l.desc);
+  ATALLA_CHECK(check_grid(name, p, grid, grad_out, image));
   for (const int i : {kGradGrid, kGradOut, kImage, kGrid}) ATALLA_CHECK(check_present(name, l, i));
   bool ok = true;
-  const auto run = [&](auto arithmetic, auto storage) {
+  with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    GridBackward<T, decltype(storage)> b{l, static_cast<GridMode>(mode), {}, {}, static_cast<int>(grid.sizes[4])};
+    const GridPadding padding = static_cast<GridPadding>(p.padding);
+    GridBackward<T, decltype(storage)> b{l, static_cast<GridMode>(p.mode), {}, {}, static_cast<int>(grid.sizes[4])};
     int64_t stride = 1;
     for (int d = kSpatialDims - 1; d >= 0; --d) {
-      const bool align = l.desc.iparams[2] != 0;
-      b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], align, static_cast<GridPadding>(padding)};
-      b.plane_axis[d] = {image.sizes[2 + d], stride, align, static_cast<GridPadding>(padding)};
+      b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], p.align_corners, padding};
+      b.plane_axis[d] = {image.sizes[2 + d], stride, p.align_corners, padding};
       stride *= image.sizes[2 + d];
     }
     if (with_image && element_count(image) > 0) ok = b.image_gradient();
     if (element_count(grid) > 0) b.grid_gradient();
-  };
-  switch (image.dtype) {
-    case ATALLA_F64:
-      run(double{}, double{});
-      break;
-    case ATALLA_F32:
-      run(float{}, float{});
-      break;
-    case ATALLA_F16:
-      run(float{}, Half{});
-      break;
-    default:
-      run(float{}, BFloat16{});
-      break;
-  }
+  });
   return ok ? ATALLA_OK : no_memory(name);
 }
 
 // Each tap is read, multiplied and added for the grid, and added to the image's gradient.
 void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[kGradOut], &grid = d.operands[kGrid];
-  const int64_t spatial = grid.ndim > 0 ? grid.sizes[grid.ndim - 1] : 2;
-  const uint64_t taps = d.iparams[0] == 1 ? 1 : d.iparams[0] == 2 ? 16 : spatial == 2 ? 4 : 8;
+  const uint64_t taps = grid_taps(GridSampleBackwardParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
   cost.bytes_read += distinct_bytes(out) + distinct_bytes(grid) + 2 * points * taps * item;
   cost.bytes_written += distinct_bytes(d.operands[kGradImage]) + distinct_bytes(d.operands[kGradGrid]);

@@ -10,6 +10,7 @@
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
 #include "gemm_scratch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -46,7 +47,7 @@ struct Histogram {
   int64_t n, bins = 1;
   Axis axes[kMaxHistogramDims];
 
-  explicit Histogram(const Launch& launch) : l(launch), way(static_cast<Bins>(l.desc.iparams[0])) {
+  Histogram(const Launch& launch, Bins bins_way) : l(launch), way(bins_way) {
     dims = l.desc.n_operands - 3;
     n = l.operand(1).sizes[0];
     for (int d = dims - 1; d >= 0; --d) {
@@ -135,8 +136,10 @@ atalla_status run_histogram(const Launch& l) {
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &weight = l.operand(2);
   const int dims = l.desc.n_operands - 3;
   ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kFloatDtypes));
-  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims && l.desc.iparams[0] >= 0 &&
-              l.desc.iparams[0] <= 2 && (weight.addr == 0 || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
+  const int64_t method = HistogramParameters::read(l.desc).method;
+  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims && method >= 0 &&
+              method <= static_cast<int64_t>(Bins::Search) &&
+              (weight.addr == 0 || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
   int64_t expected = 1;
   for (int d = dims - 1; fits && d >= 0; --d) {
     const atalla_operand& edges = l.operand(3 + d);
@@ -152,7 +155,7 @@ atalla_status run_histogram(const Launch& l) {
   if (element_count(out) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
-    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l).run();
+    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l, static_cast<Bins>(method)).run();
   });
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "histogram: no host memory for the counts");
 }
@@ -160,16 +163,15 @@ atalla_status run_histogram(const Launch& l) {
 // Two comparisons and an interpolation, or a comparison and a select for each halving, an element; a gather, an
 // addition and a scatter a point.
 void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   const atalla_operand& in = d.operands[1];
   if (in.ndim != 2) return;
+  const bool search = static_cast<Bins>(HistogramParameters::read(d).method) == Bins::Search;
   uint64_t each = 3;
   for (int i = 3; i < d.n_operands; ++i) {
     uint64_t steps = 4;
-    for (int64_t n = d.iparams[0] == 2 && d.operands[i].ndim > 0 ? d.operands[i].sizes[0] : 0; n > 1; n /= 2)
-      steps += 3;
-    each += d.iparams[0] == 2 ? steps : 12;
+    for (int64_t n = search && d.operands[i].ndim > 0 ? d.operands[i].sizes[0] : 0; n > 1; n /= 2) steps += 3;
+    each += search ? steps : 12;
   }
   cost.vector_ops += vectors(in.sizes[0]) * each;
 }

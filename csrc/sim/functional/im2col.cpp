@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "image.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -36,8 +37,9 @@ atalla_status read_sliding(const char* name, const Launch& l, int columns, int i
     return set_error(ATALLA_ERR_ARGUMENT, "%s: columns of %d dimensions and an image of %d, expected 6 and 4 alike",
                      name, c.ndim, i.ndim);
   }
+  const Im2colParameters p = Im2colParameters::read(l.desc);
   for (int d = 0; d < 2; ++d) {
-    s->dilation[d] = l.desc.iparams[d], s->padding[d] = l.desc.iparams[2 + d], s->stride[d] = l.desc.iparams[4 + d];
+    s->dilation[d] = p.dilation[d], s->padding[d] = p.padding[d], s->stride[d] = p.stride[d];
     if (s->dilation[d] > 0 && s->padding[d] >= 0 && s->stride[d] > 0) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: dilation %lld, padding %lld, stride %lld", name,
                      static_cast<long long>(s->dilation[d]), static_cast<long long>(s->padding[d]),

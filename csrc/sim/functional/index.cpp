@@ -5,33 +5,12 @@
 // Instruction sets: up to avx2
 #include "index.h"
 
+#include "kernel_parameters.h"
+
 namespace atalla::sim::ATALLA_ISA {
 KernelTable triangle_kernel();
 
 namespace {
-
-atalla_status check_index_operand(const char* name, const Launch& l, int i) {
-  ATALLA_CHECK(check_present(name, l, i));
-  return check_dtype(name, "an index", l.operand(i).dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64));
-}
-
-atalla_status check_sizes(const char* name, int operand, int dim, int64_t given, int64_t expected) {
-  if (given == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", name, operand,
-                   static_cast<long long>(given), dim, static_cast<long long>(expected));
-}
-
-atalla_status check_rank(const char* name, int operand, int given, int expected) {
-  if (given == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given,
-                   expected);
-}
-
-void fill_index(IndexWalk& w, const Launch& l, int j, int dim, bool from_end) {
-  const atalla_operand &in = l.operand(1), &x = l.operand(2 + j);
-  w.index[j] = {l.data[2 + j], x.dtype == ATALLA_I64, in.ndim ? in.strides[dim] : 0, in.ndim ? in.sizes[dim] : 1,
-                from_end};
-}
 
 atalla_status run_walk(const char* name, const Launch& l, const IndexWalk& w) {
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
@@ -61,19 +40,20 @@ atalla_status run_index_select(const Launch& l) {
   const char* name = "index_select";
   ATALLA_CHECK(check_common(name, l, 3));
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], in.ndim));
-  const int dim = static_cast<int>(l.desc.iparams[0]);
+  const IndexSelectParameters p = IndexSelectParameters::read(l.desc);
+  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
+  const int dim = static_cast<int>(p.dim);
   if (x.ndim > 1) return check_rank(name, 2, x.ndim, 1);
   ATALLA_CHECK(check_index_operand(name, l, 2));
   ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim));
   const int64_t length = element_count(x);
   for (int d = 0; d < in.ndim; ++d) {
-    ATALLA_CHECK(check_sizes(name, 0, d, out.sizes[d], d == dim ? length : in.sizes[d]));
+    ATALLA_CHECK(check_size(name, 0, d, out.sizes[d], d == dim ? length : in.sizes[d]));
   }
-  if (in.ndim == 0 && length != 1) return check_sizes(name, 2, 0, length, 1);
+  if (in.ndim == 0 && length != 1) return check_size(name, 2, 0, length, 1);
   IndexWalk w;
   w.indices = 1;
-  fill_index(w, l, 0, dim, false);
+  w.index[0] = index_operand(l, 2, in, dim, false);
   ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
   for (int d = 0; d < in.ndim; ++d) {
     const int64_t along = d == dim && x.ndim ? x.strides[0] : 0;
@@ -86,8 +66,9 @@ atalla_status run_gather(const Launch& l) {
   const char* name = "gather";
   ATALLA_CHECK(check_common(name, l, 3));
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], in.ndim));
-  const int dim = static_cast<int>(l.desc.iparams[0]);
+  const GatherParameters p = GatherParameters::read(l.desc);
+  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
+  const int dim = static_cast<int>(p.dim);
   ATALLA_CHECK(check_index_operand(name, l, 2));
   ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
   // 0-d and one-element 1-d tensors mix, as upstream allows.
@@ -99,7 +80,7 @@ atalla_status run_gather(const Launch& l) {
   }
   IndexWalk w;
   w.indices = 1;
-  fill_index(w, l, 0, dim, false);
+  w.index[0] = index_operand(l, 2, in, dim, false);
   ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
   for (int d = 0; d < out.ndim; ++d) {
     add_dim(w, out.sizes[d], out.strides[d], d == dim || d >= in.ndim ? 0 : in.strides[d], &x.strides[d]);
@@ -112,16 +93,9 @@ atalla_status run_index(const Launch& l) {
   const char* name = "index";
   ATALLA_CHECK(check_common(name, l, ATALLA_MAX_OPERANDS));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  const int64_t k = l.desc.iparams[0], first = l.desc.iparams[1];
-  if (k != l.desc.n_operands - 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "index: iparams[0] gives %lld index operands, the descriptor has %d",
-                     static_cast<long long>(k), l.desc.n_operands - 2);
-  }
-  if (first < 0 || first > in.ndim || first + k > in.ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "index: %lld indexed dimensions from %lld on, of a tensor of %d dimensions",
-                     static_cast<long long>(k), static_cast<long long>(first), in.ndim);
-  }
-  const int count = static_cast<int>(k), begin = static_cast<int>(first), rank = l.operand(2).ndim;
+  const IndexParameters p = IndexParameters::read(l.desc);
+  ATALLA_CHECK(check_indexed_dims(name, l, in, p.count, p.first_dim));
+  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = l.operand(2).ndim;
   ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim - count + rank));
   for (int j = 0; j < count; ++j) {
     ATALLA_CHECK(check_index_operand(name, l, 2 + j));
@@ -132,19 +106,19 @@ atalla_status run_index(const Launch& l) {
   for (int d = 0; d < out.ndim; ++d) {
     const bool indexed = d >= begin && d < begin + rank;
     const int in_dim = d < begin ? d : d - rank + count;
-    ATALLA_CHECK(check_sizes(name, 0, d, out.sizes[d], indexed ? l.operand(2).sizes[d - begin] : in.sizes[in_dim]));
+    ATALLA_CHECK(check_size(name, 0, d, out.sizes[d], indexed ? l.operand(2).sizes[d - begin] : in.sizes[in_dim]));
     int64_t strides[kMaxIndices];
     for (int j = 0; j < count; ++j) strides[j] = indexed ? l.operand(2 + j).strides[d - begin] : 0;
     add_dim(w, out.sizes[d], out.strides[d], indexed ? 0 : in.strides[in_dim], strides);
   }
   for (int j = 0; j < count; ++j) {
-    fill_index(w, l, j, begin + j, true);
+    w.index[j] = index_operand(l, 2 + j, in, begin + j, true);
     ATALLA_CHECK(check_index_values(name, l, 2 + j, w.index[j], begin + j));
   }
   return run_walk(name, l, w);
 }
 
-// The SDMA moves tiles of up to 2 KiB: one for each contiguous run that an index gives, and full ones to write out.
+// Tiles for each contiguous run that an index gives, and full ones to write out.
 void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost) {
   const uint64_t element = dtype_size(d.operands[0].dtype), total = static_cast<uint64_t>(element_count(d.operands[0]));
   if (total == 0) return;
@@ -152,27 +126,16 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
   cost.bytes_read += bytes;
   for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
   cost.bytes_written += bytes;
-  constexpr uint64_t kTileBytes = 2048;
-  cost.tiles +=
-      total / run_elements * ((run_bytes + kTileBytes - 1) / kTileBytes) + (bytes + kTileBytes - 1) / kTileBytes;
-}
-
-// Elements that lie together behind dimension `dim` of in: what one index value brings. An estimate is asked for before
-// the parameters are checked, so dim may be anything.
-uint64_t run_behind(const atalla_operand& in, int64_t dim) {
-  uint64_t run = 1;
-  for (int64_t d = in.ndim - 1; d >= 0 && d > dim && in.strides[d] == static_cast<int64_t>(run); --d) {
-    run *= static_cast<uint64_t>(in.sizes[d]);
-  }
-  return run > 0 ? run : 1;
+  cost.tiles += total / run_elements * tiles_of(run_bytes) + tiles_of(bytes);
 }
 
 void cost_index_select(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_runs(d, run_behind(d.operands[1], d.iparams[0]), cost);
+  cost_of_runs(d, run_behind(d.operands[1], IndexSelectParameters::read(d).dim), cost);
 }
 void cost_gather(const atalla_launch_desc& d, Cost& cost) { cost_of_runs(d, 1, cost); }
 void cost_index(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_runs(d, run_behind(d.operands[1], d.iparams[1] + d.iparams[0] - 1), cost);
+  const IndexParameters p = IndexParameters::read(d);
+  cost_of_runs(d, run_behind(d.operands[1], p.first_dim + p.count - 1), cost);
 }
 
 }  // namespace

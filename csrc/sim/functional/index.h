@@ -28,6 +28,12 @@ struct IndexOperand {
   }
 };
 
+// Index operand `operand`, of dimension `dim` of `indexed`; a 0-d tensor counts as 1-d.
+inline IndexOperand index_operand(const Launch& l, int operand, const atalla_operand& indexed, int dim, bool from_end) {
+  return {l.data[operand], l.operand(operand).dtype == ATALLA_I64, indexed.ndim ? indexed.strides[dim] : 0,
+          indexed.ndim ? indexed.sizes[dim] : 1, from_end};
+}
+
 // The iteration space is that of out. Operand 0 is out, 1 in (stride 0 along what the indices give), 2 + j index j.
 struct IndexWalk {
   Dims<ATALLA_MAX_OPERANDS> dims;
@@ -108,6 +114,35 @@ inline void dispatch_width(atalla_dtype dtype, F&& f) {
   }
 }
 
+inline atalla_status check_index_operand(const char* name, const Launch& l, int operand) {
+  ATALLA_CHECK(check_present(name, l, operand));
+  return check_dtype(name, "an index", l.operand(operand).dtype, kIndexDtypes);
+}
+
+inline atalla_status check_size(const char* name, int operand, int dim, int64_t given, int64_t expected) {
+  if (given == expected) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", name, operand,
+                   static_cast<long long>(given), dim, static_cast<long long>(expected));
+}
+
+inline atalla_status check_rank(const char* name, int operand, int given, int expected) {
+  if (given == expected) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given,
+                   expected);
+}
+
+// `count` index operands, from operand 2 on, of dimensions of `indexed` from `first` on.
+inline atalla_status check_indexed_dims(const char* name, const Launch& l, const atalla_operand& indexed, int64_t count,
+                                        int64_t first) {
+  if (count != l.desc.n_operands - 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: iparams[0] gives %lld index operands, the descriptor has %d", name,
+                     static_cast<long long>(count), l.desc.n_operands - 2);
+  }
+  if (first >= 0 && first <= indexed.ndim && first + count <= indexed.ndim) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld indexed dimensions from %lld on, of a tensor of %d dimensions", name,
+                   static_cast<long long>(count), static_cast<long long>(first), indexed.ndim);
+}
+
 // Whether every value of a run lies in [low, high).
 template <class I>
 inline bool all_within(const I* x, int64_t stride, int64_t n, int64_t low, int64_t high) {
@@ -182,6 +217,19 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
                    static_cast<long long>(value), where, operand, static_cast<long long>(low),
                    static_cast<long long>(high), dim);
 }
+
+// Elements that lie together behind dimension `dim`: what one index value moves. An estimate is asked for before the
+// parameters are checked, so dim may be anything.
+inline uint64_t run_behind(const atalla_operand& o, int64_t dim) {
+  uint64_t run = 1;
+  for (int64_t d = o.ndim - 1; d >= 0 && d > dim && o.strides[d] == static_cast<int64_t>(run); --d) {
+    run *= static_cast<uint64_t>(o.sizes[d]);
+  }
+  return run > 0 ? run : 1;
+}
+
+// Tiles of up to 2 KiB in which the SDMA moves a contiguous run.
+inline uint64_t tiles_of(uint64_t bytes) { return (bytes + 2047) / 2048; }
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,6 +5,7 @@
 // Instruction sets: up to avx2
 #include "index_map.h"
 
+#include "kernel_parameters.h"
 #include "resample_position.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -84,7 +85,7 @@ atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
 
 atalla_status run_flip(const Launch& l) {
   ATALLA_CHECK(check_map("flip", l, true));
-  const int64_t mask = l.desc.iparams[0];
+  const int64_t mask = FlipParameters::read(l.desc).flipped;
   return run_pieces("flip", l, [&](int d, MapPiece* piece) {
     const int64_t size = l.operand(1).sizes[d];
     const bool flipped = (mask >> d & 1) != 0;
@@ -95,8 +96,9 @@ atalla_status run_flip(const Launch& l) {
 
 atalla_status run_roll(const Launch& l) {
   ATALLA_CHECK(check_map("roll", l, true));
+  const RollParameters p = RollParameters::read(l.desc);
   return run_pieces("roll", l, [&](int d, MapPiece* piece) {
-    const int64_t size = l.operand(1).sizes[d], rest = l.desc.iparams[d] % size;
+    const int64_t size = l.operand(1).sizes[d], rest = p.shift[d] % size;
     const int64_t shift = rest < 0 ? rest + size : rest;
     piece[0] = {0, shift, size - shift, 1};
     piece[1] = {shift, size - shift, 0, 1};
@@ -104,12 +106,12 @@ atalla_status run_roll(const Launch& l) {
   });
 }
 
-// iparams[d]: elements in front of dimension d; negative: so many of in are left out. What lies before and behind in
-// mirrors it, or repeats its ends.
+// What lies before and behind in mirrors it, or repeats its ends.
 atalla_status run_pad(const char* name, const Launch& l, bool mirrored) {
   ATALLA_CHECK(check_map(name, l, false));
+  const PadReflectParameters p = PadReflectParameters::read(l.desc);
   return run_pieces(name, l, [&](int d, MapPiece* piece) {
-    const int64_t out = l.operand(0).sizes[d], in = l.operand(1).sizes[d], front = l.desc.iparams[d];
+    const int64_t out = l.operand(0).sizes[d], in = l.operand(1).sizes[d], front = p.front[d];
     const int64_t begin = within(front, 0, out), end = within(front + in, begin, out);
     piece[0] = {0, begin, mirrored ? front : 0, mirrored ? -1 : 0};
     piece[1] = {begin, end - begin, begin - front, 1};
@@ -127,15 +129,15 @@ atalla_status run_nearest(const Launch& l) {
   const int64_t* sizes = l.operand(1).sizes;
   const int64_t* outs = l.operand(0).sizes;
   const int first = l.operand(1).ndim - 3;
-  const int64_t mode = l.desc.iparams[0];
-  if (mode < 0 || mode > 3 || first < 0) {
+  const ResampleNearestParameters p = ResampleNearestParameters::read(l.desc);
+  if (p.mode < 0 || p.mode > 3 || first < 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld of a tensor of %d dimensions", name,
-                     static_cast<long long>(mode), l.operand(1).ndim);
+                     static_cast<long long>(p.mode), l.operand(1).ndim);
   }
   const auto choose = [&](auto tag) {
     return run_tables(name, l, [&](int d, int64_t i) {
       if (d < first) return i;
-      return nearest_index<decltype(tag)>(static_cast<Nearest>(mode), i, sizes[d], outs[d], l.desc.fparams[d - first]);
+      return nearest_index<decltype(tag)>(static_cast<Nearest>(p.mode), i, sizes[d], outs[d], p.scale[d - first]);
     });
   };
   return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel `index_select_packed`: rows of a matrix that was packed for gemm_packed. An embedding that is also the
-// weight of the last layer stands in memory once, in the product's form. docs/kernels.md has the contract.
+// weight of the last layer stands in memory once, in the product's form. docs/reference/kernels.md has the contract.
 //
 // Instruction sets: up to avx2
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -22,10 +23,10 @@ void copy_row(const E* from, E* to, int64_t width, int64_t stride) {
 atalla_status run(const Launch& l) {
   ATALLA_CHECK(check_operands(kName, l.desc, 1, 3, 3));
   const atalla_operand &out = l.operand(0), &packed = l.operand(1), &index = l.operand(2);
-  const int64_t rows = l.desc.iparams[0];
+  const int64_t rows = IndexSelectPackedParameters::read(l.desc).rows;
   ATALLA_CHECK(check_dtype(kName, "the matrix", packed.dtype, kFloatDtypes));
   ATALLA_CHECK(check_same_dtype(kName, l, 1, 0));
-  ATALLA_CHECK(check_dtype(kName, "an index", index.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_dtype(kName, "an index", index.dtype, kIndexDtypes));
   const int64_t width = packed.ndim == 3 ? packed.sizes[1] : -1;
   if (packed.ndim != 3 || packed.sizes[2] != kPanelRows || packed.strides[2] != 1 || packed.strides[1] != kPanelRows ||
       (packed.strides[0] != width * kPanelRows && packed.sizes[0] > 1) || rows < 0 ||

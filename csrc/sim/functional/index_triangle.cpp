@@ -4,6 +4,7 @@
 //
 // Instruction sets: up to avx2
 #include "index.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -53,16 +54,15 @@ atalla_status run_triangle(const Launch& l) {
   if (ndim < 2) {
     return set_error(ATALLA_ERR_ARGUMENT, "triangle: the operands have %d dimensions, expected at least 2", ndim);
   }
-  const int64_t upper = l.desc.iparams[1];
-  if (upper != 0 && upper != 1) {
+  const TriangleParameters p = TriangleParameters::read(l.desc);
+  if (p.upper != 0 && p.upper != 1) {
     return set_error(ATALLA_ERR_ARGUMENT, "triangle: iparams[1] is %lld, expected 0 (lower) or 1 (upper)",
-                     static_cast<long long>(upper));
+                     static_cast<long long>(p.upper));
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
-  dispatch_width(l.operand(0).dtype,
-                 [&](auto tag) { run_triangle_of<decltype(tag)>(l, l.desc.iparams[0], upper == 1); });
+  dispatch_width(l.operand(0).dtype, [&](auto tag) { run_triangle_of<decltype(tag)>(l, p.diagonal, p.upper == 1); });
   return ATALLA_OK;
 }
 
@@ -70,8 +70,7 @@ atalla_status run_triangle(const Launch& l) {
 void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& out = d.operands[0];
   if (out.ndim < 2) return;
-  cost.bytes_read += distinct_bytes(d.operands[1]);
-  cost.bytes_written += distinct_bytes(out);
+  cost_operand_bytes(d, cost);
   const int64_t columns = out.sizes[out.ndim - 1];
   if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * vectors(columns);
 }

@@ -19,6 +19,15 @@
 #define ATALLA_ISA baseline
 #endif
 
+#define ATALLA_INLINE [[gnu::always_inline]] inline
+
+// Returns from the enclosing function when a check failed.
+#define ATALLA_CHECK(expression)                \
+  do {                                          \
+    const atalla_status status_ = (expression); \
+    if (status_ != ATALLA_OK) return status_;   \
+  } while (0)
+
 namespace atalla::sim {
 
 // One launch as a kernel sees it. Addresses are already checked against DRAM and translated to the engine view.

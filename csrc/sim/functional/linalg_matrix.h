@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Matrices of the linear algebra kernels: column-major work copies in double, and the batches of operands that they
-// are loaded from and stored to.
+// Matrices of the linear algebra kernels: column-major work copies, the batches of operands that they are loaded from
+// and stored to, and calls of LAPACK on them.
 #pragma once
 
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "linalg_scalar.h"
-#include "work_array.h"
+#include "scratch_array.h"
+#include "sim/lapack.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {
 namespace {
@@ -22,7 +23,6 @@ struct Mat {
   int64_t rows, cols, ld;
   S& operator()(int64_t i, int64_t j) const { return p[i + j * ld]; }
   S* col(int64_t j) const { return p + j * ld; }
-  Mat block(int64_t i, int64_t j, int64_t r, int64_t c) const { return {p + i + j * ld, r, c, ld}; }
 };
 
 template <class S>
@@ -30,8 +30,8 @@ struct WorkMatrix : Mat<S> {
   WorkMatrix(int64_t rows, int64_t cols) : Mat<S>{nullptr, rows, cols, rows > 0 ? rows : 1}, array(this->ld * cols) {
     this->p = array.get();
   }
-  bool ok() const { return array.ok(); }
-  WorkArray<S> array;
+  explicit operator bool() const { return static_cast<bool>(array); }
+  ScratchArray<S> array;
 };
 
 template <class S>
@@ -45,31 +45,19 @@ void set_identity(const Mat<S>& a) {
   clear(a);
   for (int64_t i = 0; i < a.rows && i < a.cols; ++i) a(i, i) = from_real<S>(1);
 }
-template <class S>
-void assign(const Mat<S>& to, const Mat<S>& from) {
-  for (int64_t j = 0; j < to.cols; ++j) {
-    for (int64_t i = 0; i < to.rows; ++i) to(i, j) = from(i, j);
-  }
-}
-template <class S>
-void assign_adjoint(const Mat<S>& to, const Mat<S>& from) {
-  for (int64_t j = 0; j < to.cols; ++j) {
-    for (int64_t i = 0; i < to.rows; ++i) to(i, j) = conj(from(j, i));
-  }
-}
 
-enum class Op : int64_t { kNone = 0, kTranspose = 1, kAdjoint = 2 };
+// LAPACK's letter for no operation (0), the transposed matrix (1) or the adjoint one (2).
+inline char letter(int64_t op) { return "NTC"[op == 1 ? 1 : op == 2 ? 2 : 0]; }
 
 // One matrix (or vector: one column) of an operand in DRAM. Strides are in elements.
 struct Plane {
   void* data;
   atalla_dtype dtype;
   int64_t rows, cols, row_stride, col_stride;
-  Plane transposed() const { return {data, dtype, cols, rows, col_stride, row_stride}; }
 };
 
 template <class S, class E>
-void load_elements(const Plane& from, const Mat<S>& to, bool conjugate) {
+void load_elements(const Plane& from, const Mat<S>& to) {
   const E* p = static_cast<const E*>(from.data);
   const auto element = [&](int64_t i, int64_t j) {
     to(i, j) = convert<S>(p[i * from.row_stride + j * from.col_stride]);
@@ -83,53 +71,40 @@ void load_elements(const Plane& from, const Mat<S>& to, bool conjugate) {
       for (int64_t i = 0; i < from.rows; ++i) element(i, j);
     }
   }
-  if constexpr (kIsComplex<S>) {
-    for (int64_t j = 0; conjugate && j < from.cols; ++j) {
-      for (int64_t i = 0; i < from.rows; ++i) to(i, j) = conj(to(i, j));
-    }
-  }
 }
 
 template <class S>
-void load(Plane from, const Mat<S>& to, Op op = Op::kNone) {
-  if (op != Op::kNone) from = from.transposed();
+void load(const Plane& from, const Mat<S>& to) {
   if constexpr (kIsComplex<S>) {
-    if (from.dtype == ATALLA_C64) load_elements<S, Complex<float>>(from, to, op == Op::kAdjoint);
-    else load_elements<S, Complex<double>>(from, to, op == Op::kAdjoint);
+    if (from.dtype == ATALLA_C64) load_elements<S, Complex<float>>(from, to);
+    else load_elements<S, Complex<double>>(from, to);
   } else {
-    if (from.dtype == ATALLA_F32) load_elements<S, float>(from, to, false);
-    else load_elements<S, double>(from, to, false);
+    if (from.dtype == ATALLA_F32) load_elements<S, float>(from, to);
+    else load_elements<S, double>(from, to);
   }
 }
 
 enum class Part { kAll, kLower, kUpper };
 
 template <class S, class E>
-void store_elements(const Mat<S>& from, const Plane& to, Op op, Part part) {
-  E* p = static_cast<E*>(to.data);
+void store_elements(const Mat<S>& from, const Plane& to, Part part) {
   for (int64_t j = 0; j < to.cols; ++j) {
     const int64_t begin = part == Part::kLower ? j : 0;
     const int64_t end = part == Part::kUpper && j + 1 < to.rows ? j + 1 : to.rows;
-    E* q = p + j * to.col_stride;
-    if (op == Op::kNone) {
-      for (int64_t i = begin; i < end; ++i) q[i * to.row_stride] = convert<E>(from(i, j));
-    } else if (op == Op::kTranspose) {
-      for (int64_t i = begin; i < end; ++i) q[i * to.row_stride] = convert<E>(from(j, i));
-    } else {
-      for (int64_t i = begin; i < end; ++i) q[i * to.row_stride] = convert<E>(conj(from(j, i)));
-    }
+    E* q = static_cast<E*>(to.data) + j * to.col_stride;
+    for (int64_t i = begin; i < end; ++i) q[i * to.row_stride] = convert<E>(from(i, j));
   }
 }
 
-// to = op(from), or a triangle of it.
+// The part of `from` that `to` has room for, or a triangle of it.
 template <class S>
-void store(const Mat<S>& from, const Plane& to, Op op = Op::kNone, Part part = Part::kAll) {
+void store(const Mat<S>& from, const Plane& to, Part part = Part::kAll) {
   if constexpr (kIsComplex<S>) {
-    if (to.dtype == ATALLA_C64) store_elements<S, Complex<float>>(from, to, op, part);
-    else store_elements<S, Complex<double>>(from, to, op, part);
+    if (to.dtype == ATALLA_C64) store_elements<S, Complex<float>>(from, to, part);
+    else store_elements<S, Complex<double>>(from, to, part);
   } else {
-    if (to.dtype == ATALLA_F32) store_elements<S, float>(from, to, op, part);
-    else store_elements<S, double>(from, to, op, part);
+    if (to.dtype == ATALLA_F32) store_elements<S, float>(from, to, part);
+    else store_elements<S, double>(from, to, part);
   }
 }
 
@@ -217,6 +192,11 @@ inline atalla_status check_batch(const char* name, const Launch& l, int outputs,
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected the batch of operand 0 and %d",
                        name, k, o.ndim, rules[k].dims);
     }
+    for (int d = ndim; d < o.ndim; ++d) {
+      if (o.sizes[d] <= INT32_MAX) continue;
+      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has size %lld, expected at most %d", name, k,
+                       static_cast<long long>(o.sizes[d]), INT32_MAX);
+    }
     ATALLA_CHECK(check_present(name, l, k));
   }
   return ATALLA_OK;
@@ -232,7 +212,8 @@ inline atalla_status check_size(const char* name, const Launch& l, int k, int fr
                    static_cast<long long>(size_of(l, k, from_end)), from_end, static_cast<long long>(expected));
 }
 
-// Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one.
+// Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
+// matrices follow each other: LAPACK has threads of its own.
 template <class F>
 atalla_status for_each_matrix(const char* name, const Launch& l, int own_dims, double flops, F&& body) {
   const Batch batch{l, l.operand(0).ndim - own_dims};
@@ -243,27 +224,99 @@ atalla_status for_each_matrix(const char* name, const Launch& l, int own_dims, d
       if (!body(batch, b)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
     }
   };
-  if (count == 1) {
-    range(0, 1);  // loops inside may use the threads
-  } else {
-    constexpr double kFlopsPerTask = 50000;
-    parallel_for(count, flops >= kFlopsPerTask ? 1 : static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
-  }
+  constexpr double kFlopsPerTask = 50000, kLargeFlops = 5e6;
+  if (count == 1 || flops > kLargeFlops) range(0, count);
+  else parallel_for(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
   return ok ? ATALLA_OK : no_memory(name);
 }
 
-// Calls f with a double or a Complex<double>, by the compute dtype.
+// Calls f with a number of the compute dtype, for which LAPACK is there.
 template <class F>
 atalla_status with_scalar(const Launch& l, F&& f) {
+  ATALLA_CHECK(find_lapack());
+  switch (l.desc.compute_dtype) {
+    case ATALLA_F32:
+      return f(float{});
+    case ATALLA_F64:
+      return f(double{});
+    case ATALLA_C64:
+      return f(Complex<float>{});
+    default:
+      return f(Z{});
+  }
+}
+
+// Calls f with a double or a Complex<double>: for what LAPACK does not have.
+template <class F>
+atalla_status with_wide_scalar(const Launch& l, F&& f) {
   if (is_complex(l.desc.compute_dtype)) return f(Z{});
   return f(double{});
 }
 
+using Int = int32_t;  // LAPACK's
+
+// What LAPACK gets for an argument: pointers as they are, and the address of anything else.
+template <class A>
+struct Argument {
+  A value;
+  const A* address() const { return &value; }
+};
+template <class A>
+struct Argument<A*> {
+  A* value;
+  A* address() const { return value; }
+};
+template <>
+struct Argument<int64_t> {
+  explicit Argument(int64_t x) : value(static_cast<Int>(x)) {}
+  Int value;
+  const Int* address() const { return &value; }
+};
+
+template <class S, class... A>
+void call(Routine routine, A... arguments) {
+  constexpr atalla_dtype dtype = std::is_same_v<S, float>    ? ATALLA_F32
+                                 : std::is_same_v<S, double> ? ATALLA_F64
+                                 : std::is_same_v<S, Z>      ? ATALLA_C128
+                                                             : ATALLA_C64;
+  const auto apply = [&]<class... P>(P... addresses) {
+    reinterpret_cast<void (*)(P...)>(lapack_routine(routine, dtype))(addresses...);
+  };
+  apply(Argument<A>{arguments}.address()...);
+}
+
+// Work memory of a routine, and its sizes in elements.
+template <class S>
+struct Workspace {
+  S* work;
+  int64_t size;
+  RealOf<S>* real;
+  int64_t real_size;
+  Int* integers;
+  int64_t integers_size;
+};
+
+// Calls run(workspace) twice: with sizes of -1, for which LAPACK writes the sizes that it wants into the first
+// elements, and with memory of these sizes. False: no memory.
+template <class S, class F>
+bool with_workspace(F&& run) {
+  S size{};
+  RealOf<S> real_size = 0;
+  Int integers_size = 0;
+  run(Workspace<S>{&size, -1, &real_size, -1, &integers_size, -1});
+  const auto at_least_one = [](double n) { return n > 1 ? static_cast<int64_t>(n) : 1; };
+  const int64_t n = at_least_one(real(size)), reals = at_least_one(real_size), integers = at_least_one(integers_size);
+  ScratchArray<S> work(n);
+  ScratchArray<RealOf<S>> real_work(reals);
+  ScratchArray<Int> integer_work(integers);
+  if (!work || !real_work || !integer_work) return false;
+  run(Workspace<S>{work.get(), n, real_work.get(), reals, integer_work.get(), integers});
+  return true;
+}
+
 // Bytes of the operands and `operations` scalar operations a matrix (4 times that for complex numbers).
 inline void cost_matrices(const atalla_launch_desc& d, int own_dims, double operations, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   double batch = 1;
   for (int i = 0; i + own_dims < d.operands[0].ndim; ++i) batch *= static_cast<double>(d.operands[0].sizes[i]);
   const double factor = is_complex(d.compute_dtype) ? 4 : 1;

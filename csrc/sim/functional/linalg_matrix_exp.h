@@ -4,7 +4,7 @@
 // coefficients are those of N. Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
 #pragma once
 
-#include "linalg_factor.h"
+#include "linalg_matrix.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {
 namespace {
@@ -40,10 +40,11 @@ void add_terms(const Mat<S>& sum, const double* f, const Mat<S>* const* terms, i
   }
 }
 
+// c = a * b
 template <class S>
 void set_product(const Mat<S>& c, const Mat<S>& a, const Mat<S>& b) {
-  clear(c);
-  add_product(c, a, b, 1.0);
+  const int64_t n = c.rows;
+  call<S>(Routine::kGemm, 'N', 'N', n, n, n, from_real<S>(1), a.p, a.ld, b.p, b.ld, from_real<S>(0), c.p, c.ld);
 }
 
 // a is overwritten; out := exp(a). False: no memory.
@@ -73,8 +74,8 @@ bool exponentiate(const Mat<S>& a, const Mat<S>& out) {
     for (int64_t i = 0; i < n; ++i) a(i, j) = a(i, j) * scale;
   }
   WorkMatrix<S> one(n, n), a2(n, n), a4(n, n), a6(n, n), u(n, n), v(n, n), w(n, n);
-  WorkArray<int64_t> pivots(n);
-  if (!one.ok() || !a2.ok() || !a4.ok() || !a6.ok() || !u.ok() || !v.ok() || !w.ok() || !pivots.ok()) return false;
+  ScratchArray<Int> pivots(n);
+  if (!one || !a2 || !a4 || !a6 || !u || !v || !w || !pivots) return false;
   set_identity<S>(one);
   set_product<S>(a2, a, a);
   clear<S>(a4);
@@ -91,7 +92,7 @@ bool exponentiate(const Mat<S>& a, const Mat<S>& out) {
     if (b == kPade13) {
       clear<S>(w);
       add_terms<S>(w, high, powers, 4);
-      add_product<S>(result, a6, w, 1.0);
+      set_product<S>(result, a6, w);
     }
     add_terms<S>(result, low, powers, 4);
   };
@@ -104,13 +105,14 @@ bool exponentiate(const Mat<S>& a, const Mat<S>& out) {
       w(i, j) = v(i, j) - u(i, j);
     }
   }
-  factor_lu<S>(w, pivots.get(), true);
-  for (int64_t i = 0; i < n; ++i) swap_rows(out, i, pivots[i]);
-  solve_triangle<S>(w, out, false, true);
-  solve_triangle<S>(w, out, true, false);
+  Int info = 0;
+  call<S>(Routine::kGetrf, n, n, w.p, w.ld, pivots.get(), &info);
+  call<S>(Routine::kGetrs, 'N', n, n, w.p, w.ld, pivots.get(), out.p, out.ld, &info);
   for (; squarings > 0; --squarings) {
     set_product<S>(u, out, out);
-    assign<S>(out, u);
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < n; ++i) out(i, j) = u(i, j);
+    }
   }
   return true;
 }

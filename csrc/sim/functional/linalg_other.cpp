@@ -3,7 +3,7 @@
 // linalg.ldl_factor, linalg.ldl_solve, linalg.matrix_exp.
 //
 // Instruction sets: up to avx2
-#include "linalg_indefinite.h"
+#include "kernel_parameters.h"
 #include "linalg_matrix_exp.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {
@@ -19,17 +19,23 @@ atalla_status run_ldl_factor(const Launch& l) {
   ATALLA_CHECK(check_size(name, l, 1, 1, n));
   ATALLA_CHECK(check_size(name, l, 3, 2, n));
   ATALLA_CHECK(check_size(name, l, 3, 1, n));
-  const bool hermitian = l.desc.iparams[0] != 0;
+  const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
   return with_scalar(l, [&](auto tag) {
     using S = decltype(tag);
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n);
-      WorkArray<int64_t> pivots(n);
-      if (!a.ok() || !pivots.ok()) return false;
+      ScratchArray<Int> pivots(n);
+      Int info = 0;
+      if (!a || !pivots) return false;
       load<S>(batch.plane(3, b), a);
-      const int64_t info = factor_ldl<S>(a, pivots.get(), hermitian);
-      store<S>(a, batch.plane(0, b), Op::kNone, Part::kLower);
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(hermitian ? Routine::kHetrf : Routine::kSytrf, 'L', n, a.p, a.ld, pivots.get(), w.work, w.size,
+                    &info);
+          })) {
+        return false;
+      }
+      store<S>(a, batch.plane(0, b), Part::kLower);
       for (int64_t i = 0; i < n; ++i) store_int(batch.plane(1, b), i, pivots[i]);
       store_int(batch.plane(2, b), 0, info);
       return true;
@@ -48,7 +54,7 @@ atalla_status run_ldl_solve(const Launch& l) {
   ATALLA_CHECK(check_size(name, l, 2, 1, n));
   ATALLA_CHECK(check_size(name, l, 3, 2, n));
   ATALLA_CHECK(check_size(name, l, 3, 1, k));
-  const bool hermitian = l.desc.iparams[0] != 0;
+  const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
   const Batch all{l, l.operand(0).ndim - 2};
   for (int64_t b = 0, count = all.count(); b < count; ++b) {
     const Plane pivots = all.plane(2, b);
@@ -68,12 +74,13 @@ atalla_status run_ldl_solve(const Launch& l) {
     const double flops = 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n), x(n, k);
-      WorkArray<int64_t> pivots(n);
-      if (!a.ok() || !x.ok() || !pivots.ok()) return false;
+      ScratchArray<Int> pivots(n);
+      Int info = 0;
+      if (!a || !x || !pivots) return false;
       load<S>(batch.plane(1, b), a);
       load<S>(batch.plane(3, b), x);
-      for (int64_t i = 0; i < n; ++i) pivots[i] = load_int(batch.plane(2, b), i);
-      for (int64_t j = 0; j < k; ++j) solve_ldl<S>(a, pivots.get(), x.col(j), hermitian);
+      for (int64_t i = 0; i < n; ++i) pivots[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
+      call<S>(hermitian ? Routine::kHetrs : Routine::kSytrs, 'L', n, k, a.p, a.ld, pivots.get(), x.p, x.ld, &info);
       store<S>(x, batch.plane(0, b));
       return true;
     });
@@ -89,12 +96,13 @@ atalla_status run_matrix_exp(const Launch& l) {
     ATALLA_CHECK(check_size(name, l, k, 2, n));
     ATALLA_CHECK(check_size(name, l, k, 1, n));
   }
-  return with_scalar(l, [&](auto tag) {
+  ATALLA_CHECK(find_lapack());
+  return with_wide_scalar(l, [&](auto tag) {
     using S = decltype(tag);
     const double flops = 20 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n), out(n, n);
-      if (!a.ok() || !out.ok()) return false;
+      if (!a || !out) return false;
       load<S>(batch.plane(1, b), a);
       if (!exponentiate<S>(a, out)) return false;
       store<S>(out, batch.plane(0, b));

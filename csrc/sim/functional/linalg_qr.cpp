@@ -3,7 +3,8 @@
 // linalg.geqrf, linalg.householder_product, linalg.ormqr.
 //
 // Instruction sets: up to avx2
-#include "linalg_householder.h"
+#include "kernel_parameters.h"
+#include "linalg_matrix.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {
 namespace {
@@ -22,10 +23,15 @@ atalla_status run_geqrf(const Launch& l) {
     const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(m, n);
-      WorkArray<S> tau(k);
-      if (!a.ok() || !tau.ok()) return false;
+      ScratchArray<S> tau(k);
+      if (!a || !tau) return false;
       load<S>(batch.plane(2, b), a);
-      if (!factor_qr<S>(a, tau.get())) return false;
+      Int info = 0;
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kGeqrf, m, n, a.p, a.ld, tau.get(), w.work, w.size, &info);
+          })) {
+        return false;
+      }
       store<S>(a, batch.plane(0, b));
       store_vector<S>(tau.get(), batch.plane(1, b));
       return true;
@@ -45,13 +51,20 @@ atalla_status run_householder_product(const Launch& l) {
     using S = decltype(tag);
     const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k + 1);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(m, given), q(m, n);
-      WorkArray<S> tau(k);
-      if (!a.ok() || !q.ok() || !tau.ok()) return false;
-      load<S>(batch.plane(1, b), a);
+      WorkMatrix<S> q(m, n);
+      ScratchArray<S> tau(k);
+      Int info = 0;
+      if (!q || !tau) return false;
+      clear<S>(q);
+      Plane reflectors = batch.plane(1, b);
+      reflectors.cols = k;
+      load<S>(reflectors, q);
       load_vector<S>(batch.plane(2, b), tau.get());
-      set_identity<S>(q);
-      if (!apply_q<S>(a, tau.get(), k, q, false)) return false;
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kOrgqr, m, n, k, q.p, q.ld, tau.get(), w.work, w.size, &info);
+          })) {
+        return false;
+      }
       store<S>(q, batch.plane(0, b));
       return true;
     });
@@ -63,7 +76,8 @@ atalla_status run_ormqr(const Launch& l) {
   const char* name = "linalg.ormqr";
   const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 's'}, {2, 's'}};
   ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
-  const bool left = l.desc.iparams[0] != 0, adjoint = l.desc.iparams[1] != 0;
+  const LinalgOrmqrParameters parameters = LinalgOrmqrParameters::read(l.desc);
+  const bool left = parameters.left;
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), p = left ? m : n, q = left ? n : m;
   const int64_t given = size_of(l, 1, 1), k = size_of(l, 2, 1);
   ATALLA_CHECK(check_size(name, l, 1, 2, p));
@@ -74,15 +88,21 @@ atalla_status run_ormqr(const Launch& l) {
     using S = decltype(tag);
     const double flops = 4 * static_cast<double>(p) * static_cast<double>(q) * static_cast<double>(k);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(p, given), c(p, q);
-      WorkArray<S> tau(k);
-      if (!a.ok() || !c.ok() || !tau.ok()) return false;
+      WorkMatrix<S> a(p, given), c(m, n);
+      ScratchArray<S> tau(k);
+      Int info = 0;
+      if (!a || !c || !tau) return false;
       load<S>(batch.plane(1, b), a);
       load_vector<S>(batch.plane(2, b), tau.get());
-      const Op side = left ? Op::kNone : Op::kAdjoint;  // c Q is (Q' c')'
-      load<S>(batch.plane(3, b), c, side);
-      if (!apply_q<S>(a, tau.get(), k, c, adjoint == left)) return false;
-      store<S>(c, batch.plane(0, b), side);
+      load<S>(batch.plane(3, b), c);
+      const char op = !parameters.adjoint ? 'N' : kIsComplex<S> ? 'C' : 'T';
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kOrmqr, left ? 'L' : 'R', op, m, n, k, a.p, a.ld, tau.get(), c.p, c.ld, w.work, w.size,
+                    &info);
+          })) {
+        return false;
+      }
+      store<S>(c, batch.plane(0, b));
       return true;
     });
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arithmetic of the linear algebra kernels. Everything is computed in double or Complex<double>, whatever the operands
-// are; results are rounded once.
+// Arithmetic of complex numbers for the linear algebra kernels.
 #pragma once
 
 #include <cmath>
@@ -13,20 +12,23 @@ namespace {
 
 using Z = Complex<double>;
 
+template <class S>
+struct RealPart {
+  using Type = S;
+};
+template <class T>
+struct RealPart<Complex<T>> {
+  using Type = T;
+};
+template <class S>
+using RealOf = typename RealPart<S>::Type;
+
 #define ATALLA_SCALAR [[gnu::always_inline]] inline
 
 ATALLA_SCALAR Z operator+(Z a, Z b) { return {a.re + b.re, a.im + b.im}; }
 ATALLA_SCALAR Z operator-(Z a, Z b) { return {a.re - b.re, a.im - b.im}; }
-ATALLA_SCALAR Z operator-(Z a) { return {-a.re, -a.im}; }
 ATALLA_SCALAR Z operator*(Z a, Z b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
-ATALLA_SCALAR Z operator*(double a, Z b) { return {a * b.re, a * b.im}; }
 ATALLA_SCALAR Z operator*(Z a, double b) { return {a.re * b, a.im * b}; }
-ATALLA_SCALAR Z operator/(Z a, double b) { return {a.re / b, a.im / b}; }
-ATALLA_SCALAR Z& operator+=(Z& a, Z b) { return a = a + b; }
-ATALLA_SCALAR Z& operator-=(Z& a, Z b) { return a = a - b; }
-ATALLA_SCALAR Z& operator*=(Z& a, Z b) { return a = a * b; }
-ATALLA_SCALAR Z& operator*=(Z& a, double b) { return a = a * b; }
-ATALLA_SCALAR Z& operator/=(Z& a, double b) { return a = a / b; }
 
 // R. L. Smith's division (Algorithm 116, CACM 1962): no overflow of the squared modulus.
 inline Z operator/(Z a, Z b) {
@@ -37,28 +39,27 @@ inline Z operator/(Z a, Z b) {
   const double r = b.re / b.im, d = b.re * r + b.im;
   return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
 }
-ATALLA_SCALAR bool operator==(Z a, Z b) { return a.re == b.re && a.im == b.im; }
 
-ATALLA_SCALAR double conj(double a) { return a; }
-ATALLA_SCALAR Z conj(Z a) { return {a.re, -a.im}; }
-ATALLA_SCALAR double real(double a) { return a; }
-ATALLA_SCALAR double real(Z a) { return a.re; }
-ATALLA_SCALAR double imag(double) { return 0; }
-ATALLA_SCALAR double imag(Z a) { return a.im; }
 ATALLA_SCALAR double modulus(double a) { return std::fabs(a); }
 inline double modulus(Z a) { return hypot(a.re, a.im); }
-// |re| + |im|, by which LAPACK compares pivots.
-ATALLA_SCALAR double modulus1(double a) { return std::fabs(a); }
-ATALLA_SCALAR double modulus1(Z a) { return std::fabs(a.re) + std::fabs(a.im); }
-ATALLA_SCALAR double squared(double a) { return a * a; }
-ATALLA_SCALAR double squared(Z a) { return a.re * a.re + a.im * a.im; }
+template <class S>
+ATALLA_SCALAR RealOf<S> real(S a) {
+  if constexpr (kIsComplex<S>) {
+    return a.re;
+  } else {
+    return a;
+  }
+}
 template <class S>
 ATALLA_SCALAR bool is_zero(S a) {
-  return real(a) == 0 && imag(a) == 0;
+  if constexpr (kIsComplex<S>) {
+    return a.re == 0 && a.im == 0;
+  } else {
+    return a == 0;
+  }
 }
-
 template <class S>
-ATALLA_SCALAR S from_parts(double re, double im) {
+ATALLA_SCALAR S from_parts(RealOf<S> re, RealOf<S> im) {
   if constexpr (kIsComplex<S>) {
     return S{re, im};
   } else {
@@ -66,14 +67,9 @@ ATALLA_SCALAR S from_parts(double re, double im) {
   }
 }
 template <class S>
-ATALLA_SCALAR S from_real(double re) {
+ATALLA_SCALAR S from_real(RealOf<S> re) {
   return from_parts<S>(re, 0);
 }
-ATALLA_SCALAR Z widen(double a) { return {a, 0}; }
-ATALLA_SCALAR Z widen(Z a) { return a; }
-
-constexpr double kEpsilon = 0x1p-52;
-constexpr double kSafeMinimum = 0x1p-1022;
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA::linalg

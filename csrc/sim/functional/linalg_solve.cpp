@@ -1,10 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.lu_factor, linalg.lu_solve, linalg.permutation, linalg.cholesky, linalg.triangular_solve.
-#include "linalg_factor.h"
+#include "kernel_parameters.h"
+#include "linalg_matrix.h"
 
 namespace atalla::sim::ATALLA_ISA::linalg {
 namespace {
+
+// a := L and U without an exchange of rows, which LAPACK does not have. Returns 0, or the number (from 1) of the first
+// zero pivot.
+template <class S>
+int64_t factor_without_pivoting(const Mat<S>& a) {
+  int64_t info = 0;
+  for (int64_t k = 0; k < a.rows && k < a.cols; ++k) {
+    const S pivot = a(k, k);
+    if (is_zero(pivot)) {
+      if (info == 0) info = k + 1;
+    } else {
+      for (int64_t i = k + 1; i < a.rows; ++i) a(i, k) = a(i, k) / pivot;
+    }
+    for (int64_t j = k + 1; j < a.cols; ++j) {
+      for (int64_t i = k + 1; i < a.rows; ++i) a(i, j) = a(i, j) - a(i, k) * a(k, j);
+    }
+  }
+  return info;
+}
 
 // out = LU of in [m, n], pivots [min(m, n)] from 1, info.
 atalla_status run_lu_factor(const Launch& l) {
@@ -15,18 +35,32 @@ atalla_status run_lu_factor(const Launch& l) {
   ATALLA_CHECK(check_size(name, l, 1, 1, steps));
   ATALLA_CHECK(check_size(name, l, 3, 2, m));
   ATALLA_CHECK(check_size(name, l, 3, 1, n));
+  const double flops = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
+  if (!LinalgLuFactorParameters::read(l.desc).pivot) {
+    return with_wide_scalar(l, [&](auto tag) {
+      using S = decltype(tag);
+      return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+        WorkMatrix<S> a(m, n);
+        if (!a) return false;
+        load<S>(batch.plane(3, b), a);
+        store_int(batch.plane(2, b), 0, factor_without_pivoting<S>(a));
+        store<S>(a, batch.plane(0, b));
+        for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, i + 1);
+        return true;
+      });
+    });
+  }
   return with_scalar(l, [&](auto tag) {
     using S = decltype(tag);
-    const double flops = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(m, n);
-      WorkArray<int64_t> rows(steps);
-      if (!a.ok() || !rows.ok()) return false;
+      ScratchArray<Int> rows(steps);
+      Int info = 0;
+      if (!a || !rows) return false;
       load<S>(batch.plane(3, b), a);
-      const int64_t info = factor_lu<S>(a, rows.get(), l.desc.iparams[0] != 0);
+      call<S>(Routine::kGetrf, m, n, a.p, a.ld, rows.get(), &info);
       store<S>(a, batch.plane(0, b));
-      const Plane pivots = batch.plane(1, b);
-      for (int64_t i = 0; i < steps; ++i) store_int(pivots, i, rows[i] + 1);
+      for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, rows[i]);
       store_int(batch.plane(2, b), 0, info);
       return true;
     });
@@ -44,7 +78,7 @@ atalla_status run_lu_solve(const Launch& l) {
   ATALLA_CHECK(check_size(name, l, 2, 1, n));
   ATALLA_CHECK(check_size(name, l, 3, 2, n));
   ATALLA_CHECK(check_size(name, l, 3, 1, k));
-  const Op op = static_cast<Op>(l.desc.iparams[0]);
+  const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
   const int64_t matrices = Batch{l, l.operand(0).ndim - 2}.count();
   for (int64_t b = 0; b < matrices; ++b) {
     const Plane pivots = Batch{l, l.operand(0).ndim - 2}.plane(2, b);
@@ -60,19 +94,13 @@ atalla_status run_lu_solve(const Launch& l) {
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k + 1);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> lu(n, n), x(n, k);
-      if (!lu.ok() || !x.ok()) return false;
-      load<S>(batch.plane(1, b), lu, op);
+      ScratchArray<Int> rows(n);
+      Int info = 0;
+      if (!lu || !x || !rows) return false;
+      load<S>(batch.plane(1, b), lu);
       load<S>(batch.plane(3, b), x);
-      const Plane pivots = batch.plane(2, b);
-      if (op == Op::kNone) {
-        for (int64_t i = 0; i < n; ++i) swap_rows<S>(x, i, load_int(pivots, i) - 1);
-        solve_triangle<S>(lu, x, false, true);
-        solve_triangle<S>(lu, x, true, false);
-      } else {  // U' is the lower triangle now, L' the upper one
-        solve_triangle<S>(lu, x, false, false);
-        solve_triangle<S>(lu, x, true, true);
-        for (int64_t i = n; i-- > 0;) swap_rows<S>(x, i, load_int(pivots, i) - 1);
-      }
+      for (int64_t i = 0; i < n; ++i) rows[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
+      call<S>(Routine::kGetrs, op, n, k, lu.p, lu.ld, rows.get(), x.p, x.ld, &info);
       store<S>(x, batch.plane(0, b));
       return true;
     });
@@ -95,12 +123,12 @@ atalla_status run_permutation(const Launch& l) {
                        static_cast<long long>(p), static_cast<long long>(m));
     }
   }
-  return with_scalar(l, [&](auto tag) {
+  return with_wide_scalar(l, [&](auto tag) {
     using S = decltype(tag);
     return for_each_matrix(name, l, 2, static_cast<double>(m * m), [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> p(m, m);
-      WorkArray<int64_t> row(m);
-      if (!p.ok() || !row.ok()) return false;
+      ScratchArray<int64_t> row(m);
+      if (!p || !row) return false;
       const Plane pivots = batch.plane(1, b);
       for (int64_t i = 0; i < m; ++i) row[i] = i;
       for (int64_t i = 0; i < k; ++i) {
@@ -125,17 +153,17 @@ atalla_status run_cholesky(const Launch& l) {
     ATALLA_CHECK(check_size(name, l, k, 2, n));
     ATALLA_CHECK(check_size(name, l, k, 1, n));
   }
-  const bool upper = l.desc.iparams[0] != 0;
+  const bool upper = LinalgCholeskyParameters::read(l.desc).upper;
   return with_scalar(l, [&](auto tag) {
     using S = decltype(tag);
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n);
-      int64_t info = 0;
-      if (!a.ok()) return false;
-      load<S>(batch.plane(2, b), a, upper ? Op::kAdjoint : Op::kNone);
-      if (!factor_cholesky<S>(a, info)) return false;
-      store<S>(a, batch.plane(0, b), upper ? Op::kAdjoint : Op::kNone, upper ? Part::kUpper : Part::kLower);
+      Int info = 0;
+      if (!a) return false;
+      load<S>(batch.plane(2, b), a);
+      call<S>(Routine::kPotrf, upper ? 'U' : 'L', n, a.p, a.ld, &info);
+      store<S>(a, batch.plane(0, b), upper ? Part::kUpper : Part::kLower);
       store_int(batch.plane(1, b), 0, info);
       return true;
     });
@@ -149,8 +177,8 @@ atalla_status run_triangular_solve(const Launch& l) {
   const char* name = "linalg.triangular_solve";
   const OperandRule rules[] = {{2, 's'}, {0, 'i', true}, {2, 's'}, {2, 's'}};
   ATALLA_CHECK(check_batch(name, l, 2, rules, 4));
-  const int64_t flags = l.desc.iparams[0];
-  const Op op = static_cast<Op>(l.desc.iparams[1]);
+  const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
+  const int64_t flags = p.form;
   const bool right = (flags & kRight) != 0, unit = (flags & kUnit) != 0;
   const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);
   ATALLA_CHECK(check_size(name, l, 2, 2, n));
@@ -161,23 +189,18 @@ atalla_status run_triangular_solve(const Launch& l) {
     using S = decltype(tag);
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
     return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> t(n, n), x(n, k);
-      if (!t.ok() || !x.ok()) return false;
-      // x op(t) = b is op(t)' x' = b'. For op = adjoint that is conj(t) x' = b', where nothing is transposed.
-      load<S>(batch.plane(2, b), t, right ? (op == Op::kNone ? Op::kTranspose : Op::kNone) : op);
-      if (right && op == Op::kAdjoint) {
-        for (int64_t j = 0; j < n; ++j) {
-          for (int64_t i = 0; i < n; ++i) t(i, j) = conj(t(i, j));
-        }
-      }
-      const bool transposed = right ? op == Op::kNone : op != Op::kNone;
-      load<S>(batch.plane(3, b), x, right ? Op::kTranspose : Op::kNone);
+      const int64_t rows = right ? k : n, columns = right ? n : k;
+      WorkMatrix<S> t(n, n), x(rows, columns);
+      if (!t || !x) return false;
+      load<S>(batch.plane(2, b), t);
+      load<S>(batch.plane(3, b), x);
       int64_t info = 0;
       for (int64_t i = 0; !unit && i < n && info == 0; ++i) {
         if (is_zero(t(i, i))) info = i + 1;
       }
-      solve_triangle<S>(t, x, ((flags & kUpper) != 0) != transposed, unit);
-      store<S>(x, batch.plane(0, b), right ? Op::kTranspose : Op::kNone);
+      call<S>(Routine::kTrsm, right ? 'R' : 'L', (flags & kUpper) != 0 ? 'U' : 'L', letter(p.op), unit ? 'U' : 'N',
+              rows, columns, from_real<S>(1), t.p, t.ld, x.p, x.ld);
+      store<S>(x, batch.plane(0, b));
       store_int(batch.plane(1, b), 0, info);
       return true;
     });

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "channel_norm.h"
+#include "kernel_parameters.h"
+#include "loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
-
-constexpr uint64_t kWideFloats = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 
 template <class T>
 T value_at(const Launch& l, int operand, int64_t offset) {
@@ -39,11 +39,13 @@ atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, doubl
   return ATALLA_OK;
 }
 
-double divisor_of(const Launch& l, int64_t rows) { return l.desc.iparams[0] == 1 ? static_cast<double>(rows) : 1; }
+double divisor_of(LossReduction reduction, int64_t rows) {
+  return reduction == LossReduction::Mean ? static_cast<double>(rows) : 1;
+}
 
 atalla_status check_scores(const char* name, const Launch& l, int scores, int target, int target_dims) {
   const atalla_operand &x = l.operand(scores), &t = l.operand(target), &out = l.operand(0);
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloats));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
   ATALLA_CHECK(check_dtype(name, "a score", x.dtype, kFloatDtypes));
   ATALLA_CHECK(check_dtype(name, "the loss", out.dtype, kFloatDtypes));
   ATALLA_CHECK(check_dtype(name, "a target", t.dtype, dtype_bit(ATALLA_I64)));
@@ -62,10 +64,12 @@ enum MultiMargin { kLossOut, kScores, kClass, kClassWeight };
 template <class T>
 atalla_status multi_margin(const Launch& l) {
   const atalla_operand &x = l.operand(kScores), &target = l.operand(kClass);
-  const T margin = static_cast<T>(l.desc.fparams[0]);
-  const bool squared = l.desc.iparams[1] == 2;
+  const MultiMarginLossParameters p = MultiMarginLossParameters::read(l.desc);
+  const T margin = static_cast<T>(p.margin);
+  const bool squared = p.p == 2;
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
   const int64_t d = x.sizes[1];
-  return reduce_rows(l, x.sizes[0], d, divisor_of(l, x.sizes[0]), [&](int64_t r) {
+  return reduce_rows(l, x.sizes[0], d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
     const int64_t t = l.ptr<const int64_t>(kClass)[r * target.strides[0]];
     const T own = value_at<T>(l, kScores, r * x.strides[0] + t * x.strides[1]);
     double sum = 0;
@@ -103,10 +107,11 @@ template <class T>
 atalla_status multilabel(const Launch& l) {
   const atalla_operand &x = l.operand(kLabelScores), &target = l.operand(kLabels), &is_target = l.operand(kIsTarget);
   const int64_t d = x.sizes[1];
+  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossParameters::read(l.desc).reduction);
   const auto flag_place = [&](int64_t r, int64_t j) {
     return at(l.data[kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
   };
-  return reduce_rows(l, x.sizes[0], d * d, divisor_of(l, x.sizes[0]), [&](int64_t r) {
+  return reduce_rows(l, x.sizes[0], d * d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
     const int64_t* labels = l.ptr<const int64_t>(kLabels) + r * target.strides[0];
     const double zero = 0, one = 1;
     int64_t count = 0;
@@ -149,9 +154,7 @@ atalla_status run_multilabel(const Launch& l) {
 void cost_margin(const atalla_launch_desc& d, int scores, bool pairs, Cost& cost) {
   const atalla_operand& x = d.operands[scores];
   if (x.ndim != 2) return;
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   // Two additions, a comparison, a product and a sum; for multilabel against every label.
   const uint64_t rows = static_cast<uint64_t>(x.sizes[0]), labels = pairs ? static_cast<uint64_t>(x.sizes[1]) : 1;
   cost.vector_ops += rows * labels * 6 * vectors(x.sizes[1]) + rows;
@@ -160,8 +163,8 @@ void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d,
 void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kLabelScores, true, cost); }
 
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss", 1, kWideFloats, run_multi_margin, cost_multi_margin},
-    {"multilabel_margin_loss", 1, kWideFloats, run_multilabel, cost_multilabel},
+    {"multi_margin_loss", 1, kWideFloatDtypes, run_multi_margin, cost_multi_margin},
+    {"multilabel_margin_loss", 1, kWideFloatDtypes, run_multilabel, cost_multilabel},
 };
 
 }  // namespace

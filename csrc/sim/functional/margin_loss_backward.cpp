@@ -6,11 +6,12 @@
 #include <cmath>
 
 #include "channel_norm.h"
+#include "kernel_parameters.h"
+#include "loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kWideFloats = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 // The gradient of the scores, that of the losses [n], the scores, their targets, and the classes' weights or is_target.
 enum Operand { kGradIn, kGradLoss, kScoresOf, kTarget, kExtra };
 
@@ -24,10 +25,10 @@ struct Row {
 };
 
 template <class T, class Rule>
-void each_row(const Launch& l, Rule&& rule) {
+void each_row(const Launch& l, LossReduction reduction, Rule&& rule) {
   const atalla_operand &in = l.operand(kScoresOf), &loss = l.operand(kGradLoss);
   const int64_t n = in.sizes[0], d = in.sizes[1], per_row = element_count(l.operand(kTarget)) / n;
-  const double share = 1.0 / static_cast<double>(l.desc.iparams[0] == 1 ? n * d : d);
+  const double share = 1.0 / static_cast<double>(reduction == LossReduction::Mean ? n * d : d);
   parallel_for(n, grain_for(d), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       Row<T> row{l.ptr<const T>(kScoresOf) + r * d, l.ptr<T>(kGradIn) + r * d,
@@ -41,9 +42,10 @@ void each_row(const Launch& l, Rule&& rule) {
 
 template <class T>
 void multi_margin(const Launch& l) {
-  const T margin = static_cast<T>(l.desc.fparams[0]);
-  const bool squared = l.desc.iparams[1] == 2;
-  each_row<T>(l, [&](int64_t, int64_t d, const Row<T>& row) {
+  const MultiMarginLossBackwardParameters p = MultiMarginLossBackwardParameters::read(l.desc);
+  const T margin = static_cast<T>(p.margin);
+  const bool squared = p.p == 2;
+  each_row<T>(l, static_cast<LossReduction>(p.reduction), [&](int64_t, int64_t d, const Row<T>& row) {
     const int64_t t = row.target[0];
     const T factor = static_cast<T>(row.factor) * (l.data[kExtra] ? l.ptr<const T>(kExtra)[t] : T(1));
     T own = 0;
@@ -59,7 +61,8 @@ void multi_margin(const Launch& l) {
 
 template <class T>
 void multilabel(const Launch& l) {
-  each_row<T>(l, [&](int64_t r, int64_t d, const Row<T>& row) {
+  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossBackwardParameters::read(l.desc).reduction);
+  each_row<T>(l, reduction, [&](int64_t r, int64_t d, const Row<T>& row) {
     const T* is_target = l.ptr<const T>(kExtra) + r * d;
     const T factor = static_cast<T>(row.factor);
     for (int64_t k = 0; k < d && row.target[k] >= 0; ++k) {
@@ -73,18 +76,9 @@ void multilabel(const Launch& l) {
   });
 }
 
-bool row_major(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
-
 atalla_status check(const char* name, const Launch& l, bool labels) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloats));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
   const atalla_operand &in = l.operand(kScoresOf), &target = l.operand(kTarget), &loss = l.operand(kGradLoss);
   if (in.ndim != 2 || target.ndim != (labels ? 2 : 1) || loss.ndim != 1 || loss.sizes[0] != in.sizes[0]) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, d], targets for them, and a gradient [n]", name);
@@ -97,7 +91,7 @@ atalla_status check(const char* name, const Launch& l, bool labels) {
   for (const int i : {kGradIn, kScoresOf, kExtra}) {
     if (l.operand(i).addr == 0 && i == kExtra && !labels) continue;
     ATALLA_CHECK(check_present(name, l, i));
-    if (l.operand(i).dtype == l.desc.compute_dtype && row_major(l.operand(i)) &&
+    if (l.operand(i).dtype == l.desc.compute_dtype && is_contiguous(l.operand(i)) &&
         (i != kExtra || element_count(l.operand(i)) == extra)) {
       continue;
     }
@@ -106,7 +100,7 @@ atalla_status check(const char* name, const Launch& l, bool labels) {
   }
   ATALLA_CHECK(check_present(name, l, kTarget));
   ATALLA_CHECK(check_present(name, l, kGradLoss));
-  if (element_count(target) != targets || !row_major(target)) {
+  if (element_count(target) != targets || !is_contiguous(target)) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected %lld contiguous targets", name,
                      static_cast<long long>(targets));
   }
@@ -135,16 +129,14 @@ template <bool kLabels>
 void cost(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[kScoresOf];
   if (in.ndim != 2) return;
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   const uint64_t rows = static_cast<uint64_t>(in.sizes[0]), labels = kLabels ? static_cast<uint64_t>(in.sizes[1]) : 1;
   cost.vector_ops += rows * labels * 7 * vectors(in.sizes[1]);
 }
 
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss_backward", 1, kWideFloats, run<false>, cost<false>},
-    {"multilabel_margin_loss_backward", 1, kWideFloats, run<true>, cost<true>},
+    {"multi_margin_loss_backward", 1, kWideFloatDtypes, run<false>, cost<false>},
+    {"multilabel_margin_loss_backward", 1, kWideFloatDtypes, run<true>, cost<true>},
 };
 
 }  // namespace

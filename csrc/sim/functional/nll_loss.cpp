@@ -5,13 +5,14 @@
 //
 // Instruction sets: up to avx2
 #include "channel_norm.h"
+#include "kernel_parameters.h"
+#include "loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 enum ForwardOperand { kLoss, kTotal, kLogits, kTarget, kWeight };
 enum BackwardOperand { kGradInput, kGradOutput, kBackTarget, kBackWeight, kBackTotal };
-enum Reduction { kNone, kMeanOf, kSumOf };
 constexpr int64_t kPart = 4096;  // samples that one partial sum covers
 
 // The samples: target [n, s] over classes [n, c, s].
@@ -21,10 +22,10 @@ struct Samples {
   const void* data;
   int64_t n, classes, s, ignored;
 
-  Samples(const Launch& launch, int target_index, const atalla_operand& scores)
+  Samples(const Launch& launch, int target_index, const atalla_operand& scores, int64_t ignore_index)
       : l(launch), target(l.operand(target_index)), data(l.data[target_index]) {
     n = scores.sizes[0], classes = scores.sizes[1], s = scores.sizes[2];
-    ignored = l.desc.iparams[1];
+    ignored = ignore_index;
   }
   int64_t count() const { return n * s; }
   int64_t at_index(int64_t i) const {
@@ -60,13 +61,13 @@ void store_one(const Launch& l, int operand, int64_t offset, double value) {
 }
 
 template <class T>
-atalla_status forward(const Launch& l, const Samples& samples) {
+atalla_status forward(const Launch& l, const Samples& samples, LossReduction reduction) {
   const atalla_operand& in = l.operand(kLogits);
-  const int64_t count = samples.count(), reduction = l.desc.iparams[0];
+  const int64_t count = samples.count();
   auto loss = [&](int64_t i, int64_t t, T weight) {
     return -element_of<T>(l.data[kLogits], in.dtype, place(in, i, samples.s, t)) * weight;
   };
-  if (reduction == kNone) {
+  if (reduction == LossReduction::None) {
     const atalla_operand& out = l.operand(kLoss);
     parallel_for(count, kPart, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -95,16 +96,16 @@ atalla_status forward(const Launch& l, const Samples& samples) {
   });
   double sum = 0, total = 0;
   for (int64_t p = 0; p < parts; ++p) sum += losses[p], total += weights[p];
-  store_one(l, kLoss, 0, reduction == kMeanOf ? sum / total : sum);
+  store_one(l, kLoss, 0, reduction == LossReduction::Mean ? sum / total : sum);
   store_one(l, kTotal, 0, total);
   return ATALLA_OK;
 }
 
 template <class T>
-atalla_status backward(const Launch& l, const Samples& samples) {
+atalla_status backward(const Launch& l, const Samples& samples, LossReduction reduction) {
   const atalla_operand &out = l.operand(kGradInput), &grad = l.operand(kGradOutput);
   T divisor = 1;
-  if (l.desc.iparams[0] == kMeanOf) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
+  if (reduction == LossReduction::Mean) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
   parallel_for(samples.count(), kPart, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t t = samples.at_index(i);
@@ -118,7 +119,8 @@ atalla_status backward(const Launch& l, const Samples& samples) {
   return ATALLA_OK;
 }
 
-atalla_status check_shapes(const char* name, const Launch& l, int scores, int target, int weight) {
+atalla_status check_shapes(const char* name, const Launch& l, int scores, int target, int weight,
+                           LossReduction reduction) {
   const atalla_operand &x = l.operand(scores), &t = l.operand(target), &w = l.operand(weight);
   ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kFloatDtypes));
   ATALLA_CHECK(check_dtype(name, "a score", x.dtype, kFloatDtypes));
@@ -134,9 +136,8 @@ atalla_status check_shapes(const char* name, const Launch& l, int scores, int ta
                        static_cast<long long>(x.sizes[1]));
     }
   }
-  if (l.desc.iparams[0] < kNone || l.desc.iparams[0] > kSumOf) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: unknown reduction %lld", name,
-                     static_cast<long long>(l.desc.iparams[0]));
+  if (reduction < LossReduction::None || reduction > LossReduction::Sum) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: unknown reduction %lld", name, static_cast<long long>(reduction));
   }
   ATALLA_CHECK(check_present(name, l, scores));
   return check_present(name, l, target);
@@ -145,30 +146,36 @@ atalla_status check_shapes(const char* name, const Launch& l, int scores, int ta
 atalla_status run_forward(const Launch& l) {
   const char* name = "nll_loss";
   ATALLA_CHECK(check_operands(name, l.desc, 2, 5, 5));
-  ATALLA_CHECK(check_shapes(name, l, kLogits, kTarget, kWeight));
+  const NllLossParameters p = NllLossParameters::read(l.desc);
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  ATALLA_CHECK(check_shapes(name, l, kLogits, kTarget, kWeight, reduction));
   const atalla_operand& out = l.operand(kLoss);
   ATALLA_CHECK(check_dtype(name, "the loss", out.dtype, kFloatDtypes));
-  if (l.desc.iparams[0] == kNone) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
+  if (reduction == LossReduction::None) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
   ATALLA_CHECK(check_present(name, l, kLoss));
-  const Samples samples(l, kTarget, l.operand(kLogits));
+  const Samples samples(l, kTarget, l.operand(kLogits), p.ignore_index);
   ATALLA_CHECK(samples.check());
-  return l.desc.compute_dtype == ATALLA_F64 ? forward<double>(l, samples) : forward<float>(l, samples);
+  return l.desc.compute_dtype == ATALLA_F64 ? forward<double>(l, samples, reduction)
+                                            : forward<float>(l, samples, reduction);
 }
 
 atalla_status run_backward(const Launch& l) {
   const char* name = "nll_loss_backward";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
-  ATALLA_CHECK(check_shapes(name, l, kGradInput, kBackTarget, kBackWeight));
+  const NllLossBackwardParameters p = NllLossBackwardParameters::read(l.desc);
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  ATALLA_CHECK(check_shapes(name, l, kGradInput, kBackTarget, kBackWeight, reduction));
   ATALLA_CHECK(check_dtype(name, "a gradient", l.operand(kGradOutput).dtype, kFloatDtypes));
   ATALLA_CHECK(check_same_sizes(name, l, kBackTarget, kGradOutput));
   ATALLA_CHECK(check_present(name, l, kGradOutput));
-  if (l.desc.iparams[0] == kMeanOf) {
+  if (reduction == LossReduction::Mean) {
     if (l.data[kBackTotal] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "%s: no total weight", name);
     ATALLA_CHECK(check_dtype(name, "the total weight", l.operand(kBackTotal).dtype, kFloatDtypes));
   }
-  const Samples samples(l, kBackTarget, l.operand(kGradInput));
+  const Samples samples(l, kBackTarget, l.operand(kGradInput), p.ignore_index);
   ATALLA_CHECK(samples.check());
-  return l.desc.compute_dtype == ATALLA_F64 ? backward<double>(l, samples) : backward<float>(l, samples);
+  return l.desc.compute_dtype == ATALLA_F64 ? backward<double>(l, samples, reduction)
+                                            : backward<float>(l, samples, reduction);
 }
 
 // One tile a score that is picked out; two multiplications and an addition for each sample.

@@ -8,6 +8,7 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 #include "softmax_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -27,9 +28,8 @@ struct Run {
 
   Run() = default;
   Run(const void* p, const atalla_operand& o, int64_t s, atalla_dtype c) : base(p), dtype(o.dtype), compute(c) {
-    constexpr atalla_dtype kNative = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
     stride = s;
-    direct = p == nullptr || (dtype == kNative && compute == kNative && stride == 1);
+    direct = p == nullptr || (dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1);
   }
   const T* read(int64_t i, int64_t n, T* buffer) const {
     if (base == nullptr) return nullptr;
@@ -83,8 +83,7 @@ struct LayerNorm {
     const T *w = weight.read(0, piece, weight_buffer), *b = bias.read(0, piece, bias_buffer);
     for (int64_t r = begin; r < end; ++r) {
       const Run<T> x(at(l.data[kIn], in.dtype, r * in.strides[0]), in, in.strides[1], compute);
-      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1],
-                     sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64);
+      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1], kNativeOf<T>);
       const T* first = x.read(0, piece, in_buffer);
       T mean = 0;  // also upstream's value for an empty row
       if (kCentered && n > 0) {
@@ -136,14 +135,14 @@ struct LayerNorm {
 template <class T, bool kCentered>
 void run_typed(const Launch& l, int64_t m, int64_t n) {
   // Pieces only where an operand needs a buffer.
-  constexpr atalla_dtype kNative = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
-  bool direct = l.desc.compute_dtype == kNative;
+  bool direct = l.desc.compute_dtype == kNativeOf<T>;
   for (const int i : {kOut, kIn, kWeight, kBias}) {
     if (i >= l.desc.n_operands || l.data[i] == nullptr) continue;
     const atalla_operand& o = l.operand(i);
-    direct = direct && o.dtype == kNative && o.strides[o.ndim - 1] == 1;
+    direct = direct && o.dtype == kNativeOf<T> && o.strides[o.ndim - 1] == 1;
   }
-  LayerNorm<T, kCentered>{l, n, direct || n < kBufferElements ? n : kBufferElements, l.desc.fparams[0]}.run(m);
+  const double eps = LayerNormParameters::read(l.desc).eps;
+  LayerNorm<T, kCentered>{l, n, direct || n < kBufferElements ? n : kBufferElements, eps}.run(m);
 }
 
 atalla_status check_shape(const char* kernel, const Launch& l, int i, int ndim, int64_t last, bool optional) {
@@ -191,9 +190,7 @@ template <bool kCentered>
 void cost_norm(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[kIn];
   if (in.ndim != 2) return;
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   const uint64_t affine = static_cast<uint64_t>(d.n_operands > kWeight && d.operands[kWeight].addr != 0) +
                           static_cast<uint64_t>(d.n_operands > kBias && d.operands[kBias].addr != 0);
   cost.vector_ops += static_cast<uint64_t>(in.sizes[0]) *

@@ -23,8 +23,9 @@ atalla_status run_rule(const char* name, const Launch& l, int states, bool needs
     }
   }
   if (element_count(l.operand(kParameter)) == 0 || single_value(l, kFoundInf, 0) != 0) return ATALLA_OK;
-  if (l.desc.compute_dtype == ATALLA_F64) run_step<double>(l, Rule<double>(l));
-  else run_step<float>(l, Rule<float>(l));
+  const auto parameters = Rule<float>::Parameters::read(l.desc);
+  if (l.desc.compute_dtype == ATALLA_F64) run_step<double>(l, Rule<double>(l, parameters));
+  else run_step<float>(l, Rule<float>(l, parameters));
   return ATALLA_OK;
 }
 

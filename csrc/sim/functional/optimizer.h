@@ -6,7 +6,10 @@
 
 #include <cmath>
 
-#include "channel_norm.h"
+#include "dispatch.h"
+#include "dispatch_check.h"
+#include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -22,19 +25,19 @@ inline double single_value(const Launch& l, int i, double absent) {
 ATALLA_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
 ATALLA_INLINE double square_root(double x) { return __builtin_sqrt(x); }
 
-// What the rules share: fparams[0] is the learning rate where no operand gives it, fparams[3] the weight decay,
-// iparams[1] whether to maximize.
+// What the rules share.
 template <class T>
 struct Rule {
   double rate;
   T scale, sign, decay;
   bool unscales;
 
-  explicit Rule(const Launch& l)
-      : rate(single_value(l, kLearningRate, l.desc.fparams[0])),
+  template <class Parameters>
+  Rule(const Launch& l, const Parameters& p)
+      : rate(single_value(l, kLearningRate, p.learning_rate)),
         scale(static_cast<T>(single_value(l, kGradScale, 1))),
-        sign(l.desc.iparams[1] != 0 ? T(-1) : T(1)),
-        decay(static_cast<T>(l.desc.fparams[3])),
+        sign(p.maximize ? T(-1) : T(1)),
+        decay(static_cast<T>(p.weight_decay)),
         unscales(l.data[kGradScale] != nullptr) {}
 };
 
@@ -42,18 +45,19 @@ struct Rule {
 // S. Reddi, S. Kale, S. Kumar, ICLR 2018.
 template <class T>
 struct Adam : Rule<T> {
+  using Parameters = OptimizerAdamParameters;
   T beta1, rest1, beta2, rest2, eps, step_size, root, shrink;
   bool decoupled, maximum;
 
-  explicit Adam(const Launch& l) : Rule<T>(l) {
-    const double step = single_value(l, kStep, 1), b1 = l.desc.fparams[1], b2 = l.desc.fparams[2];
+  Adam(const Launch& l, const Parameters& p) : Rule<T>(l, p) {
+    const double step = single_value(l, kStep, 1), b1 = p.betas[0], b2 = p.betas[1];
     beta1 = static_cast<T>(b1), rest1 = static_cast<T>(1 - b1);
     beta2 = static_cast<T>(b2), rest2 = static_cast<T>(1 - b2);
-    eps = static_cast<T>(l.desc.fparams[4]);
+    eps = static_cast<T>(p.eps);
     step_size = static_cast<T>(this->rate / (1 - std::pow(b1, step)));
     root = static_cast<T>(std::sqrt(1 - std::pow(b2, step)));
-    decoupled = l.desc.iparams[0] != 0;
-    shrink = static_cast<T>(1 - this->rate * l.desc.fparams[3]);
+    decoupled = p.decoupled;
+    shrink = static_cast<T>(1 - this->rate * p.weight_decay);
     maximum = l.data[kState + 2] != nullptr;
   }
 
@@ -81,17 +85,17 @@ struct Adam : Rule<T> {
   }
 };
 
-// fparams[1] momentum, fparams[2] dampening; iparams[0] Nesterov's form, iparams[2] the first step.
 template <class T>
 struct Sgd : Rule<T> {
+  using Parameters = OptimizerSgdParameters;
   T momentum, rest, step_size;
   bool nesterov, first;
 
-  explicit Sgd(const Launch& l) : Rule<T>(l) {
-    momentum = static_cast<T>(l.desc.fparams[1]);
-    rest = static_cast<T>(1 - l.desc.fparams[2]);
+  Sgd(const Launch& l, const Parameters& p) : Rule<T>(l, p) {
+    momentum = static_cast<T>(p.momentum);
+    rest = static_cast<T>(1 - p.dampening);
     step_size = static_cast<T>(this->rate);
-    nesterov = l.desc.iparams[0] != 0, first = l.desc.iparams[2] != 0;
+    nesterov = p.nesterov, first = p.first_step;
   }
   void operator()(T* const (&x)[kOptimizerOutputs], int64_t n) const {
     T *p = x[0], *g = x[1], *buffer = x[2];
@@ -114,14 +118,15 @@ struct Sgd : Rule<T> {
   }
 };
 
-// J. Duchi, E. Hazan, Y. Singer, JMLR 2011. fparams[1] the learning rate's decay, fparams[4] eps.
+// J. Duchi, E. Hazan, Y. Singer, JMLR 2011.
 template <class T>
 struct Adagrad : Rule<T> {
+  using Parameters = OptimizerAdagradParameters;
   T step_size, eps;
 
-  explicit Adagrad(const Launch& l) : Rule<T>(l) {
-    step_size = static_cast<T>(this->rate / (1 + (single_value(l, kStep, 1) - 1) * l.desc.fparams[1]));
-    eps = static_cast<T>(l.desc.fparams[4]);
+  Adagrad(const Launch& l, const Parameters& p) : Rule<T>(l, p) {
+    step_size = static_cast<T>(this->rate / (1 + (single_value(l, kStep, 1) - 1) * p.learning_rate_decay));
+    eps = static_cast<T>(p.eps);
   }
   void operator()(T* const (&x)[kOptimizerOutputs], int64_t n) const {
     T *p = x[0], *g = x[1], *sum = x[2];

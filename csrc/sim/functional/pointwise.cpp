@@ -195,7 +195,7 @@ atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
 }
 
 atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index) {
-  if (const atalla_status status = check(launch, op); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check(launch, op));
   const atalla_launch_desc& desc = launch.desc;
   const int64_t n = operand_numel(desc.operands[0]);
   if (n == 0) return ATALLA_OK;

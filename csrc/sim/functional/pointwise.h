@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pointwise kernels: one formula an op, compiled once for each dtype in which it computes (the loop types), over
-// contiguous arrays; the engine brings operands of any dtype and layout into that form. docs/pointwise.md.
+// contiguous arrays; the engine brings operands of any dtype and layout into that form. docs/concepts/pointwise.md.
 #pragma once
 
 #include "convert_types.h"

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "complex_math.h"
+#include "kernel_parameters.h"
 #include "number_math.h"
 #include "special_math.h"
 #include "vec_math.h"
@@ -56,19 +57,18 @@ ATALLA_INLINE T load_element(const void* array, int64_t i) {
   return Element<T>::load(static_cast<const typename Element<T>::Stored*>(array)[i]);
 }
 
-// Scalar k of a formula.
+// A scalar of a formula.
 template <class T>
-ATALLA_INLINE T scalar_param(const atalla_launch_desc& desc, int k) {
+ATALLA_INLINE T scalar_as(const Number& x) {
   if constexpr (kIsComplex<T>) {
     using R = decltype(T::re);
-    return T{static_cast<R>(desc.fparams[k]), static_cast<R>(desc.fparams[6 + k])};
+    return T{static_cast<R>(x.real), static_cast<R>(x.imaginary)};
   } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(desc.fparams[k]);
+    return static_cast<T>(x.real);
   } else {
-    return static_cast<T>(desc.iparams[k]);
+    return static_cast<T>(x.integer);
   }
 }
-ATALLA_INLINE bool scalar_present(const atalla_launch_desc& desc, int k) { return desc.iparams[11] >> k & 1; }
 
 // Whether dtype mask `mask` holds the dtype of loop type T.
 template <class T>

@@ -75,37 +75,55 @@ inline PoolRow pool_row(const Pool& p, int64_t r) {
   return at;
 }
 
-// The parameters of regular windows: iparams[0..2] kernel, [3..5] stride, [6..8] padding.
-inline atalla_status read_pool(const char* name, const Launch& l, bool adaptive, int in, Pool* pool) {
+inline atalla_status read_images(const char* name, const Launch& l, int in, Pool* pool) {
   const atalla_operand &o = l.operand(0), &x = l.operand(in);
   ATALLA_CHECK(check_images(name, o, x));
   pool->batch = o.sizes[0], pool->channels = o.sizes[1];
   pool->out = image_of(l, 0), pool->in = image_of(l, in);
-  for (int d = 0; d < kSpatialDims; ++d) {
-    PoolWindows& w = pool->window[d];
-    w.in = x.sizes[2 + d], w.out = o.sizes[2 + d];
-    if (adaptive) {
-      if (w.in > 0 || w.out == 0) continue;
-    } else {
-      w.kernel = l.desc.iparams[d], w.stride = l.desc.iparams[3 + d], w.padding = l.desc.iparams[6 + d];
-      // Each window has an element inside the input or its padding.
-      if (w.kernel > 0 && w.stride > 0 && w.padding >= 0 && (w.out == 0 || w.origin(w.out - 1) < w.in + w.padding)) {
-        continue;
-      }
-    }
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld windows of %lld, %lld apart, do not fit %lld elements", name,
-                     static_cast<long long>(w.out), static_cast<long long>(w.kernel), static_cast<long long>(w.stride),
-                     static_cast<long long>(w.in));
+  for (int d = 0; d < kSpatialDims; ++d) pool->window[d].in = x.sizes[2 + d], pool->window[d].out = o.sizes[2 + d];
+  return ATALLA_OK;
+}
+
+inline atalla_status windows_do_not_fit(const char* name, const PoolWindows& w) {
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld windows of %lld, %lld apart, do not fit %lld elements", name,
+                   static_cast<long long>(w.out), static_cast<long long>(w.kernel), static_cast<long long>(w.stride),
+                   static_cast<long long>(w.in));
+}
+
+inline atalla_status read_adaptive_pool(const char* name, const Launch& l, int in, Pool* pool) {
+  ATALLA_CHECK(read_images(name, l, in, pool));
+  for (const PoolWindows& w : pool->window) {
+    if (w.in == 0 && w.out > 0) return windows_do_not_fit(name, w);
   }
   return ATALLA_OK;
 }
 
-// Taps of a launch for its cost, from the descriptor alone.
-inline int64_t pool_taps(const atalla_launch_desc& d, bool adaptive, int in) {
+// Regular windows, without dilation.
+template <class Parameters>
+atalla_status read_pool(const char* name, const Launch& l, int in, const Parameters& p, Pool* pool) {
+  ATALLA_CHECK(read_images(name, l, in, pool));
+  for (int d = 0; d < kSpatialDims; ++d) {
+    PoolWindows& w = pool->window[d];
+    w.kernel = p.kernel[d], w.stride = p.stride[d], w.padding = p.padding[d];
+    // Each window has an element inside the input or its padding.
+    if (w.kernel > 0 && w.stride > 0 && w.padding >= 0 && (w.out == 0 || w.origin(w.out - 1) < w.in + w.padding)) {
+      continue;
+    }
+    return windows_do_not_fit(name, w);
+  }
+  return ATALLA_OK;
+}
+
+// Taps of a window, for the cost of a launch.
+inline int64_t pool_taps(const int64_t (&kernel)[kSpatialDims]) {
+  const int64_t n = kernel[0] * kernel[1] * kernel[2];
+  return n > 0 ? n : 1;
+}
+inline int64_t adaptive_pool_taps(const atalla_launch_desc& d, int in) {
   int64_t n = 1;
   for (int i = 0; i < kSpatialDims; ++i) {
     const int64_t x = d.operands[in].sizes[2 + i], o = d.operands[0].sizes[2 + i];
-    n *= !adaptive ? d.iparams[i] : o > 0 ? (x + o - 1) / o : 0;
+    n *= o > 0 ? (x + o - 1) / o : 0;
   }
   return n > 0 ? n : 1;
 }

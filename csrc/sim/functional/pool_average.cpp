@@ -2,6 +2,7 @@
 //
 // pool.average and pool.adaptive_average: the sum of each window, divided by its size. Sums are in F32 (F64 for F64,
 // I64 for integers).
+#include "kernel_parameters.h"
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -101,21 +102,20 @@ atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
   ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes | kIntegerDtypes));
+  const PoolAverageParameters p = adaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(read_pool(name, l, adaptive, 1, &pool));
+  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, 1, &pool) : read_pool(name, l, 1, p, &pool));
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   for (int i = 0; i < 2; ++i) ATALLA_CHECK(check_present(name, l, i));
-  const bool count_padding = !adaptive && l.desc.iparams[9] != 0;
-  const int64_t divisor = adaptive ? 0 : l.desc.iparams[10];
   switch (l.operand(1).dtype) {
     case ATALLA_F64:
-      return AveragePool<double>{pool, count_padding, divisor}.run(name);
+      return AveragePool<double>{pool, p.count_padding, p.divisor}.run(name);
     case ATALLA_F32:
     case ATALLA_F16:
     case ATALLA_BF16:
-      return AveragePool<float>{pool, count_padding, divisor}.run(name);
+      return AveragePool<float>{pool, p.count_padding, p.divisor}.run(name);
     default:
-      return AveragePool<int64_t>{pool, count_padding, divisor}.run(name);
+      return AveragePool<int64_t>{pool, p.count_padding, p.divisor}.run(name);
   }
 }
 
@@ -124,7 +124,8 @@ template <bool kAdaptive>
 void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[1]);
   cost.bytes_written += distinct_bytes(d.operands[0]);
-  cost.vector_ops += (static_cast<uint64_t>(pool_taps(d, kAdaptive, 1)) + 8) * vectors(element_count(d.operands[0]));
+  const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
+  cost.vector_ops += (static_cast<uint64_t>(taps) + 8) * vectors(element_count(d.operands[0]));
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

@@ -4,6 +4,7 @@
 // The arithmetic of the places is upstream's (ATen/native/FractionalMaxPooling.h), each step rounded to the dtype.
 //
 // Instruction sets: up to avx2
+#include "kernel_parameters.h"
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -102,8 +103,9 @@ atalla_status run_fractional(const Launch& l) {
   const atalla_operand &in = l.operand(2), &samples = l.operand(3);
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   Pool pool;
-  ATALLA_CHECK(read_pool(name, l, true, 2, &pool));
-  const int64_t spatial = l.desc.iparams[3];
+  ATALLA_CHECK(read_adaptive_pool(name, l, 2, &pool));
+  const PoolFractionalMaxParameters p = PoolFractionalMaxParameters::read(l.desc);
+  const int64_t spatial = p.spatial_dims;
   if ((spatial != 2 && spatial != 3) || samples.ndim != 3 || samples.sizes[0] < in.sizes[0] ||
       samples.sizes[1] != in.sizes[1] || samples.sizes[2] != spatial) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the samples do not fit %lld planes of %lld dimensions", name,
@@ -111,7 +113,7 @@ atalla_status run_fractional(const Launch& l) {
   }
   for (int d = 0; d < kSpatialDims; ++d) {
     PoolWindows& w = pool.window[d];
-    w.kernel = l.desc.iparams[d];
+    w.kernel = p.kernel[d];
     if (w.kernel > 0 && w.kernel <= w.in) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of %lld in %lld elements", name,
                      static_cast<long long>(w.kernel), static_cast<long long>(w.in));
@@ -128,7 +130,8 @@ atalla_status run_fractional(const Launch& l) {
 void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[2]) + distinct_bytes(d.operands[3]);
   cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
-  cost.vector_ops += 5 * static_cast<uint64_t>(pool_taps(d, false, 2)) * vectors(element_count(d.operands[0]));
+  const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
+  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * vectors(element_count(d.operands[0]));
 }
 
 constexpr Kernel kKernels[] = {{"pool.fractional_max", 1, kFloatDtypes, run_fractional, cost_fractional}};

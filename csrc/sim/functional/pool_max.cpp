@@ -2,6 +2,7 @@
 //
 // pool.max and pool.adaptive_max: the largest element of each window and where it stands in its plane. The first of
 // equal ones; a NaN wins, the last one in the window, as upstream.
+#include "kernel_parameters.h"
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -196,11 +197,12 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
     ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
     ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
   }
+  const PoolMaxParameters p = PoolMaxParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(read_pool(name, l, adaptive, 2, &pool));
+  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, 2, &pool) : read_pool(name, l, 2, p, &pool));
   for (int d = 0; d < kSpatialDims && !adaptive; ++d) {
     PoolWindows& w = pool.window[d];
-    w.dilation = l.desc.iparams[9 + d];
+    w.dilation = p.dilation[d];
     if (w.dilation > 0 && (w.out == 0 || w.begin(w.out - 1) < w.in)) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of dimension %d, dilated by %lld, holds no element", name, d,
                      static_cast<long long>(w.dilation));
@@ -228,8 +230,8 @@ void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[2]);
   const bool indices = d.operands[1].addr != 0;
   cost.bytes_written += distinct_bytes(d.operands[0]) + (indices ? distinct_bytes(d.operands[1]) : 0);
-  cost.vector_ops +=
-      (indices ? 5u : 2u) * static_cast<uint64_t>(pool_taps(d, kAdaptive, 2)) * vectors(element_count(d.operands[0]));
+  const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
+  cost.vector_ops += (indices ? 5u : 2u) * static_cast<uint64_t>(taps) * vectors(element_count(d.operands[0]));
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

@@ -5,6 +5,7 @@
 //
 // Instruction sets: up to avx2
 #include "index.h"
+#include "kernel_parameters.h"
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -64,20 +65,16 @@ atalla_status run_scatter(const Launch& l) {
   ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes | kIntegerDtypes));
   ATALLA_CHECK(check_dtype(name, "an index", l.operand(2).dtype, dtype_bit(ATALLA_I64)));
   ATALLA_CHECK(check_same_sizes(name, l, 1, 2));
-  Pool pool;
-  // Adaptive: in and out have any sizes.
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
   if (element_count(out) == 0) return ATALLA_OK;
-  if (element_count(in) > 0) {
-    ATALLA_CHECK(read_pool(name, l, true, 1, &pool));
-  } else {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the input is empty", name);
-  }
+  if (element_count(in) == 0) return set_error(ATALLA_ERR_ARGUMENT, "%s: the input is empty", name);
+  Pool pool;
+  ATALLA_CHECK(read_images(name, l, 1, &pool));
   for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
   const int64_t plane = out.sizes[2] * out.sizes[3] * out.sizes[4];
   const IndexOperand index{l.data[2], true, 1, plane, false};
   ATALLA_CHECK(check_index_values(name, l, 2, index, 2));
-  const bool add = l.desc.iparams[0] != 0;
+  const bool add = PoolScatterParameters::read(l.desc).add;
   switch (in.dtype) {
     case ATALLA_F64:
       return PoolScatter<double>{pool, index, l.operand(2).strides, add}.run();
@@ -95,7 +92,7 @@ void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[1]) + distinct_bytes(d.operands[2]);
   cost.bytes_written += distinct_bytes(d.operands[0]);
   cost.tiles += static_cast<uint64_t>(element_count(d.operands[1]));
-  if (d.iparams[0] != 0) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
+  if (PoolScatterParameters::read(d).add) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
 }
 
 constexpr Kernel kKernels[] = {{"pool.scatter", 1, kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};

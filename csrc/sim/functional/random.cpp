@@ -20,6 +20,7 @@ __attribute__((__simd__("notinbranch"))) double cos(double) noexcept;
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 #include "random_philox.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -74,13 +75,13 @@ int mantissa_bits(atalla_dtype d) {
 // Makes elements in blocks of whole counters and hands each block, converted once, to its place; of the first and the
 // last block a part may be needed only. Make: void(const Bits64&, T* values, index of the element that values[0] is,
 // negative where the block begins before the first element); `wide`: the low words are needed too.
-template <class T, class Make>
-void generate(const Launch& l, bool wide, Make&& make) {
+template <class T, class Parameters, class Make>
+void generate(const Launch& l, const Parameters& p, bool wide, Make&& make) {
   const atalla_operand& out = l.operand(0);
   Dims<1> dims;
   for (int d = 0; d < out.ndim; ++d) dims.add(out.sizes[d], out.strides[d]);
   const int64_t total = element_count(out);
-  const uint64_t seed = static_cast<uint64_t>(l.desc.iparams[0]), offset = static_cast<uint64_t>(l.desc.iparams[1]);
+  const uint64_t seed = static_cast<uint64_t>(p.seed), offset = static_cast<uint64_t>(p.offset);
   Dims<1> outer = dims;
   int64_t stride;
   const int64_t inner = outer.pop(&stride);
@@ -131,16 +132,16 @@ T below(T high, atalla_dtype dtype) {
 }
 
 template <class T>
-void uniform(const Launch& l) {
+void uniform(const Launch& l, const RandomUniformParameters& p) {
   const atalla_dtype dtype = l.operand(0).dtype;
-  const T low = static_cast<T>(l.desc.fparams[0]), high = static_cast<T>(l.desc.fparams[1]);
+  const T low = static_cast<T>(p.low), high = static_cast<T>(p.high);
   const int bits = mantissa_bits(dtype);
   // A result of at least `high` after the store's rounding becomes the value below it, or low where that is greater.
   T stored = high;
   round_to(dtype, &stored, 1);
   const T top = below(stored, dtype);
   const T last = low < high ? (top < low ? low : top) : low;
-  generate<T>(l, sizeof(T) == 8, [&](const Bits64& b, T* values, int64_t) {
+  generate<T>(l, p, sizeof(T) == 8, [&](const Bits64& b, T* values, int64_t) {
     T u[4][kPhiloxGroups];
     fill_unit(b, bits, u);
     for (auto& word : u) {
@@ -155,9 +156,9 @@ void uniform(const Launch& l) {
 // G. Box, M. Muller, "A note on the generation of random normal deviates", 1958: words 0 and 1 of a counter give
 // two values, words 2 and 3 the others.
 template <class T>
-void normal(const Launch& l) {
-  const T mean = static_cast<T>(l.desc.fparams[0]), deviation = static_cast<T>(l.desc.fparams[1]);
-  generate<T>(l, sizeof(T) == 8, [&](const Bits64& b, T* values, int64_t) {
+void normal(const Launch& l, const RandomNormalParameters& p) {
+  const T mean = static_cast<T>(p.mean), deviation = static_cast<T>(p.deviation);
+  generate<T>(l, p, sizeof(T) == 8, [&](const Bits64& b, T* values, int64_t) {
     T u[4][kPhiloxGroups];
     fill_unit(b, 24, u);
     for (int w = 0; w < 4; w += 2) {
@@ -189,10 +190,9 @@ void normal(const Launch& l) {
 // low + floor(x * range / 2^64) for a 64-bit x (D. Lemire, "Fast random integer generation in an interval", 2019,
 // without its rejection): the probabilities of two values differ by at most 2^-64, that is range / 2^64 relative to 1 /
 // range. low == high == INT64_MIN stands for all 2^64 values.
-void integer(const Launch& l) {
-  const uint64_t low = static_cast<uint64_t>(l.desc.iparams[2]);
-  const uint64_t range = static_cast<uint64_t>(l.desc.iparams[3]) - low;
-  generate<int64_t>(l, true, [&](const Bits64& b, int64_t* values, int64_t) {
+void integer(const Launch& l, const RandomIntegerParameters& p) {
+  const uint64_t low = static_cast<uint64_t>(p.low), range = static_cast<uint64_t>(p.high) - low;
+  generate<int64_t>(l, p, true, [&](const Bits64& b, int64_t* values, int64_t) {
     for (int g = 0; g < kPhiloxGroups; ++g) {
       for (int w = 0; w < 4; ++w) {
         const uint64_t x = uint64_t{b.high[w][g]} << 32 | b.low[w][g];
@@ -216,26 +216,27 @@ void bernoulli(const Launch& l) {
   int64_t stride;
   const int64_t inner = outer.pop(&stride);
   const int64_t total = element_count(l.operand(0));
-  generate<float>(l, sizeof(T) == 8, [&](const Bits64& b, float* values, int64_t first) {
-    T u[4][kPhiloxGroups];
-    T sample[kBlock], probability[kBlock] = {};
-    fill_unit(b, 24, u);
-    interleave(u, sample);
-    const int64_t count = total - first < kBlock ? total - first : kBlock;
-    if (dims.ndim == 0) {
-      load_run(base, p.dtype, 0, kBlock, probability);
-    } else {
-      const int64_t begin = first < 0 ? -first : 0;
-      Cursor<1> at_run(outer, (first + begin) / inner);
-      int64_t in_run = (first + begin) % inner;
-      for (int64_t i = begin; i < count;) {
-        const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
-        load_run(at(base, p.dtype, at_run.offsets[0] + in_run * stride), p.dtype, stride, n, probability + i);
-        i += n, in_run = 0, at_run.next();
-      }
-    }
-    for (int i = 0; i < kBlock; ++i) values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
-  });
+  generate<float>(
+      l, RandomBernoulliParameters::read(l.desc), sizeof(T) == 8, [&](const Bits64& b, float* values, int64_t first) {
+        T u[4][kPhiloxGroups];
+        T sample[kBlock], probability[kBlock] = {};
+        fill_unit(b, 24, u);
+        interleave(u, sample);
+        const int64_t count = total - first < kBlock ? total - first : kBlock;
+        if (dims.ndim == 0) {
+          load_run(base, p.dtype, 0, kBlock, probability);
+        } else {
+          const int64_t begin = first < 0 ? -first : 0;
+          Cursor<1> at_run(outer, (first + begin) / inner);
+          int64_t in_run = (first + begin) % inner;
+          for (int64_t i = begin; i < count;) {
+            const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
+            load_run(at(base, p.dtype, at_run.offsets[0] + in_run * stride), p.dtype, stride, n, probability + i);
+            i += n, in_run = 0, at_run.next();
+          }
+        }
+        for (int i = 0; i < kBlock; ++i) values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
+      });
 }
 
 atalla_status check_out(const char* name, const Launch& l, int operands, uint64_t dtypes) {
@@ -244,37 +245,41 @@ atalla_status check_out(const char* name, const Launch& l, int operands, uint64_
   return check_present(name, l, 0);
 }
 
-template <class F, class D>
-atalla_status run_floating(const char* name, const Launch& l, bool valid, F&& in_float, D&& in_double) {
-  ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
-  if (!valid) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0",
-                     name, l.desc.fparams[0], l.desc.fparams[1]);
-  }
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  if (l.operand(0).dtype == ATALLA_F64) in_double(l);
-  else in_float(l);
-  return ATALLA_OK;
+atalla_status wrong_parameters(const char* name, double first, double second) {
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0", name,
+                   first, second);
 }
 
 atalla_status run_uniform(const Launch& l) {
-  const double low = l.desc.fparams[0], high = l.desc.fparams[1];
-  const bool valid = low <= high && std::isfinite(low) && std::isfinite(high);
-  return run_floating("random.uniform", l, valid, uniform<float>, uniform<double>);
+  const char* name = "random.uniform";
+  ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
+  const RandomUniformParameters p = RandomUniformParameters::read(l.desc);
+  if (!(p.low <= p.high && std::isfinite(p.low) && std::isfinite(p.high))) return wrong_parameters(name, p.low, p.high);
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  if (l.operand(0).dtype == ATALLA_F64) uniform<double>(l, p);
+  else uniform<float>(l, p);
+  return ATALLA_OK;
 }
 
 atalla_status run_normal(const Launch& l) {
-  return run_floating("random.normal", l, l.desc.fparams[1] >= 0, normal<float>, normal<double>);
+  const char* name = "random.normal";
+  ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
+  const RandomNormalParameters p = RandomNormalParameters::read(l.desc);
+  if (!(p.deviation >= 0)) return wrong_parameters(name, p.mean, p.deviation);
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  if (l.operand(0).dtype == ATALLA_F64) normal<double>(l, p);
+  else normal<float>(l, p);
+  return ATALLA_OK;
 }
 
 atalla_status run_integer(const Launch& l) {
   ATALLA_CHECK(check_out("random.integer", l, 1, kIntegerDtypes | kFloatDtypes));
-  const int64_t low = l.desc.iparams[2], high = l.desc.iparams[3];
-  if (low >= high && !(low == INT64_MIN && high == INT64_MIN)) {
+  const RandomIntegerParameters p = RandomIntegerParameters::read(l.desc);
+  if (p.low >= p.high && !(p.low == INT64_MIN && p.high == INT64_MIN)) {
     return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld",
-                     static_cast<long long>(low), static_cast<long long>(high));
+                     static_cast<long long>(p.low), static_cast<long long>(p.high));
   }
-  if (element_count(l.operand(0)) > 0) integer(l);
+  if (element_count(l.operand(0)) > 0) integer(l, p);
   return ATALLA_OK;
 }
 

@@ -8,7 +8,10 @@
 // Instruction sets: up to avx2
 #include <cmath>
 
-#include "channel_norm.h"
+#include "dispatch.h"
+#include "dispatch_check.h"
+#include "dispatch_dims.h"
+#include "kernel_parameters.h"
 #include "random_philox.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -186,7 +189,8 @@ atalla_status run(const char* name, const Launch& l, int operands, const char* c
     if (!valid(a, b)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
   });
   if (!ok) return set_error(ATALLA_ERR_FAULT_KERNEL, "%s", complaint);
-  const uint64_t seed = static_cast<uint64_t>(l.desc.iparams[0]), offset = static_cast<uint64_t>(l.desc.iparams[1]);
+  const RandomPoissonParameters p = RandomPoissonParameters::read(l.desc);
+  const uint64_t seed = static_cast<uint64_t>(p.seed), offset = static_cast<uint64_t>(p.offset);
   const atalla_dtype dtype = l.operand(0).dtype;
   each_element(l, [&](int64_t i, double a, double b, void* place) {
     Draws draws(seed, offset + static_cast<uint64_t>(i));

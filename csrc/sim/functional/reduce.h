@@ -9,8 +9,7 @@
 // alone.
 #pragma once
 
-#include <initializer_list>
-
+#include "dispatch.h"
 #include "loader.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -59,15 +58,5 @@ atalla_status run_reduce_argmax(const Launch& launch);
 atalla_status run_reduce_argmin(const Launch& launch);
 atalla_status run_reduce_max_dim(const Launch& launch);
 atalla_status run_reduce_min_dim(const Launch& launch);
-
-constexpr uint64_t dtype_mask(std::initializer_list<int> dtypes) {
-  uint64_t mask = 0;
-  for (int d : dtypes) mask |= uint64_t{1} << d;
-  return mask;
-}
-inline constexpr uint64_t kReduceFloating = dtype_mask({ATALLA_F16, ATALLA_BF16, ATALLA_F32, ATALLA_F64});
-inline constexpr uint64_t kReduceInteger =
-    dtype_mask({ATALLA_U8, ATALLA_I8, ATALLA_I16, ATALLA_I32, ATALLA_I64, ATALLA_BOOL});
-inline constexpr uint64_t kReduceComplex = dtype_mask({ATALLA_C64, ATALLA_C128});
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -2,6 +2,7 @@
 //
 // argmax, argmin, max_dim, min_dim: the extreme element and its index. The first of equal elements wins; a NaN wins
 // over every number.
+#include "kernel_parameters.h"
 #include "reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -83,13 +84,12 @@ struct ArgReduction {
 
 template <bool kMax>
 atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
-  const auto status = check_reduce(kernel, launch, outputs, kReduceFloating | kReduceInteger);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce(kernel, launch, outputs, kFloatDtypes | kIntegerDtypes));
   const atalla_operand& in = launch.desc.operands[outputs];
   if (operand_numel(in) == 0 && operand_numel(launch.desc.operands[0]) > 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);
   }
-  const int n_reduced = __builtin_popcountll(static_cast<uint64_t>(launch.desc.iparams[0]));
+  const int n_reduced = __builtin_popcountll(static_cast<uint64_t>(ReduceArgmaxParameters::read(launch.desc).reduced));
   if (n_reduced != 1 && n_reduced != in.ndim) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %d of %d dimensions are reduced, expected one or all", kernel, n_reduced,
                      in.ndim);

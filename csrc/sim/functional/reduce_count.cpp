@@ -40,23 +40,20 @@ struct IntegerResult : Plain<Op> {
 }  // namespace
 
 atalla_status run_reduce_nansum(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.nansum", launch, 1, kReduceFloating); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.nansum", launch, 1, kFloatDtypes));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<NanSumOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_count_nonzero(const Launch& launch) {
-  const auto status =
-      check_reduce("reduce.count_nonzero", launch, 1, kReduceFloating | kReduceInteger | kReduceComplex);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.count_nonzero", launch, 1, kAllDtypes));
   return run_reduction<IntegerResult<CountOp>>(launch, ATALLA_BOOL);
 }
 
 atalla_status run_reduce_xor(const Launch& launch) {
-  const auto status = check_reduce("reduce.xor", launch, 1, kReduceFloating | kReduceInteger);
-  if (status != ATALLA_OK) return status;
-  if ((uint64_t{1} << launch.desc.compute_dtype & kReduceFloating) != 0) {
+  ATALLA_CHECK(check_reduce("reduce.xor", launch, 1, kFloatDtypes | kIntegerDtypes));
+  if ((uint64_t{1} << launch.desc.compute_dtype & kFloatDtypes) != 0) {
     return run_reduction<IntegerResult<XorOp<double>>>(launch, ATALLA_F64);
   }
   return run_reduction<IntegerResult<XorOp<int64_t>>>(launch, ATALLA_I64);

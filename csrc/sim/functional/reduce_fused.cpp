@@ -2,10 +2,11 @@
 //
 // The kernel `reduce_fused`: a reduction whose elements are what a vector program gives, a run at a time, so that they
 // never stand in DRAM. It follows the plan of the reduction of a contiguous tensor, and so adds up in the same order:
-// the result has the bits of the two launches. docs/kernels.md has the contract.
+// the result has the bits of the two launches. docs/reference/kernels.md has the contract.
 #include <cstring>
 
 #include "dispatch_check.h"
+#include "kernel_parameters.h"
 #include "reduce_passes.h"
 #include "vector_program.h"
 
@@ -158,7 +159,7 @@ atalla_status run(const Launch& launch) {
     return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: %d outputs of %d operands, expected one, inputs and a program",
                      desc.n_outputs, int{desc.n_operands});
   }
-  const int64_t kind = desc.iparams[1];
+  const int64_t kind = ReduceFusedParameters::read(desc).reduction;
   if (kind < 0 || kind >= kKinds) {
     return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: reduction %lld, expected 0 to %lld",
                      static_cast<long long>(kind), static_cast<long long>(kKinds - 1));
@@ -173,9 +174,9 @@ atalla_status run(const Launch& launch) {
     }
   }
   void* data[2] = {launch.data[0], launch.data[1]};  // the second stands for elements that are nowhere
-  const uint64_t dtypes = kind < kAmax ? kReduceFloating | kReduceInteger : kReduceFloating;
+  const uint64_t dtypes = kind < kAmax ? kFloatDtypes | kIntegerDtypes : kFloatDtypes;
   ATALLA_CHECK(check_reduce("reduce_fused", Launch{reduction, data}, 1, dtypes));
-  if (kind == kMean && (kReduceInteger >> desc.compute_dtype & 1) != 0) {
+  if (kind == kMean && (kIntegerDtypes >> desc.compute_dtype & 1) != 0) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "reduce_fused: no mean in dtype %s", dtype_name(desc.compute_dtype));
   }
   ReducePlan plan;
@@ -218,13 +219,13 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(operand);
     if (k >= desc.n_outputs && !operand.immediate) elements = operand_numel(operand);
   }
-  cost_vector_program(elements, desc.iparams[2], desc.iparams[3], cost);
-  const uint64_t steps = desc.iparams[1] < kAmax ? 1 : 3;  // as of the reduction alone (reduce.cpp)
-  cost.vector_ops +=
-      steps * ((static_cast<uint64_t>(elements) + 31) / 32) + static_cast<uint64_t>(operand_numel(desc.operands[0]));
+  const ReduceFusedParameters p = ReduceFusedParameters::read(desc);
+  cost_vector_program(elements, p.vector_ops, p.exp_ops, cost);
+  const uint64_t steps = p.reduction < kAmax ? 1 : 3;  // as of the reduction alone (reduce.cpp)
+  cost.vector_ops += steps * vectors(elements) + static_cast<uint64_t>(operand_numel(desc.operands[0]));
 }
 
-constexpr Kernel kKernels[] = {{"reduce_fused", 1, kReduceFloating | kReduceInteger, run, cost}};
+constexpr Kernel kKernels[] = {{"reduce_fused", 1, kFloatDtypes | kIntegerDtypes, run, cost}};
 
 }  // namespace
 

@@ -6,15 +6,13 @@
 namespace atalla::sim::ATALLA_ISA {
 
 atalla_status run_reduce_amax(const Launch& launch) {
-  const auto status = check_reduce("reduce.amax", launch, 1, kReduceFloating | kReduceInteger);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.amax", launch, 1, kFloatDtypes | kIntegerDtypes));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MaxOp<T>>>(launch, dtype); });
 }
 
 atalla_status run_reduce_amin(const Launch& launch) {
-  const auto status = check_reduce("reduce.amin", launch, 1, kReduceFloating | kReduceInteger);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.amin", launch, 1, kFloatDtypes | kIntegerDtypes));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MinOp<T>>>(launch, dtype); });
 }

@@ -35,15 +35,14 @@ struct Norm2 : Plain<SquareOp<T>> {
 }  // namespace
 
 atalla_status run_reduce_norm1(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.norm1", launch, 1, kReduceFloating); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.norm1", launch, 1, kFloatDtypes));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<MagnitudeOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_norm2(const Launch& launch) {
-  const auto status = check_reduce("reduce.norm2", launch, 1, kReduceFloating | kReduceComplex);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.norm2", launch, 1, kFloatDtypes | kComplexDtypes));
   switch (launch.desc.compute_dtype) {
     case ATALLA_C64:
       return run_reduction<Norm2<Complex<float>>>(launch, ATALLA_C64);

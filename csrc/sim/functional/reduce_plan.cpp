@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "kernel_parameters.h"
 #include "reduce.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -34,7 +35,7 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
                      dtype_name(desc.compute_dtype));
   }
   const atalla_operand& in = desc.operands[n_outputs];
-  const auto mask = static_cast<uint64_t>(desc.iparams[0]);
+  const auto mask = static_cast<uint64_t>(ReduceSumParameters::read(desc).reduced);
   if (in.ndim > ATALLA_MAX_DIMS || (in.ndim < 64 && mask >> in.ndim != 0)) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the mask of reduced dimensions %#llx exceeds the input's %d dimensions",
                      kernel, static_cast<unsigned long long>(mask), in.ndim);
@@ -66,12 +67,13 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
 
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan) {
   const atalla_operand& in = desc.operands[n_outputs];
+  const int64_t mask = ReduceSumParameters::read(desc).reduced;
   Space& kept = plan.kept;
   Space& reduced = plan.reduced;
   start_space(kept, 1 + n_outputs);
   start_space(reduced, 1);
   for (int d = in.ndim - 1; d >= 0; --d) {
-    const bool is_reduced = desc.iparams[0] >> d & 1;
+    const bool is_reduced = mask >> d & 1;
     Space& space = is_reduced ? reduced : kept;
     space.numel *= in.sizes[d];
     if (in.sizes[d] == 1) continue;

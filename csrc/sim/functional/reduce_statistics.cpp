@@ -2,6 +2,7 @@
 //
 // Two-pass reductions: var, std, var_mean (the mean, then squared distances from it) and logsumexp (the largest, then
 // exponentials relative to it).
+#include "kernel_parameters.h"
 #include "reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -18,7 +19,7 @@ struct Variance {
   using R = typename RealOf<T>::Type;
 
   Variance(const Launch& launch, int64_t n, atalla_dtype loop_dtype) : dtype(loop_dtype), count(static_cast<R>(n)) {
-    const double left = static_cast<double>(n) - launch.desc.fparams[0];
+    const double left = static_cast<double>(n) - ReduceVarParameters::read(launch.desc).correction;
     divisor = static_cast<R>(left > 0 ? left : 0);
   }
   T param(T sum) const {
@@ -63,8 +64,7 @@ struct LogSumExp {
 template <Statistic kStatistic>
 atalla_status run_variance(const char* kernel, const Launch& launch) {
   const int n_outputs = kStatistic == Statistic::kVarMean ? 2 : 1;
-  const auto status = check_reduce(kernel, launch, n_outputs, kReduceFloating | kReduceComplex);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce(kernel, launch, n_outputs, kFloatDtypes | kComplexDtypes));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
     if constexpr (std::is_integral_v<T>) {
       return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
@@ -83,8 +83,7 @@ atalla_status run_reduce_var_mean(const Launch& launch) {
 }
 
 atalla_status run_reduce_logsumexp(const Launch& launch) {
-  const auto status = check_reduce("reduce.logsumexp", launch, 1, kReduceFloating);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.logsumexp", launch, 1, kFloatDtypes));
   return dispatch_floating(launch.desc.compute_dtype,
                            [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
 }

@@ -4,29 +4,23 @@
 #include "reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
-namespace {
-
-constexpr uint64_t kAll = kReduceFloating | kReduceInteger | kReduceComplex;
-
-}  // namespace
 
 atalla_status run_reduce_sum(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.sum", launch, 1, kAll); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.sum", launch, 1, kAllDtypes));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<SumOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_prod(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.prod", launch, 1, kAll); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.prod", launch, 1, kAllDtypes));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<ProdOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_mean(const Launch& launch) {
-  const auto status = check_reduce("reduce.mean", launch, 1, kReduceFloating | kReduceComplex);
-  if (status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.mean", launch, 1, kFloatDtypes | kComplexDtypes));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
     if constexpr (std::is_integral_v<T>) {
       return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
@@ -38,12 +32,12 @@ atalla_status run_reduce_mean(const Launch& launch) {
 
 // Truth values are bytes: some is non-zero if the largest is, all are if the smallest is.
 atalla_status run_reduce_any(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.any", launch, 1, kAll); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.any", launch, 1, kAllDtypes));
   return run_reduction<Plain<MaxOp<uint8_t>>>(launch, ATALLA_BOOL);
 }
 
 atalla_status run_reduce_all(const Launch& launch) {
-  if (const auto status = check_reduce("reduce.all", launch, 1, kAll); status != ATALLA_OK) return status;
+  ATALLA_CHECK(check_reduce("reduce.all", launch, 1, kAllDtypes));
   return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL);
 }
 

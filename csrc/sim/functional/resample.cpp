@@ -4,6 +4,7 @@
 // everything that is a sparse matrix along each dimension.
 #include "resample.h"
 
+#include "kernel_parameters.h"
 #include "pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -46,16 +47,15 @@ atalla_status apply(const char* name, const Launch& l, bool backward, F&& fill) 
 template <Filter kFilter, bool kBackward>
 atalla_status run_filter(const char* name, const Launch& l) {
   ATALLA_CHECK(check_resample(name, l, !kBackward));
-  const bool align_corners = l.desc.iparams[0] != 0;
-  const double* factor = l.desc.fparams;
+  const ResampleLinearParameters p = ResampleLinearParameters::read(l.desc);
   const auto fill = [&](auto& taps, int d, int64_t in, int64_t out) {
-    return fill_taps(taps, kFilter, in, out, align_corners, factor[d]);
+    return fill_taps(taps, kFilter, in, out, p.align_corners, p.scale[d]);
   };
   const atalla_dtype dtype = l.operand(1).dtype;
   if constexpr (!kBackward) {
     if (dtype == ATALLA_U8) {
       return apply<int32_t>(name, l, false, [&](Taps<int32_t>& taps, int d, int64_t in, int64_t out) {
-        return fill_fixed(taps, kFilter, in, out, align_corners, factor[d]);
+        return fill_fixed(taps, kFilter, in, out, p.align_corners, p.scale[d]);
       });
     }
   }
@@ -70,8 +70,9 @@ atalla_status run_backward(const char* name, const Launch& l, F&& fill) {
 template <bool kReflect>
 atalla_status run_pad_backward(const char* name, const Launch& l) {
   ATALLA_CHECK(check_resample(name, l, false));
+  const PadReflectParameters p = PadReflectParameters::read(l.desc);
   for (int d = 0; d < kSpatialDims && kReflect; ++d) {
-    const int64_t in = l.operand(0).sizes[2 + d], front = l.desc.iparams[2 + d];
+    const int64_t in = l.operand(0).sizes[2 + d], front = p.front[2 + d];
     if (front < in && l.operand(1).sizes[2 + d] - in - front < in) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld elements cannot be reflected so far", name,
                      static_cast<long long>(in));
@@ -79,7 +80,7 @@ atalla_status run_pad_backward(const char* name, const Launch& l) {
   return run_backward(name, l, [&](auto& taps, int d, int64_t in, int64_t out) {
     if (!taps.reserve(in, out, out)) return false;
     for (int64_t o = 0; o < out; ++o, taps.end_output()) {
-      int64_t i = o - l.desc.iparams[2 + d];
+      int64_t i = o - p.front[2 + d];
       if (kReflect) i = i < 0 ? -i : i < in ? i : 2 * (in - 1) - i;
       else i = i < 0 ? 0 : i < in ? i : in - 1;
       taps.push(i, 1);
@@ -91,24 +92,22 @@ atalla_status run_pad_backward(const char* name, const Launch& l) {
 template <bool kAdaptive>
 atalla_status run_average_backward(const char* name, const Launch& l) {
   ATALLA_CHECK(check_resample(name, l, false));
-  const int64_t* p = l.desc.iparams;
+  const PoolAverageParameters p = kAdaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
   for (int d = 0; d < kSpatialDims && !kAdaptive; ++d) {
-    if (p[d] > 0 && p[3 + d] > 0 && p[6 + d] >= 0) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: windows of %lld, %lld apart", name, static_cast<long long>(p[d]),
-                     static_cast<long long>(p[3 + d]));
+    if (p.kernel[d] > 0 && p.stride[d] > 0 && p.padding[d] >= 0) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: windows of %lld, %lld apart", name, static_cast<long long>(p.kernel[d]),
+                     static_cast<long long>(p.stride[d]));
   }
   return run_backward(name, l, [&](auto& taps, int d, int64_t in, int64_t out) {
     using T = std::remove_reference_t<decltype(taps.weight(0))>;
-    PoolWindows w;
-    w.in = in, w.out = out;
-    if (!kAdaptive) w.kernel = p[d], w.stride = p[3 + d], w.padding = p[6 + d];
+    const PoolWindows w{in, out, p.kernel[d], p.stride[d], p.padding[d]};
     int64_t entries = 0;
     for (int64_t o = 0; o < out; ++o) entries += w.end(o) > w.begin(o) ? w.end(o) - w.begin(o) : 0;
     if (!taps.reserve(in, out, entries)) return false;
     for (int64_t o = 0; o < out; ++o, taps.end_output()) {
       // The divisor is a product over the dimensions; one that is given is put into the last.
-      int64_t by = pool_count(w, o, !kAdaptive && p[9] != 0);
-      if (!kAdaptive && p[10] != 0) by = d == kSpatialDims - 1 ? p[10] : 1;
+      int64_t by = pool_count(w, o, p.count_padding);
+      if (p.divisor != 0) by = d == kSpatialDims - 1 ? p.divisor : 1;
       for (int64_t i = w.begin(o); i < w.end(o); ++i) taps.push(i, T(1) / static_cast<T>(by));
     }
     return true;

@@ -10,6 +10,7 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -161,10 +162,10 @@ struct Scan {
   }
 };
 
-atalla_status check_scan(const char* name, const Launch& l, uint64_t computing) {
+atalla_status check_scan(const char* name, const Launch& l, int64_t dim, uint64_t computing) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], l.operand(1).ndim));
+  ATALLA_CHECK(check_dim(name, dim, l.operand(1).ndim));
   ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kAllDtypes));
   ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
   ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, computing));
@@ -174,9 +175,9 @@ atalla_status check_scan(const char* name, const Launch& l, uint64_t computing) 
 
 template <template <class> class Op>
 atalla_status run_accumulation(const char* name, const Launch& l) {
-  ATALLA_CHECK(check_scan(name, l, kAllDtypes));
+  const int64_t dim = CumsumParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_scan(name, l, dim, kAllDtypes));
   if (element_count(l.operand(1)) == 0) return ATALLA_OK;
-  const int64_t dim = l.desc.iparams[0];
   switch (l.desc.compute_dtype) {
     case ATALLA_F16:
     case ATALLA_BF16:
@@ -201,9 +202,9 @@ atalla_status run_cumsum(const Launch& l) { return run_accumulation<Sum>("cumsum
 atalla_status run_cumprod(const Launch& l) { return run_accumulation<Product>("cumprod", l); }
 
 atalla_status run_logcumsumexp(const Launch& l) {
-  ATALLA_CHECK(check_scan("logcumsumexp", l, kFloatDtypes | kComplexDtypes));
+  const int64_t dim = LogcumsumexpParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_scan("logcumsumexp", l, dim, kFloatDtypes | kComplexDtypes));
   if (element_count(l.operand(1)) == 0) return ATALLA_OK;
-  const int64_t dim = l.desc.iparams[0];
   if (is_complex(l.desc.compute_dtype)) Scan<LogSumExp<Complex<double>>>(l, dim).run();
   else if (l.desc.compute_dtype == ATALLA_F64) Scan<LogSumExp<double>>(l, dim).run();
   else Scan<LogSumExp<float>>(l, dim).run();
@@ -213,17 +214,15 @@ atalla_status run_logcumsumexp(const Launch& l) {
 // `operations` a step, for 32 rows at once; the rows are laid across the lanes by the SDMA.
 void cost_scan(const atalla_launch_desc& d, uint64_t operations, uint64_t exps, Cost& cost) {
   const atalla_operand& in = d.operands[1];
-  const int64_t dim = d.iparams[0];
-  const int64_t n = in.ndim > 0 && dim >= 0 && dim < in.ndim ? in.sizes[dim] : 1;
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  const int64_t n = size_along(in, CumsumParameters::read(d).dim);
+  cost_operand_bytes(d, cost);
   if (n <= 0) return;
   const uint64_t steps = static_cast<uint64_t>(n) * vectors(element_count(in) / n);
   cost.vector_ops += operations * steps;
   cost.exp_ops += exps * steps;
 }
 void cost_running(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 1, 0, cost); }
-// Compare and select, exp, and a logarithm of 17 operations (docs/pointwise.md).
+// Compare and select, exp, and a logarithm of 17 operations (docs/concepts/pointwise.md).
 void cost_logcumsumexp(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 23, 1, cost); }
 
 constexpr Kernel kKernels[] = {

@@ -3,6 +3,7 @@
 // cummax, cummin: the extreme element so far and its position; the last of equal ones, and a NaN from the first on.
 //
 // Instruction sets: up to avx2
+#include "kernel_parameters.h"
 #include "sort_keys.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -56,7 +57,7 @@ void scan_row(const Rows& rows, const S* in, S* values, int64_t* indices) {
 
 template <class S, bool kMax>
 void scan_extreme(const Launch& l) {
-  Rows rows(l, l.desc.iparams[0]);
+  Rows rows(l, CummaxParameters::read(l.desc).dim);
   int64_t s[3] = {};
   // Along a dimension that is not the contiguous one, rows are taken together.
   const bool together = rows.in_stride != 1 && rows.dims.ndim > 0;
@@ -80,7 +81,7 @@ void scan_extreme(const Launch& l) {
 template <bool kMax>
 atalla_status run_extreme(const Launch& l) {
   const char* name = kMax ? "cummax" : "cummin";
-  ATALLA_CHECK(check_rows(name, l, -1));
+  ATALLA_CHECK(check_rows(name, l, CummaxParameters::read(l.desc).dim, -1));
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
   if (element_count(l.operand(2)) == 0) return ATALLA_OK;
@@ -91,10 +92,8 @@ atalla_status run_extreme(const Launch& l) {
 // A compare and two selects of two operations a step, for 32 rows at once.
 void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[2];
-  const int64_t dim = d.iparams[0];
-  const int64_t n = in.ndim > 0 && dim >= 0 && dim < in.ndim ? in.sizes[dim] : 1;
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
+  const int64_t n = size_along(in, CummaxParameters::read(d).dim);
+  cost_operand_bytes(d, cost);
   if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * vectors(element_count(in) / n);
 }
 

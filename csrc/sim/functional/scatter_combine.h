@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How an element that is written meets the one that is there. The codes stand in launch descriptors (docs/kernels.md).
+// How an element that is written meets the one that is there.
 #pragma once
 
 #include "dispatch.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -61,18 +62,17 @@ struct AddScaledOp {
   }
 };
 
-// The scale of an addition as a launch gives it: fparams[0] and [1] (imaginary part), iparams[4] for integers.
 template <class S>
-AddScaledOp<S> add_scaled(const atalla_launch_desc& d) {
+AddScaledOp<S> add_scaled(const Number& scale) {
   if constexpr (std::is_same_v<S, BoolByte>) {
-    return {BoolByte{static_cast<uint8_t>(d.iparams[4] != 0)}};
+    return {BoolByte{static_cast<uint8_t>(scale.integer != 0)}};
   } else if constexpr (kIsComplex<S>) {
     using T = decltype(S::re);
-    return {S{static_cast<T>(d.fparams[0]), static_cast<T>(d.fparams[1])}};
+    return {S{static_cast<T>(scale.real), static_cast<T>(scale.imaginary)}};
   } else if constexpr (std::is_integral_v<S>) {
-    return {static_cast<S>(d.iparams[4])};
+    return {static_cast<S>(scale.integer)};
   } else {
-    return {static_cast<typename AddScaledOp<S>::T>(d.fparams[0])};
+    return {static_cast<typename AddScaledOp<S>::T>(scale.real)};
   }
 }
 

@@ -15,8 +15,10 @@ namespace {
 template <class T>
 class ScratchArray {
  public:
+  // Contents undefined. False when the system has no memory. Aligned as tensors of PyTorch's CPU are: the last bits of
+  // a LAPACK may depend on it.
   explicit ScratchArray(int64_t n)
-      : data_(static_cast<T*>(std::malloc(static_cast<size_t>(n > 0 ? n : 1) * sizeof(T)))) {}
+      : data_(static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(n > 0 ? n : 1) * sizeof(T) + 63) & ~63ul))) {}
   ~ScratchArray() { std::free(data_); }
   ScratchArray(const ScratchArray&) = delete;
   ScratchArray& operator=(const ScratchArray&) = delete;
@@ -27,6 +29,10 @@ class ScratchArray {
  private:
   T* data_;
 };
+
+inline atalla_status no_memory(const char* kernel) {
+  return set_error(ATALLA_ERR_SYSTEM, "%s: the host has no memory for the work arrays", kernel);
+}
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,12 +4,12 @@
 //
 // Instruction sets: up to avx2
 #include "gemm_scratch.h"
+#include "kernel_parameters.h"
 #include "sort_engine.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kIndexDtypes = dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64);
 constexpr int64_t kSearchBlock = 1024;
 
 // The type in which elements of storage type S are compared.
@@ -71,7 +71,8 @@ atalla_status check_searchsorted(const Launch& l) {
 template <class S, class X>
 void search(const Launch& l) {
   const atalla_operand &out = l.operand(0), &rows = l.operand(1), &values = l.operand(2);
-  const bool sorted = l.desc.n_operands == 3 || l.operand(3).addr == 0, right = l.desc.iparams[0] != 0;
+  const bool sorted = l.desc.n_operands == 3 || l.operand(3).addr == 0;
+  const bool right = SearchsortedParameters::read(l.desc).right;
   const int last = rows.ndim - 1;
   const int64_t n = rows.sizes[last], stride = rows.strides[last];
   const int64_t sorter_stride = sorted ? 0 : l.operand(3).strides[last];
@@ -134,7 +135,7 @@ bool test_elements(const Launch& l) {
   uint64_t* keys = scratch<uint64_t>(ScratchSlot::SortC, n);
   if (e == nullptr || spare == nullptr || keys == nullptr) return false;
   const int64_t count = sorted_keys<S>(l, keys, e, spare);
-  const bool invert = l.desc.iparams[0] != 0;
+  const bool invert = IsinParameters::read(l.desc).invert;
   constexpr int64_t kFew = 16;
   Dims<2> dims;
   for (int d = 0; d < in.ndim; ++d) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
@@ -191,8 +192,7 @@ uint64_t halvings(int64_t n) {
 
 // Each halving gathers an element and compares: two operations a step.
 void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   const atalla_operand& rows = d.operands[1];
   if (rows.ndim > 0) cost.vector_ops += vectors(element_count(d.operands[0])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
 }
@@ -201,8 +201,7 @@ void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
 void cost_isin(const atalla_launch_desc& d, Cost& cost) {
   const int64_t n = element_count(d.operands[2]);
   const uint64_t levels = halvings(n);
-  cost.bytes_read += distinct_bytes(d.operands[1]) + distinct_bytes(d.operands[2]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += vectors(n) * 5 * levels * (levels + 1) / 2 + vectors(element_count(d.operands[0])) * 2 * levels;
 }
 

@@ -10,6 +10,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+constexpr int64_t kColumns = 256;
+
 template <class C>
 C start_of(Kind kind) {
   constexpr C kInfinity = std::numeric_limits<C>::infinity();
@@ -30,8 +32,8 @@ void reduce_segments(const Launch& l) {
   const atalla_operand &out = l.operand(0), &data = l.operand(1);
   const Segments segments(l, 2);
   const int64_t outer = out.sizes[0], inner = out.sizes[2], n = data.sizes[1];
-  const bool given = l.desc.iparams[2] != 0;
-  const C start = given ? static_cast<C>(l.desc.fparams[0]) : start_of<C>(kKind);
+  const SegmentReduceParameters p = SegmentReduceParameters::read(l.desc);
+  const C start = p.has_initial ? static_cast<C>(p.initial) : start_of<C>(kKind);
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   parallel_for(outer * blocks, grain_for(n * (inner < kColumns ? inner : kColumns)), [&](int64_t first, int64_t last) {
     C acc[kColumns], row[kColumns];
@@ -50,7 +52,7 @@ void reduce_segments(const Launch& l) {
           const int64_t length = end - begin;
           for (int64_t i = 0; i < columns; ++i) {
             if (length > 0) acc[i] /= static_cast<C>(length);
-            else if (!given) acc[i] = std::numeric_limits<C>::quiet_NaN();
+            else if (!p.has_initial) acc[i] = std::numeric_limits<C>::quiet_NaN();
           }
         }
         store_run(acc, columns, l.ptr<S>(0) + (o * segments.count + s) * inner + c, out.dtype, 1);
@@ -75,7 +77,7 @@ atalla_status run_segment_reduce(const Launch& l) {
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   dispatch_dtype(l.operand(1).dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) {
-      switch (static_cast<Kind>(l.desc.iparams[0])) {
+      switch (static_cast<Kind>(SegmentReduceParameters::read(l.desc).reduction)) {
         case Kind::Sum:
           return reduce_segments<S, Kind::Sum>(l);
         case Kind::Mean:
@@ -93,9 +95,9 @@ atalla_status run_segment_reduce(const Launch& l) {
 }
 
 void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[1]) + distinct_bytes(d.operands[2]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
-  const bool compares = d.iparams[0] == 2 || d.iparams[0] == 3;
+  cost_operand_bytes(d, cost);
+  const Kind kind = static_cast<Kind>(SegmentReduceParameters::read(d).reduction);
+  const bool compares = kind == Kind::Max || kind == Kind::Min;
   cost.vector_ops += vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + vectors(element_count(d.operands[0]));
 }
 

@@ -6,21 +6,12 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr int64_t kColumns = 256;
-
 enum class Kind { Sum, Mean, Max, Min, Prod };
-inline bool contiguous(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
 
 // Where segment s of outer index o begins and ends.
 struct Segments {
@@ -30,7 +21,7 @@ struct Segments {
   int64_t count, per_outer;
 
   Segments(const Launch& launch, int numbers_operand)
-      : l(launch), numbers(numbers_operand), offsets(l.desc.iparams[1] != 0) {
+      : l(launch), numbers(numbers_operand), offsets(SegmentReduceParameters::read(launch.desc).offsets) {
     per_outer = l.operand(numbers).sizes[1];
     count = offsets ? per_outer - 1 : per_outer;
   }
@@ -48,9 +39,9 @@ struct Segments {
 inline atalla_status check_numbers(const char* name, const Launch& l, int numbers, int64_t outer, int64_t rows,
                                    int64_t count) {
   const atalla_operand& o = l.operand(numbers);
-  ATALLA_CHECK(check_dtype(name, "a length", o.dtype, dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
-  const int64_t extra = l.desc.iparams[1] != 0;
-  if (o.ndim != 2 || o.sizes[0] != outer || o.sizes[1] != count + extra) {
+  ATALLA_CHECK(check_dtype(name, "a length", o.dtype, kIndexDtypes));
+  const bool offsets = SegmentReduceParameters::read(l.desc).offsets;
+  if (o.ndim != 2 || o.sizes[0] != outer || o.sizes[1] != count + offsets) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the data and the segments differ", name);
   }
   const Segments segments(l, numbers);
@@ -75,10 +66,12 @@ inline atalla_status check_operands_of_segments(const char* name, const Launch& 
     if (i != numbers && l.operand(i).ndim != 3) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have three dimensions", name, i);
     }
-    if (!contiguous(l.operand(i))) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
+    if (!is_contiguous(l.operand(i)))
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
   }
-  if (l.desc.iparams[0] >= 0 && l.desc.iparams[0] <= 4) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: no reduction %lld", name, static_cast<long long>(l.desc.iparams[0]));
+  const int64_t reduction = SegmentReduceParameters::read(l.desc).reduction;
+  if (reduction >= 0 && reduction <= static_cast<int64_t>(Kind::Prod)) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: no reduction %lld", name, static_cast<long long>(reduction));
 }
 
 }  // namespace

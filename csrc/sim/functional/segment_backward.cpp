@@ -49,8 +49,9 @@ void segment_gradients(const Launch& l) {
   using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
   const atalla_operand& data = l.operand(3);
   const Segments segments(l, 4);
-  const Kind kind = static_cast<Kind>(l.desc.iparams[0]);
-  const C initial = l.desc.iparams[2] != 0 ? static_cast<C>(l.desc.fparams[0]) : C(1);
+  const SegmentReduceBackwardParameters p = SegmentReduceBackwardParameters::read(l.desc);
+  const Kind kind = static_cast<Kind>(p.reduction);
+  const C initial = p.has_initial ? static_cast<C>(p.initial) : C(1);
   const int64_t n = data.sizes[1], inner = data.sizes[2];
   parallel_for(data.sizes[0] * inner, grain_for(4 * n), [&](int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
@@ -89,9 +90,10 @@ atalla_status run_segment_reduce_backward(const Launch& l) {
 
 // An element is compared twice and selected (max, min), or multiplied and divided (prod), or written.
 void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
-  cost.vector_ops += vectors(element_count(d.operands[3])) * (d.iparams[0] < 2 ? 1 : d.iparams[0] == 4 ? 9 : 4);
+  cost_operand_bytes(d, cost);
+  const Kind kind = static_cast<Kind>(SegmentReduceBackwardParameters::read(d).reduction);
+  const uint64_t operations = kind == Kind::Prod ? 9 : kind == Kind::Max || kind == Kind::Min ? 4 : 1;
+  cost.vector_ops += vectors(element_count(d.operands[3])) * operations;
 }
 
 constexpr Kernel kKernels[] = {

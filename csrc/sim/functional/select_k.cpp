@@ -9,18 +9,12 @@
 #include <algorithm>
 
 #include "gemm_scratch.h"
+#include "kernel_parameters.h"
 #include "sort_keys.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// A type of this namespace, so that the library's templates are instantiated for it here only.
-struct ByKey {
-  template <class E>
-  bool operator()(const E& a, const E& b) const {
-    return a.key() < b.key();
-  }
-};
 struct ByKeyThenPosition {
   template <class E>
   bool operator()(const E& a, const E& b) const {
@@ -131,11 +125,11 @@ struct Mode {
   }
 };
 
-// Runs `way` on every row and writes its first `count` entries.
+// Runs `way` on every row along `dim` and writes its first `count` entries.
 template <class S, class Way>
-bool select_rows(const Launch& l, const Way& way, int64_t count) {
+bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
   using E = Entry<S>;
-  const Rows rows(l, l.desc.iparams[0]);
+  const Rows rows(l, dim);
   const int64_t n = rows.size;
   bool memory = true;
   parallel_for(rows.dims.count(), grain_for(4 * n), [&](int64_t begin, int64_t end) {
@@ -164,8 +158,8 @@ bool select_rows(const Launch& l, const Way& way, int64_t count) {
 
 // `make`: the way of a row, given the row's length and a value of the DRAM type.
 template <class Make>
-atalla_status run_selection(const char* name, const Launch& l, int64_t count, Make&& make) {
-  ATALLA_CHECK(check_rows(name, l, count));
+atalla_status run_selection(const char* name, const Launch& l, int64_t dim, int64_t count, Make&& make) {
+  ATALLA_CHECK(check_rows(name, l, dim, count));
   if (element_count(l.operand(2)) == 0 || count == 0) return ATALLA_OK;
   for (int i = 0; i < 2; ++i) {
     if (l.data[i] != nullptr && l.data[i] == l.data[2]) {
@@ -173,59 +167,51 @@ atalla_status run_selection(const char* name, const Launch& l, int64_t count, Ma
     }
   }
   bool done = false;
-  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), count); });
-  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
+  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), dim, count); });
+  return done ? ATALLA_OK : no_memory_for_keys(name);
 }
 
-int64_t row_length(const atalla_launch_desc& d) {
-  const atalla_operand& in = d.operands[2];
-  const int64_t dim = d.iparams[0];
-  return in.ndim > 0 && dim >= 0 && dim < in.ndim ? in.sizes[dim] : 1;
-}
-
-atalla_status check_k(const char* name, const Launch& l, int64_t k, int64_t least) {
-  if (l.desc.n_operands != 3 || (k >= least && k <= row_length(l.desc))) return ATALLA_OK;
+atalla_status check_k(const char* name, const Launch& l, int64_t dim, int64_t k, int64_t least) {
+  if (l.desc.n_operands != 3) return ATALLA_OK;  // check_rows() refuses it
+  const int64_t length = size_along(l.operand(2), dim);
+  if (k >= least && k <= length) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, of rows of %lld elements", name, static_cast<long long>(k),
-                   static_cast<long long>(row_length(l.desc)));
+                   static_cast<long long>(length));
 }
 
 atalla_status run_topk(const Launch& l) {
-  const int64_t k = l.desc.iparams[1];
-  ATALLA_CHECK(check_k("topk", l, k, 0));
-  return run_selection("topk", l, k, [&](auto) { return TopK{k, l.desc.iparams[2] != 0, l.desc.iparams[3] != 0}; });
+  const TopkParameters p = TopkParameters::read(l.desc);
+  ATALLA_CHECK(check_k("topk", l, p.dim, p.k, 0));
+  return run_selection("topk", l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted}; });
 }
 
 atalla_status run_kthvalue(const Launch& l) {
-  const int64_t k = l.desc.iparams[1];
-  ATALLA_CHECK(check_k("kthvalue", l, k, 1));
-  return run_selection("kthvalue", l, 1, [&](auto) { return KthValue{k - 1}; });
+  const KthvalueParameters p = KthvalueParameters::read(l.desc);
+  ATALLA_CHECK(check_k("kthvalue", l, p.dim, p.k, 1));
+  return run_selection("kthvalue", l, p.dim, 1, [&](auto) { return KthValue{p.k - 1}; });
 }
 
 atalla_status run_median(const Launch& l) {
-  return run_selection("median", l, 1,
-                       [&]<class S>(S) { return Median{l.desc.iparams[1] != 0, kHasNaN<S>, kLastKey<S>}; });
+  const MedianParameters p = MedianParameters::read(l.desc);
+  return run_selection("median", l, p.dim, 1,
+                       [&]<class S>(S) { return Median{p.ignore_nan, kHasNaN<S>, kLastKey<S>}; });
 }
 
 atalla_status run_mode(const Launch& l) {
-  return run_selection("mode", l, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>}; });
-}
-
-void cost_bytes(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[2]);
-  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
+  const int64_t dim = ModeParameters::read(l.desc).dim;
+  return run_selection("mode", l, dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>}; });
 }
 
 // A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.
 void cost_selection(const atalla_launch_desc& d, Cost& cost) {
-  cost_bytes(d, cost);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += vectors(element_count(d.operands[2])) * 2 * 8 * dtype_size(d.operands[2].dtype);
 }
 
 // A sorting network (see sort) and three operations an element to count runs.
 void cost_mode(const atalla_launch_desc& d, Cost& cost) {
-  cost_bytes(d, cost);
-  uint64_t levels = 0;
-  while (levels < 63 && (int64_t{1} << levels) < row_length(d)) ++levels;
+  cost_operand_bytes(d, cost);
+  const uint64_t levels = network_levels(size_along(d.operands[2], ModeParameters::read(d).dim));
   cost.vector_ops += vectors(element_count(d.operands[2])) * (5 * levels * (levels + 1) / 2 + 3);
 }
 

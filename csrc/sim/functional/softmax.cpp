@@ -8,6 +8,7 @@
 #include "dispatch.h"
 #include "dispatch_check.h"
 #include "dispatch_dims.h"
+#include "kernel_parameters.h"
 #include "softmax_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -48,9 +49,8 @@ struct Softmax {
   atalla_dtype compute, in_dtype, out_dtype;
   int64_t size;  // of the dimension
 
-  static constexpr atalla_dtype kNative = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
-  bool plain_in(int64_t stride) const { return in_dtype == kNative && compute == kNative && stride == 1; }
-  bool plain_out(int64_t stride) const { return out_dtype == kNative && stride == 1; }
+  bool plain_in(int64_t stride) const { return in_dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1; }
+  bool plain_out(int64_t stride) const { return out_dtype == kNativeOf<T> && stride == 1; }
 
   void finish(const T* src, T max, double sum, int64_t n, T* dst) const {
     if (log) {
@@ -200,7 +200,7 @@ atalla_status run_softmax(const char* name, const Launch& l, bool log) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  const int64_t dim = l.desc.iparams[0];
+  const int64_t dim = SoftmaxParameters::read(l.desc).dim;
   ATALLA_CHECK(check_dim(name, dim, in.ndim));
   ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kFloatDtypes));
   ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kFloatDtypes | kIntegerDtypes));
@@ -208,7 +208,7 @@ atalla_status run_softmax(const char* name, const Launch& l, bool log) {
   if (element_count(in) == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
-  const int64_t size = in.ndim ? in.sizes[dim] : 1;
+  const int64_t size = size_along(in, dim);
   if (l.desc.compute_dtype == ATALLA_F64) {
     Softmax<double>{log, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
   } else {
@@ -220,11 +220,9 @@ atalla_status run_softmax(const char* name, const Launch& l, bool log) {
 // A row of n: maximum, subtraction, exponential, sum and scaling a vector, with one cross-lane maximum and sum a row.
 void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[1];
-  const int64_t dim = d.iparams[0];
-  const int64_t n = in.ndim > 0 && dim >= 0 && dim < in.ndim ? in.sizes[dim] : 1;
+  const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
   const uint64_t rows = n > 0 ? static_cast<uint64_t>(element_count(in) / n) : 0;
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   cost.vector_ops += rows * (4 * vectors(n) + 2);
   cost.exp_ops += rows * vectors(n);
 }

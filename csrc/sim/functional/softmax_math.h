@@ -63,8 +63,6 @@ struct Simd<double> {
   static constexpr int kDegree = 13;             // Taylor remainder (ln2/2)^14 / 14! = 4e-18 of the value
 };
 
-#define ATALLA_INLINE [[gnu::always_inline]] inline
-
 template <class T>
 ATALLA_INLINE typename Simd<T>::V splat(T x) {
   return typename Simd<T>::V{} + x;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "gemm_scratch.h"
+#include "kernel_parameters.h"
 #include "sort_engine.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -16,13 +17,6 @@ namespace {
 // of the standard library's sort. Rows for which this would be slow are sorted in the stable order.
 constexpr int64_t kUpstreamOrderLength = 16384;
 
-struct ByKey {
-  template <class E>
-  bool operator()(const E& a, const E& b) const {
-    return a.key() < b.key();
-  }
-};
-
 template <class S>
 struct SortRows {
   using E = Entry<S>;
@@ -30,9 +24,8 @@ struct SortRows {
   Rows rows;
   bool descending, any_order;
 
-  SortRows(const Launch& launch, int64_t dim) : l(launch), rows(launch, dim) {
-    descending = l.desc.iparams[1] != 0;
-    any_order = l.desc.iparams[2] != 0 && sizeof(S) == 1 && rows.size <= kUpstreamOrderLength;
+  SortRows(const Launch& launch, const SortParameters& p) : l(launch), rows(launch, p.dim), descending(p.descending) {
+    any_order = p.any_order && sizeof(S) == 1 && rows.size <= kUpstreamOrderLength;
   }
 
   E* sort_row(E* e, E* spare) const {
@@ -79,16 +72,13 @@ struct SortRows {
   }
 };
 
-atalla_status out_of_memory(const char* name) {
-  return set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
-}
-
 atalla_status run_sort(const Launch& l) {
-  ATALLA_CHECK(check_rows("sort", l, -1));
+  const SortParameters p = SortParameters::read(l.desc);
+  ATALLA_CHECK(check_rows("sort", l, p.dim, -1));
   if (element_count(l.operand(2)) == 0) return ATALLA_OK;
   bool done = false;
-  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, l.desc.iparams[0]).run(); });
-  return done ? ATALLA_OK : out_of_memory("sort");
+  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, p).run(); });
+  return done ? ATALLA_OK : no_memory_for_keys("sort");
 }
 
 // Merges runs of positions; rows compare by their keys, element by element.
@@ -135,7 +125,7 @@ atalla_status run_sort_rows(const Launch& l) {
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
   int64_t* spare = scratch<int64_t>(ScratchSlot::SortA, out.sizes[0]);
-  if (spare == nullptr) return out_of_memory(name);
+  if (spare == nullptr) return no_memory_for_keys(name);
   dispatch_sortable(in.dtype, [&](auto tag) {
     using S = decltype(tag);
     order_rows(l.ptr<const S>(1), in.strides[0], in.strides[1], in.sizes[0], in.sizes[1], l.ptr<int64_t>(0), spare);
@@ -146,9 +136,7 @@ atalla_status run_sort_rows(const Launch& l) {
 // A bitonic network over 32 lanes: log2(n) (log2(n) + 1) / 2 stages, each a compare and two selects of keys and of
 // positions; longer rows than a scratchpad are merged through DRAM once for each doubling.
 void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cost) {
-  const uint64_t total = static_cast<uint64_t>(element_count(in));
-  uint64_t levels = 0;
-  while (n > 1 && levels < 63 && (int64_t{1} << levels) < n) ++levels;
+  const uint64_t total = static_cast<uint64_t>(element_count(in)), levels = network_levels(n);
   cost.vector_ops += vectors(static_cast<int64_t>(total)) * (levels * (levels + 1) / 2) * 5;
   constexpr uint64_t kLevelsOnChip = 16;
   if (levels > kLevelsOnChip) {
@@ -158,17 +146,13 @@ void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cos
 }
 
 void cost_sort(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[2];
-  const int64_t dim = d.iparams[0];
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
-  cost_network(in, in.ndim > 0 && dim >= 0 && dim < in.ndim ? in.sizes[dim] : 1, 1, cost);
+  cost_operand_bytes(d, cost);
+  cost_network(d.operands[2], size_along(d.operands[2], SortParameters::read(d).dim), 1, cost);
 }
 
 void cost_sort_rows(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[1];
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost_operand_bytes(d, cost);
   if (in.ndim == 2 && in.sizes[1] > 0) cost_network(in, in.sizes[0], static_cast<uint64_t>(in.sizes[1]), cost);
 }
 

@@ -66,6 +66,14 @@ struct Wide {
   return a.word < b.word || (a.word == b.word && a.position < b.position);
 }
 
+// A type of this namespace, so that the standard library's algorithms are instantiated for it here only.
+struct ByKey {
+  template <class E>
+  bool operator()(const E& a, const E& b) const {
+    return a.key() < b.key();
+  }
+};
+
 template <class S>
 using Entry = std::conditional_t<sizeof(S) == 8, Wide, Narrow>;
 
@@ -98,8 +106,8 @@ struct Rows {
   Dims<3> dims;
   int64_t size = 1, values_stride = 0, indices_stride = 0, in_stride = 0;
 
-  Rows(const Launch& l, int64_t dim, int in = 2) {
-    const atalla_operand &v = l.operand(0), &x = l.operand(1), &o = l.operand(in);
+  Rows(const Launch& l, int64_t dim) {
+    const atalla_operand &v = l.operand(0), &x = l.operand(1), &o = l.operand(2);
     for (int d = 0; d < o.ndim; ++d) {
       const int64_t vs = v.addr != 0 ? v.strides[d] : 0, xs = x.addr != 0 ? x.strides[d] : 0;
       if (d == dim) size = o.sizes[d], values_stride = vs, indices_stride = xs, in_stride = o.strides[d];
@@ -108,14 +116,15 @@ struct Rows {
   }
 };
 
-// The checks of a kernel with operands values, indices, in. `length`: size of the outputs along dim, -1: as in.
-inline atalla_status check_rows(const char* name, const Launch& l, int64_t length) {
+// The checks of a kernel with operands values, indices, in, whose rows go along dimension `along`. `length`: size of
+// the outputs along it, -1: as in.
+inline atalla_status check_rows(const char* name, const Launch& l, int64_t along, int64_t length) {
   ATALLA_CHECK(check_operands(name, l.desc, 2, 3, 3));
   const atalla_operand& in = l.operand(2);
-  ATALLA_CHECK(check_dim(name, l.desc.iparams[0], in.ndim));
+  ATALLA_CHECK(check_dim(name, along, in.ndim));
   ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kSortableDtypes));
   ATALLA_CHECK(check_present(name, l, 2));
-  const int dim = static_cast<int>(l.desc.iparams[0]);
+  const int dim = static_cast<int>(along);
   for (int i = 0; i < 2; ++i) {
     const atalla_operand& out = l.operand(i);
     if (out.addr == 0) continue;
@@ -132,6 +141,17 @@ inline atalla_status check_rows(const char* name, const Launch& l, int64_t lengt
                      static_cast<long long>(in.sizes[dim]));
   }
   return ATALLA_OK;
+}
+
+inline atalla_status no_memory_for_keys(const char* name) {
+  return set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
+}
+
+// Levels of a bitonic network over rows of n elements: l (l + 1) / 2 stages.
+inline uint64_t network_levels(int64_t n) {
+  uint64_t levels = 0;
+  while (levels < 63 && (int64_t{1} << levels) < n) ++levels;
+  return levels;
 }
 
 }  // namespace

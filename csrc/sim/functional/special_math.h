@@ -2,8 +2,8 @@
 //
 // Special functions that formulas of pointwise ops may call. They are scalar functions, compiled once an instruction
 // set (special_*.cpp) and computed in double; float goes through double, so that its results are rounded once (up to an
-// error of a fraction of an ulp). Bounds for double are in docs/pointwise.md. Arguments outside a function's domain,
-// poles and infinities give what upstream gives.
+// error of a fraction of an ulp). Bounds for double are in docs/concepts/pointwise.md. Arguments outside a function's
+// domain, poles and infinities give what upstream gives.
 #pragma once
 
 #include "vec_math.h"

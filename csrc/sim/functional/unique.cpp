@@ -103,22 +103,13 @@ void write_runs(const Launch& l) {
   });
 }
 
-bool contiguous(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
-
 // An operand of I64 numbers, contiguous and of the given length (-1: any).
 atalla_status check_numbers(const char* name, const Launch& l, int i, int64_t length, bool optional) {
   const atalla_operand& o = l.operand(i);
   if (optional && o.addr == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, i));
   ATALLA_CHECK(check_dtype(name, "a number", o.dtype, dtype_bit(ATALLA_I64)));
-  if (contiguous(o) && (length < 0 || element_count(o) == length)) return ATALLA_OK;
+  if (is_contiguous(o) && (length < 0 || element_count(o) == length)) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous, or of the wrong length", name, i);
 }
 
@@ -172,7 +163,7 @@ atalla_status run_write(const Launch& l) {
   ATALLA_CHECK(check_order(name, l, 5, n));
   if (l.operand(0).addr != 0) {
     ATALLA_CHECK(check_same_dtype(name, l, 3, 0));
-    if (!contiguous(l.operand(0)) || element_count(l.operand(0)) != total * width) {
+    if (!is_contiguous(l.operand(0)) || element_count(l.operand(0)) != total * width) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: the values are not contiguous, or not %lld of them", name,
                        static_cast<long long>(total * width));
     }
@@ -183,9 +174,7 @@ atalla_status run_write(const Launch& l) {
 
 // A comparison with the neighbour and a running sum; writing gathers and scatters.
 void cost_of(const atalla_launch_desc& d, int in, uint64_t operations, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
+  cost_operand_bytes(d, cost);
   cost.vector_ops += vectors(element_count(d.operands[in])) * operations;
 }
 void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 2, 2, cost); }

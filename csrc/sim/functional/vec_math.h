@@ -37,8 +37,6 @@ __attribute__((__simd__("notinbranch"))) double erf(double) noexcept;
 
 #include "pointwise.h"
 
-#define ATALLA_INLINE [[gnu::always_inline]] inline
-
 namespace atalla::sim::ATALLA_ISA {
 
 template <class T>

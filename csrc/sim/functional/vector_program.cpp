@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "vector_program.h"
 
-#include <bit>
 #include <cstring>
 
 namespace atalla::sim::ATALLA_ISA {
@@ -53,7 +52,7 @@ atalla_status VectorProgram::decode(const Launch& launch, int index, int n_input
   const int n_steps = n_steps_;
   for (n_steps_ = 0; n_steps_ < n_steps; ++n_steps_) {
     int64_t used = 0;
-    if (const atalla_status status = decode_step(kernel, words + at, count - at, &used)) return status;
+    ATALLA_CHECK(decode_step(kernel, words + at, count - at, &used));
     at += used;
   }
   for (int j = 0; j < n_outputs_; ++j, ++at) {
@@ -91,8 +90,8 @@ atalla_status VectorProgram::decode_step(const char* kernel, const int64_t* word
   auto* head = reinterpret_cast<atalla_launch_desc*>(heads_[number].bytes);
   std::memset(heads_[number].bytes, 0, sizeof heads_[number].bytes);
   head->compute_dtype = compute;
-  for (int k = 0; k < n_integers; ++k) head->iparams[k] = words[2 + k];
-  for (int k = 0; k < n_floats; ++k) head->fparams[k] = std::bit_cast<double>(words[2 + n_integers + k]);
+  std::memcpy(head->iparams, words + 2, static_cast<size_t>(n_integers) * sizeof(int64_t));
+  std::memcpy(head->fparams, words + 2 + n_integers, static_cast<size_t>(n_floats) * sizeof(double));
   *used = 2 + n_integers + n_floats;
 
   if (hash == kConvertStep) {

@@ -2,7 +2,7 @@
 //
 // A vector program: a chain of pointwise operations that is applied to one tile of elements after the other, so that
 // what stands between two operations stays in L1. Its steps are the loops of the pointwise kernels, so that a chain
-// gives the bits that its launches would give one by one. docs/compiler-passes.md has the encoding.
+// gives the bits that its launches would give one by one. docs/concepts/compiler-passes.md has the encoding.
 //
 // A launch carries its program as an operand (I64, one dimension). Nothing in it is trusted: decode() checks every
 // index.

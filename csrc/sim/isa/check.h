@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The packet checker: what the hardware cannot issue together (docs/isa.md). torch_atalla/isa/checker.py has the same
-// rules for programs that are not running yet.
+// The packet checker: what the hardware cannot issue together (docs/guides/isa.md). torch_atalla/isa/checker.py has the
+// same rules for programs that are not running yet.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Firmware services that programs call by jalr.s to a reserved address (docs/isa-engine.md).
+// Firmware services that programs call by jalr.s to a reserved address (docs/concepts/isa-engine.md).
 #pragma once
 
 #include "state.h"

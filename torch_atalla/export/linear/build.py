@@ -16,7 +16,8 @@ _HALF = (torch.float16, torch.bfloat16)
 
 def is_step(launch: Launch) -> bool:
     """Whether the launch can be a step: one result, elementwise, real numbers, and nothing in it that may fault."""
-    if launch.kernel != "copy" and launch.kernel not in step_table():
+    converts = "conversion" in launch.contract.traits
+    if not converts and launch.kernel not in step_table():
         return False
     if len(launch.outputs) != 1 or launch.outputs[0] is None or launch.program is not None:
         return False
@@ -28,7 +29,7 @@ def is_step(launch: Launch) -> bool:
             return False
         if isinstance(operand, Operand) and operand.sizes != out.sizes:
             return False
-    if launch.kernel == "copy":
+    if converts:
         return isinstance(launch.inputs[0], Operand)
     kind = step_table()[launch.kernel]
     compute = launch.compute_dtype
@@ -89,7 +90,7 @@ class Builder:
     def add(self, launch: Launch) -> None:
         out = launch.outputs[0]
         assert out is not None
-        if launch.kernel == "copy":
+        if "conversion" in launch.contract.traits:
             source = launch.inputs[0]
             assert isinstance(source, Operand)
             value = self.source(source, loop_dtype(source.dtype))

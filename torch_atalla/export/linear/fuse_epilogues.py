@@ -12,7 +12,7 @@ from math import prod
 
 import torch
 
-from .. import parameters
+from .. import kernels
 from ..ir import AnyOperand, Launch, LinearProgram, Operand
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
@@ -22,10 +22,8 @@ from .rewrite import rewritten
 from .vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
 
 _HALF_BITS = 16
-# Kernels that take a program, and the operands that they have before the program's inputs.
-KERNELS = {"gemm_packed": 3, "convolution": 3, "convolution_packed": 3}
+_MATRIX_KERNELS = frozenset({"product", "convolution"})  # traits
 _FUSED = {"convolution": "convolution_fused"}  # others take a program under their own name
-_CONVOLUTIONS = ("convolution", "convolution_packed")
 
 
 def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
@@ -34,7 +32,7 @@ def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
     removed: set[int] = set()
     names = []
     for i, inst in enumerate(program.instructions):
-        if not isinstance(inst, Launch) or inst.kernel not in KERNELS or inst.program is not None:
+        if not isinstance(inst, Launch) or inst.program is not None or not _takes_epilogue(inst):
             continue
         out = inst.outputs[0]
         if out is None or len(inst.outputs) != 1 or not uses.is_private(out.buffer):
@@ -51,6 +49,14 @@ def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
     return rewritten(program, instructions, removed), PassResult("fuse_epilogues", tuple(names))
 
 
+def _fused_kernel(product: Launch) -> str:
+    return _FUSED.get(product.kernel, product.kernel)
+
+
+def _takes_epilogue(launch: Launch) -> bool:
+    return bool(launch.contract.traits & _MATRIX_KERNELS) and kernels.contract(_fused_kernel(launch)).takes_program
+
+
 def _reader(program: LinearProgram, uses: Uses, i: int, out: Operand, removed: set[int]) -> int | None:
     """The first reader of the product, if the product may run where that stands."""
     readers = uses.readers[out.buffer]
@@ -60,7 +66,7 @@ def _reader(program: LinearProgram, uses: Uses, i: int, out: Operand, removed: s
     inst = program.instructions[reader]
     if program.segments[reader] != program.segments[i] or not isinstance(inst, Launch):
         return None
-    if not (inst.kernel == "fused" or is_step(inst)):
+    if not (is_step(inst) or (inst.program is not None and "elementwise" in inst.contract.traits)):
         return None
     if not uses.see_all_of(program, out, [reader]):
         return None
@@ -74,7 +80,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     assert isinstance(reader, Launch)
     steps, operands, outputs = _as_program(reader, rounds)
     sizes = out.sizes
-    is_convolution = product.kernel in _CONVOLUTIONS
+    is_convolution = "convolution" in product.contract.traits
     if is_convolution:
         if out.dtype != torch.float32 or product.compute_dtype != torch.float32 or len(sizes) < 3:
             return None
@@ -131,31 +137,29 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         viewed.append(out)
     program = VectorProgram(tuple(inputs), tuple(all_steps), tuple(results))
     if is_convolution:
-        inputs_of_product = (*product.inputs, None)[:3]
         order = _first_output(program, viewed, product)
         if order is None:
             return None
         program, viewed = order[0], [*order[1]]
-        given = {name: product.parameter(name) for name in parameters.names(product.kernel)}
-    else:
-        inputs_of_product, given = product.inputs, {"has_program": 1}
-    before = KERNELS[product.kernel]
+    kernel = _fused_kernel(product)
+    fused = kernels.contract(kernel)
+    before = len(fused.inputs)
     if not program.fits() or len(inputs) > MAX_INPUTS or len(results) > MAX_OUTPUTS:
         return None
     if len(results) + before + len(extras) + 1 > MAX_OPERANDS:
         return None
-    kernel = _FUSED.get(product.kernel, product.kernel)
+    given = {name: product.parameter(name) for name in product.contract.parameters}
     given["vector_ops"], given["exp_ops"] = program.cost()
-    iparams, _ = parameters.pack(kernel, product.compute_dtype, given)
+    if fused.program_if is not None:
+        given[fused.program_if] = True
     return replace(
         product,
         kernel=kernel,
         outputs=tuple(viewed),
-        inputs=(*inputs_of_product, *extras),
-        iparams=iparams,
+        inputs=(*product.inputs, *[None] * (before - len(product.inputs)), *extras),
         node=reader.node,
         program=program,
-    )
+    ).with_parameters(**given)
 
 
 def _first_output(program: VectorProgram, outputs: list, product: Launch) -> tuple[VectorProgram, list[Operand]] | None:

@@ -113,16 +113,10 @@ class _Fusion:
             return None
         last = launches[-1]
         assert isinstance(last, Launch)
+        vector_ops, exp_ops = program.cost()
         return Launch(
-            "fused",
-            tuple(outputs),
-            tuple(builder.operands),
-            outputs[0].dtype,
-            program.cost(),
-            (),
-            last.node,
-            program,
-        )
+            "fused", tuple(outputs), tuple(builder.operands), outputs[0].dtype, node=last.node, program=program
+        ).with_parameters(vector_ops=vector_ops, exp_ops=exp_ops)
 
     def _is_internal(self, buffer: int, members: set[int]) -> bool:
         return self.uses.is_private(buffer) and all(reader in members for reader in self.uses.readers[buffer])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from .. import kernels
 from ..ir import Launch, LinearProgram, Operand, contiguous_strides
 from ..passes.pass_result import PassResult
 from .build import Builder, is_step
@@ -17,9 +18,6 @@ from .fuse_pointwise import MAX_OPERANDS, viewed_launch
 from .layout import Uses, is_static, merged
 from .rewrite import rewritten
 from .vector_program import MAX_INPUTS, MAX_STEPS
-
-# The kernel's numbers of the reductions.
-KINDS = {"reduce.sum": 0, "reduce.mean": 1, "reduce.prod": 2, "reduce.amax": 3, "reduce.amin": 4}
 
 # As in csrc/sim/functional/reduce_plan.cpp: when a reduction goes by columns.
 _SHORT_ROW = 32
@@ -33,7 +31,7 @@ def fuse_reductions(program: LinearProgram, *, rounds: bool = True) -> tuple[Lin
     removed: set[int] = set()
     names = []
     for i, inst in enumerate(program.instructions):
-        if not isinstance(inst, Launch) or inst.kernel not in KINDS or not _fits(inst):
+        if not isinstance(inst, Launch) or _reduction(inst) not in _numbers() or not _fits(inst):
             continue
         group = _Group(program, uses, i, rounds)
         group.grow()
@@ -46,20 +44,29 @@ def fuse_reductions(program: LinearProgram, *, rounds: bool = True) -> tuple[Lin
     return rewritten(program, instructions, removed), PassResult("fuse_reductions", tuple(names))
 
 
+def _numbers() -> dict[str, int]:
+    """The reductions that the kernel knows, by their names, and its numbers of them."""
+    return kernels.contract("reduce_fused").parameters["reduction"].values
+
+
+def _reduction(launch: Launch) -> str:
+    return launch.kernel.removeprefix("reduce.")
+
+
 def _fits(launch: Launch) -> bool:
     """Whether the kernel reads the elements in runs."""
     (out,), (source, *_) = launch.outputs, launch.inputs
     if out is None or not isinstance(source, Operand) or not is_static(source) or not is_static(out):
         return False
     real = launch.compute_dtype.is_floating_point
-    if not real and (launch.compute_dtype.is_complex or KINDS[launch.kernel] not in (0, 2)):
+    if not real and (launch.compute_dtype.is_complex or _reduction(launch) not in ("sum", "prod")):
         return False
     if source.dtype.is_complex or 0 in source.sizes:
         return False
     whole = contiguous_strides(source.sizes)
     if merged(source.sizes, source.strides) != merged(source.sizes, whole):
         return False
-    reduced = [d for d, size in enumerate(source.sizes) if size > 1 and launch.iparams[0] >> d & 1]
+    reduced = [d for d, size in enumerate(source.sizes) if size > 1 and launch.parameter("reduced") >> d & 1]
     kept = [d for d, size in enumerate(source.sizes) if size > 1 and d not in reduced]
     if not reduced or reduced != list(range(reduced[0], reduced[-1] + 1)):
         return False
@@ -140,14 +147,17 @@ class _Group:
             return None
         if len(builder.operands) + 2 > MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
             return None
-        iparams = (reduction.iparams[0], KINDS[reduction.kernel], *program.cost())
+        vector_ops, exp_ops = program.cost()
         return Launch(
             "reduce_fused",
             reduction.outputs,
             tuple(builder.operands),
             reduction.compute_dtype,
-            iparams,
-            (),
-            reduction.node,
-            program,
+            node=reduction.node,
+            program=program,
+        ).with_parameters(
+            reduced=reduction.parameter("reduced"),
+            reduction=_numbers()[_reduction(reduction)],
+            vector_ops=vector_ops,
+            exp_ops=exp_ops,
         )

@@ -54,10 +54,10 @@ def pack_weights(
             continue
         seen = {_weight(instructions[i], buffer, enough) for i in users}
         weight = seen.pop()
-        kernels = {inst.kernel for i in users if isinstance(inst := instructions[i], Launch)}
-        if seen or weight is None or not kernels & {"gemm", "convolution"}:
+        traits = [inst.contract.traits for i in users if isinstance(inst := instructions[i], Launch)]
+        if seen or weight is None or not any(t & {"product", "convolution"} for t in traits):
             continue
-        narrow = weights if kernels == {"gemm"} else None
+        narrow = weights if all("product" in t for t in traits) else None
         if narrow is not None and any(_out(instructions[i]).dtype != torch.float32 for i in users):
             narrow = None
         new = Buffer(len(buffers), BufferKind.CONSTANT, f"{buffers[buffer].name}.packed", 0, None)
@@ -121,7 +121,8 @@ def _scaled(product: Launch, scale: int, buffers: list[Buffer]) -> list[Instruct
         Launch("pointwise.mul", (scaled,), (sums, factors), torch.float32, node=product.node),
     ]
     if bias is not None:
-        launches.append(Launch("pointwise.add", (out,), (scaled, bias), torch.float32, (1,), (1.0,), node=product.node))
+        add = Launch("pointwise.add", (out,), (scaled, bias), torch.float32, node=product.node)
+        launches.append(add.with_parameters(alpha=1))
     return launches
 
 
@@ -206,7 +207,7 @@ def _as_matrix(operand: Operand) -> Operand:
 
 def _lookup_weight(inst: Launch, buffer: int) -> Operand | None:
     table = inst.inputs[0]
-    if not isinstance(table, Operand) or table.buffer != buffer or inst.iparams != (0,) or len(table.sizes) != 2:
+    if not isinstance(table, Operand) or table.buffer != buffer or inst.parameter("dim") != 0 or len(table.sizes) != 2:
         return None
     return replace(table) if is_static(table) and inst.outputs[0] is not None else None
 
@@ -214,7 +215,8 @@ def _lookup_weight(inst: Launch, buffer: int) -> Operand | None:
 def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
     assert isinstance(inst, Launch) and inst.outputs[0] is not None
     if inst.kernel == "index_select":
-        return replace(inst, kernel="index_select_packed", inputs=(packed, inst.inputs[1]), iparams=(weight.sizes[0],))
+        lookup = replace(inst, kernel="index_select_packed", inputs=(packed, inst.inputs[1]))
+        return lookup.with_parameters(rows=weight.sizes[0])
     if inst.kernel == "convolution":
         return packed_convolution(inst, packed)
     a, _, c = inst.inputs
@@ -225,6 +227,4 @@ def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
         kernel="gemm_packed",
         outputs=(_as_matrix(inst.outputs[0]),),
         inputs=(_as_matrix(a), packed, bias),
-        iparams=(),
-        fparams=(),
-    )
+    ).with_parameters()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ATen nodes to kernel launches. One file a family of ops; docs/kernels.md is the contract they write to."""
+"""ATen nodes to kernel launches. One file a family of ops; docs/reference/kernels.md is the contract they write to."""
 
 from . import (  # noqa: F401 (rules)
     activation,

@@ -74,8 +74,15 @@ def _of_the_batch(
     input = _dense(ctx, input)
     wide, stored = statistics_dtypes(input, weight, bias, *running)
     mean, rstd = (ctx.empty((input.shape[1],), wide) for _ in range(2))
-    outputs, parameters = [mean, rstd, *running], (eps, momentum)
-    ctx.launch("channel_norm.statistics", outputs, [_channels(input, input)], wide, (1,), parameters)
+    ctx.launch(
+        "channel_norm.statistics",
+        [mean, rstd, *running],
+        [_channels(input, input)],
+        wide,
+        zero_variance=True,
+        eps=eps,
+        momentum=momentum,
+    )
     out = _apply(ctx, input, [mean, rstd, weight, bias], eps, is_variance=False)
     return out, *(ctx.cast(value, stored) if reads(node, k) else None for k, value in ((1, mean), (2, rstd)))
 
@@ -87,7 +94,7 @@ def _apply(ctx: LoweringContext, input: Value, channels: list[Value | None], eps
     places = [_channels(value, input).unsqueeze(1) for value in (out, input)]
     lead, _, c, _ = places[0].shape
     operands = [None if value is None else value.view(value.meta.expand(lead, 1, c)) for value in channels]
-    ctx.launch("channel_norm.apply", [places[0]], [places[1], *operands], wide, (int(is_variance),), (eps,))
+    ctx.launch("channel_norm.apply", [places[0]], [places[1], *operands], wide, from_variance=is_variance, eps=eps)
     return out
 
 

@@ -23,7 +23,7 @@ def im2col(
 ) -> Value:
     sizes = _windows(self, kernel_size, dilation, padding, stride)
     out = ctx.empty(sizes, self.dtype)
-    ctx.launch("im2col", [out], [_batch(self)], out.dtype, (*dilation, *padding, *stride))
+    ctx.launch("im2col", [out], [_batch(self)], out.dtype, dilation=dilation, padding=padding, stride=stride)
     return out.view(out.meta.view(node.meta["val"].shape))
 
 
@@ -41,7 +41,7 @@ def col2im(
 ) -> Value:
     out = ctx.empty(node.meta["val"].shape, self.dtype)
     columns = ctx.reshape(self, _windows(out, kernel_size, dilation, padding, stride))
-    ctx.launch("col2im", [_batch(out)], [columns], out.dtype, (*dilation, *padding, *stride))
+    ctx.launch("col2im", [_batch(out)], [columns], out.dtype, dilation=dilation, padding=padding, stride=stride)
     return out
 
 

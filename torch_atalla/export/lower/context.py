@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 
-from .. import parameters
+from .. import kernels
 from ..dtypes import CODES
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
@@ -98,13 +98,11 @@ class LoweringContext:
         outputs: Sequence[Value | None],
         inputs: Sequence[Value | Immediate | None],
         compute_dtype: torch.dtype,
-        iparams: tuple[int, ...] = (),
-        fparams: tuple[float, ...] = (),
-        **named: Any,
+        /,
+        **parameters: Any,
     ) -> None:
-        """Adds a launch. Parameters are given by position, or by name; one that is None is not given."""
-        if named:
-            iparams, fparams = parameters.pack(kernel, compute_dtype, named)
+        """Adds a launch. A parameter that is None is not given."""
+        iparams, fparams = kernels.pack(kernel, compute_dtype, parameters)
         for value in (*outputs, *inputs):
             if value is not None and value.dtype not in CODES:
                 raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")

@@ -27,12 +27,12 @@ def cdist(
         count, width = value.shape[-2:]
         wide = ctx.contiguous(value).expand((*batch, count, width))
         rows.append(ctx.reshape(wide, (prod(batch), count, width)))
-    ctx.launch("cdist", [result], rows, out.dtype, (), (p,))
+    ctx.launch("cdist", [result], rows, out.dtype, p=p)
     return out
 
 
 @lowers("_pdist_forward.default", dtypes=_DTYPES)
 def pdist(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, p: float) -> Value:
     out = ctx.empty(node.meta["val"].shape, self.dtype)
-    ctx.launch("pdist", [out], [ctx.contiguous(self)], out.dtype, (), (p,))
+    ctx.launch("pdist", [out], [ctx.contiguous(self)], out.dtype, p=p)
     return out

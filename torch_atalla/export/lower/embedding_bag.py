@@ -48,7 +48,7 @@ def embedding_bag(
     winners = _zeros(ctx, (bags, width), common) if winning else sizes
     outputs = [out, None if unnamed else bag_of, None if mode == _SUM else sizes, winners if winning else None]
     inputs = [weight, rows, starts, per_sample_weights]
-    ctx.launch("embedding_bag", outputs, inputs, out.dtype, (mode, padding_idx, int(has_end)))
+    ctx.launch("embedding_bag", outputs, inputs, out.dtype, mode=mode, padding_index=padding_idx, has_end=has_end)
     results: tuple[Value | None, ...] = (out, bag_of, sizes, winners)
     for k, given in enumerate(results):
         if reads(node, k) and given is not None and given.shape != tuple(node.meta["val"][k].shape):

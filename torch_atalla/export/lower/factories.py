@@ -85,7 +85,7 @@ def linspace(ctx: LoweringContext, node: torch.fx.Node, *, start: Any, end: Any,
     backwards = ctx.empty((steps - half,), values.dtype)
     _arange(ctx, values.view(values.meta.narrow(0, 0, half)), first, step)
     _arange(ctx, backwards, last, -step)
-    ctx.launch("flip", [values.view(values.meta.narrow(0, half, steps - half))], [backwards], values.dtype, (1,))
+    ctx.launch("flip", [values.view(values.meta.narrow(0, half, steps - half))], [backwards], values.dtype, flipped=1)
     if integral:
         ctx.copy(out, values)
     return out

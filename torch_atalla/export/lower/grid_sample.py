@@ -25,6 +25,13 @@ def grid_sampler(
     spatial = input.ndim - 2
     out = ctx.empty(node.meta["val"].shape, input.dtype)
     points = grid.unsqueeze(1) if spatial == 2 else grid
-    iparams = (interpolation_mode, padding_mode, int(align_corners))
-    ctx.launch("grid_sample", [image(out, spatial)], [image(input, spatial), points], out.dtype, iparams)
+    ctx.launch(
+        "grid_sample",
+        [image(out, spatial)],
+        [image(input, spatial), points],
+        out.dtype,
+        mode=interpolation_mode,
+        padding=padding_mode,
+        align_corners=align_corners,
+    )
     return out

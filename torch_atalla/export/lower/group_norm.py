@@ -29,7 +29,7 @@ def native_group_norm(
     channels = C // group
     mean, rstd = (ctx.empty((N * group,), wide) for _ in range(2))
     rows = image.view(image.meta.view(1, N * group, channels * HxW))
-    ctx.launch("channel_norm.statistics", [mean, rstd, None, None], [rows], wide, (), (eps,))
+    ctx.launch("channel_norm.statistics", [mean, rstd, None, None], [rows], wide, eps=eps)
 
     out = ctx.empty(input.shape, input.dtype)
     places = [value.view(value.meta.view(N, group, channels, HxW)) for value in (out, image)]

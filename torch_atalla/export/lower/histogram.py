@@ -30,5 +30,6 @@ def histc(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, bins: int, 
         edges = torch.linspace(min, max, bins + 1, dtype=self.dtype)
     buffer = ctx.new_buffer(BufferKind.CONSTANT, f"{ctx.node}.edges", edges.nbytes, edges)
     out = ctx.result_of(node)
-    ctx.launch("histogram", [out], [points, None, Value(buffer.index, edges.to("meta"))], self.dtype, (_INTERPOLATE,))
+    bounds = Value(buffer.index, edges.to("meta"))
+    ctx.launch("histogram", [out], [points, None, bounds], self.dtype, method=_INTERPOLATE)
     return out

@@ -18,6 +18,8 @@ from .registry import lowers
 _INDEX_DTYPES = (torch.int32, torch.int64)
 _MASK_DTYPES = (torch.bool, torch.uint8)
 
+ASSIGN, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)  # the parameter `combine`
+
 
 def check_index(index: Value) -> None:
     if index.dtype not in _INDEX_DTYPES:
@@ -31,7 +33,7 @@ def embedding(
     check_index(indices)
     count, width = prod(indices.shape), weight.shape[1]
     out = ctx.empty((count, width), weight.dtype)
-    ctx.launch("index_select", [out], [weight, ctx.reshape(indices, (count,))], out.dtype, (0,))
+    ctx.launch("index_select", [out], [weight, ctx.reshape(indices, (count,))], out.dtype, dim=0)
     return out.view(out.meta.view((*indices.shape, width)))
 
 
@@ -41,7 +43,7 @@ def index_select(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim:
     if self.ndim == 0:
         raise NotNativeError("a 0-d input is not taken")
     out = ctx.empty(node.meta["val"].shape, self.dtype)
-    ctx.launch("index_select", [out], [self, ctx.reshape(index, (prod(index.shape),))], out.dtype, (dim % self.ndim,))
+    ctx.launch("index_select", [out], [self, ctx.reshape(index, (prod(index.shape),))], out.dtype, dim=dim % self.ndim)
     return out
 
 
@@ -53,7 +55,7 @@ def gather(
     if self.ndim == 0 or index.ndim == 0:
         raise NotNativeError("a 0-d operand is not taken")
     out = ctx.empty(index.shape, self.dtype)
-    ctx.launch("gather", [out], [self, index], out.dtype, (dim % self.ndim,))
+    ctx.launch("gather", [out], [self, index], out.dtype, dim=dim % self.ndim)
     return out
 
 
@@ -62,7 +64,7 @@ def index(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, indices: li
     given, dims, first, order = _index_operands(self, indices)
     source = self if order is None else self.view(self.meta.permute(order))
     out = ctx.empty(node.meta["val"].shape, self.dtype)
-    ctx.launch("index", [out], [source, *given], out.dtype, (len(dims), first))
+    ctx.launch("index", [out], [source, *given], out.dtype, count=len(dims), first_dim=first)
     return out
 
 
@@ -87,9 +89,16 @@ def index_put(
     target = out if order is None else out.view(out.meta.permute(order))
     picked = (*target.shape[:first], *given[0].shape, *target.shape[first + len(dims) :])
     values = values.expand(picked)
-    combination, negative_from_the_end = int(accumulate), 1
-    iparams = (len(dims), first, combination, negative_from_the_end)
-    ctx.launch("index_put", [target], [values, *given], out.dtype, iparams)
+    ctx.launch(
+        "index_put",
+        [target],
+        [values, *given],
+        out.dtype,
+        count=len(dims),
+        first_dim=first,
+        combine=ADD if accumulate else ASSIGN,
+        wrap_negative=True,
+    )
     return out
 
 
@@ -131,7 +140,7 @@ def repeat_interleave(
     """Each index as often as `repeats` says; how many there are must not depend on the data."""
     check_index(repeats)
     ends = ctx.empty(repeats.shape, torch.int64)
-    ctx.launch("cumsum", [ends], [repeats], torch.int64, (0,))
+    ctx.launch("cumsum", [ends], [repeats], torch.int64, dim=0)
     out = ctx.result_of(node)
     ctx.launch("repeat_interleave", [out], [ends], out.dtype)
     return out

@@ -85,5 +85,6 @@ def nll_loss(
         losses = loss.unsqueeze(1) if reduction == _NONE and loss.ndim else loss
     if reduction == _NONE and loss.ndim == 0:  # of one sample: its loss, and upstream's total weight
         reduction = _SUM
-    ctx.launch("nll_loss", [losses, total], [scores, samples, weight], self.dtype, (reduction, ignore_index))
+    inputs = [scores, samples, weight]
+    ctx.launch("nll_loss", [losses, total], inputs, self.dtype, reduction=reduction, ignore_index=ignore_index)
     return loss, total

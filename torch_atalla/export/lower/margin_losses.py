@@ -36,8 +36,8 @@ def multi_margin_loss(
         raise NotNativeError(f"scores of shape {list(self.shape)} are not taken")
     loss = ctx.result_of(node)
     classes = target if target.ndim == 1 else target.unsqueeze(0)
-    parameters = (reduction, int(p)), (float(margin),)
-    ctx.launch("multi_margin_loss", [loss], [_rows(self), classes, weight], self.dtype, *parameters)
+    inputs = [_rows(self), classes, weight]
+    ctx.launch("multi_margin_loss", [loss], inputs, self.dtype, reduction=reduction, p=p, margin=margin)
     return loss
 
 
@@ -53,6 +53,6 @@ def multilabel_margin_loss(
         [loss, _rows(is_target)],
         [_rows(self), _rows(target)],
         self.dtype,
-        (reduction,),
+        reduction=reduction,
     )
     return loss, is_target

@@ -29,7 +29,7 @@ def _softmax(ctx: LoweringContext, node: torch.fx.Node, kernel: str, self: Value
     result = out
     if self.ndim == 0:
         self, result, dim = self.unsqueeze(0), out.unsqueeze(0), 0
-    ctx.launch(kernel, [result], [self], out.dtype, (dim % self.ndim,))
+    ctx.launch(kernel, [result], [self], out.dtype, dim=dim % self.ndim)
     return out
 
 
@@ -106,7 +106,7 @@ def _layer_norm(
     rstd = ctx.empty((m,), source.dtype) if statistics else None
     weight = None if weight is None else ctx.reshape(weight, (n,))
     bias = None if bias is None else ctx.reshape(bias, (n,))
-    ctx.launch(kernel, [out, mean, rstd], [rows, weight, bias], compute, (), (eps,))
+    ctx.launch(kernel, [out, mean, rstd], [rows, weight, bias], compute, eps=eps)
     kept = (*source.shape[: source.ndim - len(normalized_shape)], *(1 for _ in normalized_shape))
     stats = tuple(None if value is None else value.view(value.meta.view(kept)) for value in (mean, rstd))
     return out.view(out.meta.view(source.shape)), stats[0], stats[1]
@@ -140,7 +140,7 @@ def batch_norm(
 
     rows = [value.view(value.meta.view(n, 1, c, image)) for value in (out, input)]
     statistics = [channels(value) for value in (running_mean, running_var, weight, bias)]
-    ctx.launch("channel_norm.apply", [rows[0]], [rows[1], *statistics], wide, (1,), (eps,))
+    ctx.launch("channel_norm.apply", [rows[0]], [rows[1], *statistics], wide, from_variance=True, eps=eps)
     empty = [
         ctx.empty(node.meta["val"][k].shape, node.meta["val"][k].dtype) if reads(node, k) else None for k in (1, 2)
     ]

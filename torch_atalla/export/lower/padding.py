@@ -18,7 +18,7 @@ def _pad(kernel: str) -> Any:
         before = [0] * self.ndim
         for k in range(len(padding) // 2):  # pairs count from the last dimension
             before[self.ndim - 1 - k] = padding[2 * k]
-        ctx.launch(kernel, [out], [self], out.dtype, tuple(before))
+        ctx.launch(kernel, [out], [self], out.dtype, front=before)
         return out
 
     return rule

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
+from .. import kernels
 from ..dtypes import FLOATING, INTEGER
 from ..dtypes import name as dtype_name
 from ..errors import NotNativeError
@@ -15,12 +16,10 @@ from ..support import Support, op_key
 from .context import LoweringContext, Value, immediate
 from .registry import lowers
 
-_PRESENT = 11  # iparams: bit k says that optional scalar k is given
-
 
 def is_pointwise(entry: Support) -> bool:
     """Whether the table says all that a launch needs. An op with an adaptor may do more, or launch several kernels."""
-    return entry.family == "pointwise" and not entry.adaptor
+    return "formula" in kernels.contract(entry.kernel).traits and not entry.adaptor
 
 
 def lower_pointwise(ctx: LoweringContext, node: torch.fx.Node, entry: Support, arguments: dict[str, Any]) -> Value:
@@ -55,8 +54,7 @@ def _launch(
     sizes = tuple(node.meta["val"].shape)
     inputs = [value.expand(sizes) if isinstance(value, Value) else immediate(value) for value in given]
     out = ctx.result_of(node)
-    iparams, fparams = _parameters(entry, scalars)
-    ctx.launch(kernel, [out], inputs, compute, iparams, fparams)
+    ctx.launch(kernel, [out], inputs, compute, **_parameters(entry, scalars))
     return out
 
 
@@ -71,8 +69,8 @@ def launch_formula(
         raise NotNativeError(f"dtype {dtype_name(out.dtype)} not taken")
     if scalars and len(entry.scalars) != len(scalars):
         raise NotNativeError(f"expected the scalars {', '.join(entry.scalars)}")
-    iparams, fparams = _parameters(entry, scalars)
-    ctx.launch(entry.kernel, [out], [value.expand(out.shape) for value in given], out.dtype, iparams, fparams)
+    inputs = [value.expand(out.shape) for value in given]
+    ctx.launch(entry.kernel, [out], inputs, out.dtype, **_parameters(entry, scalars))
 
 
 def _promoted(values: list[Any]) -> torch.dtype:
@@ -81,29 +79,15 @@ def _promoted(values: list[Any]) -> torch.dtype:
     return elementwise_dtypes(*args, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[1]
 
 
-def _parameters(entry: Support, scalars: list[Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Scalars of the formula, each as an integer and as a double; the kernel reads the one of its compute dtype."""
-    iparams, fparams, present = [], [], 0
-    for k, (name, value) in enumerate(zip(entry.scalars, scalars)):
-        if value is None:
-            if name not in entry.optional_scalars:
-                raise NotNativeError(f"scalar {name} is missing")
-            value = 0
-        elif name in entry.optional_scalars:
-            present |= 1 << k
-        if not isinstance(value, (bool, int, float)):
+def _parameters(entry: Support, scalars: list[Any]) -> dict[str, Any]:
+    """Scalars of the formula by name; an optional one may be None."""
+    given = dict(zip(entry.scalars, scalars))
+    for name, value in given.items():
+        if value is None and name not in entry.optional_scalars:
+            raise NotNativeError(f"scalar {name} is missing")
+        if not isinstance(value, (bool, int, float, type(None))):
             raise NotNativeError(f"scalar {name} of type {type(value).__name__} not taken")
-        fparams.append(float(value))
-        iparams.append(_as_int64(value))
-    if present:
-        iparams += [0] * (_PRESENT - len(iparams)) + [present]
-    return tuple(iparams), tuple(fparams)
-
-
-def _as_int64(value: bool | int | float) -> int:
-    if value != value or value in (float("inf"), float("-inf")):
-        return 0  # no integer kernel is launched with it
-    return max(-(1 << 63), min((1 << 63) - 1, int(value)))
+    return given
 
 
 @lowers("where.self")

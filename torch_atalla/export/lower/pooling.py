@@ -20,10 +20,10 @@ def _with_indices(ctx: LoweringContext, node: torch.fx.Node) -> tuple[Value, Val
     return ctx.new_value(metas[0]), ctx.new_value(metas[1]) if reads(node, 1) else None
 
 
-def _windows(kernel_size: list[int], stride: list[int], padding: list[int], spatial: int) -> tuple[int, ...]:
-    """The kernels' first nine parameters."""
-    given = ((kernel_size, 1), (stride or kernel_size, 1), (padding, 0))
-    return tuple(number for values, absent in given for number in for_each_dimension(values, spatial, absent))
+def _windows(kernel_size: list[int], stride: list[int], padding: list[int], spatial: int) -> dict[str, Any]:
+    """The parameters that both kernels have."""
+    given = {"kernel": (kernel_size, 1), "stride": (stride or kernel_size, 1), "padding": (padding, 0)}
+    return {name: for_each_dimension(values, spatial, absent) for name, (values, absent) in given.items()}
 
 
 def _max_pool(spatial: int) -> Any:
@@ -39,9 +39,15 @@ def _max_pool(spatial: int) -> Any:
         ceil_mode: bool,
     ) -> tuple[Value, Value | None]:
         out, indices = _with_indices(ctx, node)
-        iparams = _windows(kernel_size, stride, padding, spatial) + for_each_dimension(dilation, spatial, 1)
         places = [image(out, spatial), None if indices is None else image(indices, spatial)]
-        ctx.launch("pool.max", places, [image(self, spatial)], self.dtype, iparams)
+        ctx.launch(
+            "pool.max",
+            places,
+            [image(self, spatial)],
+            self.dtype,
+            **_windows(kernel_size, stride, padding, spatial),
+            dilation=for_each_dimension(dilation, spatial, 1),
+        )
         return out, indices
 
     return rule
@@ -61,8 +67,15 @@ def _avg_pool(spatial: int) -> Any:
         divisor_override: int | None,
     ) -> Value:
         out = ctx.result_of(node)
-        iparams = _windows(kernel_size, stride, padding, spatial) + (int(count_include_pad), divisor_override or 0)
-        ctx.launch("pool.average", [image(out, spatial)], [image(self, spatial)], out.dtype, iparams)
+        ctx.launch(
+            "pool.average",
+            [image(out, spatial)],
+            [image(self, spatial)],
+            out.dtype,
+            **_windows(kernel_size, stride, padding, spatial),
+            count_padding=count_include_pad,
+            divisor=divisor_override or 0,
+        )
         return out
 
     return rule

@@ -44,12 +44,12 @@ def _reduce(
     source: Value,
     dims: tuple[int, ...],
     compute: torch.dtype,
-    fparams: tuple[float, ...] = (),
+    correction: float | None = None,
 ) -> None:
     if source.ndim == 0:  # reduced as one element in one dimension
         source, dims, outputs = source.unsqueeze(0), (0,), [out.unsqueeze(0) for out in outputs]
     views = [_keepdim(out, source, dims) for out in outputs]
-    ctx.launch(kernel, list(views), [source], compute, (_mask(dims),), fparams)
+    ctx.launch(kernel, list(views), [source], compute, reduced=_mask(dims), correction=correction)
 
 
 def reduce_all(ctx: LoweringContext, node: torch.fx.Node, kernel: str, source: Value) -> Value:
@@ -89,7 +89,7 @@ def _correction(correction: Any) -> float:
 def _deviation(kernel: str) -> Any:
     def rule(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any) -> Value:
         out = ctx.result_of(node)
-        _reduce(ctx, kernel, [out], self, _dims(self, dim), out.dtype, (_correction(correction),))
+        _reduce(ctx, kernel, [out], self, _dims(self, dim), out.dtype, _correction(correction))
         return out
 
     return rule
@@ -104,7 +104,7 @@ def var_mean(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: Any, correction: Any, **_: Any
 ) -> tuple[Value, Value]:
     outputs = _pair(ctx, node)
-    _reduce(ctx, "reduce.var_mean", list(outputs), self, _dims(self, dim), self.dtype, (_correction(correction),))
+    _reduce(ctx, "reduce.var_mean", list(outputs), self, _dims(self, dim), self.dtype, _correction(correction))
     return outputs
 
 
@@ -115,9 +115,9 @@ def std_mean(
     """A half-precision variance is not rounded before the root: the deviation is a reduction of its own."""
     deviation, mean = _pair(ctx, node)
     scratch = ctx.empty(deviation.shape, deviation.dtype)
-    dims, parameters = _dims(self, dim), (_correction(correction),)
-    _reduce(ctx, "reduce.var_mean", [scratch, mean], self, dims, self.dtype, parameters)
-    _reduce(ctx, "reduce.std", [deviation], self, dims, self.dtype, parameters)
+    dims, subtracted = _dims(self, dim), _correction(correction)
+    _reduce(ctx, "reduce.var_mean", [scratch, mean], self, dims, self.dtype, subtracted)
+    _reduce(ctx, "reduce.std", [deviation], self, dims, self.dtype, subtracted)
     return deviation, mean
 
 

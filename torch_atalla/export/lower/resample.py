@@ -28,7 +28,8 @@ def _interpolation(kernel: str, spatial: int) -> Any:
     ) -> Value:
         out = ctx.empty(node.meta["val"].shape, input.dtype)
         places = [image(value, spatial) for value in (out, ctx.contiguous(input))]
-        ctx.launch(kernel, places[:1], places[1:], out.dtype, (int(align_corners),), _scales(scale_factors, spatial))
+        scale = _scales(scale_factors, spatial)
+        ctx.launch(kernel, places[:1], places[1:], out.dtype, align_corners=align_corners, scale=scale)
         return out
 
     return rule
@@ -46,9 +47,8 @@ def _nearest(mode: int, spatial: int) -> Any:
         out = ctx.result_of(node)
         small = _small(input, spatial, out)
         places = [image(value, spatial) for value in (out, input)]
-        ctx.launch(
-            "resample.nearest", places[:1], places[1:], out.dtype, (mode + small,), _scales(scale_factors, spatial)
-        )
+        scale = _scales(scale_factors, spatial)
+        ctx.launch("resample.nearest", places[:1], places[1:], out.dtype, mode=mode + small, scale=scale)
         return out
 
     return rule

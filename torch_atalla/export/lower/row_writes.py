@@ -10,9 +10,8 @@ import torch
 from ..dtypes import ALL
 from ..layouts import dense_meta
 from .context import LoweringContext, Value, immediate
-from .indexing import check_index
+from .indexing import ADD, ASSIGN, check_index
 from .registry import lowers
-from .scatter import ADD, ASSIGN
 
 _MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
 
@@ -40,12 +39,18 @@ def _write_rows(
     target, rows, places = (value if value.ndim else value.unsqueeze(0) for value in (out, source, index))
     dim %= target.ndim
     sizes = (*target.shape[:dim], places.shape[0], *target.shape[dim + 1 :])
-    iparams: tuple[int, ...] = (1, dim, combination)
-    fparams: tuple[float, ...] = ()
-    if alpha != 1:
-        number = immediate(alpha).value
-        iparams, fparams = (*iparams, 0, int(number), 1), (float(number),)
-    ctx.launch("index_put", [target], [rows.expand(sizes), places], out.dtype, iparams, fparams)
+    scaled = alpha != 1
+    ctx.launch(
+        "index_put",
+        [target],
+        [rows.expand(sizes), places],
+        out.dtype,
+        count=1,
+        first_dim=dim,
+        combine=combination,
+        scale=immediate(alpha).value if scaled else None,
+        scaled=scaled or None,
+    )
     return out
 
 

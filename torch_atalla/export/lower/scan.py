@@ -18,7 +18,7 @@ def _scan(kernel: str) -> Any:
         if self.ndim == 0:
             raise NotNativeError("a 0-d input is not taken")
         out = ctx.result_of(node)
-        ctx.launch(kernel, [out], [self], out.dtype, (dim % self.ndim,))
+        ctx.launch(kernel, [out], [self], out.dtype, dim=dim % self.ndim)
         return out
 
     return rule
@@ -34,7 +34,7 @@ def _extreme(kernel: str) -> Any:
         if self.ndim == 0:
             raise NotNativeError("a 0-d input is not taken")
         values, indices = (ctx.new_value(torch.empty_like(meta, device="meta")) for meta in node.meta["val"])
-        ctx.launch(kernel, [values, indices], [self], self.dtype, (dim % self.ndim,))
+        ctx.launch(kernel, [values, indices], [self], self.dtype, dim=dim % self.ndim)
         return values, indices
 
     return rule
@@ -56,5 +56,5 @@ def tril(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, diagonal: in
 
 def _triangle(ctx: LoweringContext, node: torch.fx.Node, self: Value, diagonal: int, upper: bool) -> Value:
     out = ctx.result_of(node)
-    ctx.launch("triangle", [out], [self], out.dtype, (diagonal, int(upper)))
+    ctx.launch("triangle", [out], [self], out.dtype, diagonal=diagonal, upper=upper)
     return out

@@ -13,10 +13,9 @@ from ..dtypes import ALL
 from ..errors import NotNativeError
 from ..layouts import dense_meta
 from .context import LoweringContext, Value, immediate
-from .indexing import check_index
+from .indexing import ADD, ASSIGN, MAXIMUM, MINIMUM, MULTIPLY, check_index
 from .registry import lowers
 
-ASSIGN, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)
 _SUMS = dict.fromkeys(("sum", "mean", "add"), ADD)
 _COMBINATIONS = _SUMS | {"prod": MULTIPLY, "multiply": MULTIPLY, "amax": MAXIMUM, "amin": MINIMUM}
 
@@ -134,7 +133,7 @@ def _scatter(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Valu
                 raise NotNativeError("an index of dynamic size that may be larger than its source")
             meta = meta.narrow(d, 0, size)
         source = src.view(meta)
-    ctx.launch("scatter", [target], [source, places], out.dtype, (dim % target.ndim, combination))
+    ctx.launch("scatter", [target], [source, places], out.dtype, dim=dim % target.ndim, combine=combination)
 
 
 def _accumulate(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Value, combination: int) -> Value:

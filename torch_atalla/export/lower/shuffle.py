@@ -16,7 +16,7 @@ from .registry import lowers
 def flip(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dims: list[int]) -> Value:
     out = ctx.new_value(dense_meta(self.meta))
     mask = sum(1 << dim % self.ndim for dim in dims) if self.ndim else 0
-    ctx.launch("flip", [out], [self], out.dtype, (mask,))
+    ctx.launch("flip", [out], [self], out.dtype, flipped=mask)
     return out
 
 
@@ -36,5 +36,5 @@ def _roll(ctx: LoweringContext, source: Value, shifts: list[int], dims: list[int
     for shift, dim in zip(shifts, dims, strict=True):
         total[dim % source.ndim] += shift
     out = ctx.empty(source.shape, source.dtype)
-    ctx.launch("roll", [out], [source], out.dtype, tuple(total))
+    ctx.launch("roll", [out], [source], out.dtype, shift=total)
     return out

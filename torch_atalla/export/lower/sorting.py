@@ -23,8 +23,8 @@ def topk(
         raise NotNativeError("a 0-d input is not taken")
     sizes = node.meta["val"][0].shape
     values, indices = ctx.empty(sizes, self.dtype), ctx.empty(sizes, torch.int64)
-    iparams = (dim % self.ndim, k, int(largest), int(sorted))
-    ctx.launch("topk", [values, indices], [self], self.dtype, iparams)
+    outputs = [values, indices]
+    ctx.launch("topk", outputs, [self], self.dtype, dim=dim % self.ndim, k=k, largest=largest, sorted=sorted)
     return values, indices
 
 
@@ -32,5 +32,5 @@ def _sort(ctx: LoweringContext, self: Value, dim: int, descending: bool) -> tupl
     if self.ndim == 0:
         raise NotNativeError("a 0-d input is not taken")
     values, indices = ctx.empty(self.shape, self.dtype), ctx.empty(self.shape, torch.int64)
-    ctx.launch("sort", [values, indices], [self], self.dtype, (dim % self.ndim, int(descending)))
+    ctx.launch("sort", [values, indices], [self], self.dtype, dim=dim % self.ndim, descending=descending)
     return values, indices

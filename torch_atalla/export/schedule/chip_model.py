@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cycles of a launch, from its work and the parameters of the chip: docs/timing.md in Python.
+"""The cycles of a launch, from its work and the parameters of the chip: docs/concepts/timing.md in Python.
 
 `csrc/sim/timing.cpp` charges the same formulas, in the same integers; the tests compare every launch of whole models.
 """

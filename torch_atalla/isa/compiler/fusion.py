@@ -50,7 +50,7 @@ def _pointwise(program: LinearProgram) -> list[Instruction]:
             group.clear()
 
     for inst in rest:
-        if isinstance(inst, HostCall) or not inst.kernel.startswith("pointwise.") or steps_of(inst) is None:
+        if isinstance(inst, HostCall) or "formula" not in inst.contract.traits or steps_of(inst) is None:
             flush()
             result.append(inst)
             continue
@@ -191,7 +191,7 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
     for place, inst in enumerate(instructions):
         if place in gone:
             continue
-        if not isinstance(inst, Launch) or inst.kernel not in ("gemm", "convolution"):
+        if not isinstance(inst, Launch) or not inst.contract.traits & {"product", "convolution"}:
             result.append(inst)
             continue
         out = inst.outputs[0]
@@ -204,7 +204,7 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
             and len(after.steps) == 1
             and after.steps[0][0] in ACTIVATIONS
             and _same_memory(after, out)
-            and not (inst.kernel == "gemm" and inst.parameter("activation"))
+            and not ("activation" in inst.contract.parameters and inst.parameter("activation"))
             and _untouched(instructions, after.writes()[0].buffer, place, readers[0])
         ):
             gone.add(readers[0])

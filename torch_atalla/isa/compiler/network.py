@@ -7,7 +7,7 @@ the former); 64-bit integers are read where they are, by the scalar core.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -166,20 +166,21 @@ def values_bytes(values: torch.Tensor) -> bytes:
 def compile_network(program: LinearProgram) -> Network:
     """The program of a linear program. NoProgramError names the first launch that has none."""
     from .fusion import fuse
-    from .select import SELECTORS
+    from .select import SELECTORS, TAKE_INTEGERS
+    from .select.pointwise import no_steps
 
     selection = Selection(program)
     for launch in fuse(program):
         if isinstance(launch, HostCall):
             raise NoProgramError(f"no Atalla program for {', '.join(launch.ops)} (a fallback segment)")
         selection.node = launch.node
-        select = SELECTORS.get(launch.kernel) or SELECTORS.get(launch.kernel.split(".")[0] + ".*")
+        select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
         where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
         if select is None:
             raise NoProgramError(f"no Atalla program for {where}: no such kernel is written")
         try:
             if not _is_empty(launch):
-                _check_dtypes(launch)
+                check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
                 select(selection, launch)
         except (Unsupported, ValueError, OutOfRegisters) as error:
             raise NoProgramError(f"no Atalla program for {where}: {error}") from error
@@ -196,17 +197,11 @@ def compile_network(program: LinearProgram) -> Network:
     return network
 
 
-# Kernels that look at the dtypes themselves, since they take integers; to all others every operand is BF16 in DRAM.
-TAKE_INTEGERS = ("copy", "index_select", "index", "reduce.argmax")
-
-
-def _check_dtypes(launch: Launch) -> None:
-    operands = [x for x in (*launch.reads(), *launch.writes()) if element_bytes(x.dtype) != 2]
-    if operands and launch.kernel not in TAKE_INTEGERS:
-        # The indices of a pooling, which its selector refuses where they are read.
-        if launch.kernel == "pool.max" and operands == [launch.outputs[1]]:
-            return
-        raise Unsupported(f"an operand of {operands[0].dtype}; expected bfloat16")
+def check_dtypes(operands: Iterable[Operand], *, integers: bool = False) -> None:
+    """Raises Unsupported unless every operand is BF16 in DRAM; integers: or an integer."""
+    wide = [x for x in operands if element_bytes(x.dtype) != 2]
+    if wide and not integers:
+        raise Unsupported(f"an operand of {wide[0].dtype}; expected bfloat16")
 
 
 def _is_empty(launch: Launch) -> bool:

@@ -8,8 +8,8 @@ factors in 1 +- 2^-8, twice a rounding. The root mean square of the differences,
 rounding of everything that flows into an element does to it: it grows where large terms cancel, and needs no rule for
 an op. A correct program stays within FACTOR of these spreads. It is 16: a spread from 8 runs is too small by a factor 3
 with a probability below 0.1 %, roundings that agree in sign weigh more than random ones, and the chip's functions are
-approximations (docs/isa-codegen.md). SHARE of the tensor's own spread is added, for elements whose runs happen to
-agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest value: a result that underflows.
+approximations (docs/concepts/isa-codegen.md). SHARE of the tensor's own spread is added, for elements whose runs happen
+to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest value: a result that underflows.
 
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after

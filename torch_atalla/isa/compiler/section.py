@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The section of a loadable that holds Atalla code (docs/isa-codegen.md has the layout), and adding it to a file."""
+"""The section of a loadable that holds Atalla code, and adding it to a file. Layout: docs/concepts/isa-codegen.md."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from math import pi, sqrt
 
 from ..vir import V0, X0, Builder, Reg
 
-# log(1 + e) on [0, 1], minimax cubic through 0 (fitted by tools in docs/isa-codegen.md; largest error 6e-4).
+# log(1 + e) on [0, 1], minimax cubic through 0 (fitted by tools in docs/concepts/isa-codegen.md; largest error 6e-4).
 LOG1P = (0.98745, -0.40840, 0.11463)
 
 

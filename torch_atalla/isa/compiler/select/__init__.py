@@ -13,3 +13,6 @@ SELECTORS: dict[str, Callable] = {
     **normal.SELECTORS,
     **data.SELECTORS,
 }
+
+# Those that look at the dtypes themselves. To all others every operand is BF16 in DRAM.
+TAKE_INTEGERS = frozenset({data.copy, data.index_select, data.index, normal.argmax, image.max_pool})

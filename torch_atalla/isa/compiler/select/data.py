@@ -61,11 +61,16 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
         s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
 
 
-def index_select(s: Selection, launch: Launch, wraps: bool = False) -> None:
+def index_select(s: Selection, launch: Launch) -> None:
     (out,), (table, index, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(table, Operand) and isinstance(index, Operand)
-    if launch.iparams[0] != 0:
+    if launch.parameter("dim") != 0:
         raise Unsupported("a gather along an inner dimension")
+    _gather_rows(s, out, table, index, wraps=False)
+
+
+def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, wraps: bool) -> None:
+    """wraps: negative indices count from the end."""
     width = 1
     for size in table.sizes[1:]:
         width *= size
@@ -89,11 +94,11 @@ def index(s: Selection, launch: Launch) -> None:
     """Advanced indexing by constants that amounts to a strided view; one index of rows is a gather."""
     (out,), (x, *indices) = launch.outputs, launch.inputs
     assert out is not None and isinstance(x, Operand)
-    count, first = launch.iparams[:2]
+    count, first = launch.parameter("count"), launch.parameter("first_dim")
     operands = [i for i in indices[:count] if isinstance(i, Operand)]
     if not all(s.is_constant(i) for i in operands):
         if count == 1 and first == 0 and len(operands) == 1 and len(operands[0].sizes) == 1:
-            index_select(s, Launch("index_select", (out,), (x, operands[0]), launch.compute_dtype, (0,)), wraps=True)
+            _gather_rows(s, out, x, operands[0], wraps=True)
             return
         raise Unsupported("indexing by several computed indices")
     place = torch.zeros((), dtype=torch.int64)

@@ -59,9 +59,8 @@ def steps_of(launch: Launch) -> list[Step] | None:
         return None
     if name in INTEGER_MEANING and launch.outputs[0].dtype is not torch.bool:  # type: ignore[union-attr]
         return None
-    f = launch.fparams
     if name in ("add", "sub"):
-        alpha = f[0] if f else 1.0
+        alpha = launch.parameter("alpha")
         second = launch.inputs[1]
         if alpha == 1.0:
             return [(name, A, B)]
@@ -71,9 +70,9 @@ def steps_of(launch: Launch) -> list[Step] | None:
     if name == "div" and isinstance(launch.inputs[1], Immediate):
         return [("mul", A, 1.0 / float(launch.inputs[1].value))]
     if name == "leaky_relu":
-        return [("leaky", A, f[0] if f else 0.01)]
+        return [("leaky", A, launch.parameter("negative_slope"))]
     if name == "pow_tensor_scalar":
-        power = f[0]
+        power = launch.parameter("exponent")
         known: dict[float, list[Step]] = {
             2.0: [("mul", A, A)],
             3.0: [("mul", A, A), ("mul", S(0), A)],
@@ -84,12 +83,13 @@ def steps_of(launch: Launch) -> list[Step] | None:
         }
         return known.get(power)
     if name in ("clamp", "clamp_min", "clamp_max"):
-        given = launch.iparams[11] if len(launch.iparams) > 11 else 3
+        low = None if name == "clamp_max" else launch.parameter("min")
+        high = None if name == "clamp_min" else launch.parameter("max")
         steps: list[Step] = []
-        if name == "clamp_min" or (name == "clamp" and given & 1):
-            steps.append(("maximum", A, float(f[0])))
-        if name == "clamp_max" or (name == "clamp" and given & 2):
-            steps.append(("minimum", S(0) if steps else A, float(f[0 if name == "clamp_max" else 1])))
+        if low is not None:
+            steps.append(("maximum", A, float(low)))
+        if high is not None:
+            steps.append(("minimum", S(0) if steps else A, float(high)))
         return steps or [("round", A)]
     found = FIXED.get(name)
     if found is None or any(

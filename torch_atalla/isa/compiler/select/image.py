@@ -14,6 +14,7 @@ from ..image import Address
 from ..kernels import plane, window
 from ..kernels.common import LANES
 from ..kernels.pointwise import Unsupported
+from ..network import check_dtypes
 from . import data, pointwise
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ def four(x: Operand) -> Operand:
     return x
 
 
+_WINDOW = ("kernel", "stride", "padding")  # parameters of all pooling by windows
+
+
 def _pooled(x: Operand, out: Operand) -> tuple[Operand, Operand]:
     x, out = four(x), four(out)
     if x.sizes[1] > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
@@ -90,6 +94,7 @@ def max_pool(s: Selection, launch: Launch) -> None:
     out, indices = (*launch.outputs, None)[:2]
     (x,) = launch.inputs[:1]
     assert out is not None and isinstance(x, Operand)
+    check_dtypes((x, out))
     if indices is not None and (
         indices.buffer in {p.operand.buffer for p in s.program.outputs} or s.is_read(indices.buffer)
     ):
@@ -101,12 +106,11 @@ def average_pool(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     (x,) = launch.inputs[:1]
     assert out is not None and isinstance(x, Operand)
-    kernel, padding = launch.iparams[0:3], launch.iparams[6:9]
-    counts, divisor = (*launch.iparams[9:11], 1, 0)[:2]
-    if any(padding) and not counts:
+    kernel, stride, padding = (launch.parameter(name) for name in _WINDOW)
+    divisor = launch.parameter("divisor")
+    if any(padding) and not launch.parameter("count_padding"):
         raise Unsupported("an average that leaves out the padding")
     size = four(x).sizes
-    stride = launch.iparams[3:6]
     need = [(o - 1) * st + k for o, st, k in zip(four(out).sizes[2:], _two(stride, out), _two(kernel, out))]
     if any(n > h + 2 * p for n, h, p in zip(need, size[2:], _two(padding, out))) and not divisor:
         raise Unsupported("an average over windows that the image does not fill")
@@ -121,9 +125,8 @@ def _two(values: tuple[int, ...], out: Operand) -> list[int]:
 
 
 def _pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
-    p = launch.iparams
-    kernel, stride, padding = (_two(p[i : i + 3], out) for i in (0, 3, 6))
-    dilation = _two(p[9:12], out) if kind == "max" and len(p) >= 12 else [1, 1]
+    kernel, stride, padding = (_two(launch.parameter(name), out) for name in _WINDOW)
+    dilation = _two(launch.parameter("dilation"), out) if "dilation" in launch.contract.parameters else [1, 1]
     x, out = _pooled(x, out)
     emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
 

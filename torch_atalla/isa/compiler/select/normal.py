@@ -72,7 +72,7 @@ def _emit_rows(
 def softmax(s: Selection, launch: Launch) -> None:
     (out,), (x, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(x, Operand)
-    (dim, *_) = launch.iparams
+    dim = launch.parameter("dim")
     n = x.sizes[dim]
     if dim != len(x.sizes) - 1 and any(size != 1 for size in x.sizes[dim + 1 :]):
         raise Unsupported(f"softmax over dimension {dim} of {len(x.sizes)}")
@@ -100,7 +100,7 @@ def norm(s: Selection, launch: Launch) -> None:
         n,
         weight if isinstance(weight, Operand) else None,
         bias if isinstance(bias, Operand) else None,
-        launch.fparams[0],
+        launch.parameter("eps"),
     )
 
 
@@ -158,7 +158,7 @@ def reduction(kind: str, mean: bool = False):
         assert out is not None and isinstance(x, Operand)
         if any(o.dtype not in (torch.bfloat16, torch.float32) for o in (x, out)):
             raise Unsupported("dtypes; expected bfloat16")
-        mask = launch.iparams[0]
+        mask = launch.parameter("reduced")
         reduced = [d for d in range(len(x.sizes)) if mask >> d & 1 and x.sizes[d] != 1]
         kept = [d for d in range(len(x.sizes)) if not mask >> d & 1 and x.sizes[d] != 1]
         count = prod(x.sizes[d] for d in reduced)
@@ -200,7 +200,7 @@ def argmax(s: Selection, launch: Launch) -> None:
     assert out is not None and isinstance(x, Operand)
     if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
         raise Unsupported("dtypes; expected bfloat16, and 64-bit indices")
-    reduced = [d for d in range(len(x.sizes)) if launch.iparams[0] >> d & 1 and x.sizes[d] != 1]
+    reduced = [d for d in range(len(x.sizes)) if launch.parameter("reduced") >> d & 1 and x.sizes[d] != 1]
     kept = [d for d in range(len(x.sizes)) if d not in reduced and x.sizes[d] != 1]
     order = Layout(tuple(x.sizes[d] for d in reduced) or (1,), (tuple(x.strides[d] for d in reduced) or (1,),))
     joined = collapse(order)

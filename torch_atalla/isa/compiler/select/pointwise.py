@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ....export.ir import Immediate, Operand
+from ....export.ir import Immediate, Launch, Operand
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
 
@@ -36,7 +36,8 @@ def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, .
         s.call(pointwise.build, variant, {**words, **addresses})
 
 
-def no_steps(s: Selection, launch: Fused) -> None:
+def no_steps(s: Selection, launch: Launch) -> None:
+    """Of formulas that did not become `pointwise.steps`."""
     raise Unsupported("no formula for these dtypes and parameters")
 
 
@@ -46,4 +47,4 @@ def fill(s: Selection, launch: Fused) -> None:
     emit(s, out, [], (("const", float(value.value)),))
 
 
-SELECTORS = {"pointwise.steps": pointwise_steps, "pointwise.*": no_steps, "fill": fill}
+SELECTORS = {"pointwise.steps": pointwise_steps, "fill": fill}

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The core ATen opset in loadables: an op with a lowering gives eager mode's bits, and those without one are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from core_cases import CASES, IMAGE, SHAPE_ONLY, VOLUME, I, X, op, tagged
+from export_core_cases import MORE
+from op_cases import Fn
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+import torch_atalla
+from torch_atalla.export.decompositions import decomposition_table
+from torch_atalla.export.lower import RULES, is_pointwise
+from torch_atalla.export.lower.views import is_view
+from torch_atalla.export.support import op_key, support_table
+from torch_atalla.testing.opinfo import to_device
+
+_RANDOM = "random numbers: a file's results are the same at every run"
+_BACKWARD = "the gradient of an op; loadables hold forward programs"
+_NUMBER = "gives a number; the driver computes sizes"
+NOT_LOWERED = {
+    "_adaptive_avg_pool2d_backward": _BACKWARD,
+    "_local_scalar_dense": "gives a number that depends on data",
+    "_native_batch_norm_legit": "writes to its arguments; programs have _native_batch_norm_legit_functional",
+    "avg_pool2d_backward": _BACKWARD,
+    "convolution_backward": _BACKWARD,
+    "max_pool2d_with_indices_backward": _BACKWARD,
+    "native_dropout": _RANDOM,
+    "nonzero": "a size that depends on data",
+    "rand": _RANDOM,
+    "randn": _RANDOM,
+    "randperm": _RANDOM,
+    "resize_": "changes its argument's sizes; functional programs have none",
+    "sym_numel": _NUMBER,
+    "sym_storage_offset": _NUMBER,
+}
+
+# Cases that are no program of their own.
+_NOT_RUN = {
+    "atan2.out": "writes to an input",
+}
+# The inputs that a golden makes are no bags.
+_NO_GOLDEN = SHAPE_ONLY | {"_embedding_bag"}
+
+
+def lowered(name: str) -> bool:
+    """By a rule, as a view, as a pointwise op, or after it was taken apart."""
+    support, target = support_table(), op(name)
+    entry = support.get(op_key(target))
+    if op_key(target) in RULES or is_view(target) or target in decomposition_table(support):
+        return True
+    return entry is not None and is_pointwise(entry)
+
+
+def test_ops_without_a_lowering() -> None:
+    assert {name for name in tagged() if not lowered(name)} == set(NOT_LOWERED)
+
+
+class Call(nn.Module):
+    """The op on the case's tensors; its other arguments are part of the program."""
+
+    def __init__(self, name: str, case: Any):
+        super().__init__()
+        self.op = op(name)
+        self.leaves, self.spec = pytree.tree_flatten(case)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor))
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.op(*args, **kwargs)
+
+
+def load(module: nn.Module, args: tuple, path: Path, dynamic_shapes: Any = None, **options: Any) -> Any:
+    with torch.no_grad():
+        exported = torch.export.export(module, args, dynamic_shapes=dynamic_shapes)
+    torch_atalla.save_loadable(exported, path / "m.atl", fallback="error", **options)
+    return torch_atalla.load_loadable(path / "m.atl", device="atalla")
+
+
+def check(program: Any, module: nn.Module, args: tuple, *, rtol: float = 0) -> None:
+    """Bit for bit as eager mode on the device, and near the CPU's."""
+    on_chip = to_device(args, "atalla")
+    found = pytree.tree_leaves(program(*on_chip))
+    with torch_atalla.fallback.mode("error"), torch.no_grad():
+        eager = pytree.tree_leaves(module(*on_chip))
+    expected = pytree.tree_leaves(module(*args))
+    assert len(found) == len(eager) == len(expected)
+    for mine, chip, cpu in zip(found, eager, expected):
+        if not isinstance(mine, torch.Tensor):
+            assert mine == chip == cpu
+            continue
+        torch.testing.assert_close(mine.cpu(), chip.cpu(), rtol=rtol, atol=rtol, equal_nan=True)
+        narrow = {torch.float16: 2e-3, torch.bfloat16: 2e-2}.get(mine.dtype, 1e-5)
+        torch.testing.assert_close(mine.cpu(), cpu.cpu(), rtol=narrow, atol=narrow, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(NOT_LOWERED) - set(_NOT_RUN)))
+def test_core_op(name: str, tmp_path: Path) -> None:
+    module = Call(name, CASES[name])
+    program = load(module, module.tensors(), tmp_path, golden=name not in _NO_GOLDEN)
+    if name in SHAPE_ONLY:
+        (found,), expected = pytree.tree_leaves(program(*module.tensors())), module(*module.tensors())
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    else:
+        check(program, module, module.tensors())
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_further_cases(name: str, tmp_path: Path) -> None:
+    module = Call(*MORE[name])
+    check(load(module, module.tensors(), tmp_path, golden=False), module, module.tensors())
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 1}, {"include_last_offset": True}], ids=str)
+def test_embedding_bag(mode: str, options: dict[str, Any], tmp_path: Path) -> None:
+    module = Fn(lambda w, i, o: nn.functional.embedding_bag(i, w, o, mode=mode, **options))
+    args = (X, torch.tensor([1, 2, 0, 1, 1]), torch.tensor([0, 2, 2, 5]))
+    check(load(module, args, tmp_path, golden=False), module, args)
+
+
+def test_group_norm_of_any_batch(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.GroupNorm(2, 4), nn.Flatten(), nn.LazyLinear(3)).eval()
+    module(IMAGE)
+    program = load(module, (IMAGE,), tmp_path, ({0: Dim("n", min=1, max=9)},))
+    reference = module.to("atalla")
+    for n in (1, 2, 9):
+        x = torch.randn(n, 4, 8, 8)
+        torch.testing.assert_close(program(x.to("atalla")), reference(x.to("atalla")), rtol=0, atol=0)
+
+
+ANY_SIZE = {
+    "flip": (lambda x: x.flip(0, 1), lambda n: (torch.randn(n, 4),)),
+    "roll": (lambda x: x.roll(3, 0), lambda n: (torch.randn(n, 4),)),
+    "scatter": (lambda x, i: x.scatter(0, i, x[:, :2]), lambda n: (torch.randn(n, 4), torch.randint(n, (n, 2)))),
+    "scatter_add": (lambda x, i: x.scatter_add(0, i, x), lambda n: (torch.randn(n, 4), torch.randint(n, (n, 2)))),
+    "mean": (
+        lambda x, i: x.scatter_reduce(0, i, x * 2, "mean", include_self=False),
+        lambda n: (torch.randn(n, 4).half(), torch.randint(n, (n, 4))),
+    ),
+    "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), lambda n: (torch.randn(n, 4), torch.randn(n, 4))),
+    "pow": (lambda x: 2**x, lambda n: (torch.randn(n, 4),)),
+    "replicate": (lambda x: nn.functional.pad(x, (1, 2), "replicate"), lambda n: (torch.randn(n, 3, 4),)),
+    "unfold": (lambda x: nn.functional.unfold(x, 2), lambda n: (torch.randn(n, 2, 4, 5),)),
+    "volumes": (lambda x: nn.functional.avg_pool3d(x, 2), lambda n: (torch.randn(n, 2, 4, 4, 4),)),
+    "cdist": (lambda x: torch.cdist(x, x, p=1), lambda n: (torch.randn(n, 4),)),
+    "spectra": (lambda x: torch.fft.rfft(x, norm="ortho").abs(), lambda n: (torch.randn(n, 9),)),
+    "nearest": (
+        lambda x: nn.functional.interpolate(x[None, None], (2 * x.shape[0], 70)),
+        lambda n: (torch.randn(n, 40),),
+    ),
+    "nearest of a batch": (
+        lambda x: nn.functional.interpolate(x, scale_factor=2),
+        lambda n: (torch.randn(n, 1, 3, 4),),
+    ),
+}
+
+
+@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "unbounded"])
+@pytest.mark.parametrize("name", ANY_SIZE)
+def test_any_size(name: str, bounded: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    fn, inputs = ANY_SIZE[name]
+    n = Dim("n", min=2, max=40) if bounded else Dim("n", min=2)
+    module, args = Fn(fn), inputs(5)
+    shapes = tuple({0: n} for _ in args)
+    program = load(module, args, tmp_path, (shapes,), golden=False)
+    for size in (5, 2, 40):
+        check(program, module, inputs(size))
+
+
+def test_running_statistics(tmp_path: Path) -> None:
+    """They are states of the program, which eager mode updates in place."""
+    module = nn.BatchNorm3d(2)
+    program = load(module, (VOLUME,), tmp_path)
+    reference = module.to("atalla")
+    x = VOLUME.to("atalla")
+    for _ in range(3):
+        torch.testing.assert_close(program(x), reference(x), rtol=0, atol=0)
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(program.read_state(name), getattr(reference, name).cpu(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda z: z.conj() * z, lambda z: z.conj(), lambda z: z.conj().imag, lambda z: z.abs() + z.angle()]
+)
+def test_complex_numbers(fn: Any, tmp_path: Path) -> None:
+    module, args = Fn(fn), (torch.randn(3, 4, dtype=torch.complex64),)
+    found = load(module, args, tmp_path)(args[0].to("atalla")).cpu()
+    torch.testing.assert_close(found, module(*args).resolve_conj().resolve_neg())
+
+
+def test_combination_in_a_program(tmp_path: Path) -> None:
+    """The copy of the input is not joined with what is written over it."""
+
+    def steps(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        y = (x * 2).scatter(0, i, x + 1)
+        z = y.exp().scatter_reduce(0, i, y, "mean", include_self=False)
+        return z.flip(0) - y + x.index_add(0, i[:, 0], z)
+
+    module, args = Fn(steps), (X, (I % 3).view(3, 4))
+    for optimize in ("none", "exact", "fast"):
+        check(load(module, args, tmp_path, optimize=optimize), module, args)

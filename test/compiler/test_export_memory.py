@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The memory plan against what the device allocates; scratchpads of random programs; coverage by op and by FLOPs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from test_export_plan import random_program
+from test_export_schedule import MODELS, built, model_of
+from torch import nn
+from torch.export import Dim
+from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
+
+import torch_atalla
+from torch_atalla.export import compile_program
+from torch_atalla.export.plan import plan_memory
+from torch_atalla.export.report import LoadableReport, make_report
+from torch_atalla.export.schedule import Work, decide, verify_schedule
+from torch_atalla.export.schedule.decide import pad_aligned
+
+
+def rounded(nbytes: int, to: int = 512) -> int:
+    """As the caching allocator counts a block."""
+    return -(-nbytes // to) * to
+
+
+def work_of(launch) -> Work:
+    """Counts of a launch whose operands are all streamed once."""
+    operands = (*launch.outputs, *launch.inputs)
+    sizes = tuple(4 * operand.sizes[0] for operand in operands)
+    return Work(
+        vector_ops=sizes[0] // 128 + 1,
+        exp_ops=0,
+        array_rows=0,
+        weight_rows=0,
+        tiles=0,
+        parts=max(1, sizes[0] // 4096),
+        working_bytes=0,
+        bytes_read=sum(sizes[1:]),
+        bytes_written=sizes[0],
+        operand_bytes=sizes,
+        block_bytes=(0,) * len(sizes),
+        shared=0,
+        written=1,
+    )
+
+
+class TestPlanAndDevice(TestCase):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self.path = tmp_path / "model.atl"
+
+    @parametrize("name", list(MODELS))
+    def test_planned_peak_is_the_observed_one(self, name):
+        """What loading takes is weights, arena and states; what a run takes on top of that are its outputs."""
+        exported, args = built(name)
+        report = torch_atalla.save_loadable(exported, self.path)
+        self.assertGreaterEqual(report.arena_bytes, report.arena_lower_bound)
+        self.assertGreaterEqual(report.arena_without_reuse, report.arena_bytes)
+        inputs = [arg.to("atalla") for arg in args]
+        torch.atalla.synchronize()
+        before = torch.atalla.memory_allocated()
+        torch.atalla.reset_peak_memory_stats()
+        program = torch_atalla.load_loadable(self.path)
+        loaded = torch.atalla.memory_allocated() - before
+        header = torch_atalla._runtime.Program(str(self.path))
+        weights = header.info()["weight_bytes"]
+        header.close()
+        self.assertEqual(loaded, rounded(weights) + rounded(report.arena_bytes))
+        out = program(*inputs)
+        torch.atalla.synchronize()
+        if report.host_calls == 0:
+            peak = torch.atalla.max_memory_allocated() - before
+            self.assertEqual(peak, loaded + rounded(out.numel() * out.element_size()))
+
+    def test_views_share_the_memory_of_what_they_see(self):
+        class Views(nn.Module):
+            def forward(self, x):
+                y = torch.softmax(x, -1)
+                parts = y.view(4, 2, 8).transpose(0, 1)
+                return torch.cumsum(parts[1], 0) + y.unsqueeze(0)[0, :, 3:4]
+
+        compiled = compile_program(Views(), (torch.randn(4, 16),), optimize="none")
+        softmax, cumsum = compiled.program.instructions[:2]
+        self.assertEqual(cumsum.inputs[0].buffer, softmax.outputs[0].buffer)
+        self.assertEqual(sum(len(slot.buffers) for slot in compiled.plan.slots), 2)
+
+    def test_arena_at_the_bounds(self):
+        """One arena for all sizes of a bounded program: the observed peak does not follow the call."""
+        module = nn.Sequential(nn.Linear(32, 64), nn.Softmax(-1), nn.Linear(64, 8))
+        shapes = ({0: Dim("n", min=2, max=100)},)
+        report = torch_atalla.save_loadable(
+            torch.export.export(module.eval(), (torch.randn(5, 32),), dynamic_shapes=shapes), self.path
+        )
+        self.assertEqual(report.arena_bytes, 2 * 100 * 64 * 4)
+        program = torch_atalla.load_loadable(self.path)
+        peaks = []
+        for n in (2, 100):
+            x = torch.randn(n, 32, device="atalla")
+            torch.atalla.synchronize()
+            torch.atalla.reset_peak_memory_stats()
+            before = torch.atalla.memory_allocated()
+            out = program(x)
+            torch.atalla.synchronize()
+            peaks.append(torch.atalla.max_memory_allocated() - before - rounded(out.numel() * 4))
+        self.assertEqual(peaks, [0, 0])
+
+
+class TestScratchpads(TestCase):
+    @parametrize("seed", range(12))
+    def test_random_programs(self, seed):
+        program = random_program(seed)
+        plan = plan_memory(program)
+        chip = replace(model_of(2), scratchpad_bytes=2048)
+        schedule = decide(program, plan, chip, measure=work_of)
+        verify_schedule(program, schedule, chip, work_of)
+        self.assertLessEqual(schedule.peak_bytes(), schedule.page_bytes())
+        self.assertLessEqual(schedule.page_bytes(), chip.pad_bytes)
+        self.assertLess(schedule.predicted_cycles, schedule.baseline_cycles)
+        wide = replace(chip, scratchpad_bytes=1 << 20)
+        everything = decide(program, plan, wide, measure=work_of)
+        self.assertEqual(len(everything.residents), len(plan.slots))
+        self.assertLessEqual(everything.predicted_cycles, schedule.predicted_cycles)
+
+    @parametrize("seed", range(4))
+    def test_greedy_against_the_best(self, seed):
+        """Of every set of temporaries that fits, at least nine tenths of the most that can be saved."""
+        program = random_program(seed)
+        program.instructions = program.instructions[:12]
+        program.segments = program.segments[:12]
+        plan = plan_memory(program)
+        chip = replace(model_of(1), scratchpads=1, scratchpad_bytes=1280)
+        schedule = decide(program, plan, chip, measure=work_of)
+        best = 0
+        touched = [(*inst.outputs, *inst.inputs) for inst in program.instructions]
+        works = [work_of(inst) for inst in program.instructions]
+        for chosen in itertools.product((False, True), repeat=len(plan.slots)):
+            slots = [slot for slot, taken in zip(plan.slots, chosen) if taken]
+            live = [sum(pad_aligned(s.nbytes) for s in slots if s.first <= i <= s.last) for i in range(len(works))]
+            if max(live) > chip.scratchpad_bytes:
+                continue
+            buffers = {buffer for slot in slots for buffer in slot.buffers}
+            masks = [sum(1 << k for k, op in enumerate(ops) if op.buffer in buffers) for ops in touched]
+            cycles = sum(chip.cycles(work, mask) for work, mask in zip(works, masks))
+            best = max(best, schedule.baseline_cycles - cycles)
+        saved = schedule.baseline_cycles - schedule.predicted_cycles
+        self.assertGreater(best, 0)
+        self.assertGreaterEqual(saved, 0.9 * best)
+
+
+class Products(nn.Module):
+    """Two products on the chip, one that only the host has, and an op without FLOPs there."""
+
+    def forward(self, x, z):
+        native = torch.mv(x @ x.t(), x[:, 0])
+        return native, z @ z, torch.sort(native)[0]
+
+
+class TestCoverage(TestCase):
+    def report(self) -> LoadableReport:
+        torch.manual_seed(0)
+        args = (torch.randn(8, 16), torch.randn(4, 4, dtype=torch.complex64))
+        return make_report(compile_program(Products(), args))
+
+    def test_by_ops_and_by_flops(self):
+        report = self.report()
+        rows = {row.op: row for row in report.by_op}
+        self.assertEqual((rows["aten::mv"].flops, rows["aten::mv"].native_flops), (2 * 8 * 8, 2 * 8 * 8))
+        products = [row for name, row in rows.items() if name == "aten::mm"]
+        self.assertEqual([(row.nodes, row.native) for row in products], [(2, 1)])
+        self.assertEqual(products[0].flops - products[0].native_flops, 2 * 4 * 4 * 4)
+        self.assertEqual(sum(row.flops for row in report.by_op), report.flops)
+        self.assertEqual(sum(row.native for row in report.by_op), report.native_ops)
+        self.assertEqual(report.coverage_flops, (2 * 8 * 8 * 16 + 128) / (2 * 8 * 8 * 16 + 128 + 128))
+        self.assertRegex(report.coverage_table(), r"aten::mm +1 +2 +\d\d\.\d%")
+
+    def test_every_node_that_is_not_native_has_its_reason(self):
+        report = self.report()
+        refused = {op.op: op for op in report.unsupported}
+        self.assertEqual(report.ops - report.native_ops, len(report.unsupported))
+        self.assertEqual(refused["aten::mm"].reason, "dtype complex64 not taken")
+        self.assertTrue(all(op.reason and op.source.startswith("test_export_memory.py:") for op in report.unsupported))
+        self.assertGreaterEqual(report.host_bytes, 2 * 4 * 4 * 8)  # the product's operand and its result
+        self.assertEqual(report, LoadableReport.from_json(report.to_json()))
+
+
+instantiate_parametrized_tests(TestPlanAndDevice)
+instantiate_parametrized_tests(TestScratchpads)

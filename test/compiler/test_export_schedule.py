@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Residency in the scratchpads and division over cores: predicted against simulated cycles, bits, wrong schedules."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
+
+import torch_atalla
+from torch_atalla import chip
+from torch_atalla.export import compile_program
+from torch_atalla.export.schedule import Schedule, chip_model, decide, measure, verify_schedule
+from torch_atalla.export.schedule.verify_schedule import ScheduleError
+
+
+class Block(nn.Module):
+    """A transformer block, whose parts are every kind of launch that matters."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm, self.out_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.heads = heads
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, c = x.shape
+        parts = self.qkv(self.norm(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(nn.functional.gelu(self.up(self.out_norm(x))))
+
+
+def mlp() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    layers = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 64))
+    return layers, (torch.randn(48, 256),)
+
+
+def block() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Block(96, 4), (torch.randn(2, 33, 96),)
+
+
+def convolutions() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    layers = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.SiLU()
+    )
+    return nn.Sequential(layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)), (torch.randn(2, 3, 32, 32),)
+
+
+class Mixed(nn.Module):
+    """Lookups, reductions, sorting, and an op for the host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(1000, 64)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids)
+        best = torch.sort(x, dim=-1, stable=True)[0].cumsum(-1)
+        return torch.softmax(best * x.amax(-1, keepdim=True), -1).sum(0) + torch.bernoulli(torch.zeros(64))
+
+
+def mixed() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Mixed(), (torch.randint(0, 1000, (40, 8)),)
+
+
+MODELS = {"mlp": mlp, "block": block, "convolutions": convolutions, "mixed": mixed}
+
+
+def built(name: str) -> tuple[torch.export.ExportedProgram, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(0)
+    module, args = MODELS[name]()
+    return torch.export.export(module.eval(), args), args
+
+
+def model_of(cores: int):
+    return chip_model(config_with(cores))
+
+
+def config_with(cores: int) -> str:
+    text = chip.config_text(0)
+    assert 'count = { value = 1, unit = "cores"' in text
+    return text.replace('count = { value = 1, unit = "cores"', f'count = {{ value = {cores}, unit = "cores"')
+
+
+class TestExportSchedule(TestCase):
+    def setUp(self):
+        super().setUp()
+        gc.collect()  # programs of other tests hold pages of the scratchpads
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name: str) -> Path:
+        return Path(self.folder.name) / name
+
+    @parametrize("name", list(MODELS))
+    @parametrize("residency", [False, True])
+    def test_prediction_is_the_simulation(self, name, residency):
+        exported, args = built(name)
+        report = torch_atalla.save_loadable(exported, self.path("m.atl"), residency=residency)
+        self.assertEqual([item.predicted for item in report.launch_cycles], [i.simulated for i in report.launch_cycles])
+        self.assertEqual(report.estimate_cycles, report.predicted_cycles)
+        self.assertEqual(len(report.launch_cycles), report.launches)
+        # What a run is charged is what the estimate says.
+        program = torch_atalla.load_loadable(self.path("m.atl"))
+        inputs = [arg.to("atalla") for arg in args]
+        torch_atalla.telemetry.reset()
+        first = torch_atalla.telemetry.launches()[-1].sequence + 1 if torch_atalla.telemetry.launches() else 0
+        program(*inputs)
+        torch.atalla.synchronize()
+        found = torch_atalla.telemetry.launches(since=first)
+        self.assertEqual(
+            [item.cycles for item in found][: report.launches], [i.predicted for i in report.launch_cycles]
+        )
+
+    @parametrize("name", ["mlp", "block", "convolutions"])
+    def test_residents_keep_the_bits_and_save_cycles(self, name):
+        exported, args = built(name)
+        reports, results = {}, {}
+        for residency in (False, True):
+            path = self.path(f"{residency}.atl")
+            reports[residency] = torch_atalla.save_loadable(exported, path, residency=residency)
+            program = torch_atalla.load_loadable(path)
+            results[residency] = program(*[arg.to("atalla") for arg in args]).cpu()
+            del program
+        self.assertEqual(results[True], results[False], rtol=0, atol=0)
+        self.assertGreater(reports[True].residents, 0)
+        self.assertLess(reports[True].estimate_cycles, reports[False].estimate_cycles)
+        self.assertEqual(reports[True].baseline_cycles, reports[False].estimate_cycles)
+        self.assertIn("less than", str(reports[True]))
+
+    def test_a_chip_without_room_runs_from_dram(self):
+        exported, args = built("mlp")
+        path = self.path("m.atl")
+        report = torch_atalla.save_loadable(exported, path)
+        first, second = torch_atalla._runtime.Program(str(path)), torch_atalla._runtime.Program(str(path))
+        holders = []
+        try:
+            first.load(0)
+            self.assertEqual(first.estimate(), report.predicted_cycles)
+            for _ in range(64):  # until the scratchpads are full
+                holders.append(torch_atalla._runtime.Program(str(path)))
+                holders[-1].load(0)
+            second.load(0)
+            self.assertEqual(second.estimate(), report.baseline_cycles)
+            second.verify()
+        finally:
+            for program in (first, second, *holders):
+                program.close()
+        again = torch_atalla._runtime.Program(str(path))
+        again.load(0)  # pages came back
+        self.assertEqual(again.estimate(), report.predicted_cycles)
+        again.close()
+
+    @parametrize("name", list(MODELS))
+    def test_more_cores_are_never_slower(self, name):
+        exported, _ = built(name)
+        compiled = compile_program(exported)
+        totals = []
+        for cores in (1, 2, 4):
+            model = model_of(cores)
+            schedule = decide(compiled.program, compiled.plan, model)
+            verify_schedule(compiled.program, schedule, model)
+            alone = decide(compiled.program, compiled.plan, model, division=False)
+            self.assertLessEqual(schedule.predicted_cycles, alone.predicted_cycles)
+            self.assertLessEqual(max(schedule.cores), cores)
+            totals.append(schedule.predicted_cycles)
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        self.assertLess(totals[2], totals[0])
+
+    @parametrize("cores", [2, 4])
+    def test_division_on_a_chip_with_cores(self, cores):
+        """The device of another process has so many cores: every launch is charged as predicted, and gives its bits."""
+        config = self.path("chip.toml")
+        config.write_text(config_with(cores))
+        code = (
+            "import sys, torch, torch_atalla\n"
+            "sys.path.insert(0, sys.argv[1])\n"
+            "from test_export_schedule import built\n"
+            "exported, args = built('block')\n"
+            "report = torch_atalla.save_loadable(exported, sys.argv[2])\n"
+            "assert all(i.predicted == i.simulated for i in report.launch_cycles), report.launch_cycles\n"
+            "inputs = [arg.to('atalla') for arg in args]\n"
+            "eager = torch.no_grad()(exported.module().to('atalla'))(*inputs)\n"
+            "assert torch.equal(torch_atalla.load_loadable(sys.argv[2])(*inputs), eager)\n"
+            "print(report.cores, report.estimate_cycles, report.baseline_cycles)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent), str(self.path("m.atl"))],
+            env=os.environ | {"ATALLA_CHIP_CONFIG": str(config)},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        used, cycles, baseline = map(int, done.stdout.split()[-3:])
+        self.assertEqual(used, cores)
+        self.assertLess(cycles, baseline)
+
+    def test_a_program_without_bounds_stays_in_dram(self):
+        module, (x,) = mlp()
+        exported = torch.export.export(module.eval(), (x,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
+        self.assertEqual(compile_program(exported).schedule.residents, ())
+
+    def test_dump_and_text(self):
+        compile_program(built("mlp")[0], dump=self.path("dump"))
+        (found,) = self.path("dump").glob("*-schedule.txt")
+        self.assertRegex(found.read_text(), r"schedule: \d+ residents, at most \d+ bytes of scratchpads; \d+ cycles")
+        self.assertRegex(found.read_text(), r"sp0 +0 \+\d+ +\[\d+, \d+\]")
+
+
+class TestWrongSchedules(TestCase):
+    def setUp(self):
+        super().setUp()
+        compiled = compile_program(built("block")[0])
+        self.program, self.chip, self.good = compiled.program, chip_model(chip.config_text(0)), compiled.schedule
+
+    def refused(self, text: str, schedule: Schedule, model=None):
+        with self.assertRaisesRegex(ScheduleError, text):
+            verify_schedule(self.program, schedule, model or self.chip)
+
+    def test_each_rule(self):
+        good = self.good
+        verify_schedule(self.program, good, self.chip)
+        item = next(one for one in good.residents if one.last > one.first)
+
+        def with_item(**changes):
+            others = tuple(one for one in good.residents if one is not item)
+            return replace(good, residents=(replace(item, **changes), *others))
+
+        self.refused("expected a multiple of 256", with_item(offset=64))
+        self.refused("leave the 2 scratchpads", with_item(offset=1 << 20))
+        self.refused("leave the 2 scratchpads", with_item(pad=2))
+        self.refused("placed twice", replace(good, residents=(*good.residents, item)))
+        self.refused("is no temporary", with_item(buffers=(self.program.inputs[0].operand.buffer,)))
+        self.refused("placed twice, or in", with_item(nbytes=item.nbytes - 4))
+        self.refused(f"live from {item.first} to {item.first}", with_item(last=item.first))
+        self.refused("1 cores for", replace(good, cores=(1,)))
+        self.refused("3 cores of 1", replace(good, cores=(3, *good.cores[1:])))
+        self.refused("predicted", replace(good, predicted=(good.predicted[0] - 1, *good.predicted[1:])))
+        self.refused("more than the", replace(good, baseline=(0,) * len(good.baseline)))
+        tight = replace(
+            self.chip, scratchpads=1, scratchpad_bytes=max(one.offset + one.nbytes for one in good.residents)
+        )
+        self.refused("the scratchpads have", good, tight)
+
+    def test_overlap_is_found_by_replay(self):
+        pairs = [
+            (a, b)
+            for a in self.good.residents
+            for b in self.good.residents
+            if a is not b and a.first < b.first < a.last
+        ]
+        a, b = pairs[0]
+        others = tuple(one for one in self.good.residents if one is not b)
+        moved = replace(b, pad=a.pad, offset=a.offset)
+        self.refused("where it is not in its scratchpad", replace(self.good, residents=(*others, moved)))
+
+
+class TestWork(TestCase):
+    def test_traffic_adds_up(self):
+        for name in MODELS:
+            for inst in compile_program(built(name)[0]).program.instructions:
+                work = measure(inst) if hasattr(inst, "kernel") else None
+                if work is None:
+                    continue
+                outputs = sum(c for k, c in enumerate(work.operand_bytes) if work.written >> k & 1)
+                self.assertEqual(outputs, work.bytes_written, msg=inst.kernel)
+                self.assertLessEqual(sum(work.operand_bytes) - outputs, work.bytes_read, msg=inst.kernel)
+                self.assertGreaterEqual(work.parts, 1)
+
+
+instantiate_parametrized_tests(TestExportSchedule)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Chip files: each kind of mistake is one error with its line and reason.
+#include "chip/support.h"
+
+using namespace chip_test;
+
+namespace {
+
+atalla_status open_with(const std::string& text) {
+  const ConfigFile file(text);
+  atalla_device_params params{};
+  params.struct_size = sizeof params;
+  params.dram_bytes = 1 << 20;
+  params.chip_config = file.path();
+  atalla_device device = nullptr;
+  const atalla_status status = api().device_open(&params, &device);
+  if (status == ATALLA_OK) api().device_close(device);
+  return status;
+}
+
+int line_of(const std::string& text, std::string_view part) {
+  const size_t at = text.find(part);
+  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+void test_mistakes() {
+  const std::string text = builtin_config();
+  CHECK_OK(open_with(text));
+  const struct {
+    const char* from;
+    const char* to;
+    const char* reason;
+  } mistakes[] = {
+      {"format = 1", "format = 2", "format: expected 1"},
+      {"format = 1", "", "format: missing"},
+      {"format = 1", "format 1", "expected = after the key"},
+      {"format = 1", "format = ", "has no value"},
+      {"format = 1", "format = 01", "neither a number nor a string"},
+      {"format = 1", "format = 1 1", "after the value"},
+      {"format = 1", "format = true", "\"true\" is neither a number nor a string"},
+      {"format = 1", "format = 99999999999999999999", "beyond 64 bits"},
+      {"format = 1", "format = 1_", "neither a number"},
+      {"[chip]", "[chip", "expected ] after the table name"},
+      {"[chip]", "[]", "expected a key"},
+      {"[dram]", "[chip]", "table [chip] appears twice"},
+      {"[dram]", "[drum]", "dram.bytes: the parameter or its value is missing"},
+      {"clock_hz =", "clock =", "chip.clock_hz: the parameter or its value is missing"},
+      {"devices = {", "devices = 2 #", "expected { value = ..., unit"},
+      {"\"Atalla Ax01\"", "\"Atalla Ax01", "expected , or }"},
+      {"\"Atalla Ax01\"", "\"Atalla \\n\"", "escapes"},
+      {"\"Atalla Ax01\"", "\"\"", "1 to 63 bytes"},
+      {"\"Atalla Ax01\"", "{ a = 1 }", "inline table inside an inline table"},
+      {"value = 2.0", "value = 0.0", "sdma.beat_cycles: expected a number from 0.001"},
+      {"value = 2.0", "value = -2.0", "expected a number from 0.001"},
+      {"value = 2.0", "value = 2.", "neither a number"},
+      {"value = 2.0", "value = nan", "neither a number"},
+      {"value = 800_000_000", "value = 0", "the value is 0; expected an integer from 1"},
+      {"value = 800_000_000", "value = 8.0e8", "expected an integer"},
+      {"value = 64, unit = \"bytes\"", "value = 48, unit = \"bytes\"", "the value is 48; expected a power of two"},
+      {"unit = \"Hz\", ", "", "has no unit"},
+      {"source = \"ISA sheet: BF16\"", "source = \"\"", "sdma.element_bytes: the parameter has no source"},
+      {", source = \"ISA sheet: BF16\"", "", "sdma.element_bytes: the parameter has no source"},
+      {"[telemetry]", "[telemetry]\ncolour = { value = 3, unit = \"\", source = \"x\" }", "this parameter is unknown"},
+      {"[telemetry]", "[telemetry]\nrecords = { value = 3 }", "appears twice"},
+      {"[sdma]", "[sdma]\nsetup_cycles.value = 3", "expected = after the key"},
+      {"rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32",
+       "rows = { value = 16, unit = \"rows\", source = \"x",
+       "array.rows: the value is 16; the simulator supports 32 only: kernels count their work"},
+  };
+  for (const auto& mistake : mistakes) {
+    CHECK_FAILS(open_with(replaced(text, mistake.from, mistake.to)), ATALLA_ERR_CONFIG, mistake.reason);
+  }
+  // The line is the file's.
+  const std::string wrong = replaced(text, "value = 1_048_576", "value = 1_048_577");
+  CHECK_FAILS(open_with(wrong), ATALLA_ERR_CONFIG, "line " + std::to_string(line_of(text, "value = 1_048_576")) + ":");
+  const std::string broken = replaced(text, "[vector]", "[vector");
+  CHECK_FAILS(open_with(broken), ATALLA_ERR_CONFIG, "line " + std::to_string(line_of(text, "[vector]")) + ":");
+}
+
+void test_files() {
+  atalla_device_params params{};
+  params.struct_size = sizeof params;
+  atalla_device device = nullptr;
+  params.chip_config = "/nowhere/chip.toml";
+  CHECK_FAILS(api().device_open(&params, &device), ATALLA_ERR_CONFIG, "/nowhere/chip.toml\": No such file");
+  params.chip_config = "/";
+  CHECK_FAILS(api().device_open(&params, &device), ATALLA_ERR_CONFIG, "Is a directory");
+  params.chip_config = "/dev/zero";
+  CHECK_FAILS(api().device_open(&params, &device), ATALLA_ERR_CONFIG, "larger than");
+  CHECK_FAILS(open_with(""), ATALLA_ERR_CONFIG, "format: missing");
+  CHECK_EQ(open_with(std::string("\0\0\0", 3)), ATALLA_ERR_CONFIG);
+  CHECK(device == nullptr);
+}
+
+// Any prefix and any one changed byte: an error or a configuration, never a crash.
+void test_mutations() {
+  const std::string text = builtin_config();
+  int refused = 0;
+  for (size_t n = 0; n < text.size(); n += 37) refused += open_with(text.substr(0, n)) == ATALLA_ERR_CONFIG;
+  CHECK(refused > 50);
+  for (size_t n = 0; n < text.size(); n += 11) {
+    std::string changed = text;
+    changed[n] = static_cast<char>(changed[n] ^ (1 + n % 255));
+    const atalla_status status = open_with(changed);
+    if (status != ATALLA_OK) CHECK_EQ(status, ATALLA_ERR_CONFIG);
+  }
+}
+
+// What a file says is what the device is.
+void test_values() {
+  std::string text = replaced(builtin_config(), "\"Atalla Ax01\"", "\"Half \\\"Ax\\\"\"  ");
+  text = replaced(text, "value = 800_000_000", "value = 900_000_000");
+  const ConfigFile file(text + "\r\n# the end\r\n");
+  const OpenDevice device({.config = file.path()});
+  atalla_device_properties properties{};
+  properties.struct_size = sizeof properties;
+  CHECK_OK(api().device_properties(device.handle, &properties));
+  CHECK_EQ(std::string(properties.name), "Half \"Ax\"");
+  CHECK_EQ(properties.clock_hz, 9e8);
+}
+
+}  // namespace
+
+int main() {
+  test_mistakes();
+  test_files();
+  test_mutations();
+  test_values();
+  return check_report();
+}

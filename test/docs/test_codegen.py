@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The op list is checked: each kind of wrong entry names its line and the reason."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from tools.codegen import docs, model, registrations, suites, support_table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OPS = ROOT / "csrc/aten/atalla_native_functions.yaml"
+
+
+class TestEntries(unittest.TestCase):
+    def fails(self, text: str, expected: str, line: int = 1):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ops.yaml"
+            path.write_text(text)
+            with self.assertRaises(model.EntryError) as caught:
+                model.load(path)
+            self.assertIn(f"ops.yaml:{line}:", str(caught.exception))
+            self.assertIn(expected, str(caught.exception))
+
+    def test_unknown_schema(self):
+        self.fails("- {op: ad.Tensor, formula: self}", "unknown schema `ad.Tensor`")
+
+    def test_unknown_kernel(self):
+        self.fails("- {op: mm, kernel: gem, adaptor: mm, dtypes: [floating]}", "unknown kernel `gem`")
+        self.fails("- {op: eq.Scalar, kernel: pointwise.nope}", "unknown kernel `pointwise.nope`")
+
+    def test_bad_dtype(self):
+        self.fails("- {op: mm, kernel: gemm, adaptor: mm, dtypes: [float7]}", "bad dtype `float7`")
+        self.fails("- {op: exp, formula: exp(self), classes: [real]}", "bad dtype class `real`")
+
+    def test_unknown_key(self):
+        self.fails("- {op: exp, formulas: exp(self)}", "unknown key `formulas`")
+
+    def test_unknown_promotion_and_iterator(self):
+        self.fails("- {op: exp, formula: exp(self), promotion: up}", "unknown promotion `up`")
+        self.fails("- {op: abs, formula: abs(self), iterator: nary}", "unknown iterator `nary`")
+
+    def test_neither_formula_nor_kernel(self):
+        self.fails("- {op: exp}", "neither a formula nor a kernel")
+
+    def test_unstructured_without_adaptor(self):
+        self.fails("- {op: abs, formula: abs(self)}", "give `iterator` or `adaptor`")
+
+    def test_twice(self):
+        self.fails('- {op: abs, formula: "abs(self)", iterator: unary_real, result: rael}', "unknown result `rael`")
+        self.fails("- {op: exp, formula: exp(self)}\n- {op: exp, kernel: pointwise.exp}", "already stands in line 1", 2)
+
+    def test_unknown_input_and_variant_argument(self):
+        self.fails("- {op: exp, formula: exp(self), inputs: {other: bool}}", "has no tensor `other`")
+        self.fails("- {op: gelu, variants: {arg: mode, none: {floating: self}}}", "has no argument `mode`")
+
+    def test_results_and_requirements(self):
+        self.fails("- {op: exp, formula: exp(self), result: float7}", "unknown result `float7`")
+        self.fails("- {op: exp, formula: exp(self), result: [same, int32]}", "1 expressions for 2 results")
+        self.fails("- {op: exp, formula: exp(self), requires: self > 0}", "requires: expected a mapping")
+        self.fails("- {op: exp, formula: exp(self), kernel: exp}", "a formula's kernel is named pointwise.<name>")
+
+    def test_not_a_list(self):
+        self.fails("op: exp", "expected a list of entries")
+
+
+class TestOutputs(unittest.TestCase):
+    def test_every_variant_is_registered(self):
+        entries = model.load(OPS)
+        text = "".join(registrations.generate(entries).values())
+        for overload in (
+            "add.Tensor",
+            "add.out",
+            "add_.Tensor",
+            "gelu",
+            "gelu.out",
+            "gelu_",
+            "mm",
+            "mm.out",
+            "where.self",
+        ):
+            self.assertIn(f'm.impl("{overload}"', text)
+
+    def test_support_table(self):
+        table = json.loads(support_table.generate(model.load(OPS)))
+        row = table["aten.add.Tensor"]
+        self.assertEqual(row["kernel"], "pointwise.add")
+        self.assertEqual(row["scalars"], ["alpha"])
+        self.assertEqual(row["inputs"], ["self", "other"])
+        self.assertIn("aten.add_.Tensor", table)
+
+    def test_docs_are_up_to_date(self):
+        page = docs.page(model.load(OPS))
+        self.assertEqual(page, (ROOT / "docs/reference/ops.md").read_text(), "run `make docs`")
+        self.assertEqual(suites.page(suites.PAGE.read_text()), suites.PAGE.read_text(), "run `make docs`")
+
+    def test_at_least_80_families(self):
+        self.assertGreaterEqual(len(model.load(OPS)), 80)

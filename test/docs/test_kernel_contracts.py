@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""csrc/sim/kernels.yaml: a wrong entry names its line and the reason; its kernels are those the chip registers."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from tools.codegen import kernels, kernels_cpp, kernels_docs, kernels_json, model
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def table(entry: str) -> str:
+    return f"Section:\n- name: first\n  version: 1\n  meaning: text\n{entry}"
+
+
+class TestEntries(unittest.TestCase):
+    def fails(self, text: str, expected: str, line: int):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "kernels.yaml"
+            path.write_text(text)
+            with self.assertRaises(kernels.ContractError) as caught:
+                kernels.load(path)
+            self.assertIn(f"kernels.yaml:{line}:", str(caught.exception))
+            self.assertIn(expected, str(caught.exception))
+
+    def entry_fails(self, entry: str, expected: str, line: int = 5):
+        self.fails(table(entry), expected, line)
+
+    def test_not_a_table(self):
+        self.fails("- name: first", "expected a mapping of sections", 1)
+        self.fails("Section:\n  name: first", "expected a list of kernels", 1)
+        self.fails("Section: [", "not valid YAML", 1)
+
+    def test_kernel_keys(self):
+        self.entry_fails("- {name: k, version: 1, meaning: text, operand: []}", "unknown key `operand`; known: meaning")
+        self.entry_fails("- {version: 1, meaning: text}", "either `name` or `names`")
+        self.entry_fails("- {name: K, version: 1, meaning: text}", "kernel name `K`; expected")
+        self.entry_fails("- {name: k, version: 0, meaning: text}", "version is `0`; expected a positive integer")
+        self.entry_fails("- {name: k, version: 1}", "`meaning` is missing")
+        self.entry_fails("- {name: k, version: 1, meaning: text, traits: [fast]}", "trait is `fast`; expected one of")
+        self.entry_fails("- {name: first, version: 1, meaning: text}", "kernel `first` is already in line 2")
+
+    def operand_fails(self, operand: str, expected: str):
+        self.entry_fails(f"- {{name: k, version: 1, meaning: text, operands: [{operand}]}}", expected)
+
+    def test_operands(self):
+        self.operand_fails("{name: out, role: output}", "role is `output`; expected one of out, inout")
+        self.operand_fails("{name: Out, role: out}", "name is `Out`; expected lower case")
+        self.operand_fails("{name: out, role: out, dtypes: [F33]}", "dtype is `F33`; expected one of")
+        self.operand_fails("{name: out, role: out, optional: 1}", "optional is `1`; expected a bool")
+        self.operand_fails("{name: a, role: in, broadcast: true}", "needs the shape")
+        self.operand_fails("{name: a, role: in}, {name: out, role: out}", "expected outputs first")
+        self.operand_fails("{name: a, role: in}, {name: a, role: in}", "operand `a` is given twice")
+        self.operand_fails("{as: later}", "`later` is not an earlier kernel")
+
+    def parameter_fails(self, parameter: str, expected: str):
+        self.entry_fails(f"- {{name: k, version: 1, meaning: text, parameters: [{parameter}]}}", expected)
+
+    def test_parameters(self):
+        self.parameter_fails("{name: p, slot: i0, type: text}", "type is `text`; expected one of int, bool")
+        self.parameter_fails("{name: p, slot: f0, type: int}", "slot is `f0`; expected `i3` or `i3..5`")
+        self.parameter_fails("{name: p, slot: i0, type: float}", "slot is `i0`; expected `f3` or `f3..5`")
+        self.parameter_fails("{name: p, slot: i12, type: int}", "expected ascending numbers below 12")
+        self.parameter_fails("{name: p, slot: i0, type: int, integer: i1}", "for a number only")
+        self.parameter_fails("{name: p, slot: i0, type: enum}", "expected `values`")
+        self.parameter_fails("{name: p, slot: i0, type: int, repeat: true}", "true for several slots only")
+        overlap = "{name: p, slot: i0..2, type: int}, {name: q, slot: i2, type: int}"
+        self.parameter_fails(overlap, "parameters `p` and `q` both have i2")
+        counts = "{name: p, slot: f0..1, integer: i0..2, type: number}"
+        self.parameter_fails(counts, "expected slots of the same number of values, got [2, 3]")
+
+    def test_program_if(self):
+        entry = "- {name: k, version: 1, meaning: text, program_if: p}"
+        self.entry_fails(entry, "program_if is `p`; expected an integer parameter")
+
+
+class TestTable(unittest.TestCase):
+    def setUp(self):
+        self.entries = kernels.load(ROOT / kernels.TABLE)
+
+    def test_entries_and_registered_kernels_agree(self):
+        kernels.check_registered(self.entries, ROOT)
+        with self.assertRaisesRegex(kernels.ContractError, "registers kernel `attention`; expected an entry"):
+            kernels.check_registered([k for k in self.entries if "attention" not in k.names], ROOT)
+
+    def test_references_are_resolved(self):
+        packed = next(k for k in self.entries if "convolution_packed" in k.names)
+        self.assertEqual([str(p.slot) for p in packed.parameters], ["i0", "i1..3", "i4..6", "i7..9", "i10", "i11"])
+
+    def test_traits(self):
+        text = kernels_cpp.traits(self.entries)
+        self.assertIn('{.name = "gemm", .product = true, .batched = true},', text)
+        self.assertIn(".program = Program::kIfMoreInputs, .program_index = 3},", text)
+
+    def test_accessors(self):
+        text = kernels_cpp.parameters(self.entries)
+        self.assertIn("using ConvolutionPackedParameters = ConvolutionFusedParameters;", text)
+        self.assertIn("p.alpha.imaginary = desc.fparams[6];", text)
+        self.assertIn("desc->iparams[5] = scalars[5].integer;", text)
+        self.assertIn("desc->iparams[9] = dilation[2];", text)
+
+    def test_json(self):
+        scalars = (model.ScalarArg("low", False), model.ScalarArg("high", True))
+        formula = model.Pointwise("between", (), scalars, {}, (), (), 1)
+        table = json.loads(kernels_json.generate(self.entries, [formula]))
+        self.assertEqual(table["gemm"]["parameters"]["alpha"], {"slot": ["f", 0, 1], "integer": ["i", 0, 1]})
+        self.assertEqual(table["gemm_packed"]["inputs"], ["a", "b", "c"])
+        self.assertEqual(table["gemm_packed"]["program_if"], "has_program")
+        between = table["pointwise.between"]
+        self.assertIn("in_place", between["traits"])
+        self.assertEqual(
+            between["parameters"],
+            {
+                "low": {"slot": ["f", 0, 1], "integer": ["i", 0, 1]},
+                "high": {"slot": ["f", 1, 1], "integer": ["i", 1, 1], "present": [11, 1]},
+            },
+        )
+
+    def test_page_is_up_to_date(self):
+        text = kernels_docs.PAGE.read_text()
+        self.assertEqual(kernels_docs.page(text, self.entries), text, "run `make docs`")

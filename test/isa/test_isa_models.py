@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small models as Atalla programs, and what has no program."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from isa_kernels import BF16, CodegenTestCase, bf16, run_launch
+from isa_networks import Micro
+from torch import nn
+
+from torch_atalla import isa
+from torch_atalla.isa.compiler.build import compile_model
+from torch_atalla.isa.compiler.network import NoProgramError
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+class TestNetworks(CodegenTestCase):
+    def network(self, module, args, cosine=0.999):
+        expected = module(*args)
+        compiled = compile_model(module, args, convert=True)
+        run = compiled.run([a.to(BF16) if a.is_floating_point() else a for a in args])
+        self.check(run.outputs[0], expected.detach(), cosine=cosine, error=0.1)
+        self.assertEqual(isa.check(compiled.code), [])
+        return run
+
+    def test_vit_micro(self):
+        torch.manual_seed(0)
+        run = self.network(Micro().eval(), (torch.randn(1, 32, 32),), 0.9999)
+        self.assertLessEqual(run.stats.instructions, 10_000)
+        self.assertLessEqual(run.stats.dram_bytes_read + run.stats.dram_bytes_written, 120_000)
+
+    def test_other_batches_and_lengths(self):
+        torch.manual_seed(0)
+        for sizes in ((2, 17, 32), (1, 1, 32), (3, 65, 32)):
+            self.network(Micro().eval(), (torch.randn(*sizes),))
+
+    def test_small_convolutional_network(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Conv2d(3, 32, 5, 2, 2), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 48, 3, padding=1),
+            nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(192, 10),
+        ).eval()  # fmt: skip
+        self.network(model, (torch.randn(2, 3, 32, 32),))
+
+    def test_same_code_for_other_sizes(self):
+        """Sizes are the descriptor's: 256 and 512 inputs share a product's code."""
+        names = []
+        for k in (256, 512):
+            a, b = bf16(1, 32, k), bf16(1, k, 32, seed=1)
+            network = run_launch("gemm", torch.empty(1, 32, 32, dtype=BF16), [a, b], alpha=1, beta=0)
+            names.append(network.result.machine.program.encode().tobytes())
+        self.assertEqual(names[0], names[1])
+
+    def test_deterministic_cycles(self):
+        compiled = compile_model(nn.Linear(64, 64), (torch.randn(4, 64),), convert=True)
+        cycles = {compiled.run([bf16(4, 64)]).stats.cycles for _ in range(10)}
+        self.assertEqual(len(cycles), 1)
+
+    def test_no_program(self):
+        class Sorts(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return torch.cumsum(x, 1)
+
+        with self.assertRaisesRegex(NoProgramError, "cumsum"):
+            compile_model(Sorts(), (torch.randn(4, 8),), convert=True)
+        with self.assertRaisesRegex(NoProgramError, "bfloat16"):
+            compile_model(nn.ReLU(), (torch.randn(4, 8),))
+
+        class Counts(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("total", torch.zeros(4, dtype=BF16))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.total.add_(x)
+                return self.total * 2
+
+        with self.assertRaisesRegex(NoProgramError, "mutable buffers: b_total"):
+            compile_model(Counts(), (bf16(4),))
+        sizes = ({0: torch.export.Dim("rows", min=2, max=64)},)
+        exported = torch.export.export(nn.Linear(8, 8).to(BF16), (bf16(4, 8),), dynamic_shapes=sizes)
+        with self.assertRaisesRegex(NoProgramError, "sizes that the call determines"):
+            compile_model(exported)

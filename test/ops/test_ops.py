@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""OpInfo checks, upstream-style, with the fallback forbidden, over the OpInfos and dtypes of the record.
+
+Values, gradients, dtypes, layouts. test_ops_variants.py has the forms of a call: out=, in-place, methods, errors.
+"""
+
+import unittest
+
+import torch
+from opinfo_suite import (
+    OPS,
+    RECORD,
+    DeviceTestCase,
+    applicable,
+    collected,
+    float_ops,
+    host,
+    native_ops,
+    raised,
+    samples,
+    stale_rows,
+)
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_atalla
+from torch_atalla.testing import (
+    DEVICE_DTYPES,
+    GRADIENT_DTYPES,
+    check_gradients,
+    check_sample,
+    op_name,
+    run_on,
+    sample_on,
+)
+from torch_atalla.testing.opinfo import tolerance
+from torch_atalla.testing.properties import incomparable
+
+MINIMUM_OPINFOS = 691
+MINIMUM_PAIRS = 6041
+LIMIT = 8  # samples of a test that is not about values
+
+gradient_ops = [op for op in native_ops if RECORD.ops[op_name(op)].backward]
+bool_ops = applicable(
+    [op for op in native_ops if torch.bool in op.dtypesIf["atalla"]], "TestOps", "test_non_standard_bool_values"
+)
+
+
+def is_pointwise(op) -> bool:
+    """Whether native_functions.yaml tags the op, in any overload, as pointwise."""
+    packet = getattr(torch.ops.aten, op.aten_name, None)
+    return packet is not None and any(torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
+
+
+def column_major(value):
+    """The same values in Fortran order: pointwise results inherit it."""
+
+    def turn(x):
+        if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.ndim < 2:
+            return x
+        dims = list(reversed(range(x.ndim)))
+        return x.detach().permute(dims).contiguous().permute(dims)
+
+    return tree_map(turn, value)
+
+
+def strides(value) -> list:
+    """Of the tensors of a result; a dimension of size one, or of an empty tensor, has any stride."""
+    tensors = [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return [[s for n, s in zip(x.shape, x.stride()) if n != 1] if x.numel() else [] for x in tensors]
+
+
+class TestOps(DeviceTestCase):
+    @ops(native_ops, allowed_dtypes=DEVICE_DTYPES)
+    def test_values(self, device, dtype, op):
+        """Every sample gives the CPU's value."""
+        for sample in samples(op, dtype):
+            check_sample(op, sample, dtype, device)
+
+    @ops(gradient_ops, allowed_dtypes=GRADIENT_DTYPES)
+    def test_gradients(self, device, dtype, op):
+        """Every gradient is the CPU's, and its kernels are native."""
+        if dtype not in RECORD.ops[op_name(op)].dtypes("backward"):
+            self.skipTest("the record has no gradient in this dtype")
+        for sample in samples(op, dtype, requires_grad=True):
+            check_gradients(op, sample, dtype, device)
+
+    @ops(list(OPS.values()), dtypes=OpDTypes.none)
+    def test_dtypes(self, device, op):
+        """The dtypes of the record are those that run: no fewer, and no more (else `make opinfo` is due)."""
+        if op_name(op).startswith("jiterator_"):
+            self.skipTest("compiles CUDA C++")
+        claimed = op.dtypesIf["atalla"]
+        wrong = []
+        for dtype in sorted(set(DEVICE_DTYPES) & op.dtypes, key=str):
+            limit = 1 if dtype in claimed else None
+            found = list(samples(op, dtype, limit))
+            errors = (raised(lambda s=s, d=dtype: check_sample(op, s, d, device)) for s in found)
+            runs = bool(found) and not any(errors)
+            if runs != (dtype in claimed) and found:
+                wrong.append(f"{dtype}: runs {runs}, claimed {dtype in claimed}")
+        self.assertEqual(wrong, [])
+
+    @ops(applicable(float_ops, "TestOps", "test_noncontiguous"), allowed_dtypes=(torch.float32,))
+    def test_noncontiguous(self, device, dtype, op):
+        """Values do not depend on the strides of the inputs."""
+        for sample in samples(op, dtype):
+            check_sample(op, sample.noncontiguous(), dtype, device)
+
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_compare_cpu(self, device, dtype, op):
+        """Reference inputs (broadcasts, extremal values, many layouts) give the CPU's value."""
+        for sample in samples(op, dtype, kind="reference"):
+            check_sample(op, sample, dtype, device)
+
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_strides(self, device, dtype, op):
+        """Results are laid out as the CPU lays them out."""
+        for sample in samples(op, dtype, LIMIT):
+            if not incomparable(op, sample):
+                expected = op(sample.input, *sample.args, **sample.kwargs)
+                self.assertEqual(strides(run_on(op, sample, device)), strides(expected))
+
+    @ops([op for op in float_ops if is_pointwise(op)], allowed_dtypes=(torch.float32,))
+    def test_pointwise_tag(self, device, dtype, op):
+        """Ops tagged `pointwise` keep the layout of their inputs."""
+        for sample in samples(op, dtype, LIMIT):
+            sample.input, sample.args, sample.kwargs = column_major((sample.input, sample.args, sample.kwargs))
+            check_sample(op, sample, dtype, device)
+            expected = op(sample.input, *sample.args, **sample.kwargs)
+            self.assertEqual(strides(run_on(op, sample, device)), strides(expected))
+
+    @ops(bool_ops, allowed_dtypes=(torch.bool,))
+    def test_non_standard_bool_values(self, device, dtype, op):
+        """Any byte but zero is true."""
+
+        def other_bytes(x):
+            if not isinstance(x, torch.Tensor) or x.dtype != torch.bool or x.numel() == 0:
+                return x
+            truth = torch.randint(2, 256, x.shape, dtype=torch.uint8)
+            return torch.where(x.cpu(), truth, 0).to(torch.uint8).to(device).view(torch.bool)
+
+        for sample in samples(op, dtype, LIMIT):
+            if incomparable(op, sample):
+                continue
+            inputs, args, kwargs = tree_map(other_bytes, sample_on(op, sample, device))
+            expected = op(sample.input, *sample.args, **sample.kwargs)
+            self.assertEqual(host(op(inputs, *args, **kwargs)), host(expected))
+
+    @ops(float_ops, allowed_dtypes=(torch.float32,))
+    def test_deterministic(self, device, dtype, op):
+        """The same bits again, with other numbers of host threads."""
+        before = torch_atalla.chip.get_num_threads()
+        for sample in samples(op, dtype, 2):
+            results = []
+            for threads in (1, 2):
+                torch_atalla.chip.set_num_threads(threads)
+                torch.manual_seed(0)
+                results.append(host(run_on(op, sample, device)))
+            torch_atalla.chip.set_num_threads(before)
+            if not op_name(op).startswith(("empty", "new_empty")):
+                torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
+
+
+class TestCollected(unittest.TestCase):
+    """A device registered too late yields no tests and a green run; so the numbers are asserted."""
+
+    def test_minimum(self):
+        self.assertEqual({op_name(op) for op in native_ops}, {n for n, row in RECORD.ops.items() if row.forward})
+        self.assertGreaterEqual(len(native_ops), MINIMUM_OPINFOS)
+        self.assertGreaterEqual(RECORD.pairs(), MINIMUM_PAIRS)
+        self.assertEqual(collected(globals(), "TestOps", "test_values_"), RECORD.pairs())
+        self.assertEqual(collected(globals(), "TestOps", "test_dtypes_"), len(OPS))
+        for test in ("test_compare_cpu_", "test_strides_", "test_deterministic_"):
+            self.assertEqual(collected(globals(), "TestOps", test), len(float_ops))
+        self.assertGreaterEqual(collected(globals(), "TestOps", "test_pointwise_tag_"), 100)
+        self.assertGreaterEqual(collected(globals(), "TestOps", "test_non_standard_bool_values_"), 150)
+
+    def test_tolerance_of_exact_dtypes(self):
+        self.assertEqual(tolerance(torch.int64), {})
+
+    def test_expected_failures_belong_to_tests(self):
+        self.assertEqual(stale_rows(globals(), "TestOps"), [])
+
+    def test_families(self):
+        self.assertGreaterEqual(len(torch_atalla.ops.families()), 80)
+
+
+instantiate_device_type_tests(TestOps, globals(), only_for=("atalla",))
