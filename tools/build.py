@@ -48,7 +48,16 @@ CONFIGS = {
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
+CHIP_FOLDERS = ("abi", "device", "host", "isa", "memory", "time")  # compiled once; kernels once an instruction set
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
+PUBLIC_HEADERS = (
+    "sim/abi/atalla.h",
+    "sim/abi/atalla_isa.h",
+    "sim/abi/atalla_schedule.h",
+    "runtime/c_api/atalla_runtime.h",
+    "runtime/c_api/atalla_program.h",
+    "runtime/c_api/atalla.hpp",
+)
 EXTENSION_FLAGS = "-DTORCH_EXTENSION_NAME=_C -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS"
 
 
@@ -102,10 +111,10 @@ class Build:
         sim = Path("csrc/sim")
         isas = host_isa() if self.one_isa else ISAS
         one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
-        objects = [self.object(f, flags=FLOAT) for f in sorted(sim.glob("*.cpp"))]
-        objects += [self.object(f, flags=f"{FLOAT} {one}") for f in sorted((sim / "isa").glob("*.cpp"))]
-        families = sorted((sim / "isa/engine").glob("*.cpp"))
-        families += sorted((sim / "functional").glob("*.cpp")) + sorted((self.generated / "sim").glob("*.cpp"))
+        once = [f for folder in CHIP_FOLDERS for f in sorted((sim / folder).glob("*.cpp"))]
+        objects = [self.object(f, flags=f"{FLOAT} {one}") for f in once]
+        families = sorted((sim / "isa/engine").glob("*.cpp")) + sorted((sim / "kernels").rglob("*.cpp"))
+        families += sorted((self.generated / "sim").glob("*.cpp"))
         for source in families:
             if source.name == "kernel_table.cpp":
                 objects.append(self.object(source, flags=one))
@@ -113,7 +122,7 @@ class Build:
             compiled = isas if self.one_isa else instruction_sets(source)
             for isa, flags in ((isa, isas[isa]) for isa in compiled):
                 flags = flags if self.config == "release" else flags.replace("-O2", "")
-                extra = f"{FLOAT} {flags} -DATALLA_ISA={isa} -I{sim}/functional"
+                extra = f"{FLOAT} {flags} -DATALLA_ISA={isa}"
                 if source.parent.name == "engine":
                     # Threaded code, and scalar code that is fast as it stands; what shall be vectors says so.
                     extra += " -fno-gcse -fno-tree-vectorize -fno-tree-reassoc -mno-stv"
@@ -176,7 +185,7 @@ class Build:
         found.append(fuzzer)
         for source in sorted(Path("examples/c").glob("*.c")):
             out = self.dir / "bin" / source.stem
-            flags = "-std=c11 -Wall -Wextra -O1 -Icsrc/runtime -Icsrc/sim"
+            flags = "-std=c11 -Wall -Wextra -O1 -Icsrc/runtime/c_api -Icsrc/sim/abi"
             if self.config in ("asan", "tsan"):
                 flags += f" -fsanitize={'address,undefined' if self.config == 'asan' else 'thread'}"
             self.ninja.build(out, "c_program", [source], libraries, flags=flags, libs=libs)
@@ -202,13 +211,7 @@ class Build:
             return
         target = Path("torch_atalla/include")
         target.mkdir(exist_ok=True)
-        headers = ("atalla_runtime.h", "atalla_program.h", "atalla.hpp")
-        for header in (
-            "sim/atalla.h",
-            "sim/atalla_isa.h",
-            "sim/atalla_schedule.h",
-            *(f"runtime/{name}" for name in headers),
-        ):
+        for header in PUBLIC_HEADERS:
             shutil.copy(Path("csrc") / header, target)
         for source in sorted(Path("csrc/runtime/package").iterdir()):
             folder = Path("torch_atalla/share") / ("pkgconfig" if source.suffix == ".pc" else "cmake/atalla")

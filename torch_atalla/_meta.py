@@ -19,7 +19,7 @@ def install() -> None:
 
 
 def _convolution_format(source: Any, weight: Any, stride: Any, padding: Any, groups: Any) -> torch.memory_format:
-    """`convolution_format` of csrc/aten/kernels/convolution.cpp for fake tensors."""
+    """`convolution_format` of csrc/aten/kernels/matrix/convolution.cpp for fake tensors."""
     for tensor in (source, weight):
         suggested = torch._prims_common.suggest_memory_format(tensor)
         if suggested == torch.channels_last:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver's program interface (csrc/runtime/atalla_program.h) through ctypes.
+"""The driver's program interface (csrc/runtime/c_api/atalla_program.h) through ctypes.
 
 Nothing else in the package knows that it is ctypes: `Program`, `validate`, `crc32c`, `kernel_info` and the copies are
 the whole surface, in Python types.

@@ -26,7 +26,7 @@ class DeviceProperties:
 
     name: str
     ordinal: int
-    major: int  # the device ABI that the device library speaks (csrc/sim/atalla.h)
+    major: int  # the device ABI that the device library speaks (csrc/sim/abi/atalla.h)
     minor: int
     total_memory: int
     dram_alignment: int

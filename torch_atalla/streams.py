@@ -49,7 +49,7 @@ class Stream(torch.Stream):
 
     @property
     def atalla_stream(self) -> int:
-        """The device library's handle (atalla_stream of csrc/sim/atalla.h)."""
+        """The device library's handle (atalla_stream of csrc/sim/abi/atalla.h)."""
         return self.native_handle  # type: ignore[attr-defined]
 
     @property

@@ -17,4 +17,4 @@
 #include <optional>
 #include <string>
 
-#include "sim/atalla.h"
+#include "sim/abi/atalla.h"

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/reference/code-size.md, the lines of code that an op costs: python -m tools.codegen.code_size"""
+"""Writes docs/reference/code-size.md, the lines of code that an op costs: python -m tools.codegen.code_size [COMMIT]
+
+Prints the hand-written lines of csrc, torch_atalla and tools; with a commit, those of that commit as well.
+"""
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 from . import model, registrations
@@ -13,13 +20,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
     "op list": ["csrc/aten/atalla_native_functions.yaml"],
     "generator of registrations and pointwise kernels": ["tools/codegen/*.py"],
-    "adaptors": ["csrc/aten/kernels/*.cpp", "csrc/aten/kernels/*.h"],
+    "adaptors": ["csrc/aten/kernels/**/*.cpp", "csrc/aten/kernels/**/*.h"],
     "pointwise engine and its maths": [
-        "csrc/sim/functional/pointwise*", "csrc/sim/functional/*math*", "csrc/sim/functional/loader*",
-        "csrc/sim/functional/convert*", "csrc/sim/functional/special*",
+        "csrc/sim/kernels/base/*",
+        "csrc/sim/kernels/pointwise/*",
+        "csrc/sim/kernels/special/*",
     ],
-    "other kernel families": ["csrc/sim/functional/*.cpp", "csrc/sim/functional/*.h"],
-}  # fmt: skip
+    "other kernel families": ["csrc/sim/kernels/**/*.cpp", "csrc/sim/kernels/**/*.h"],
+}
+HAND_WRITTEN = ("csrc", "torch_atalla", "tools")
+SOURCES = (".py", ".pyi", ".cpp", ".h", ".hpp", ".yaml", ".toml")
 COMMENTS = {".py": "#", ".yaml": "#", ".cpp": "//", ".h": "//"}
 
 
@@ -28,6 +38,17 @@ def lines_of_code(path: Path) -> int:
     comment = COMMENTS[path.suffix]
     texts = (line.strip() for line in path.read_text().splitlines())
     return sum(1 for text in texts if text and not text.startswith(comment))
+
+
+def hand_written(commit: str) -> dict[str, int]:
+    """Lines of each of the HAND_WRITTEN folders, blank lines and comments included, as they are in a commit."""
+    command = ["git", "-C", str(ROOT), "archive", commit, *HAND_WRITTEN]
+    lines = dict.fromkeys(HAND_WRITTEN, 0)
+    with tarfile.open(fileobj=io.BytesIO(subprocess.run(command, check=True, capture_output=True).stdout)) as tar:
+        for member in tar:
+            if member.isfile() and member.name.endswith(SOURCES):
+                lines[member.name.partition("/")[0]] += tar.extractfile(member).read().count(b"\n")  # type: ignore[union-attr]
+    return lines
 
 
 def page() -> str:
@@ -64,3 +85,6 @@ def page() -> str:
 
 if __name__ == "__main__":
     (ROOT / "docs/reference/code-size.md").write_text(page())
+    for commit in ("HEAD", *sys.argv[1:]):
+        lines = hand_written(commit)
+        print(f"{commit}: {sum(lines.values()):,} lines;", ", ".join(f"{k} {v:,}" for k, v in lines.items()))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kernel families of the functional engine, found in its sources.
 
-A family is a definition `KernelTable <family>_kernels() {` at the start of a line in csrc/sim/functional/*.cpp. The
+A family is a definition `KernelTable <family>_kernels() {` at the start of a line in csrc/sim/kernels/*/*.cpp. The
 generated list declares one function a family and instruction set, and names them all for kernel_table.cpp.
 
 Each file is compiled once an instruction set. A file whose kernels move or compare elements more than they compute
@@ -32,7 +32,7 @@ def instruction_sets(source: Path) -> tuple[str, ...]:
 def families(folder: Path) -> dict[str, Path]:
     """The families, sorted, and the files that define them; ValueError if two files define one."""
     found: dict[str, Path] = {}
-    for source in sorted(folder.glob("*.cpp")):
+    for source in sorted(folder.rglob("*.cpp")):
         for name in DEFINITION.findall(source.read_text()):
             if name in found:
                 raise ValueError(f"kernel family `{name}` is defined in {found[name].name} and in {source.name}")

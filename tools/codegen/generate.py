@@ -42,7 +42,7 @@ def generate(out: Path, root: Path) -> None:
     formulas = model.pointwise_kernels(entries)
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts, formulas))
     pointwise.emit(formulas, OPS, out)
-    write(out / "kernel_families.inc", families.generate(root / "csrc/sim/functional"))
+    write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "int_to_float.inc", promoted.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')

@@ -18,7 +18,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/sim/kernels.yaml"
-SOURCES = "csrc/sim/functional"
+SOURCES = "csrc/sim/kernels"
 POINTWISE = "pointwise.<name>"  # one contract for all kernels that are generated from a formula
 
 TRAITS = {
@@ -34,7 +34,7 @@ TRAITS = {
 ROLES = ("out", "inout", "in", "immediate", "program")
 TYPES = ("int", "bool", "enum", "flags", "mask", "float", "number")
 DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16", "real", "complex")
-MAX_PARAMS = 12  # ATALLA_MAX_PARAMS of csrc/sim/atalla.h
+MAX_PARAMS = 12  # ATALLA_MAX_PARAMS of csrc/sim/abi/atalla.h
 NAME = re.compile(r"[a-z][a-z_0-9]*")
 KERNEL_NAME = re.compile(r"[a-z][a-z_0-9]*(\.[a-z][a-z_0-9]*)?|" + re.escape(POINTWISE))
 
@@ -336,7 +336,7 @@ def _rows(text: str) -> str:
 def registered(folder: Path) -> dict[str, tuple[int, Path]]:
     """Version and file of each kernel in the tables of the functional engine."""
     found: dict[str, tuple[int, Path]] = {}
-    for source in sorted(folder.glob("*.cpp")):
+    for source in sorted(folder.rglob("*.cpp")):
         text = source.read_text()
         constants = dict(CONSTANT.findall(text))
         for name, version in ROW.findall(_rows(text)):

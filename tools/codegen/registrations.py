@@ -33,9 +33,9 @@ UNCHECKED = {
 }  # fmt: skip
 
 HEADER = """// Generated from atalla_native_functions.yaml by tools/codegen. Do not edit.
-#include "aten/fallback.h"
-#include "aten/launch.h"
-#include "aten/structured.h"
+#include "aten/dispatch/fallback.h"
+#include "aten/launch/launch.h"
+#include "aten/dispatch/structured.h"
 """
 
 

@@ -8,7 +8,7 @@ import json
 from .model import Pointwise
 from .pointwise import FAULTING, calls, cost
 
-MAX_SOURCES = 4  # kProgramSources of csrc/sim/functional/vector_program.h
+MAX_SOURCES = 4  # kProgramSources of csrc/sim/kernels/pointwise/vector_program.h
 
 
 def row(p: Pointwise) -> dict:

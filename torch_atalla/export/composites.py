@@ -27,7 +27,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Whole where eager mode has one launch for it, else what eager mode launches: `taken` in
-    csrc/aten/kernels/attention.cpp decides there."""
+    csrc/aten/kernels/matrix/attention.cpp decides there."""
     if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
         return NotImplemented
     if attn_mask is not None and attn_mask.dtype == torch.bool:  # as upstream does before it chooses a way

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of layer and group norm, taken apart as eager mode does (csrc/aten/kernels/norm_backward.cpp), so that
+"""Gradients of layer and group norm, taken apart as eager mode does (csrc/aten/kernels/norm/norm_backward.cpp), so that
 loadables have its bits."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The device library's interface for Atalla code (csrc/sim/atalla_isa.h), through ctypes.
+"""The device library's interface for Atalla code (csrc/sim/abi/atalla_isa.h), through ctypes.
 
 Nothing else in the package knows that it is ctypes. No device is opened here.
 """

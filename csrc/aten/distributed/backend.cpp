@@ -10,11 +10,11 @@
 
 #include <optional>
 
+#include "aten/device/error.h"
 #include "aten/distributed/reaper.h"
-#include "aten/error.h"
-#include "runtime/capture.h"
-#include "runtime/observer.h"
-#include "runtime/private_streams.h"
+#include "runtime/graph/capture.h"
+#include "runtime/stream/observer.h"
+#include "runtime/stream/private_streams.h"
 
 namespace atalla::aten {
 

@@ -6,8 +6,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/view_as_real.h>
 
-#include "aten/error.h"
-#include "runtime/runtime.h"
+#include "aten/device/error.h"
+#include "runtime/device/runtime.h"
 
 namespace atalla::aten {
 

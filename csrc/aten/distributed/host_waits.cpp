@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/private_streams.h"
+#include "runtime/stream/private_streams.h"
 
 namespace atalla::aten {
 

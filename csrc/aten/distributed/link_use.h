@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/atalla_link.h"
+#include "sim/abi/atalla_link.h"
 
 namespace atalla::aten {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Messages between two ranks, and barriers.
+#include "aten/device/error.h"
 #include "aten/distributed/backend.h"
 #include "aten/distributed/host_memory.h"
-#include "aten/error.h"
 
 namespace atalla::aten {
 

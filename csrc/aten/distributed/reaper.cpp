@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/private_streams.h"
+#include "runtime/stream/private_streams.h"
 
 namespace atalla::aten {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
-#include "aten/error.h"
-#include "runtime/runtime.h"
+#include "aten/device/error.h"
+#include "runtime/device/runtime.h"
 
 namespace atalla::aten {
 

@@ -4,7 +4,7 @@
 #include <ATen/core/ivalue_inl.h>
 #include <c10/core/StreamGuard.h>
 
-#include "aten/error.h"
+#include "aten/device/error.h"
 
 namespace atalla::aten {
 

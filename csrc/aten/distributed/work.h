@@ -7,8 +7,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "runtime/async_fault.h"
-#include "runtime/runtime.h"
+#include "runtime/device/runtime.h"
+#include "runtime/stream/async_fault.h"
 
 namespace atalla::aten {
 

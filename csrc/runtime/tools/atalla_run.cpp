@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "options.h"
-#include "session.h"
+#include "runtime/tools/options.h"
+#include "runtime/tools/session.h"
 
 int main(int argc, char** argv) {
   atalla::tools::Options options = atalla::tools::parse_options(argc, argv);

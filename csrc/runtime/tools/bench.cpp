@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench.h"
+#include "runtime/tools/bench.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../atalla.hpp"
+#include "runtime/c_api/atalla.hpp"
 
 namespace atalla::tools {
 namespace {

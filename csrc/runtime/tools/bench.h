@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "options.h"
+#include "runtime/tools/options.h"
 
 namespace atalla::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "npy.h"
+#include "runtime/tools/npy.h"
 
 #include <cctype>
 #include <cerrno>

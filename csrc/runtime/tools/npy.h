@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../sim/atalla.h"
+#include "sim/abi/atalla.h"
 
 namespace atalla::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "options.h"
+#include "runtime/tools/options.h"
 
 #include <cerrno>
 #include <cstdio>

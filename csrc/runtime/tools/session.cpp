@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "session.h"
+#include "runtime/tools/session.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +8,10 @@
 #include <memory>
 #include <stdexcept>
 
-#include "../atalla.hpp"
-#include "bench.h"
-#include "npy.h"
-#include "trace.h"
+#include "runtime/c_api/atalla.hpp"
+#include "runtime/tools/bench.h"
+#include "runtime/tools/npy.h"
+#include "runtime/tools/trace.h"
 
 namespace atalla::tools {
 namespace {

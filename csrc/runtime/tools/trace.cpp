@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "trace.h"
+#include "runtime/tools/trace.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
 
-#include "../api.h"
-#include "../loadable/json.h"
-#include "../recording.h"
+#include "runtime/device/api.h"
+#include "runtime/graph/recording.h"
+#include "runtime/loadable/file/json.h"
 
 namespace atalla::tools {
 namespace {

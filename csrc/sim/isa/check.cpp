@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "check.h"
+#include "sim/isa/check.h"
 
 #include <algorithm>
 #include <vector>

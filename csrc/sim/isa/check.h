@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "instruction.h"
+#include "sim/isa/instruction.h"
 
 namespace atalla::sim::isa {
 

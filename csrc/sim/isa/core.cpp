@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core.h"
+#include "sim/isa/core.h"
 
 #include <sys/mman.h>
 
@@ -7,8 +7,8 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "../error.h"
-#include "state.h"
+#include "sim/abi/error.h"
+#include "sim/isa/state.h"
 
 namespace atalla::sim::isa {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "../config.h"
+#include "sim/device/config.h"
 
 namespace atalla::sim::isa {
 

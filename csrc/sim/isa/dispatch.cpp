@@ -3,8 +3,8 @@
 // Compiled once, for the baseline: picks the inner loop for the host's instruction set.
 #include <cstring>
 
-#include "../kernel_table.h"
-#include "engine/run.h"
+#include "sim/device/kernel_table.h"
+#include "sim/isa/engine/run.h"
 
 namespace atalla::sim::isa {
 

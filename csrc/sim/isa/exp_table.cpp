@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "exp_table.h"
+#include "sim/isa/exp_table.h"
 
 #include <bit>
 #include <cmath>

@@ -5,7 +5,7 @@
 // writes, or changes the weights. Groups lie between jumps. Who jumps into one finds fewer rows waiting at its end.
 #include <algorithm>
 
-#include "program.h"
+#include "sim/isa/program.h"
 
 namespace atalla::sim::isa {
 namespace {

@@ -4,8 +4,8 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "../error.h"
-#include "machine.h"
+#include "sim/abi/error.h"
+#include "sim/isa/machine.h"
 
 namespace atalla::sim::isa {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruction.h"
+#include "sim/isa/instruction.h"
 
 #include <cstdio>
 #include <cstring>

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "../config.h"
+#include "sim/device/config.h"
 
 namespace atalla::sim::isa {
 

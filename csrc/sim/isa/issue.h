@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "instruction.h"
+#include "sim/isa/instruction.h"
 
 namespace atalla::sim::isa {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launch.h"
+#include "sim/isa/launch.h"
 
 #include <cinttypes>
 
-#include "../error.h"
-#include "machine.h"
+#include "sim/abi/error.h"
+#include "sim/isa/machine.h"
 
 namespace atalla::sim::isa {
 

@@ -3,9 +3,9 @@
 // A program as a launch of a stream.
 #pragma once
 
-#include "../atalla_isa.h"
-#include "../device.h"
-#include "program.h"
+#include "sim/abi/atalla_isa.h"
+#include "sim/device/device.h"
+#include "sim/isa/program.h"
 
 namespace atalla::sim::isa {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "machine.h"
+#include "sim/isa/machine.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
-#include "../device.h"
-#include "../error.h"
-#include "service.h"
+#include "sim/abi/error.h"
+#include "sim/device/device.h"
+#include "sim/isa/service.h"
 
 namespace atalla::sim::isa {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../atalla_isa.h"
-#include "core.h"
-#include "engine/run.h"
+#include "sim/abi/atalla_isa.h"
+#include "sim/isa/core.h"
+#include "sim/isa/engine/run.h"
 
 namespace atalla::sim {
 class Device;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "program.h"
+#include "sim/isa/program.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "check.h"
+#include "sim/isa/check.h"
 
 namespace atalla::sim::isa {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "../config.h"
-#include "instruction.h"
-#include "issue.h"
-#include "micro_op.h"
+#include "sim/device/config.h"
+#include "sim/isa/instruction.h"
+#include "sim/isa/issue.h"
+#include "sim/isa/micro_op.h"
 
 namespace atalla::sim::isa {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "scoreboard.h"
+#include "sim/isa/scoreboard.h"
 
 #include <algorithm>
 
-#include "../atalla_isa.h"
+#include "sim/abi/atalla_isa.h"
 
 namespace atalla::sim::isa {
 namespace {

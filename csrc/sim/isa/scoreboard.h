@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../config.h"
-#include "issue.h"
+#include "sim/device/config.h"
+#include "sim/isa/issue.h"
 
 namespace atalla::sim::isa {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "service.h"
+#include "sim/isa/service.h"
 
 #include <algorithm>
 
-#include "../error.h"
+#include "sim/abi/error.h"
 
 namespace atalla::sim::isa {
 

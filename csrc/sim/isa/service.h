@@ -3,7 +3,7 @@
 // Firmware services that programs call by jalr.s to a reserved address (docs/concepts/isa-engine.md).
 #pragma once
 
-#include "state.h"
+#include "sim/isa/state.h"
 
 namespace atalla::sim::isa {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "../firmware.h"
-#include "instruction.h"
-#include "scoreboard.h"
+#include "sim/device/firmware.h"
+#include "sim/isa/instruction.h"
+#include "sim/isa/scoreboard.h"
 
 namespace atalla::sim::isa {
 

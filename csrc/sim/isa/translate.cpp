@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Instructions to micro-ops.
-#include "program.h"
+#include "sim/isa/program.h"
 
 namespace atalla::sim::isa {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "check.h"
-#include "sim/atalla.h"
+#include "sim/abi/atalla.h"
 
 namespace chip_test {
 

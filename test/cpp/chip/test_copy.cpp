@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "chip/support.h"
-#include "sim/atalla_link.h"
+#include "sim/abi/atalla_link.h"
 
 using namespace chip_test;
 

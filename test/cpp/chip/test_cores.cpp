@@ -2,7 +2,7 @@
 //
 // Operands in the scratchpads, and launches over several cores: results, traffic and cycles.
 #include "chip/support.h"
-#include "sim/atalla_schedule.h"
+#include "sim/abi/atalla_schedule.h"
 
 using namespace chip_test;
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "chip/support.h"
-#include "sim/atalla_isa.h"
+#include "sim/abi/atalla_isa.h"
 
 using namespace chip_test;
 

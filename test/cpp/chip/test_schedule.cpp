@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "sim/schedule.cpp"
+#include "sim/time/schedule.cpp"
 
 using namespace atalla::sim;
 

@@ -24,7 +24,7 @@
 #include <mutex>
 #include <string>
 
-#include "sim/atalla.h"
+#include "sim/abi/atalla.h"
 
 struct atalla_device_s {
   int ordinal = 0;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/runtime.h"
+#include "runtime/device/runtime.h"
 
 namespace driver_test {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "check.h"
-#include "runtime/atalla_runtime.h"
-#include "runtime/runtime.h"
+#include "runtime/c_api/atalla_runtime.h"
+#include "runtime/device/runtime.h"
 
 namespace driver_test {
 

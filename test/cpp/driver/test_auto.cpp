@@ -9,7 +9,7 @@
 
 #include "driver/gate.h"
 #include "driver/support.h"
-#include "runtime/engine_gate.h"
+#include "runtime/stream/engine_gate.h"
 
 using namespace driver_test;
 

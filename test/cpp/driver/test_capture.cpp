@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "driver/support.h"
-#include "runtime/async_fault.h"
-#include "runtime/capture.h"
-#include "runtime/private_streams.h"
+#include "runtime/graph/capture.h"
+#include "runtime/stream/async_fault.h"
+#include "runtime/stream/private_streams.h"
 
 using namespace driver_test;
 

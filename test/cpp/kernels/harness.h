@@ -15,13 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "sim/atalla.h"
+#include "sim/abi/atalla.h"
 
 #ifdef ATALLA_TEST_KERNEL_TABLE
 #define ATALLA_ISA ATALLA_TEST_KERNEL_TABLE
 #include <thread>
 
-#include "sim/functional/kernel.h"
+#include "sim/kernels/base/kernel.h"
 #endif
 
 namespace kernel_test {

@@ -4,7 +4,7 @@
 #define ATALLA_ISA test_isa
 #include <cstdio>
 
-#include "sim/functional/random_philox.h"
+#include "sim/kernels/random/random_philox.h"
 #undef ATALLA_ISA
 #ifndef ATALLA_TEST_KERNEL_TABLE
 #define ATALLA_ISA baseline

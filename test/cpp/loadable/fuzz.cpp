@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "loadable/samples.h"
-#include "runtime/loadable/geometry.h"
-#include "runtime/loadable/validate.h"
+#include "runtime/loadable/file/geometry.h"
+#include "runtime/loadable/file/validate.h"
 
 using namespace loadable_test;
 

@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "loadable/samples.h"
-#include "runtime/loadable/crc32c.h"
+#include "runtime/loadable/file/crc32c.h"
 
 using namespace loadable_test;
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/atalla_program.h"
-#include "runtime/loadable/format.h"
+#include "runtime/c_api/atalla_program.h"
+#include "runtime/loadable/file/format.h"
 
 namespace loadable_test {
 

@@ -19,7 +19,7 @@ from .layout import Uses, is_static, merged
 from .rewrite import rewritten
 from .vector_program import MAX_INPUTS, MAX_STEPS
 
-# As in csrc/sim/functional/reduce_plan.cpp: when a reduction goes by columns.
+# As in csrc/sim/kernels/reduce/reduce_plan.cpp: when a reduction goes by columns.
 _SHORT_ROW = 32
 _FEW_OUTPUTS = 8
 

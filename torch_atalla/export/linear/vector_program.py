@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Vector programs: chains of pointwise operations that one launch applies tile by tile.
 
-The kernels `fused` and `gemm_packed` take them as an operand (csrc/sim/functional/vector_program.h). Values are
+The kernels `fused` and `gemm_packed` take them as an operand (csrc/sim/kernels/pointwise/vector_program.h). Values are
 numbered: the inputs first, then one a step.
 """
 

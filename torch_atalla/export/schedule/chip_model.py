@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cycles of a launch, from its work and the parameters of the chip: docs/concepts/timing.md in Python.
 
-`csrc/sim/timing.cpp` charges the same formulas, in the same integers; the tests compare every launch of whole models.
+`csrc/sim/time/timing.cpp` charges the same formulas, in the same integers; tests compare every launch of whole models.
 """
 
 from __future__ import annotations

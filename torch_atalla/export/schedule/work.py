@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much work a launch is, asked of the device library (csrc/sim/atalla_schedule.h).
+"""How much work a launch is, asked of the device library (csrc/sim/abi/atalla_schedule.h).
 
 A kernel counts its own bytes and instructions, so that no second list of formulas could disagree. What the counts mean
 in cycles is chip_model.py's.

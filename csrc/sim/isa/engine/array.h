@@ -5,7 +5,7 @@
 // gives the same bits for "plain" values: 0, or 2^-62 <= |x| < 2^63. Others take the slow path.
 #pragma once
 
-#include "vector.h"
+#include "sim/isa/engine/vector.h"
 
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run.h"
+#include "sim/isa/engine/run.h"
 
-#include "../service.h"
-#include "array.h"
-#include "scalar.h"
-#include "tiles.h"
-#include "vector.h"
+#include "sim/isa/engine/array.h"
+#include "sim/isa/engine/scalar.h"
+#include "sim/isa/engine/tiles.h"
+#include "sim/isa/engine/vector.h"
+#include "sim/isa/service.h"
 
 namespace atalla::sim::isa::ATALLA_ISA {
 

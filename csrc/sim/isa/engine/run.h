@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The inner loop, compiled once an instruction set of the host (as the kernels, functional/kernel.h).
+// The inner loop, compiled once an instruction set of the host (as the kernels, kernels/base/kernel.h).
 #pragma once
 
 #include <cstdint>
 
-#include "../program.h"
-#include "../state.h"
+#include "sim/isa/program.h"
+#include "sim/isa/state.h"
 
 #ifndef ATALLA_ISA
 #define ATALLA_ISA baseline

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "vector.h"
+#include "sim/isa/engine/vector.h"
 
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {

@@ -3,7 +3,7 @@
 // What SDMA moves: tiles of BF16 in DRAM, of FP32 in a scratchpad.
 #pragma once
 
-#include "vector.h"
+#include "sim/isa/engine/vector.h"
 
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {

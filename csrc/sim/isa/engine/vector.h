@@ -5,9 +5,9 @@
 
 #include <cstring>
 
-#include "../exp_table.h"
-#include "../micro_op.h"
-#include "../state.h"
+#include "sim/isa/exp_table.h"
+#include "sim/isa/micro_op.h"
+#include "sim/isa/state.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// torch_atalla._C: what the Python package needs of the lower floors. Thin: names and docstrings live in Python.
+#include "aten/distributed/bindings.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
+
+#include "aten/bindings/bindings_work.h"
+#include "aten/bindings/graph_bindings.h"
+#include "aten/bindings/loadable_bindings.h"
+#include "aten/bindings/memory_bindings.h"
+#include "aten/bindings/stream_bindings.h"
+#include "aten/device/allocator_settings.h"
+#include "aten/device/error.h"
+#include "aten/device/generator.h"
+#include "aten/device/hooks.h"
+#include "aten/device/sync_debug.h"
+#include "aten/dispatch/fallback.h"
+#include "aten/profiler/profiler.h"
+#include "runtime/device/runtime.h"
+
+namespace py = pybind11;
+
+namespace atalla::aten {
+
+void bind_sharing(py::module_& m);
+
+namespace {
+
+py::dict counters(int ordinal) {
+  const atalla_counters c = driver_call([&] { return runtime::Device::get(ordinal).counters(); });
+  py::dict d;
+  d["launches"] = c.launches;
+  d["copies"] = c.copies;
+  d["cycles"] = c.cycles;
+  d["sdma_cycles"] = c.sdma_cycles;
+  d["vector_cycles"] = c.vector_cycles;
+  d["array_cycles"] = c.array_cycles;
+  d["dram_bytes_read"] = c.dram_bytes_read;
+  d["dram_bytes_written"] = c.dram_bytes_written;
+  d["host_bytes_to_device"] = c.host_bytes_to_device;
+  d["host_bytes_from_device"] = c.host_bytes_from_device;
+  d["macs"] = c.macs;
+  return d;
+}
+
+std::string kernel_name(atalla_kernel id) {
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  return runtime::api().kernel_info(id, &info) == ATALLA_OK ? info.name : "?";
+}
+
+// Launch records from sequence `from` on, as dicts; at most `limit`.
+py::list launch_records(int ordinal, uint64_t from, size_t limit) {
+  std::vector<atalla_launch_record> records(limit);
+  size_t count = limit;
+  driver_call([&] {
+    runtime::check(runtime::api().launch_records(runtime::Device::get(ordinal).handle(), from, records.data(), &count));
+  });
+  py::list out;
+  for (size_t i = 0; i < count; ++i) {
+    const atalla_launch_record& r = records[i];
+    py::dict d;
+    d["sequence"] = r.sequence;
+    d["kernel"] = kernel_name(r.kernel);
+    d["dtype"] = static_cast<int>(r.dtype);
+    py::tuple shape(r.ndim);
+    for (int k = 0; k < r.ndim; ++k) shape[k] = r.sizes[k];
+    d["shape"] = shape;
+    d["stream"] = r.stream;
+    d["start_cycle"] = r.start_cycle;
+    d["cycles"] = r.cycles;
+    d["sdma_cycles"] = r.sdma_cycles;
+    d["vector_cycles"] = r.vector_cycles;
+    d["array_cycles"] = r.array_cycles;
+    d["dram_bytes_read"] = r.dram_bytes_read;
+    d["dram_bytes_written"] = r.dram_bytes_written;
+    d["macs"] = r.macs;
+    out.append(d);
+  }
+  return out;
+}
+
+py::dict properties(int ordinal) {
+  const auto p = driver_call([&] { return runtime::Device::get(ordinal).properties(); });
+  py::dict d;
+  d["name"] = std::string(p.name);
+  d["ordinal"] = p.ordinal;
+  d["major"] = runtime::api().abi_major;
+  d["minor"] = runtime::api().abi_minor;
+  d["total_memory"] = p.dram_bytes;
+  d["dram_alignment"] = p.dram_alignment;
+  d["scratchpads"] = p.scratchpads;
+  d["scratchpad_bytes"] = p.scratchpad_bytes;
+  d["vector_lanes"] = p.vector_lanes;
+  d["array_rows"] = p.array_rows;
+  d["array_columns"] = p.array_columns;
+  d["clock_hz"] = p.clock_hz;
+  d["bus_bytes_per_cycle"] = p.bus_bytes_per_cycle;
+  return d;
+}
+
+// (device, id) of the stream with this handle of the device library; none if no open device has it.
+std::optional<std::pair<int, int64_t>> find_stream(uintptr_t handle) {
+  for (int ordinal = 0; ordinal < runtime::device_count(); ++ordinal) {
+    if (!runtime::Device::is_open(ordinal)) continue;
+    for (int64_t id = 0; id < runtime::kMaxStreams; ++id) {
+      try {
+        if (reinterpret_cast<uintptr_t>(runtime::Device::get(ordinal).stream(id).handle()) == handle)
+          return std::pair(ordinal, id);
+      } catch (const runtime::Error&) {  // no stream of that id yet
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  register_hooks();
+  install_allocator_settings();
+  bind_memory(m);
+  bind_memory_snapshot(m);
+  register_profiler();
+  bind_work(m);
+  bind_sharing(m);
+  bind_loadable(m);
+
+  m.def("device_count", &runtime::device_count);
+  m.def("is_open", &runtime::Device::is_open);
+  m.def("properties", &properties);
+  m.def("current_device", &runtime::current_device);
+  m.def("set_device", [](int ordinal) { driver_call([&] { runtime::set_current_device(ordinal); }); });
+  m.def("default_generator", [](int ordinal) {
+    PyObject* object = THPGenerator_initDefaultGenerator(default_generator(static_cast<c10::DeviceIndex>(ordinal)));
+    if (object == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(object);
+  });
+  m.def("find_stream", &find_stream);
+  m.def("get_sync_debug_mode", [] { return static_cast<int>(sync_debug_mode()); });
+  m.def("set_sync_debug_mode", [](int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); });
+  m.def("counters", &counters);
+  m.def("reset_counters", [](int ordinal) { driver_call([&] { runtime::Device::get(ordinal).reset_counters(); }); });
+  m.def("launch_records", &launch_records);
+  m.def("chip_config", [](int ordinal) {
+    const char* text = nullptr;
+    driver_call([&] { runtime::check(runtime::api().chip_config(runtime::Device::get(ordinal).handle(), &text)); });
+    return std::string(text);
+  });
+  m.def("set_threads", [](uint32_t n) { driver_call([&] { runtime::check(runtime::api().set_threads(n)); }); });
+  m.def("get_threads", [] {
+    uint32_t n = 0;
+    driver_call([&] { runtime::check(runtime::api().get_threads(&n)); });
+    return n;
+  });
+  m.def("kernels", [] {
+    uint32_t count = 0;
+    driver_call([&] { runtime::check(runtime::api().kernel_count(&count)); });
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < count; ++i) names.push_back(kernel_name(i));
+    return names;
+  });
+
+  bind_graphs(m);
+  bind_streams(m);
+
+  m.def("fallback_mode", [] { return static_cast<int>(fallback_mode()); });
+  m.def("set_fallback_mode", [](int mode) { set_fallback_mode(static_cast<FallbackMode>(mode)); });
+  m.def("fallback_stats", [] {
+    py::list out;
+    for (const FallbackCount& c : fallback_stats()) out.append(py::make_tuple(c.op, c.dtypes, c.count));
+    return out;
+  });
+  m.def("reset_fallback_stats", &reset_fallback_stats);
+
+  bind_distributed(m);
+}
+
+}  // namespace atalla::aten

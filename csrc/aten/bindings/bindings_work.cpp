@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/bindings/bindings_work.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <vector>
+
+#include "aten/device/error.h"
+#include "runtime/device/runtime.h"
+#include "runtime/graph/recording.h"
+#include "sim/abi/atalla_link.h"
+
+namespace py = pybind11;
+
+namespace atalla::aten {
+
+namespace {
+
+const char* kind_name(uint32_t kind) {
+  switch (kind) {
+    case ATALLA_WORK_LAUNCH:
+      return "launch";
+    case ATALLA_COPY_HOST_TO_DEVICE:
+      return "host_to_device";
+    case ATALLA_COPY_DEVICE_TO_HOST:
+      return "device_to_host";
+    case ATALLA_COPY_LINK_SEND:
+      return "link_send";
+    case ATALLA_COPY_LINK_RECEIVE:
+      return "link_receive";
+    case ATALLA_COPY_LINK_EXCHANGE:
+      return "link_exchange";
+    default:
+      return "device_to_device";
+  }
+}
+
+std::string kernel_name(atalla_kernel id) {
+  if (id == ATALLA_NO_KERNEL) return "";
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  return runtime::api().kernel_info(id, &info) == ATALLA_OK ? info.name : "?";
+}
+
+py::list to_python(const std::vector<atalla_work_record>& records) {
+  py::list out;
+  for (const atalla_work_record& r : records) {
+    py::dict d;
+    d["sequence"] = r.sequence;
+    d["kind"] = kind_name(r.kind);
+    d["kernel"] = kernel_name(r.work.kernel);
+    d["dtype"] = static_cast<int>(r.work.dtype);
+    py::tuple shape(r.work.ndim);
+    for (int k = 0; k < r.work.ndim; ++k) shape[static_cast<size_t>(k)] = r.work.sizes[k];
+    d["shape"] = shape;
+    d["stream"] = r.work.stream == ATALLA_NO_STREAM ? py::object(py::none()) : py::object(py::int_(r.work.stream));
+    d["start_cycle"] = r.work.start_cycle;
+    d["end_cycle"] = r.end_cycle;
+    d["cycles"] = r.work.cycles;
+    d["sdma_cycles"] = r.work.sdma_cycles;
+    d["vector_cycles"] = r.work.vector_cycles;
+    d["array_cycles"] = r.work.array_cycles;
+    d["sdma"] = py::make_tuple(r.sdma.begin, r.sdma.end);
+    d["vector"] = py::make_tuple(r.vector.begin, r.vector.end);
+    d["array"] = py::make_tuple(r.array.begin, r.array.end);
+    d["dram_bytes_read"] = r.work.dram_bytes_read;
+    d["dram_bytes_written"] = r.work.dram_bytes_written;
+    d["macs"] = r.work.macs;
+    out.append(d);
+  }
+  return out;
+}
+
+py::list work_records(int ordinal, uint64_t from) {
+  std::vector<atalla_work_record> records;
+  driver_call([&] {
+    const atalla_device device = runtime::Device::get(ordinal).handle();
+    for (size_t count = 4096; count != 0;) {
+      const size_t before = records.size();
+      records.resize(before + count);
+      runtime::check(runtime::api().work_records(device, from, &records[before], sizeof(atalla_work_record), &count));
+      records.resize(before + count);
+      if (count != 0) from = records.back().sequence + 1;
+    }
+  });
+  return to_python(records);
+}
+
+// A recording that Python ends; without that it ends with the object.
+struct PyRecording {
+  std::unique_ptr<runtime::Recording> recording = driver_call([] {
+    const py::gil_scoped_release release;  // a worker that the devices wait for may need the interpreter
+    return std::make_unique<runtime::Recording>();
+  });
+  py::dict stop() {
+    if (recording == nullptr) throw std::runtime_error("the recording has been stopped already");
+    const runtime::RecordedWork work = recording->stop();
+    recording.reset();
+    py::dict result;
+    result["origin"] = work.origin;
+    result["calls"] = work.calls.size();
+    py::list devices;
+    for (const runtime::DeviceWork& device : work.devices) {
+      py::dict d;
+      d["ordinal"] = device.ordinal;
+      d["clock_hz"] = device.clock_hz;
+      d["lost"] = device.lost;
+      d["work"] = to_python(device.records);
+      devices.append(d);
+    }
+    result["devices"] = devices;
+    return result;
+  }
+};
+
+}  // namespace
+
+void bind_work(py::module_& m) {
+  m.def("work_records", &work_records);
+  m.def("clock",
+        [](int ordinal) { return driver_call([&] { return runtime::Device::get(ordinal).counters().clock; }); });
+  py::class_<PyRecording>(m, "Recording").def(py::init<>()).def("stop", &PyRecording::stop);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The part of torch_atalla._C that serves other processes and other libraries.
+#include <ATen/ops/empty.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/utils/device_lazy_init.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "aten/device/error.h"
+#include "aten/device/sharing.h"
+#include "runtime/device/fork.h"
+#include "runtime/device/runtime.h"
+
+namespace py = pybind11;
+
+namespace atalla::aten {
+
+namespace {
+
+// (descriptor, (device, inode) of its file, offset in it, bytes). The descriptor is the caller's to close.
+py::tuple share(const at::Tensor& tensor) {
+  runtime::ExportedMemory exported;
+  {
+    py::gil_scoped_release unlocked;
+    exported = share_storage(tensor.storage());
+  }
+  const runtime::DramRange& range = exported.range;
+  return py::make_tuple(exported.fd, py::make_tuple(range.file_device, range.file_inode), range.offset, range.bytes);
+}
+
+// The storage comes as that of an empty tensor: pybind knows tensors.
+at::Tensor receive(int ordinal, int fd, uint64_t offset, size_t bytes) {
+  c10::Storage storage = receive_storage(ordinal, fd, offset, bytes);
+  const c10::Device device = storage.device();
+  return at::empty({0}, at::TensorOptions(device).dtype(at::kByte)).set_(std::move(storage), 0, {0}, {1});
+}
+
+// The id of the stream whose native handle this is, or None.
+py::object stream_of_handle(int ordinal, uintptr_t handle) {
+  for (int64_t id = 0; id < runtime::kMaxStreams; ++id) {
+    try {
+      if (reinterpret_cast<uintptr_t>(runtime::Device::get(ordinal).stream(id).handle()) == handle) return py::int_(id);
+    } catch (const runtime::Error&) {  // nobody asked for that stream yet
+    }
+  }
+  return py::none();
+}
+
+}  // namespace
+
+void bind_sharing(py::module_& m) {
+  m.def("share_storage", &share);
+  m.def("receive_storage", &receive);
+  m.def("collect_shared", &collect_shared, py::call_guard<py::gil_scoped_release>());
+  m.def("stream_of_handle", &stream_of_handle);
+  m.def("in_bad_fork", &runtime::in_forked_child);
+  m.def("forked_error", [] { return runtime::forked_error; });
+  // Lets torch forget, in a child, that the device was initialised: the child's first use asks again, and is refused.
+  m.def("register_fork_handler",
+        [] { torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1); });
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Views, storage and resizing: metadata only, by upstream's own functions wherever these do not touch memory.
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+
+#include "aten/device/allocator.h"
+#include "aten/device/hooks.h"
+
+namespace atalla::aten {
+
+namespace {
+
+// Grows the storage so that sizes and strides from the tensor's offset fit; never shrinks it.
+void ensure_storage(at::TensorImpl& impl, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const size_t needed =
+      at::detail::computeStorageNbytes(sizes, strides, impl.dtype().itemsize(), impl.storage_offset());
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  TORCH_CHECK(storage != nullptr, "resize_: the tensor has no storage");
+  if (needed > storage->nbytes()) resize_storage(*storage, needed);
+}
+
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes, std::optional<c10::MemoryFormat> format) {
+  at::TensorImpl& impl = *self.unsafeGetTensorImpl();
+  if (self.sizes() != sizes) {
+    at::DimVector strides = c10::contiguous_strides(sizes);
+    ensure_storage(impl, sizes, strides);
+    impl.set_sizes_contiguous(sizes);
+  }
+  if (format.has_value()) {
+    TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "Unsupported memory format", *format);
+    impl.empty_tensor_restride(*format);
+  }
+  return self;
+}
+
+at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,
+                               at::IntArrayRef strides) {
+  at::native::checkSetStorage(self, source, offset, sizes, strides);
+  at::TensorImpl& impl = *self.unsafeGetTensorImpl();
+  impl.set_storage_offset(offset);
+  at::DimVector contiguous;
+  if (strides.data() == nullptr) {
+    contiguous = c10::contiguous_strides(sizes);
+    strides = contiguous;
+  }
+  impl.set_sizes_and_strides(sizes, strides);
+  ensure_storage(impl, sizes, strides);
+  return self;
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+  const int64_t elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage_offset(self, std::move(source), 0, {elements}, {1});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  if (self.is_same(source)) return self;
+  return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_empty(at::Tensor& self) {
+  c10::DeviceGuard guard(self.device());
+  at::Storage storage(c10::Storage::use_byte_size_t(), 0, device_allocator(), true);
+  return set_storage_offset(self, std::move(storage), 0, {0}, {1});
+}
+
+void record_tensor_stream(at::Tensor& self, at::Stream stream) {
+  if (self.numel() != 0) record_stream(self.storage().data_ptr(), stream);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
+  m.impl("resize_", TORCH_FN(resize));
+  m.impl("set_.source_Storage", TORCH_FN(set_storage));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
+  m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  m.impl("set_", TORCH_FN(set_empty));
+  m.impl("record_stream", TORCH_FN(record_tensor_stream));
+}
+
+}  // namespace
+}  // namespace atalla::aten

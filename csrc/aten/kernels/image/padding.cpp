@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Padding by reflection and replication. (Constant padding is a fill and a copy, circular padding copies.)
+#include <ATen/native/Padding.h>
+
+#include "aten/device/empty.h"
+#include "aten/kernels/image/spatial.h"
+#include "aten/launch/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kReflect("pad.reflect"), kReplicate("pad.replicate");
+
+void launch_pad(const Kernel& kernel, const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kernel, self.scalar_type());
+  builder.output(out).input(self);
+  pad_parameters(self.dim(), padding).write(&builder.desc());
+  builder.launch(self.device());
+}
+
+at::DimVector reflected_sizes2d(const at::Tensor& self, at::IntArrayRef padding) {
+  at::native::padding::check_valid_input<2>(self, padding);
+  const int64_t h = self.dim() - 2, w = self.dim() - 1;
+  const auto check = [&](int argument, int64_t dim, int64_t before, int64_t after) {
+    TORCH_CHECK(before < self.size(dim) && after < self.size(dim), "Argument #", argument,
+                ": Padding size should be less than the corresponding input dimension, but got: padding (", before,
+                ", ", after, ") at dimension ", dim, " of input ", self.sizes());
+  };
+  check(4, w, padding[0], padding[1]);
+  check(6, h, padding[2], padding[3]);
+  at::DimVector sizes(self.sizes());
+  sizes[w] += padding[0] + padding[1];
+  sizes[h] += padding[2] + padding[3];
+  TORCH_CHECK(sizes[w] >= 1 || sizes[h] >= 1, "input (H: ", self.size(h), ", W: ", self.size(w),
+              ") is too small. Calculated output H: ", sizes[h], " W: ", sizes[w]);
+  return sizes;
+}
+
+}  // namespace
+
+void reflection_pad1d(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+  launch_pad(kReflect, self, padding, out);
+}
+
+at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
+  out.resize_(reflected_sizes2d(self, padding), image_format(self, 2));
+  launch_pad(kReflect, self, padding, out);
+  return out;
+}
+
+at::Tensor reflection_pad2d(const at::Tensor& self, at::IntArrayRef padding) {
+  const at::Tensor out =
+      empty(reflected_sizes2d(self, padding), self.scalar_type(), self.device().index(), image_format(self, 2));
+  launch_pad(kReflect, self, padding, out);
+  return out;
+}
+
+void reflection_pad3d(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+  out.resize_(out.sizes(), self.suggest_memory_format());  // the meta does not ask for it
+  launch_pad(kReflect, self, padding, out);
+}
+
+void replication_pad(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+  out.resize_(out.sizes(), self.suggest_memory_format());  // nor does this one's
+  launch_pad(kReplicate, self, padding, out);
+}
+
+}  // namespace atalla::aten

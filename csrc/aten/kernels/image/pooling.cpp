@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pooling over windows, regular and adaptive.
+#include <ATen/native/FractionalMaxPooling.h>
+#include <ATen/native/Pool.h>
+
+#include "aten/device/empty.h"
+#include "aten/kernels/image/spatial.h"
+#include "aten/launch/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kMax("pool.max"), kAdaptiveMax("pool.adaptive_max"), kAverage("pool.average"),
+    kAdaptiveAverage("pool.adaptive_average"), kFractionalMax("pool.fractional_max");
+
+void launch_max(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
+                at::IntArrayRef padding, at::IntArrayRef dilation, const at::Tensor& out, const at::Tensor& indices) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kMax, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_output(builder, indices, spatial);
+  image_input(builder, self, spatial);
+  PoolMaxParameters parameters{};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  set_spatial(parameters.dilation, dilation, spatial, 1);
+  parameters.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
+                    at::IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
+                    const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kAverage, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_input(builder, self, spatial);
+  PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  parameters.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+void launch_adaptive_average(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kAdaptiveAverage, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_input(builder, self, spatial);
+  builder.launch(self.device());
+}
+
+void launch_adaptive_max(const at::Tensor& self, int64_t spatial, const at::Tensor& out, const at::Tensor& indices) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kAdaptiveMax, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_output(builder, indices, spatial);
+  image_input(builder, self, spatial);
+  builder.launch(self.device());
+}
+
+void launch_fractional(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, const at::Tensor& samples,
+                       const at::Tensor& out, const at::Tensor& indices) {
+  if (out.numel() == 0) return;
+  LaunchBuilder builder(kFractionalMax, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_output(builder, indices, spatial);
+  image_input(builder, self, spatial);
+  builder.input(samples);
+  PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
+  set_spatial(parameters.kernel, kernel, spatial, 1);
+  parameters.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+// Sizes of an image with other spatial sizes.
+at::DimVector with_spatial(const at::Tensor& self, at::IntArrayRef spatial) {
+  at::DimVector sizes(self.sizes().slice(0, self.dim() - spatial.size()));
+  sizes.append(spatial.begin(), spatial.end());
+  return sizes;
+}
+
+at::DimVector max_pool3d_sizes(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride_,
+                               at::IntArrayRef padding_, at::IntArrayRef dilation_, bool ceil_mode) {
+  TORCH_CHECK(kernel_size.size() == 1 || kernel_size.size() == 3,
+              "max_pool3d: kernel_size must either be a single int, or a tuple of three ints");
+  TORCH_CHECK(stride_.empty() || stride_.size() == 1 || stride_.size() == 3,
+              "max_pool3d: stride must either be omitted, a single int, or a tuple of three ints");
+  TORCH_CHECK(padding_.size() == 1 || padding_.size() == 3,
+              "max_pool3d: padding must either be a single int, or a tuple of three ints");
+  TORCH_CHECK(dilation_.size() == 1 || dilation_.size() == 3,
+              "max_pool3d: dilation must be either a single int, or a tuple of three ints");
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
+  const auto k = spatial_parameter(kernel_size, 3, 1), s = stride_.empty() ? k : spatial_parameter(stride_, 3, 1);
+  const auto p = spatial_parameter(padding_, 3, 0), l = spatial_parameter(dilation_, 3, 1);
+  int64_t in[3], out[3];
+  for (int d = 0; d < 3; ++d) {
+    in[d] = self.size(d - 3);
+    out[d] = at::native::pooling_output_shape<int64_t>(in[d], k[d], p[d], s[d], l[d], ceil_mode);
+  }
+  at::native::pool3d_shape_check(self, self.size(-4), k[0], k[1], k[2], s[0], s[1], s[2], p[0], p[1], p[2], l[0], l[1],
+                                 l[2], in[0], in[1], in[2], out[0], out[1], out[2],
+                                 "max_pool3d_with_indices_out_cpu_template()");
+  return with_spatial(self, out);
+}
+
+at::DimVector adaptive_average_sizes(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial) {
+  TORCH_CHECK(static_cast<int64_t>(output_size.size()) == spatial, "adaptive_avg_pool", spatial,
+              "d: output_size must be ", spatial);
+  TORCH_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, "adaptive_avg_pool", spatial, "d(): Expected ",
+              spatial + 1, "D or ", spatial + 2, "D tensor, but got ", self.sizes());
+  // In two dimensions there may be no channels.
+  for (int64_t d = spatial == 2 ? self.dim() - 2 : 1; d < self.dim(); ++d) {
+    TORCH_CHECK(self.size(d) > 0, "adaptive_avg_pool", spatial,
+                "d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+                self.sizes(), " with dimension ", d, " being empty");
+  }
+  return with_spatial(self, output_size);
+}
+
+at::MemoryFormat adaptive_average_format(const at::Tensor& self, int64_t spatial) {
+  return spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor adaptive_average(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial) {
+  const at::Tensor out = empty(adaptive_average_sizes(self, output_size, spatial), self.scalar_type(),
+                               self.device().index(), adaptive_average_format(self, spatial));
+  launch_adaptive_average(self, spatial, out);
+  return out;
+}
+
+at::Tensor& adaptive_average_out(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial,
+                                 at::Tensor& out) {
+  const at::DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
+  TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(), " for `output` but got dtype ",
+              out.dtype());
+  out.resize_(sizes, adaptive_average_format(self, spatial));
+  launch_adaptive_average(self, spatial, out);
+  return out;
+}
+
+}  // namespace
+
+void max_pool2d_with_indices(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                             at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& out,
+                             const at::Tensor& indices) {
+  launch_max(self, 2, kernel_size, stride, padding, dilation, out, indices);
+}
+
+std::tuple<at::Tensor, at::Tensor> max_pool3d_with_indices(const at::Tensor& self, at::IntArrayRef kernel_size,
+                                                           at::IntArrayRef stride, at::IntArrayRef padding,
+                                                           at::IntArrayRef dilation, bool ceil_mode) {
+  const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
+  const auto format = image_format(self, 3);
+  const auto index = self.device().index();
+  at::Tensor out = empty(sizes, self.scalar_type(), index, format), indices = empty(sizes, at::kLong, index, format);
+  launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
+  return {out, indices};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> max_pool3d_with_indices_out(const at::Tensor& self, at::IntArrayRef kernel_size,
+                                                                 at::IntArrayRef stride, at::IntArrayRef padding,
+                                                                 at::IntArrayRef dilation, bool ceil_mode,
+                                                                 at::Tensor& out, at::Tensor& indices) {
+  const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
+              ", but got ", out.scalar_type(), " instead");
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "Expected out tensor to have dtype Long, but got ",
+              indices.scalar_type(), " instead");
+  out.resize_(sizes, image_format(self, 3));
+  indices.resize_(sizes, image_format(self, 3));
+  launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
+  return {out, indices};
+}
+
+void avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
+                bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override,
+                const at::Tensor& out) {
+  launch_average(self, 2, kernel_size, stride, padding, count_include_pad, divisor_override, out);
+}
+
+void avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
+                bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override,
+                const at::Tensor& out) {
+  launch_average(self, 3, kernel_size, stride, padding, count_include_pad, divisor_override, out);
+}
+
+at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
+  return adaptive_average(self, output_size, 2);
+}
+at::Tensor& adaptive_avg_pool2d_out(const at::Tensor& self, at::IntArrayRef output_size, at::Tensor& out) {
+  return adaptive_average_out(self, output_size, 2, out);
+}
+at::Tensor adaptive_avg_pool3d(const at::Tensor& self, at::IntArrayRef output_size) {
+  return adaptive_average(self, output_size, 3);
+}
+at::Tensor& adaptive_avg_pool3d_out(const at::Tensor& self, at::IntArrayRef output_size, at::Tensor& out) {
+  return adaptive_average_out(self, output_size, 3, out);
+}
+
+void adaptive_max_pool2d(const at::Tensor& self, at::IntArrayRef, const at::Tensor& out, const at::Tensor& indices) {
+  launch_adaptive_max(self, 2, out, indices);
+}
+void adaptive_max_pool3d(const at::Tensor& self, at::IntArrayRef, const at::Tensor& out, const at::Tensor& indices) {
+  launch_adaptive_max(self, 3, out, indices);
+}
+
+void fractional_max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
+                           const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<2>(self, random_samples);
+  launch_fractional(self, 2, kernel_size, random_samples, out, indices);
+}
+void fractional_max_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
+                           const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<3>(self, random_samples);
+  launch_fractional(self, 3, kernel_size, random_samples, out, indices);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Gradients of average pools.
+#include <ATen/native/AdaptivePooling.h>
+
+#include "aten/device/empty.h"
+#include "aten/kernels/image/spatial.h"
+#include "aten/launch/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+
+const Kernel kAverage("pool_backward.average"), kAdaptive("pool_backward.adaptive_average");
+
+void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef kernel, IntArrayRef stride,
+                      IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
+                      const Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  LaunchBuilder builder(kAverage, grad_output.scalar_type());
+  image_output(builder, grad_input, spatial);
+  image_input(builder, grad_output, spatial);
+  PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
+  set_windows(parameters, spatial, kernel, stride, padding);
+  parameters.write(&builder.desc());
+  builder.launch(grad_output.device());
+}
+
+void adaptive_backward(const Tensor& grad_output, const Tensor& self, int64_t spatial, const Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  LaunchBuilder builder(kAdaptive, grad_output.scalar_type());
+  image_output(builder, grad_input, spatial);
+  image_input(builder, grad_output, spatial);
+  builder.launch(grad_output.device());
+}
+
+void check_adaptive(const char* name, const Tensor& grad_output, const Tensor& self, int64_t spatial) {
+  at::native::adaptive_pool_empty_output_check(grad_output, name);
+  TORCH_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, name, "(): Expected ", spatial + 1, "D or ",
+              spatial + 2, "D tensor, but got ", self.sizes());
+  TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(), " for `grad_output` but got dtype ",
+              grad_output.dtype());
+}
+
+}  // namespace
+
+void avg_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                         IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                         std::optional<int64_t> divisor_override, const Tensor& grad_input) {
+  average_backward(grad_output, 2, kernel_size, stride, padding, count_include_pad, divisor_override, grad_input);
+}
+void avg_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                         IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                         std::optional<int64_t> divisor_override, const Tensor& grad_input) {
+  average_backward(grad_output, 3, kernel_size, stride, padding, count_include_pad, divisor_override, grad_input);
+}
+
+Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Tensor& self) {
+  check_adaptive("adaptive_avg_pool2d_backward", grad_output, self, 2);
+  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 2));
+  adaptive_backward(grad_output, self, 2, grad_input);
+  return grad_input;
+}
+Tensor adaptive_avg_pool3d_backward(const Tensor& grad_output, const Tensor& self) {
+  check_adaptive("adaptive_avg_pool3d_backward", grad_output, self, 3);
+  const Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());
+  adaptive_backward(grad_output, self, 3, grad_input);
+  return grad_input;
+}
+Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, Tensor& grad_input) {
+  check_adaptive("adaptive_avg_pool3d_backward", grad_output, self, 3);
+  grad_input.resize_(self.sizes());
+  adaptive_backward(grad_output, self, 3, grad_input);
+  return grad_input;
+}
+
+}  // namespace atalla::aten

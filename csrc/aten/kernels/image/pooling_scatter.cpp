@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Unpooling, and the gradients of max pools: elements go where the indices of the pool point to.
+#include <ATen/native/Pool.h>
+
+#include "aten/device/empty.h"
+#include "aten/kernels/image/spatial.h"
+#include "aten/launch/launch.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kScatter("pool.scatter");
+
+void launch_scatter(const at::Tensor& self, const at::Tensor& indices, int64_t spatial, bool add,
+                    const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  if (self.numel() == 0) {
+    out.zero_();
+    return;
+  }
+  LaunchBuilder builder(kScatter, self.scalar_type());
+  image_output(builder, out, spatial);
+  image_input(builder, self, spatial);
+  image_input(builder, indices, spatial);
+  PoolScatterParameters{.add = add}.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+at::DimVector unpool_sizes(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                           int64_t spatial) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong,
+              "elements in indices should be type int64 but got: ", indices.scalar_type());
+  if (spatial == 2) {
+    TORCH_CHECK(output_size.size() == 2,
+                "There should be exactly two elements (height, width) in output_size, but got ", output_size.size(),
+                " elements.");
+    TORCH_CHECK(self.dim() == 3 || self.dim() == 4,
+                "Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with ", self.dim(),
+                " dimensions.");
+  } else {
+    TORCH_CHECK(self.dim() == 4 || self.dim() == 5,
+                "Input to max_unpooling3d should be a 4d or 5d Tensor, but got a tensor with dim ", self.dim());
+    TORCH_CHECK(output_size.size() == 3,
+                "There should be exactly three elements (depth, height, width) in output_size, but got ",
+                output_size.size(), " elements.");
+  }
+  TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (",
+              self.sizes(), ") but got indices tensor with shape: ", indices.sizes());
+  for (int64_t d = 1; d < self.dim(); ++d) {
+    TORCH_CHECK(self.size(d) > 0, "max_unpooling", spatial,
+                "d(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes(),
+                " with dimension ", d, " being empty.");
+  }
+  at::DimVector sizes(self.sizes().slice(0, self.dim() - spatial));
+  sizes.append(output_size.begin(), output_size.end());
+  return sizes;
+}
+
+void check_unpool3d(at::IntArrayRef stride, at::IntArrayRef padding) {
+  TORCH_CHECK(stride.size() == 3,
+              "There should be exactly three elements (depth, height, width) in stride, but got: ", stride.size(),
+              " elements.");
+  TORCH_CHECK(padding.size() == 3,
+              "There should be exactly three elements (depth, height, width) in padding, but got: ", padding.size(),
+              " elements.");
+  TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0,
+              "strides should be greater than zero, but got stride: ", stride);
+}
+
+at::Tensor unpool(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t spatial) {
+  const auto format = spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
+  const at::Tensor out =
+      empty(unpool_sizes(self, indices, output_size, spatial), self.scalar_type(), self.device().index(), format);
+  launch_scatter(self, indices, spatial, false, out);
+  return out;
+}
+
+at::Tensor& unpool_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t spatial,
+                       at::Tensor& out) {
+  const auto format = spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
+  out.resize_(unpool_sizes(self, indices, output_size, spatial), format);
+  launch_scatter(self, indices, spatial, false, out);
+  return out;
+}
+
+void check_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
+                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                               const at::Tensor& indices) {
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
+  const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
+  const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
+  at::native::max_pool3d_backward_shape_check(
+      self, grad_output, indices, self.size(-4), static_cast<int>(k[0]), static_cast<int>(k[1]), static_cast<int>(k[2]),
+      static_cast<int>(s[0]), static_cast<int>(s[1]), static_cast<int>(s[2]), static_cast<int>(p[0]),
+      static_cast<int>(p[1]), static_cast<int>(p[2]), static_cast<int>(l[0]), static_cast<int>(l[1]),
+      static_cast<int>(l[2]), self.size(-3), self.size(-2), self.size(-1), grad_output.size(-3), grad_output.size(-2),
+      grad_output.size(-1), "max_pool3d_with_indices_backward_out_cpu_template()");
+}
+
+}  // namespace
+
+at::Tensor max_unpool2d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size) {
+  return unpool(self, indices, output_size, 2);
+}
+at::Tensor& max_unpool2d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                             at::Tensor& out) {
+  return unpool_out(self, indices, output_size, 2, out);
+}
+at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                        at::IntArrayRef stride, at::IntArrayRef padding) {
+  check_unpool3d(stride, padding);
+  return unpool(self, indices, output_size, 3);
+}
+at::Tensor& max_unpool3d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& out) {
+  check_unpool3d(stride, padding);
+  return unpool_out(self, indices, output_size, 3, out);
+}
+
+void max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef, at::IntArrayRef,
+                         at::IntArrayRef, at::IntArrayRef, bool, const at::Tensor& indices,
+                         const at::Tensor& grad_input) {
+  launch_scatter(grad_output, indices, 2, true, grad_input);
+}
+at::Tensor max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
+                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool,
+                               const at::Tensor& indices) {
+  check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
+  const at::Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 3));
+  launch_scatter(grad_output, indices, 3, true, grad_input);
+  return grad_input;
+}
+at::Tensor& max_pool3d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
+                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool,
+                                    const at::Tensor& indices, at::Tensor& grad_input) {
+  check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
+  grad_input.resize_(self.sizes(), image_format(self, 3));
+  launch_scatter(grad_output, indices, 3, true, grad_input);
+  return grad_input;
+}
+void adaptive_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& indices,
+                                  const at::Tensor& grad_input) {
+  launch_scatter(grad_output, indices, 2, true, grad_input);
+}
+void adaptive_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& indices,
+                                  const at::Tensor& grad_input) {
+  launch_scatter(grad_output, indices, 3, true, grad_input);
+}
+void fractional_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
+                                    at::IntArrayRef, const at::Tensor& indices, const at::Tensor& grad_input) {
+  launch_scatter(grad_output, indices, 2, true, grad_input);
+}
+at::Tensor fractional_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
+                                          at::IntArrayRef, const at::Tensor& indices) {
+  const at::Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index());
+  launch_scatter(grad_output, indices, 3, true, grad_input);
+  return grad_input;
+}
+
+}  // namespace atalla::aten

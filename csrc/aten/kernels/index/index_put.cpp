@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Writing through index tensors and masks (x[i, mask] = v), and take and put_, which index the flattened tensor.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/IndexingUtils.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/ops/empty.h>
+
+#include "aten/device/empty.h"
+#include "aten/kernels/index/scatter.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kIndexPut("index_put"), kIndex("index");
+
+// The index tensors of `indices`, masks turned into indices, all of one shape; undefined where a dimension is whole.
+std::vector<at::Tensor> broadcast_indices(const at::Tensor& self,
+                                          const torch::List<std::optional<at::Tensor>>& indices) {
+  at::native::checkIndexTensorTypes(indices, /*allow_int=*/true);
+  std::vector<at::Tensor> expanded = at::native::expandTensors(self, indices, /*ensure_same_device=*/true);
+  TORCH_CHECK_INDEX(static_cast<int64_t>(expanded.size()) <= self.dim(), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", expanded.size(), ")");
+  try {
+    expanded = at::expand_outplace(expanded);
+  } catch (const std::exception&) {
+    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                      at::native::shapes_as_str(expanded));
+  }
+  expanded.resize(self.dim());
+  return expanded;
+}
+
+// If one mask covers everything that is indexed, and one value is written: that mask, of self's rank.
+at::Tensor only_mask(const at::Tensor& self, const torch::List<std::optional<at::Tensor>>& indices,
+                     const at::Tensor& values) {
+  if (values.numel() != 1) return {};
+  if (!values.is_cpu() && values.scalar_type() != self.scalar_type()) return {};
+  const at::Tensor host = values.is_cpu() ? values : at::empty({}, at::kByte);
+  return std::get<1>(at::native::canDispatchToMaskedFill(self, indices, host));
+}
+
+}  // namespace
+
+at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at::Tensor>>& indices,
+                           const at::Tensor& values, bool accumulate, bool unsafe) {
+  TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", indices.size(), ")");
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
+    TORCH_WARN(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
+  }
+  if (!accumulate) {
+    const at::Tensor mask = only_mask(self, indices, values);
+    if (mask.defined()) {
+      return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values.reshape({}));
+    }
+  }
+  at::assert_no_overlap(self, values);
+  for (const std::optional<at::Tensor>& index : indices) {
+    if (index.has_value() && index->defined()) at::assert_no_overlap(self, *index);
+  }
+  const std::vector<at::Tensor> expanded = broadcast_indices(self, indices);
+  at::DimVector indexed, whole;
+  for (int64_t d = 0; d < self.dim(); ++d) (expanded[d].defined() ? indexed : whole).push_back(d);
+  const int64_t count = static_cast<int64_t>(indexed.size());
+  TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index_put: at most ", ATALLA_MAX_OPERANDS - 2,
+                              " index tensors are supported, got ", count);
+  if (count == 0) {  // everything is written
+    if (accumulate) return self.add_(values);
+    return self.copy_(values);
+  }
+  // Indexed dimensions that are not adjacent come first in the values, so the launch sees self with them in front.
+  const bool adjacent = indexed.back() - indexed.front() == count - 1;
+  const int64_t first = adjacent ? indexed.front() : 0;
+  at::DimVector order(whole.begin(), whole.begin() + first);
+  order.append(indexed.begin(), indexed.end());
+  order.append(whole.begin() + first, whole.end());
+  at::DimVector sizes, strides, value_sizes;
+  for (int64_t d : order) sizes.push_back(self.size(d)), strides.push_back(self.stride(d));
+  const at::Tensor& shape = expanded[indexed.front()];
+  value_sizes.append(sizes.begin(), sizes.begin() + first);
+  value_sizes.append(shape.sizes().begin(), shape.sizes().end());
+  value_sizes.append(sizes.begin() + first + count, sizes.end());
+  TORCH_CHECK(at::is_expandable_to(values.sizes(), value_sizes), "shape mismatch: value tensor of shape ",
+              values.sizes(), " cannot be broadcast to indexing result of shape ", at::IntArrayRef(value_sizes));
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
+  if (c10::multiply_integers(value_sizes) == 0) return self;
+  const at::Tensor on_device = values.device() == self.device() ? values : values.to(self.device());
+  LaunchBuilder builder(kIndexPut, self.scalar_type());
+  builder.output(self, sizes, strides).input(on_device.expand(value_sizes));
+  for (int64_t d : indexed) builder.input(expanded[d]);
+  IndexPutParameters{.count = count,
+                     .first_dim = first,
+                     .combine = static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign),
+                     .wrap_negative = true}
+      .write(&builder.desc());
+  builder.launch(self.device());
+  return self;
+}
+
+at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate) {
+  TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
+              index.scalar_type());
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
+              " and source.dtype = ", source.scalar_type());
+  TORCH_CHECK(self.device() == source.device() && self.device() == index.device(),
+              "put_(): self, index and source expected to be in the same device, but got self.device = ", self.device(),
+              ", index.device = ", index.device(), ", and source.device = ", source.device());
+  TORCH_CHECK_INDEX(source.numel() == index.numel(),
+                    "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
+                    source.numel(), ", index.numel() = ", index.numel());
+  TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
+  at::assert_no_internal_overlap(self);
+  at::assert_no_overlap(self, index);
+  at::assert_no_overlap(self, source);
+  if (index.numel() == 0) return self;
+  const at::Tensor dense = self.contiguous();
+  write_rows(dense.view({-1}), 0, index.reshape({-1}), source.reshape({-1}),
+             accumulate ? Combine::kAdd : Combine::kAssign, true);
+  if (!dense.is_same(self)) self.copy_(dense);
+  return self;
+}
+
+at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out) {
+  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
+              index.scalar_type());
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
+              " and out.dtype = ", out.scalar_type());
+  TORCH_CHECK(self.device() == out.device() && self.device() == index.device(),
+              "take(): self, index and out expected to be in the same device, but got self.device = ", self.device(),
+              ", index.device = ", index.device(), ", and out.device = ", out.device());
+  TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, index);
+  at::assert_no_overlap(out, self);
+  at::native::resize_output(out, index.sizes());
+  if (index.numel() == 0) return out;
+  const at::Tensor dense = self.contiguous();
+  LaunchBuilder(kIndex, self.scalar_type())
+      .output(out)
+      .input(dense, {dense.numel()}, {1})
+      .input(index)
+      .parameters(IndexParameters{.count = 1, .first_dim = 0})
+      .launch(self.device());
+  return out;
+}
+
+at::Tensor take(const at::Tensor& self, const at::Tensor& index) {
+  at::Tensor out = empty_like_dtype(self, index.sizes(), self.scalar_type());
+  return take_out(self, index, out);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// sort, topk, kthvalue, median, mode and randperm. The kernels take outputs with the rank of the input, so a dimension
+// that the result lost is described to them as one of size 1.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/SortingUtils.h>
+#include <ATen/native/TensorFactories.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kSort("sort"), kTopK("topk"), kKthValue("kthvalue"), kMedian("median"), kMode("mode");
+
+// `length`: of the outputs along dim.
+LaunchBuilder begin_rows(const Kernel& kernel, const at::Tensor& values, const at::Tensor& indices,
+                         const at::Tensor& self, int64_t dim, int64_t length) {
+  LaunchBuilder builder(kernel, self.scalar_type());
+  auto output = [&](const at::Tensor& t) {
+    if (!t.defined()) {
+      builder.optional_output(t);
+      return;
+    }
+    at::DimVector sizes(self.sizes()), strides;
+    const bool kept = t.dim() == self.dim();
+    for (int64_t d = 0, o = 0; d < self.dim(); ++d) {
+      const bool reduced = d == dim;
+      if (reduced) sizes[d] = length;
+      strides.push_back(reduced && !kept ? 0 : t.stride(o));
+      if (!reduced || kept) ++o;
+    }
+    builder.output(t, sizes, strides);
+  };
+  output(values);
+  output(indices);
+  builder.input(self);
+  return builder;
+}
+
+// median's checks and shapes.
+void median_rows(const at::Tensor& self, int64_t dim, bool keepdim, bool ignore_nan, const at::Tensor& values,
+                 const at::Tensor& indices) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
+  TORCH_CHECK_INDEX(size > 0, "median(): Expected reduction dim ", dim, " to have non-zero size.");
+  at::checkScalarType("median", at::TensorArg(indices, "indices", 1), at::kLong);
+  at::checkSameType("median", at::TensorArg(values, "values", 0), at::TensorArg(self, "self", 2));
+  at::DimVector sizes(self.sizes());
+  if (self.dim() > 0 && keepdim) sizes[dim] = 1;
+  if (self.dim() > 0 && !keepdim) sizes.erase(sizes.begin() + dim);
+  at::native::resize_output(values, sizes);
+  at::native::resize_output(indices, sizes);
+  if (values.numel() == 0) return;
+  LaunchBuilder builder = begin_rows(kMedian, values, indices, self, dim, 1);
+  MedianParameters{.dim = dim, .ignore_nan = ignore_nan}.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
+  at::Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+  if (self.numel() == 0) {
+    // As upstream: NaN, which converts to the lowest value of a wide integer type.
+    return out.fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  const at::Tensor flat = self.flatten();
+  LaunchBuilder builder = begin_rows(kMedian, out, at::Tensor(), flat, 0, 1);
+  MedianParameters{.dim = 0, .ignore_nan = ignore_nan}.write(&builder.desc());
+  builder.launch(self.device());
+  return out;
+}
+
+}  // namespace
+
+void sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, const at::Tensor& values,
+          const at::Tensor& indices) {
+  if (self.numel() == 0) return;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  LaunchBuilder builder = begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1);
+  SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable}.write(
+      &builder.desc());
+  builder.launch(self.device());
+}
+
+void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const at::Tensor& values,
+          const at::Tensor& indices) {
+  if (values.numel() == 0) return;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  LaunchBuilder builder = begin_rows(kTopK, values, indices, self, dim, k);
+  TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}.write(&builder.desc());
+  builder.launch(self.device());
+}
+
+std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim,
+                                                  at::Tensor& values, at::Tensor& indices) {
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
+  at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", wrapped);
+  at::assert_no_overlap(self, values);
+  at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
+  if (self.numel() > 0) {
+    LaunchBuilder builder = begin_rows(kKthValue, values, indices, self, wrapped, 1);
+    KthvalueParameters{.dim = wrapped, .k = k}.write(&builder.desc());
+    builder.launch(self.device());
+  }
+  if (!keepdim && self.dim() > 0) {
+    values.squeeze_(wrapped);
+    indices.squeeze_(wrapped);
+  }
+  return {values, indices};
+}
+
+at::Tensor median(const at::Tensor& self) { return median_all(self, false); }
+at::Tensor nanmedian(const at::Tensor& self) { return median_all(self, true); }
+
+std::tuple<at::Tensor&, at::Tensor&> median_dim_out(const at::Tensor& self, int64_t dim, bool keepdim,
+                                                    at::Tensor& values, at::Tensor& indices) {
+  median_rows(self, dim, keepdim, false, values, indices);
+  return {values, indices};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> nanmedian_dim_out(const at::Tensor& self, int64_t dim, bool keepdim,
+                                                       at::Tensor& values, at::Tensor& indices) {
+  median_rows(self, dim, keepdim, true, values, indices);
+  return {values, indices};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
+                                              at::Tensor& indices) {
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '",
+              values.scalar_type(), "' for values output");
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type '", at::kLong, "' but got '",
+              indices.scalar_type(), "' for indices output");
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  at::DimVector sizes(self.sizes());
+  if (self.numel() == 0) {
+    sizes = at::DimVector(at::native::get_zero_numel_tensor_size(self, dim, keepdim, "mode()"));
+  } else if (self.dim() > 0) {
+    if (keepdim) sizes[dim] = 1;
+    else sizes.erase(sizes.begin() + dim);
+  }
+  at::native::resize_output(values, sizes);
+  at::native::resize_output(indices, sizes);
+  at::assert_no_overlap(self, values);
+  if (values.numel() > 0) {
+    LaunchBuilder builder = begin_rows(kMode, values, indices, self, dim, 1);
+    ModeParameters{.dim = dim}.write(&builder.desc());
+    builder.launch(self.device());
+  }
+  return {values, indices};
+}
+
+std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, bool keepdim) {
+  at::Tensor values = empty_like_dtype(self, {0}, self.scalar_type());
+  at::Tensor indices = empty_like_dtype(self, {0}, at::kLong);
+  mode_out(self, dim, keepdim, values, indices);
+  return {values, indices};
+}
+
+// The order of random keys. 64-bit keys of n elements collide with a probability of n^2 / 2^65.
+at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  at::scalar_tensor(n, result.options().device(at::kCPU));  // raises where the dtype does not hold n
+  at::native::check_supported_max_int_with_precision(n, result);
+  result.resize_({n});
+  if (n == 0) return result;
+  at::Tensor keys = empty_like_dtype(result, {n}, at::kLong);
+  keys.random_(std::numeric_limits<int64_t>::min(), std::nullopt, std::move(generator));
+  const bool direct = result.scalar_type() == at::kLong;
+  at::Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
+  LaunchBuilder builder = begin_rows(kSort, at::Tensor(), order, keys, 0, n);
+  SortParameters{.dim = 0}.write(&builder.desc());
+  builder.launch(result.device());
+  return direct ? result : result.copy_(order);
+}
+
+}  // namespace atalla::aten

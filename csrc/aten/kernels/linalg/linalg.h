@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the linear algebra adaptors share. Upstream's own functions do the checks, the copies into column-major
+// matrices and the composition; the stubs they call are registered here with launches.
+#pragma once
+
+#include <ATen/native/BatchLinearAlgebra.h>
+#include <ATen/native/LinearAlgebraUtils.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+// Upstream's implementation of a structured op, over outputs that the meta has already made.
+template <class Upstream>
+struct Implementation final : Upstream {
+  const at::Tensor& maybe_get_output(int64_t) override { TORCH_INTERNAL_ASSERT(false, "the outputs are given"); }
+};
+
+// The kernels' `op` parameter.
+enum class MatrixOp : int64_t { kNone = 0, kTranspose = 1, kAdjoint = 2 };
+
+inline MatrixOp matrix_op(at::native::TransposeType t) {
+  if (t == at::native::TransposeType::NoTranspose) return MatrixOp::kNone;
+  return t == at::native::TransposeType::ConjTranspose ? MatrixOp::kAdjoint : MatrixOp::kTranspose;
+}
+
+// x := op(t)^-1 b or, unless left, b op(t)^-1. `info` may be undefined.
+void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const at::Tensor& t, const at::Tensor& b,
+                             bool left, bool upper, MatrixOp op, bool unit);
+
+inline at::Tensor empty_info(const at::Tensor& a) {
+  return empty_like_dtype(a, a.sizes().slice(0, a.dim() - 2), at::kInt);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// linalg.lstsq with the drivers of upstream's CPU kernel (its own function allows other devices "gels" alone).
+#include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/view_as_real.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "aten/kernels/linalg/linalg.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kLstsq("linalg.lstsq");
+
+// The values of the kernel's parameter.
+enum class Driver : int64_t { kGels, kGelsd, kGelsy, kGelss };
+
+Driver parse_driver(std::optional<c10::string_view> name) {
+  if (!name.has_value()) return Driver::kGelsy;
+  std::string lower(*name);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const char* names[] = {"gels", "gelsd", "gelsy", "gelss"};
+  for (int i = 0; i < 4; ++i)
+    if (lower == names[i]) return static_cast<Driver>(i);
+  TORCH_CHECK(false, "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
+}
+
+void check_inputs(const at::Tensor& self, const at::Tensor& b) {
+  TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
+  TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
+  TORCH_CHECK(self.scalar_type() == b.scalar_type(),
+              "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype ",
+              self.scalar_type(), " and other's dtype ", b.scalar_type());
+  const int64_t less = self.dim() - b.dim();
+  TORCH_CHECK(less == 0 || less == 1,
+              "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) "
+              "<= 1");
+  TORCH_CHECK(self.size(-2) == b.size(less == 1 ? -1 : -2),
+              "torch.linalg.lstsq: input.size(-2) should match other.size(", less == 1 ? "-1)" : "-2)");
+  at::native::checkSameDevice("torch.linalg.lstsq", b, self, "other");
+}
+
+// Sums of squares of the rows that the kernel leaves below the solution.
+at::Tensor sum_of_squares(const at::Tensor& rows) {
+  if (!rows.is_complex()) return rows.mul(rows).sum(-2);
+  const at::Tensor parts = at::view_as_real(rows);
+  return parts.mul(parts).sum(at::IntArrayRef{-3, -1});
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linalg_lstsq(const at::Tensor& self, const at::Tensor& b,
+                                                                        std::optional<double> rcond,
+                                                                        std::optional<c10::string_view> driver_name) {
+  check_inputs(self, b);
+  const Driver driver = parse_driver(driver_name);
+  const bool vector = at::native::linalg_solve_is_vector_rhs(self, b);
+  const at::Tensor right = vector ? b.unsqueeze(-1) : b;
+  TORCH_CHECK(self.size(-2) == right.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
+  const int64_t m = self.size(-2), n = self.size(-1), k = right.size(-1), large = std::max(m, n);
+  const c10::ScalarType dtype = self.scalar_type(), real_dtype = c10::toRealValueType(dtype);
+  const double tolerance = rcond.value_or(at::native::_get_epsilon(real_dtype) * static_cast<double>(large));
+
+  at::DimVector sizes(at::native::broadcast_batch_size(self, right, self.dim() - 2));
+  const at::DimVector batch = sizes;
+  sizes.append({m, n});
+  const at::Tensor a = self.expand(sizes);
+  sizes[batch.size()] = large, sizes[batch.size() + 1] = k;
+  at::Tensor x =
+      empty_strided(sizes, at::native::batched_matrix_contiguous_strides(sizes, true), dtype, self.device().index());
+  sizes[batch.size()] = m;
+  x.narrow(-2, 0, m).copy_(right.expand(sizes));
+
+  const at::IntArrayRef own_batch = self.sizes().slice(0, self.dim() - 2);
+  const auto empty = [&](at::IntArrayRef s, c10::ScalarType t) { return empty_like_dtype(self, s, t); };
+  at::Tensor rank = empty(driver == Driver::kGels ? at::IntArrayRef{0} : own_batch, at::kLong);
+  at::DimVector values_sizes(own_batch);
+  values_sizes.push_back(std::min(m, n));
+  const bool wants_values = driver == Driver::kGelsd || driver == Driver::kGelss;
+  at::Tensor values = empty(wants_values ? at::IntArrayRef(values_sizes) : at::IntArrayRef{0}, real_dtype);
+  at::Tensor info = empty(batch, at::kInt);
+  // Matrices that b repeats write the same rank and singular values several times.
+  at::DimVector values_batch = batch;
+  values_batch.push_back(std::min(m, n));
+  if (info.numel() > 0) {
+    LaunchBuilder(kLstsq, dtype)
+        .output(x)
+        .optional_output(driver == Driver::kGels ? at::Tensor() : rank.expand(batch))
+        .optional_output(wants_values ? values.expand(values_batch) : at::Tensor())
+        .output(info)
+        .input(a)
+        .input(x)
+        .parameters(LinalgLstsqParameters{.driver = static_cast<int64_t>(driver), .tolerance = tolerance})
+        .launch(self.device());
+    at::_linalg_check_errors(info, "torch.linalg.lstsq", batch.empty());
+  }
+
+  at::Tensor residuals = empty({0}, real_dtype);
+  if (m > n && driver != Driver::kGelsy && (driver == Driver::kGels || rank.eq(n).all().item<bool>()))
+    residuals = sum_of_squares(x.narrow(-2, n, m - n));
+  at::Tensor solution = x.narrow(-2, 0, n);
+  if (vector) solution = solution.squeeze(-1);
+  return {solution, residuals, rank, values};
+}
+
+std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> linalg_lstsq_out(
+    const at::Tensor& self, const at::Tensor& b, std::optional<double> rcond, std::optional<c10::string_view> driver,
+    at::Tensor& solution, at::Tensor& residuals, at::Tensor& rank, at::Tensor& singular_values) {
+  check_inputs(self, b);
+  const char* name = "torch.linalg.lstsq";
+  const c10::ScalarType real_dtype = c10::toRealValueType(self.scalar_type());
+  at::native::checkSameDevice(name, solution, self, "solution");
+  at::native::checkSameDevice(name, residuals, self, "residuals");
+  at::native::checkSameDevice(name, rank, self, "rank");
+  at::native::checkSameDevice(name, singular_values, self, "singular_values");
+  at::native::checkLinalgCompatibleDtype(name, solution, self, "solution");
+  at::native::checkLinalgCompatibleDtype(name, residuals.scalar_type(), real_dtype, "solution");
+  at::native::checkLinalgCompatibleDtype(name, rank.scalar_type(), at::kLong, "rank");
+  at::native::checkLinalgCompatibleDtype(name, singular_values.scalar_type(), real_dtype, "singular_values");
+  const auto [x, sums, ranks, values] = linalg_lstsq(self, b, rcond, driver);
+  const auto copy = [](const at::Tensor& from, at::Tensor& to) {
+    at::native::resize_output(to, from.sizes());
+    to.copy_(from);
+  };
+  copy(x, solution);
+  copy(sums, residuals);
+  copy(ranks, rank);
+  copy(values, singular_values);
+  return {solution, residuals, rank, singular_values};
+}
+
+}  // namespace atalla::aten

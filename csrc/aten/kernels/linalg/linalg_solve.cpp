@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Triangular factors and what is solved with them: LU, Cholesky.
+#include <ATen/ops/_linalg_det_native.h>
+#include <ATen/ops/_linalg_slogdet_native.h>
+#include <ATen/ops/_linalg_solve_ex_native.h>
+#include <ATen/ops/cholesky_inverse_native.h>
+#include <ATen/ops/cholesky_native.h>
+#include <ATen/ops/linalg_cholesky_ex_native.h>
+#include <ATen/ops/linalg_inv_ex_native.h>
+#include <ATen/ops/linalg_lu_factor_ex_native.h>
+#include <ATen/ops/linalg_lu_native.h>
+#include <ATen/ops/linalg_lu_solve_native.h>
+#include <ATen/ops/linalg_solve_triangular_native.h>
+#include <ATen/ops/triangular_solve_native.h>
+#include <ATen/ops/tril.h>
+#include <ATen/ops/triu.h>
+
+#include "aten/kernels/linalg/linalg.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kLuFactor("linalg.lu_factor"), kLuSolve("linalg.lu_solve"), kPermutation("linalg.permutation"),
+    kCholesky("linalg.cholesky"), kTriangularSolve("linalg.triangular_solve");
+
+void cholesky_in_place(const at::Tensor& a, const at::Tensor& info, bool upper) {
+  LaunchBuilder(kCholesky, a.scalar_type())
+      .output(a)
+      .output(info)
+      .input(a)
+      .parameters(LinalgCholeskyParameters{.upper = upper})
+      .launch(a.device());
+}
+
+void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, bool pivoting) {
+  LaunchBuilder(kLuFactor, a.scalar_type())
+      .output(a)
+      .output(pivots)
+      .output(info)
+      .input(a)
+      .parameters(LinalgLuFactorParameters{.pivot = pivoting})
+      .launch(a.device());
+}
+
+// Upstream leaves the batches of the factors to be broadcast here.
+void lu_solve_in_place(const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& b,
+                       at::native::TransposeType op) {
+  at::DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
+  matrices.append({lu.size(-2), lu.size(-1)});
+  rows.push_back(pivots.size(-1));
+  LaunchBuilder(kLuSolve, b.scalar_type())
+      .output(b)
+      .input(lu.expand(matrices))
+      .input(pivots.expand(rows))
+      .input(b)
+      .parameters(LinalgLuSolveParameters{.op = static_cast<int64_t>(matrix_op(op))})
+      .launch(b.device());
+}
+
+// Upstream's callers describe the memory of `a` as column-major, whatever its strides say.
+void triangular_solve_in_place(const at::Tensor& a, const at::Tensor& b, bool left, bool upper,
+                               at::native::TransposeType op, bool unit) {
+  launch_triangular_solve(b, {}, a.mT().is_contiguous() ? a : a.mT(), b, left, upper, matrix_op(op), unit);
+}
+
+// A = L L' (or U' U): A^-1 by two triangular solves of the identity. `infos` is on the CPU, as upstream's caller wants.
+at::Tensor& cholesky_inverse_in_place(at::Tensor& result, at::Tensor& infos, bool upper) {
+  const at::Tensor factor = result.clone(), info = empty_info(result);
+  result.zero_();
+  result.diagonal(0, -2, -1).fill_(1);
+  launch_triangular_solve(result, info, factor, result, true, upper, upper ? MatrixOp::kAdjoint : MatrixOp::kNone,
+                          false);
+  launch_triangular_solve(result, {}, factor, result, true, upper, upper ? MatrixOp::kNone : MatrixOp::kAdjoint, false);
+  if (info.numel() > 0) infos.copy_(info.reshape(infos.sizes()));
+  return result;
+}
+
+}  // namespace
+
+void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const at::Tensor& t, const at::Tensor& b,
+                             bool left, bool upper, MatrixOp op, bool unit) {
+  if (x.numel() == 0 && !info.defined()) return;
+  LaunchBuilder(kTriangularSolve, x.scalar_type())
+      .output(x)
+      .optional_output(info)
+      .input(t)
+      .input(b)
+      .parameters(LinalgTriangularSolveParameters{.form = (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4),
+                                                  .op = static_cast<int64_t>(op)})
+      .launch(x.device());
+}
+
+void linalg_cholesky_ex(const at::Tensor& self, bool upper, bool check_errors, const at::Tensor& L,
+                        const at::Tensor& info) {
+  Implementation<at::native::structured_linalg_cholesky_ex_out>().impl(self, upper, check_errors, L, info);
+}
+
+at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::native::cholesky(self, upper); }
+
+at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
+  return at::native::cholesky_out(self, upper, out);
+}
+
+at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) { return at::native::cholesky_inverse(self, upper); }
+
+at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
+  return at::native::cholesky_inverse_out(self, upper, out);
+}
+
+at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
+  at::Tensor x = at::native::cloneBatchedColumnMajor(self);
+  launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kAdjoint : MatrixOp::kNone, false);
+  launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kNone : MatrixOp::kAdjoint, false);
+  return x;
+}
+
+void linalg_lu_factor_ex(const at::Tensor& A, bool pivot, bool check_errors, const at::Tensor& LU,
+                         const at::Tensor& pivots, const at::Tensor& info) {
+  Implementation<at::native::structured_linalg_lu_factor_ex_out>().impl(A, pivot, check_errors, LU, pivots, info);
+}
+
+void linalg_lu(const at::Tensor& A, bool pivot, const at::Tensor& P, const at::Tensor& L, const at::Tensor& U) {
+  Implementation<at::native::structured_linalg_lu_out>().impl(A, pivot, P, L, U);
+}
+
+// One of L and U may be LU itself, which is then overwritten last.
+void lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool unpack_data, bool unpack_pivots,
+               const at::Tensor& P, const at::Tensor& L, const at::Tensor& U) {
+  const int64_t m = LU.size(-2), n = LU.size(-1);
+  if (unpack_data) {
+    at::Tensor lower = L, upper = U;
+    const bool lower_last = m > n || LU.is_same(L);
+    if (lower_last) at::triu_out(upper, m == n ? LU : LU.narrow(-2, 0, n), 0);
+    at::tril_out(lower, m > n || m == n ? LU : LU.narrow(-1, 0, m), -1);
+    lower.diagonal(0, -2, -1).fill_(1);
+    if (!lower_last) at::triu_out(upper, LU, 0);
+  }
+  if (unpack_pivots && P.numel() > 0)
+    LaunchBuilder(kPermutation, P.scalar_type()).output(P).input(pivots).launch(P.device());
+}
+
+void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& B, bool left, bool adjoint,
+                     const at::Tensor& result) {
+  Implementation<at::native::structured_linalg_lu_solve_out>().impl(LU, pivots, B, left, adjoint, result);
+}
+
+void linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool check_errors, const at::Tensor& result,
+                     const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& info) {
+  Implementation<at::native::structured__linalg_solve_ex_out>().impl(A, B, left, check_errors, result, LU, pivots,
+                                                                     info);
+}
+
+void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
+  Implementation<at::native::structured_linalg_inv_ex_out>().impl(A, check_errors, inverse, info);
+}
+
+void linalg_det(const at::Tensor& A, const at::Tensor& result, const at::Tensor& LU, const at::Tensor& pivots) {
+  Implementation<at::native::structured__linalg_det_out>().impl(A, result, LU, pivots);
+}
+
+void linalg_slogdet(const at::Tensor& A, const at::Tensor& sign, const at::Tensor& logabsdet, const at::Tensor& LU,
+                    const at::Tensor& pivots) {
+  Implementation<at::native::structured__linalg_slogdet_out>().impl(A, sign, logabsdet, LU, pivots);
+}
+
+at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left,
+                                   bool unitriangular) {
+  return at::native::linalg_solve_triangular(self, B, upper, left, unitriangular);
+}
+
+at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left,
+                                        bool unitriangular, at::Tensor& out) {
+  return at::native::linalg_solve_triangular_out(self, B, upper, left, unitriangular, out);
+}
+
+void triangular_solve(const at::Tensor& self, const at::Tensor& A, bool upper, bool transpose, bool unitriangular,
+                      const at::Tensor& X, const at::Tensor& M) {
+  Implementation<at::native::structured_triangular_solve_out>().impl(self, A, upper, transpose, unitriangular, X, M);
+}
+
+}  // namespace atalla::aten
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(cholesky_stub, &atalla::aten::cholesky_in_place)
+REGISTER_PRIVATEUSE1_DISPATCH(cholesky_inverse_stub, &atalla::aten::cholesky_inverse_in_place)
+REGISTER_PRIVATEUSE1_DISPATCH(lu_factor_stub, &atalla::aten::lu_factor_in_place)
+REGISTER_PRIVATEUSE1_DISPATCH(lu_solve_stub, &atalla::aten::lu_solve_in_place)
+REGISTER_PRIVATEUSE1_DISPATCH(triangular_solve_stub, &atalla::aten::triangular_solve_in_place)
+
+}  // namespace at::native

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Matrix products. Every one of them is a single launch of the batched kernel, with the strides of the operands as they
+// are: transposed and expanded tensors are not copied.
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/GroupedMMUtils.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kGemm("gemm"), kGrouped("gemm_grouped");
+
+enum class Activation : int64_t { kNone = 0, kRelu = 1, kGelu = 2 };
+
+// A tensor seen as [batch, rows, columns].
+struct Matrix {
+  const at::Tensor& tensor;
+  std::array<int64_t, 3> sizes, strides;
+};
+
+Matrix batched(const at::Tensor& t) {
+  return {t, {t.size(0), t.size(1), t.size(2)}, {t.stride(0), t.stride(1), t.stride(2)}};
+}
+Matrix matrix(const at::Tensor& t) { return {t, {1, t.size(0), t.size(1)}, {0, t.stride(0), t.stride(1)}}; }
+Matrix column(const at::Tensor& t) { return {t, {1, t.size(0), 1}, {0, t.stride(0), 0}}; }
+Matrix row(const at::Tensor& t) { return {t, {1, 1, t.size(0)}, {0, 0, t.stride(0)}}; }
+
+// out = activation(beta * c + alpha * a @ b). `c` null: alpha * a @ b.
+void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matrix* c, const at::Scalar& beta,
+                 const at::Scalar& alpha, Activation activation = Activation::kNone) {
+  if (out.tensor.numel() == 0) return;
+  TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
+              "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
+  // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
+  TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
+  const int64_t conjugated = (a.tensor.is_conj() ? 1 : 0) | (b.tensor.is_conj() ? 2 : 0);
+  LaunchBuilder builder(kGemm, a.tensor.scalar_type());
+  builder.output(out.tensor, out.sizes, out.strides)
+      .input(a.tensor, a.sizes, a.strides)
+      .input(b.tensor, b.sizes, b.strides);
+  if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
+  GemmParameters{.alpha = ScalarParam(alpha).value,
+                 .beta = ScalarParam(beta).value,
+                 .activation = static_cast<int64_t>(activation),
+                 .conjugate = conjugated}
+      .write(&builder.desc());
+  builder.launch(out.tensor.device());
+}
+
+// The addend, expanded to the result; absent where beta is 0, so that its NaNs are not seen.
+void launch_with_addend(const Matrix& out, const Matrix& a, const Matrix& b, const at::Tensor& addend,
+                        Matrix (*view)(const at::Tensor&), const char* name, const at::Scalar& beta,
+                        const at::Scalar& alpha, Activation activation = Activation::kNone) {
+  const at::Tensor plain = addend.resolve_conj();
+  auto expanded = at::expand_size(plain, out.tensor.sizes(), name);
+  TORCH_CHECK(addend.scalar_type() == out.tensor.scalar_type(), "self and mat2 must have the same dtype, but got ",
+              addend.scalar_type(), " and ", out.tensor.scalar_type());
+  if (beta.equal(0)) {
+    launch_gemm(out, a, b, nullptr, beta, alpha, activation);
+    return;
+  }
+  const Matrix c = view(*expanded);
+  launch_gemm(out, a, b, &c, beta, alpha, activation);
+}
+
+const at::Scalar kOne(1), kZero(0);
+
+void check_vectors(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
+              "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
+}
+
+}  // namespace
+
+void mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
+  launch_gemm(matrix(out), matrix(self), matrix(mat2), nullptr, kZero, kOne);
+}
+
+void addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+           const at::Scalar& alpha, const at::Tensor& out) {
+  launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "addmm_out", beta, alpha);
+}
+
+void addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                      const at::Scalar& alpha, bool use_gelu, const at::Tensor& out) {
+  launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "_addmm_activation_out", beta, alpha,
+                     use_gelu ? Activation::kGelu : Activation::kRelu);
+}
+
+void bmm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
+  launch_gemm(batched(out), batched(self), batched(mat2), nullptr, kZero, kOne);
+}
+
+void baddbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+             const at::Scalar& alpha, const at::Tensor& out) {
+  launch_with_addend(batched(out), batched(batch1), batched(batch2), self, batched, "baddbmm", beta, alpha);
+}
+
+void addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
+           const at::Scalar& alpha, const at::Tensor& out) {
+  launch_with_addend(column(out), matrix(mat), column(vec), self, column, "addmv_out", beta, alpha);
+}
+
+at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
+  check_vectors(self, other);
+  at::Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+  const std::array<int64_t, 3> sizes{1, 1, 1}, strides{0, 0, 0};
+  launch_gemm({out, sizes, strides}, row(self), column(other), nullptr, kZero, kOne);
+  return out;
+}
+
+at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) {
+  return self.is_complex() ? dot(self.conj(), other) : dot(self, other);
+}
+
+// The sum over the batch is one more contracted dimension.
+at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
+  TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
+              batch1.size(0), " and ", batch2.size(0));
+  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
+              batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
+  const int64_t k = batch1.size(0) * batch1.size(2);
+  at::Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), k});
+  at::Tensor right = batch2.reshape({k, batch2.size(2)});
+  const auto addend = at::expand_size(self, {batch1.size(1), batch2.size(2)}, "addbmm_out");
+  if (!out.is_same(self)) out.resize_(addend->sizes());  // without a warning, as upstream
+  return at::addmm_out(out, *addend, left, right, beta, alpha);
+}
+
+at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                  const at::Scalar& alpha) {
+  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
+  return addbmm_out(self, batch1, batch2, beta, alpha, out);
+}
+
+at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                           const at::Scalar& alpha) {
+  return addbmm_out(self, batch1, batch2, beta, alpha, self);
+}
+
+// The ends of the groups stay on the device: upstream's composite reads them on the host.
+at::Tensor grouped_mm(const at::Tensor& self, const at::Tensor& mat2, const std::optional<at::Tensor>& offs,
+                      const std::optional<at::Tensor>& bias, std::optional<at::ScalarType> out_dtype) {
+  at::native::_grouped_mm_validate_inputs(self, mat2, offs, bias, out_dtype);
+  const at::ScalarType dtype = at::native::_resolve_grouped_mm_out_dtype(self, mat2, out_dtype);
+  at::Tensor out = at::native::create_grouped_gemm_output_tensor(self, mat2, offs, dtype);
+  if (!offs.has_value()) return at::bmm_out(out, self, mat2);
+  if (self.dim() == 2 && mat2.dim() == 2) {
+    TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");
+  }
+  if (out.numel() == 0) return out;
+  LaunchBuilder(kGrouped, dtype).output(out).input(self).input(mat2).input(*offs).launch(self.device());
+  return out;
+}
+
+}  // namespace atalla::aten

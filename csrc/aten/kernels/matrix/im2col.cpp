@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// im2col (Unfold) and col2im (Fold). The chip has the taps and positions of a column in dimensions of their own.
+#include <ATen/native/im2col_shape_check.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+
+const Kernel kIm2col("im2col"), kCol2im("col2im");
+
+void check_two(const char* name, IntArrayRef values) {
+  TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ", values.size());
+}
+
+int64_t positions(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
+  return at::native::sliding_window_count(size, padding, dilation, kernel, stride);
+}
+
+struct View {
+  at::DimVector sizes, strides;
+};
+
+View image_of(const Tensor& t) {
+  View v{at::DimVector(t.sizes()), at::DimVector(t.strides())};
+  if (t.dim() == 3) v.sizes.insert(v.sizes.begin(), 1), v.strides.insert(v.strides.begin(), 0);
+  return v;
+}
+
+// [n, channels * taps, positions] as [n, channels, kernel h, kernel w, positions h, positions w].
+View columns_of(const Tensor& t, IntArrayRef kernel, int64_t height, int64_t width) {
+  const int64_t n = t.dim() == 3 ? t.size(0) : 1, s = t.stride(-2), p = t.stride(-1);
+  return {{n, t.size(-2) / (kernel[0] * kernel[1]), kernel[0], kernel[1], height, width},
+          {t.dim() == 3 ? t.stride(0) : 0, s * kernel[0] * kernel[1], s * kernel[1], s, p * width, p}};
+}
+
+Im2colParameters window(IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
+  return {
+      .dilation = {dilation[0], dilation[1]}, .padding = {padding[0], padding[1]}, .stride = {stride[0], stride[1]}};
+}
+
+at::DimVector im2col_sizes(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                           IntArrayRef stride) {
+  check_two("kernel_size", kernel);
+  check_two("dilation", dilation);
+  check_two("padding", padding);
+  check_two("stride", stride);
+  at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
+                                 stride[0], stride[1]);
+  at::DimVector sizes;
+  if (self.dim() == 4) sizes.push_back(self.size(0));
+  sizes.push_back(self.size(-3) * kernel[0] * kernel[1]);
+  sizes.push_back(positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]) *
+                  positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
+  return sizes;
+}
+
+void launch_im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const View image = image_of(self);
+  const View columns = columns_of(out, kernel, positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]),
+                                  positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
+  LaunchBuilder builder(kIm2col, self.scalar_type());
+  builder.output(out, columns.sizes, columns.strides).input(self, image.sizes, image.strides);
+  window(dilation, padding, stride).write(&builder.desc());
+  builder.launch(self.device());
+}
+
+at::DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
+                           IntArrayRef padding, IntArrayRef stride) {
+  check_two("output_size", output_size);
+  check_two("kernel_size", kernel);
+  check_two("dilation", dilation);
+  check_two("padding", padding);
+  check_two("stride", stride);
+  at::native::col2im_shape_check(self, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
+                                 dilation[1], padding[0], padding[1], stride[0], stride[1]);
+  at::DimVector sizes;
+  if (self.dim() == 3) sizes.push_back(self.size(0));
+  sizes.push_back(self.size(-2) / (kernel[0] * kernel[1]));
+  sizes.append(output_size.begin(), output_size.end());
+  return sizes;
+}
+
+void launch_col2im(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const View image = image_of(out);
+  const View columns = columns_of(self, kernel, positions(out.size(-2), kernel[0], dilation[0], padding[0], stride[0]),
+                                  positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
+  LaunchBuilder builder(kCol2im, self.scalar_type());
+  builder.output(out, image.sizes, image.strides).input(self, columns.sizes, columns.strides);
+  window(dilation, padding, stride).write(&builder.desc());
+  builder.launch(self.device());
+}
+
+}  // namespace
+
+Tensor im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
+              IntArrayRef stride) {
+  const Tensor out =
+      empty_like_dtype(self, im2col_sizes(self, kernel_size, dilation, padding, stride), self.scalar_type());
+  launch_im2col(self, kernel_size, dilation, padding, stride, out);
+  return out;
+}
+Tensor& im2col_out(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, Tensor& out) {
+  out.resize_(im2col_sizes(self, kernel_size, dilation, padding, stride));
+  launch_im2col(self, kernel_size, dilation, padding, stride, out);
+  return out;
+}
+
+Tensor col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef dilation,
+              IntArrayRef padding, IntArrayRef stride) {
+  const Tensor out = empty_like_dtype(self, col2im_sizes(self, output_size, kernel_size, dilation, padding, stride),
+                                      self.scalar_type());
+  launch_col2im(self, kernel_size, dilation, padding, stride, out);
+  return out;
+}
+Tensor& col2im_out(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef dilation,
+                   IntArrayRef padding, IntArrayRef stride, Tensor& out) {
+  out.resize_(col2im_sizes(self, output_size, kernel_size, dilation, padding, stride));
+  launch_col2im(self, kernel_size, dilation, padding, stride, out);
+  return out;
+}
+
+}  // namespace atalla::aten

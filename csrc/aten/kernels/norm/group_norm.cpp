@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Group normalization. A group is a row of a contiguous tensor, so its statistics are those of a channel; they are used
+// on [n, group, channels of it, image].
+#include <ATen/native/cpu/mixed_data_type.h>
+#include <ATen/ops/empty_like.h>
+
+#include <limits>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kStatistics("channel_norm.statistics"), kApply("channel_norm.apply");
+
+void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t n, int64_t c,
+                       int64_t image, int64_t groups, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& rstd) {
+  const bool is_double = x.scalar_type() == at::kDouble;
+  const at::ScalarType wide = is_double ? at::kDouble : at::kFloat;
+  const int64_t channels = c / groups;
+  const at::Tensor wide_mean = mean.scalar_type() == wide ? mean : empty_like_dtype(x, mean.sizes(), wide);
+  const at::Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
+  const at::Tensor rows = x.contiguous();
+  const std::array<int64_t, 1> flat{n * groups}, unit{1};
+  LaunchBuilder statistics(kStatistics, wide);
+  statistics.output(wide_mean, flat, unit)
+      .output(wide_rstd, flat, unit)
+      .optional_output({})
+      .optional_output({})
+      .input(rows, {1, n * groups, channels * image}, {0, channels * image, 1});
+  ChannelNormStatisticsParameters{.eps = eps}.write(&statistics.desc());
+  statistics.launch(x.device());
+
+  const std::array<int64_t, 4> sizes{n, groups, channels, image};
+  // Channels last: those of a pixel lie together.
+  const std::array<int64_t, 4> strides = x.is_contiguous()
+                                             ? std::array<int64_t, 4>{c * image, channels * image, image, 1}
+                                             : std::array<int64_t, 4>{c * image, channels, 1, c};
+  LaunchBuilder builder(kApply, wide);
+  builder.output(out, sizes, strides).input(x, sizes, strides);
+  for (const at::Tensor& t : {wide_mean, wide_rstd}) builder.input(t, {n, groups, channels}, {groups, 1, 0});
+  for (const at::Tensor& t : {weight, bias}) {
+    if (t.defined()) builder.input(t, {n, groups, channels}, {0, channels, 1});
+    else builder.absent();
+  }
+  builder.launch(x.device());
+  if (!wide_mean.is_same(mean)) mean.copy_(wide_mean);
+  if (!wide_rstd.is_same(rstd)) rstd.copy_(wide_rstd);
+}
+
+void check_inputs(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t c,
+                  int64_t groups) {
+  TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
+  TORCH_CHECK(c % groups == 0,
+              "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+              input.sizes(), " and num_groups=", groups);
+  TORCH_CHECK(
+      !weight.defined() || (weight.dim() == 1 && weight.numel() == c),
+      "Expected weight to be a vector of size equal to the number of channels in input, but got weight of shape ",
+      weight.sizes(), " and input of shape ", input.sizes());
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == c),
+              "Expected bias to be a vector of size equal to the number of channels in input, but got bias of shape ",
+              bias.sizes(), " and input of shape ", input.sizes());
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tensor& input,
+                                                                 const std::optional<at::Tensor>& weight_opt,
+                                                                 const std::optional<at::Tensor>& bias_opt, int64_t n,
+                                                                 int64_t c, int64_t image, int64_t group, double eps) {
+  const at::Tensor none, weight = weight_opt.value_or(none), bias = bias_opt.value_or(none);
+  check_inputs(input, weight, bias, c, group);
+  const bool mixed = at::native::is_mixed_type(input, weight, bias);
+  if (mixed) at::native::check_mixed_data_type(input, weight, bias);
+  const at::ScalarType dtype = at::native::param_scalar_type(input, mixed);
+  at::Tensor mean = empty_like_dtype(input, {n, group}, dtype), rstd = empty_like_dtype(input, {n, group}, dtype);
+  const at::MemoryFormat format = input.suggest_memory_format();
+  at::Tensor out = at::empty_like(input, format);
+  if (input.numel() == 0) {
+    mean.zero_();
+    rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+  } else {
+    launch_group_norm(input.contiguous(format), weight.defined() ? weight.contiguous() : none,
+                      bias.defined() ? bias.contiguous() : none, n, c, image, group, eps, out, mean, rstd);
+  }
+  return {out, mean, rstd};
+}
+
+}  // namespace atalla::aten

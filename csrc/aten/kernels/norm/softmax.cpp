@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/sum.h>
+
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kSoftmax("softmax"), kLogSoftmax("log_softmax");
+
+void launch_softmax(const Kernel& kernel, const char* name, const at::Tensor& self, int64_t dim, bool half_to_float,
+                    const at::Tensor& out) {
+  TORCH_CHECK(!half_to_float, name, " with half to float conversion is not supported on ", self.device().type());
+  if (out.numel() == 0) return;
+  LaunchBuilder(kernel, self.scalar_type())
+      .output(out)
+      .input(self)
+      .parameters(SoftmaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
+      .launch(self.device());
+}
+
+// Half-precision gradients are computed in float32 and rounded once.
+at::Tensor widened(const at::Tensor& t) { return at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t; }
+
+}  // namespace
+
+void softmax(const at::Tensor& self, int64_t dim, bool half_to_float, const at::Tensor& out) {
+  launch_softmax(kSoftmax, "softmax", self, dim, half_to_float, out);
+}
+
+void log_softmax(const at::Tensor& self, int64_t dim, bool half_to_float, const at::Tensor& out) {
+  launch_softmax(kLogSoftmax, "log_softmax", self, dim, half_to_float, out);
+}
+
+// y * (g - sum(g * y))
+void softmax_backward(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType input_dtype,
+                      const at::Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  const at::Tensor y = widened(output), g = at::mul(widened(grad_output), y);
+  grad_input.copy_(at::sub(g, at::mul(y, at::sum(g, dim, true))));
+}
+
+// g - e^y * sum(g)
+void log_softmax_backward(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim,
+                          at::ScalarType input_dtype, const at::Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  const at::Tensor g = widened(grad_output);
+  grad_input.copy_(at::sub(g, at::mul(at::exp(widened(output)), at::sum(g, dim, true))));
+}
+
+}  // namespace atalla::aten

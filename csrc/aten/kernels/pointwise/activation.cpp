@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Activations, and their gradients, that are more than one launch over the op's own arguments.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "aten/kernels/pointwise/pointwise.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const PointwiseKernel kLogSigmoid{"pointwise.log_sigmoid_forward", kFloatingDtypes, 1};
+const PointwiseKernel kLogSigmoidBackward{"pointwise.log_sigmoid_backward", kFloatingDtypes, 2};
+const PointwiseKernel kGlu{"pointwise.glu", kFloatingDtypes, 2};
+const PointwiseKernel kGluBackward{"pointwise.glu_backward", kFloatingDtypes, 3};
+const PointwiseKernel kPreluBackward{"pointwise._prelu_kernel_backward", kFloatingDtypes, 3};
+
+}  // namespace
+
+at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val,
+                         at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+  if (!at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) {
+    return at::clamp_out(out, self, min_val, max_val);
+  }
+  // The bounds are integers too, so that the result is.
+  const int64_t low = min_val.toLong(), high = max_val.toLong();
+  TORCH_CHECK(self.scalar_type() != at::kByte || (low >= 0 && high >= 0),
+              "cannot do hardtanh on an unsigned type with negative limits");
+  return at::clamp_out(out, self, low, high);
+}
+at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {
+  at::Tensor out = at::empty_like(self);
+  return hardtanh_out(self, min_val, max_val, out);
+}
+at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {
+  return hardtanh_out(self, min_val, max_val, self);
+}
+
+// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The
+// first is contiguous whatever the strides of `self`, as on the CPU.
+std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& output,
+                                                             at::Tensor& buffer) {
+  output.resize_(self.sizes());  // without a warning, as upstream
+  auto iterator = unary_iterator(output, self);
+  run_pointwise(iterator, kLogSigmoid);
+  return {output, buffer};
+}
+std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  at::Tensor output = at::empty(self.sizes(), self.options()), buffer = at::empty({0}, self.options());
+  log_sigmoid_forward_out(self, output, buffer);
+  return {output, buffer};
+}
+
+at::Tensor log_sigmoid_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer) {
+  auto iterator = binary_iterator({}, grad_output, self);
+  run_pointwise(iterator, kLogSigmoidBackward);
+  return iterator.output();
+}
+at::Tensor& log_sigmoid_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer,
+                                     at::Tensor& grad_input) {
+  auto iterator = binary_iterator(grad_input, grad_output, self);
+  run_pointwise(iterator, kLogSigmoidBackward);
+  return grad_input;
+}
+
+std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                                  const at::Tensor& weight) {
+  auto iterator = floating_iterator({at::Tensor(), at::Tensor()}, grad_output, self, weight);
+  run_pointwise(iterator, kPreluBackward);
+  return {iterator.output(0), iterator.output(1)};
+}
+
+// Upstream's meta has split `self` into the iterator's two inputs.
+void glu(at::TensorIteratorBase& iterator, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
+  run_pointwise(iterator, kGlu);
+}
+
+at::Tensor& glu_backward_out(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
+                             at::Tensor& grad_input) {
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.size(wrapped);
+  TORCH_CHECK(size % 2 == 0, "Halving dimension must be even, but dimension ", wrapped, " is size ", size);
+  grad_input.resize_as_(self);
+  auto half = [&](const at::Tensor& t, int64_t k) { return t.narrow(wrapped, k * (size / 2), size / 2); };
+  auto iterator =
+      floating_iterator({half(grad_input, 0), half(grad_input, 1)}, grad_output, half(self, 0), half(self, 1));
+  run_pointwise(iterator, kGluBackward);
+  return grad_input;
+}
+at::Tensor glu_backward(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  return glu_backward_out(grad_output, self, dim, grad_input);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reading single values back to the host.
+#include <ATen/Dispatch_v2.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/eq.h>
+
+#include "aten/device/error.h"
+#include "aten/device/sync_debug.h"
+#include "aten/launch/launch.h"
+#include "runtime/device/runtime.h"
+
+namespace atalla::aten {
+
+namespace {
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  alignas(16) unsigned char bytes[16];
+  note_synchronization();
+  driver_call([&] { current_stream(self.device()).memcpy_d2h(bytes, self.const_data_ptr(), self.element_size()); });
+  at::Scalar result;
+  AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense_atalla", AT_WRAP([&] {
+                   scalar_t value;
+                   std::memcpy(&value, bytes, sizeof value);
+                   result = at::Scalar(value);
+                 }),
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf,
+                 at::kHalf, at::kBool, at::kBFloat16);
+  return result;
+}
+
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  check_devices("equal", self, other);
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
+              " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  return at::all(at::eq(self, other)).item<bool>();
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  m.impl("equal", TORCH_FN(equal));
+}
+
+}  // namespace
+}  // namespace atalla::aten

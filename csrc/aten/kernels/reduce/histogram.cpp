@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The histogram family and segment_reduce. Upstream's own functions check, choose edges and allocate; the kernels that
+// they dispatch to by device are these.
+#include <ATen/native/Histogram.h>
+#include <ATen/native/SegmentReduce.h>
+#include <ATen/ops/_histogramdd_bin_edges_native.h>
+#include <ATen/ops/_histogramdd_from_bin_cts_native.h>
+#include <ATen/ops/_histogramdd_from_bin_tensors_native.h>
+#include <ATen/ops/_segment_reduce_backward_native.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/histc_native.h>
+#include <ATen/ops/histogram_native.h>
+#include <ATen/ops/segment_reduce_native.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce"), kSegmentBackward("segment_reduce_backward");
+
+enum class Bins : int64_t { kInterpolate, kInterpolateAndLook, kSearch };
+
+void launch_histogram(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
+                      at::TensorList edges, Bins way) {
+  const int64_t dims = self.size(-1);
+  TORCH_CHECK_NOT_IMPLEMENTED(dims + 3 <= ATALLA_MAX_OPERANDS, "histogramdd: at most ", ATALLA_MAX_OPERANDS - 3,
+                              " dimensions are supported, got ", dims);
+  if (dims == 0 || hist.numel() == 0) return;
+  const at::Tensor points = self.reshape({c10::multiply_integers(self.sizes().slice(0, self.dim() - 1)), dims});
+  at::Tensor out = hist.is_contiguous() ? hist : empty_like_dtype(hist, hist.sizes(), hist.scalar_type());
+  const at::Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : at::Tensor();
+  LaunchBuilder builder(kHistogram, self.scalar_type());
+  builder.output(out).input(points).optional_input(weights);
+  for (const at::Tensor& e : edges) builder.input(e);
+  HistogramParameters{.method = static_cast<int64_t>(way)}.write(&builder.desc());
+  if (points.size(0) == 0) out.zero_();
+  else builder.launch(self.device());
+  if (!out.is_same(hist)) hist.copy_(out);
+  if (!density) return;
+  hist.div_(hist.sum());
+  for (int64_t d = 0; d < dims; ++d) {
+    at::DimVector shape(dims, 1);
+    shape[d] = hist.size(d);
+    hist.div_(edges[d].diff().reshape(shape));
+  }
+}
+
+void histogram_search(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
+                      const at::TensorList& edges) {
+  launch_histogram(self, weight, density, hist, edges, Bins::kSearch);
+}
+
+void histogram_linear(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
+                      const at::TensorList& edges, bool local_search) {
+  launch_histogram(self, weight, density, hist, edges, local_search ? Bins::kInterpolateAndLook : Bins::kInterpolate);
+}
+
+// The outer edges are arguments of linspace, so the host reads them.
+void outer_edges(const at::Tensor& input, const int64_t dims, std::vector<double>& first, std::vector<double>& last) {
+  const auto [low, high] = at::aminmax(input, 0);
+  for (int64_t d = 0; d < dims; ++d) {
+    first[d] = low[d].item<double>();
+    last[d] = high[d].item<double>();
+  }
+}
+
+int64_t kind_of(at::native::ReductionType reduction) {
+  switch (reduction) {
+    case at::native::ReductionType::SUM:
+      return 0;
+    case at::native::ReductionType::MEAN:
+      return 1;
+    case at::native::ReductionType::MAX:
+      return 2;
+    case at::native::ReductionType::MIN:
+      return 3;
+    case at::native::ReductionType::PROD:
+      return 4;
+  }
+  TORCH_CHECK(false, "segment_reduce: unknown reduction");
+}
+
+SegmentReduceParameters segment_parameters(at::native::ReductionType reduction, bool offsets,
+                                           const std::optional<at::Scalar>& initial) {
+  return {.reduction = kind_of(reduction),
+          .offsets = offsets,
+          .has_initial = initial.has_value(),
+          .initial = initial.has_value() ? initial->toDouble() : 0};
+}
+
+at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& numbers,
+                    bool offsets, const std::optional<at::Scalar>& initial) {
+  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
+  at::DimVector sizes(data.sizes());
+  sizes[axis] = count;
+  at::Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
+  if (out.numel() == 0) return out;
+  const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
+  const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
+  LaunchBuilder builder(kSegmentReduce, data.scalar_type());
+  builder.output(out.view({outer, count, inner}))
+      .input(data.view({outer, data.size(axis), inner}))
+      .input(numbers.view({outer, numbers.size(axis)}));
+  segment_parameters(reduction, offsets, initial).write(&builder.desc());
+  builder.launch(data.device());
+  return out;
+}
+
+at::Tensor segments_by_lengths(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& lengths,
+                               int64_t axis, const std::optional<at::Scalar>& initial) {
+  return segments(reduction, data, lengths, false, initial);
+}
+
+at::Tensor segments_by_offsets(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& offsets,
+                               int64_t axis, const std::optional<at::Scalar>& initial) {
+  return segments(reduction, data, offsets, true, initial);
+}
+
+at::Tensor segment_gradients(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                             at::native::ReductionType reduction, const at::Tensor& numbers, bool offsets,
+                             const std::optional<at::Scalar>& initial) {
+  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
+  at::Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
+  if (out.numel() == 0) return out;
+  if (count == 0) return out.zero_();
+  const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
+  const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
+  const at::Tensor grads = grad.contiguous().view({outer, count, inner});
+  const at::Tensor results = output.contiguous().view({outer, count, inner});
+  const at::Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
+  const at::Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
+  LaunchBuilder builder(kSegmentBackward, data.scalar_type());
+  builder.output(out.view({outer, data.size(axis), inner})).input(grads).input(results).input(rows).input(bounds);
+  segment_parameters(reduction, offsets, initial).write(&builder.desc());
+  builder.launch(data.device());
+  return out;
+}
+
+at::Tensor gradients_by_lengths(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                at::native::ReductionType reduction, const at::Tensor& lengths, int64_t axis,
+                                const std::optional<at::Scalar>& initial) {
+  return segment_gradients(grad, output, data, reduction, lengths, false, initial);
+}
+
+at::Tensor gradients_by_offsets(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                at::native::ReductionType reduction, const at::Tensor& offsets, int64_t axis,
+                                const std::optional<at::Scalar>& initial) {
+  return segment_gradients(grad, output, data, reduction, offsets, true, initial);
+}
+
+}  // namespace
+
+at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  // Counts of integers are integers, as on upstream's other accelerators; its CPU kernel takes none.
+  if (c10::isIntegralType(self.scalar_type(), false)) {
+    return at::native::histogram_histc(self.to(at::kDouble), bins, min, max).to(self.scalar_type());
+  }
+  return at::native::histogram_histc(self, bins, min, max);
+}
+at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
+                      at::Tensor& out) {
+  return at::native::histogram_histc_out(self, bins, min, max, out);
+}
+
+std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int64_t bins,
+                                                    std::optional<at::ArrayRef<double>> range,
+                                                    const std::optional<at::Tensor>& weight, bool density) {
+  return at::native::histogram(self, bins, range, weight, density);
+}
+std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self, int64_t bins,
+                                                          std::optional<at::ArrayRef<double>> range,
+                                                          const std::optional<at::Tensor>& weight, bool density,
+                                                          at::Tensor& hist, at::Tensor& bin_edges) {
+  return at::native::histogram_out(self, bins, range, weight, density, hist, bin_edges);
+}
+std::tuple<at::Tensor, at::Tensor> histogram_bins(const at::Tensor& self, const at::Tensor& bins,
+                                                  const std::optional<at::Tensor>& weight, bool density) {
+  return at::native::histogram(self, bins, weight, density);
+}
+std::tuple<at::Tensor&, at::Tensor&> histogram_bins_out(const at::Tensor& self, const at::Tensor& bins,
+                                                        const std::optional<at::Tensor>& weight, bool density,
+                                                        at::Tensor& hist, at::Tensor& bin_edges) {
+  return at::native::histogram_out(self, bins, weight, density, hist, bin_edges);
+}
+
+std::vector<at::Tensor> histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins,
+                                              std::optional<at::ArrayRef<double>> range,
+                                              const std::optional<at::Tensor>& weight, bool density) {
+  return at::native::histogramdd_bin_edges(self, bins, range, weight, density);
+}
+at::Tensor histogramdd_bin_cts(const at::Tensor& self, at::IntArrayRef bins, std::optional<at::ArrayRef<double>> range,
+                               const std::optional<at::Tensor>& weight, bool density) {
+  return at::native::_histogramdd(self, bins, range, weight, density);
+}
+at::Tensor histogramdd_bin_tensors(const at::Tensor& self, at::TensorList bins, const std::optional<at::Tensor>& weight,
+                                   bool density) {
+  return at::native::_histogramdd(self, bins, weight, density);
+}
+
+at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce, const std::optional<at::Tensor>& lengths,
+                          const std::optional<at::Tensor>& indices, const std::optional<at::Tensor>& offsets,
+                          int64_t axis, bool unsafe, const std::optional<at::Scalar>& initial) {
+  return at::native::segment_reduce_kernel(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
+}
+
+at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
+                                   std::string_view reduce, const std::optional<at::Tensor>& lengths,
+                                   const std::optional<at::Tensor>& offsets, int64_t axis,
+                                   const std::optional<at::Scalar>& initial) {
+  return at::native::_segment_reduce_backward_kernel(grad, output, data, reduce, lengths, offsets, axis, initial);
+}
+
+}  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_stub, &atalla::aten::histogram_search)
+REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_linear_stub, &atalla::aten::histogram_linear)
+REGISTER_PRIVATEUSE1_DISPATCH(histogram_select_outer_bin_edges_stub, &atalla::aten::outer_edges)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_stub, &atalla::aten::segments_by_lengths)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_stub, &atalla::aten::segments_by_offsets)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_backward_stub, &atalla::aten::gradients_by_lengths)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_backward_stub, &atalla::aten::gradients_by_offsets)
+}  // namespace at::native

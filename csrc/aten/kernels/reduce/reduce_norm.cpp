@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Vector norms. The usual two are kernels; the others are made of pointwise kernels and reductions, where
+// half-precision inputs are widened first, so that powers and sums are rounded once.
+#include <ATen/ops/abs.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sum.h>
+
+#include <cmath>
+
+#include "aten/kernels/reduce/reduce.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2");
+
+}  // namespace
+
+void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
+                 std::optional<at::ScalarType> dtype, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  const double p = ord.toDouble();
+  const c10::ScalarType wide = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  // With dtype given, upstream converts before it computes.
+  const at::Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
+  const bool real = !converted.is_complex();
+  if (self.numel() > 0 && (p == 2 || (p == 1 && real))) {
+    return launch_reduce(p == 2 ? kNorm2 : kNorm1, real ? out.scalar_type() : converted.scalar_type(), out, converted,
+                         reduced_dims(converted, dim));
+  }
+  const at::Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);
+  at::Tensor result;
+  if (self.numel() == 0 && std::isfinite(p) && p >= 0) {
+    result = at::sum(x, dim, keepdim);
+  } else if (p == 1) {
+    result = at::sum(at::abs(x), dim, keepdim);
+  } else if (p == 0) {
+    result = at::sum(at::ne(x, 0), dim, keepdim, wide);
+  } else if (std::isinf(p)) {
+    const at::IntArrayRef dims = dim.has_value() ? *dim : at::IntArrayRef{};
+    result = p > 0 ? at::amax(at::abs(x), dims, keepdim) : at::amin(at::abs(x), dims, keepdim);
+  } else {
+    result = at::pow(at::sum(at::pow(at::abs(x), p), dim, keepdim), 1 / p);
+  }
+  out.copy_(result);
+}
+
+void norm(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim, const at::Tensor& out) {
+  vector_norm(self, p.has_value() ? p.get() : at::Scalar(2), dim, keepdim, std::nullopt, out);
+}
+
+void norm_dtype(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim,
+                at::ScalarType dtype, const at::Tensor& out) {
+  vector_norm(self, p.has_value() ? p.get() : at::Scalar(2), dim, keepdim, dtype, out);
+}
+
+}  // namespace atalla::aten

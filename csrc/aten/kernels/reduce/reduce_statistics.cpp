@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Variance and standard deviation. Dtypes: the result has that of the input, or of a complex input's parts.
+#include "aten/device/empty.h"
+#include "aten/kernels/reduce/reduce.h"
+
+namespace atalla::aten {
+
+namespace {
+
+const Kernel kVar("reduce.var"), kStd("reduce.std"), kVarMean("reduce.var_mean");
+
+double correction_of(const std::optional<at::Scalar>& correction) {
+  return correction.has_value() ? correction->toDouble() : 1.0;
+}
+
+void warn_degrees_of_freedom(const char* name, const at::Tensor& self, const at::Tensor& out, double correction) {
+  const int64_t outputs = out.numel();
+  const double reduced = outputs > 0 ? static_cast<double>(self.numel() / outputs) : 0;
+  if (reduced - correction <= 0)
+    TORCH_WARN(name,
+               "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+               "(input numel divided by output numel).");
+}
+
+void check_result(const char* name, c10::ScalarType computed, const at::Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()), name,
+              ": Expected floating point result, but got ", out.scalar_type());
+  TORCH_CHECK(c10::canCast(computed, out.scalar_type()), "result type ", computed,
+              " can't be cast to the desired output type ", out.scalar_type());
+}
+
+c10::ScalarType real_dtype(const at::Tensor& self) { return c10::toRealValueType(self.scalar_type()); }
+
+c10::ScalarType compute_dtype(const at::Tensor& self, const at::Tensor& out) {
+  return self.is_complex() ? self.scalar_type() : out.scalar_type();
+}
+
+at::Tensor& deviation_out(const Kernel& kernel, const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
+                          const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  check_result(name, real_dtype(self), out);
+  const DimMask mask = reduced_dims(self, dim);
+  at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
+  warn_degrees_of_freedom(name, self, out, correction_of(correction));
+  launch_reduce(kernel, compute_dtype(self, out), out, self, mask, correction_of(correction));
+  return out;
+}
+
+at::Tensor result_of(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, c10::ScalarType dtype) {
+  return empty_like_dtype(self, at::native::shape_from_dim_mask(self, reduced_dims(self, dim), keepdim), dtype);
+}
+
+void launch_var_mean(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim, double correction,
+                     bool keepdim, const at::Tensor& variance, const at::Tensor& mean) {
+  check_result(name, real_dtype(self), variance);
+  check_result(name, self.scalar_type(), mean);
+  TORCH_CHECK(self.is_complex() || variance.scalar_type() == mean.scalar_type(), name, ": results of dtypes ",
+              variance.scalar_type(), " and ", mean.scalar_type(), ", expected the same");
+  const DimMask mask = reduced_dims(self, dim);
+  const auto sizes = at::native::shape_from_dim_mask(self, mask, keepdim);
+  at::native::resize_output(variance, sizes);
+  at::native::resize_output(mean, sizes);
+  warn_degrees_of_freedom(name, self, variance, correction);
+  launch_reduce(kVarMean, compute_dtype(self, variance), {variance, mean}, self, mask, correction);
+}
+
+}  // namespace
+
+at::Tensor& var_out(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+                    bool keepdim, at::Tensor& out) {
+  return deviation_out(kVar, "var", self, dim, correction, keepdim, out);
+}
+
+at::Tensor& std_out(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+                    bool keepdim, at::Tensor& out) {
+  return deviation_out(kStd, "std", self, dim, correction, keepdim, out);
+}
+
+at::Tensor var(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+               bool keepdim) {
+  at::Tensor out = result_of(self, dim, keepdim, real_dtype(self));
+  return var_out(self, dim, correction, keepdim, out);
+}
+
+at::Tensor std(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+               bool keepdim) {
+  at::Tensor out = result_of(self, dim, keepdim, real_dtype(self));
+  return std_out(self, dim, correction, keepdim, out);
+}
+
+std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                            const std::optional<at::Scalar>& correction, bool keepdim) {
+  at::Tensor variance = result_of(self, dim, keepdim, real_dtype(self));
+  at::Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
+  launch_var_mean("var_mean", self, dim, correction_of(correction), keepdim, variance, mean);
+  return {variance, mean};
+}
+
+std::tuple<at::Tensor, at::Tensor> std_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                            const std::optional<at::Scalar>& correction, bool keepdim) {
+  at::Tensor deviation = result_of(self, dim, keepdim, real_dtype(self));
+  at::Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
+  launch_var_mean("std_mean", self, dim, correction_of(correction), keepdim, deviation, mean);
+  // A half-precision variance is not rounded before the root: the deviation is a reduction of its own.
+  launch_reduce(kStd, self.scalar_type(), deviation, self, reduced_dims(self, dim), correction_of(correction));
+  return {deviation, mean};
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/launch/launch.h"
+
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "aten/device/error.h"
+#include "runtime/device/runtime.h"
+#include "runtime/stream/observer.h"
+
+namespace atalla::aten {
+
+namespace {
+
+// The bytes of `value` as one element of `dtype`, at the start of an immediate operand's sizes.
+void store_immediate(atalla_operand& operand, const void* bytes, size_t n, atalla_dtype dtype) {
+  operand.addr = 0;
+  operand.dtype = dtype;
+  operand.ndim = 0;
+  operand.immediate = 1;
+  operand.sizes[0] = operand.sizes[1] = 0;
+  std::memcpy(operand.sizes, bytes, n);
+}
+
+void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dtype, int64_t ndim) {
+  operand.addr = reinterpret_cast<atalla_addr>(data);
+  operand.dtype = static_cast<atalla_dtype>(dtype);
+  operand.ndim = static_cast<uint8_t>(ndim);
+  operand.immediate = 0;
+}
+
+}  // namespace
+
+void Kernel::resolve() const { id_ = runtime::kernel(name_); }
+
+runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }
+
+void check_device(const char* op, std::optional<c10::Device>& common, const at::Tensor& t) {
+  if (!t.defined()) return;
+  c10::Device device = t.device();
+  if (device.is_cpu() && t.dim() == 0) return;
+  if (!common) {
+    common = device;
+    return;
+  }
+  TORCH_CHECK(*common == device, "Expected all tensors to be on the same device, but found at least two devices, ",
+              *common, " and ", device, "! (when checking arguments for aten::", op, ")");
+}
+
+LaunchBuilder& LaunchBuilder::tensor(const at::Tensor& t) { return view(t, t.sizes(), t.strides()); }
+
+LaunchBuilder& LaunchBuilder::view(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  TORCH_CHECK_NOT_IMPLEMENTED(sizes.size() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
+                              ATALLA_MAX_DIMS, " dimensions, got ", sizes.size());
+  if (t.device().is_cpu() && t.numel() == 1 && t.dim() == 0) return immediate(t.item(), t.scalar_type());
+  atalla_operand& operand = next_operand();
+  fill_operand(operand, t.const_data_ptr(), t.scalar_type(), static_cast<int64_t>(sizes.size()));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    operand.sizes[d] = sizes[d];
+    operand.strides[d] = strides[d];
+  }
+  return *this;
+}
+
+LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double: {
+      double v = value.toDouble();
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_F64);
+      break;
+    }
+    case c10::ScalarType::Float: {
+      float v = value.toFloat();
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_F32);
+      break;
+    }
+    case c10::ScalarType::Half:
+    case c10::ScalarType::BFloat16: {
+      // In its own dtype, so that it is rounded once, as a tensor of that dtype would be.
+      float v =
+          dtype == c10::ScalarType::Half ? static_cast<float>(value.toHalf()) : static_cast<float>(value.toBFloat16());
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_F32);
+      break;
+    }
+    case c10::ScalarType::Bool: {
+      bool v = value.toBool();
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_BOOL);
+      break;
+    }
+    case c10::ScalarType::ComplexFloat:
+    case c10::ScalarType::ComplexDouble: {
+      c10::complex<double> v = value.toComplexDouble();
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_C128);
+      break;
+    }
+    default: {
+      int64_t v = ScalarParam::to_int(value);
+      store_immediate(next_operand(), &v, sizeof v, ATALLA_I64);
+    }
+  }
+  return *this;
+}
+
+LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator) {
+  const int ndim = iterator.ndim();
+  const auto shape = iterator.shape();
+  desc_.n_outputs = static_cast<uint8_t>(iterator.noutputs());
+  for (int i = 0; i < iterator.ntensors(); ++i) {
+    atalla_operand& operand = next_operand();
+    const c10::ScalarType dtype = iterator.dtype(i);
+    if (i >= iterator.noutputs() && iterator.is_cpu_scalar(i)) {
+      store_immediate(operand, iterator.data_ptr(i), c10::elementSize(dtype), static_cast<atalla_dtype>(dtype));
+      continue;
+    }
+    fill_operand(operand, iterator.data_ptr(i), dtype, ndim);
+    // Strides come in bytes, multiples of the element's power of two: a division would cost more than all the rest.
+    const int shift = std::countr_zero(c10::elementSize(dtype));
+    const auto strides = iterator.strides(i);
+    for (int d = 0; d < ndim; ++d) {  // the iterator's dimension 0 is the innermost
+      operand.sizes[ndim - 1 - d] = shape[d];
+      operand.strides[ndim - 1 - d] = strides[d] >> shift;
+    }
+  }
+  return *this;
+}
+
+LaunchBuilder& LaunchBuilder::absent() {
+  atalla_operand& operand = next_operand();
+  fill_operand(operand, nullptr, c10::ScalarType::Float, 0);
+  return *this;
+}
+
+void LaunchBuilder::launch(c10::Device device) {
+  try {
+    const runtime::Submission submission("atallaLaunchKernel");
+    desc_.tag = submission.tag();
+    current_stream(device).launch(desc_);
+  } catch (const runtime::Error& error) {
+    throw_torch_error(error);
+  }
+}
+
+int64_t ScalarParam::to_int(const at::Scalar& s) {
+  if (s.isBoolean()) return s.toBool() ? 1 : 0;
+  if (s.isIntegral(false)) return s.isUnsigned() ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
+  double v = s.isComplex() ? s.toComplexDouble().real() : s.toDouble();
+  // The integer form is read by integer kernels only, where a float scalar has been refused before.
+  return v >= -9.2e18 && v <= 9.2e18 ? static_cast<int64_t>(v) : 0;
+}
+
+bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
+                     int n_scalars) {
+  const c10::ScalarType compute =
+      iterator.ntensors() > iterator.noutputs() || iterator.noutputs() == 0
+          ? (iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype() : iterator.input_dtype(0))
+          : iterator.dtype(0);
+  if (!takes_dtype(kernel.dtypes, compute)) return false;
+  if (iterator.ndim() > ATALLA_MAX_DIMS) return false;
+  for (int i = 0; i < iterator.ntensors(); ++i)
+    if (!takes_dtype(kChipDtypes, iterator.dtype(i))) return false;
+  if (iterator.numel() == 0) return true;
+
+  LaunchBuilder builder(kernel.kernel, compute);
+  atalla_launch_desc& desc = builder.desc();
+  builder.iterator_operands(iterator);
+  desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, iterator.noutputs() + kernel.inputs));
+  PointwiseParameters parameters{};
+  for (int k = 0; k < n_scalars; ++k) {
+    parameters.scalars[k] = scalars[k].value;
+    if (scalars[k].present) parameters.present |= int64_t{1} << k;
+  }
+  parameters.write(&desc);
+  builder.launch(iterator.device(0));
+  return true;
+}
+
+void launch_operands(at::TensorIteratorBase& iterator, const Kernel& kernel, c10::ScalarType compute_dtype) {
+  TORCH_CHECK_NOT_IMPLEMENTED(iterator.ndim() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
+                              ATALLA_MAX_DIMS, " dimensions, got ", iterator.ndim());
+  LaunchBuilder(kernel, compute_dtype).iterator_operands(iterator).launch(iterator.device(0));
+}
+
+at::TensorIterator unary_iterator(const at::Tensor& out, const at::Tensor& self) {
+  return at::TensorIterator::unary_op(const_cast<at::Tensor&>(out), self);
+}
+at::TensorIterator unary_bool_iterator(const at::Tensor& out, const at::Tensor& self) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_output(out).add_const_input(self);
+  if (!out.defined()) config.declare_static_dtype(at::kBool);
+  return config.build();
+}
+at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor& self) {
+  return at::TensorIterator::unary_float_op(const_cast<at::Tensor&>(out), self);
+}
+at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& self) {
+  if (!self.is_complex()) return unary_iterator(out, self);
+  const c10::ScalarType real = c10::toRealValueType(self.scalar_type());
+  TORCH_CHECK(!out.defined() || c10::canCast(real, out.scalar_type()), "result type ", real,
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false);
+  // With the strides of `self`, in dimensions of size 1 too, as upstream's composition has it.
+  if (out.defined()) config.add_output(out);
+  else config.add_owned_output(at::empty_like(self, self.options().dtype(real)));
+  return config.add_const_input(self).build();
+}
+at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self) {
+  return self.is_complex() ? unary_real_iterator(out, self) : unary_float_iterator(out, self);
+}
+at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  return at::TensorIterator::binary_op(const_cast<at::Tensor&>(out), self, other);
+}
+at::TensorIterator binary_like_self_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  at::TensorIteratorConfig config;
+  if (out.defined()) config.add_output(out);
+  else config.add_owned_output(at::empty_like(self));
+  return config.add_const_input(self).add_const_input(other).build();
+}
+at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  return at::TensorIterator::comparison_op(const_cast<at::Tensor&>(out), self, other);
+}
+
+}  // namespace atalla::aten

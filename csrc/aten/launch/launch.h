@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// From tensors and TensorIterators to launch descriptors. Descriptors stand on the stack; nothing here allocates.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "kernel_parameters.h"
+#include "sim/abi/atalla.h"
+
+namespace atalla::runtime {
+class Stream;
+}
+
+namespace atalla::aten {
+
+// c10::ScalarType values that the chip has; its codes are the same numbers.
+inline constexpr uint32_t kChipDtypes = 0x8eff;
+
+inline bool takes_dtype(uint32_t mask, c10::ScalarType t) {
+  return static_cast<unsigned>(t) < 32 && ((mask >> static_cast<unsigned>(t)) & 1u) != 0;
+}
+inline bool takes_one(uint32_t mask, const at::Tensor& t) {
+  return !t.defined() || (takes_dtype(mask, t.scalar_type()) && t.dim() <= ATALLA_MAX_DIMS);
+}
+inline bool takes_one(uint32_t mask, const std::optional<at::Tensor>& t) {
+  return !t.has_value() || takes_one(mask, *t);
+}
+inline bool takes_one(uint32_t mask, at::OptionalTensorRef t) { return !t.has_value() || takes_one(mask, *t); }
+template <class List>
+  requires requires(const List& l) { l.begin(); }
+bool takes_one(uint32_t mask, const List& list) {
+  for (const auto& t : list)
+    if (!takes_one(mask, t)) return false;
+  return true;
+}
+// Whether every tensor has a dtype of the mask and a rank that the chip takes.
+template <class... T>
+bool takes(uint32_t mask, const T&... tensors) {
+  return (takes_one(mask, tensors) && ...);
+}
+
+// PyTorch's error for tensors of different devices. A 0-d CPU tensor goes with any device.
+void check_device(const char* op, std::optional<c10::Device>& common, const at::Tensor& t);
+inline void check_device(const char* op, std::optional<c10::Device>& common, const std::optional<at::Tensor>& t) {
+  if (t.has_value()) check_device(op, common, *t);
+}
+template <class... T>
+void check_devices(const char* op, const T&... tensors) {
+  std::optional<c10::Device> common;
+  (check_device(op, common, tensors), ...);
+}
+
+// A kernel of the chip, resolved by name on first use.
+class Kernel {
+ public:
+  explicit constexpr Kernel(const char* name) : name_(name) {}
+  atalla_kernel id() const {
+    if (id_ == kUnresolved) [[unlikely]]
+      resolve();
+    return id_;
+  }
+  const char* name() const { return name_; }
+
+ private:
+  void resolve() const;
+  static constexpr atalla_kernel kUnresolved = ~0u;
+  const char* name_;
+  mutable atalla_kernel id_ = kUnresolved;  // a race writes the same value twice
+};
+
+struct PointwiseKernel {
+  PointwiseKernel(const char* name, uint32_t dtypes, int inputs) : kernel(name), dtypes(dtypes), inputs(inputs) {}
+  Kernel kernel;
+  uint32_t dtypes;  // compute dtypes taken
+  int inputs;       // tensors of the formula; an iterator's further operands are for upstream's kernel only
+};
+
+// The calling thread's current stream of the device. Its class is in runtime/stream.h.
+runtime::Stream& current_stream(c10::Device device);
+
+// Builds one descriptor and launches it, in one statement, so that temporary operands live until the launch:
+//   LaunchBuilder(kernel, at::kFloat).output(out).input(self).parameters(SoftmaxParameters{.dim = dim}).launch(device);
+// A tensor's conj and neg bits are not looked at: resolve them first (is_neg and is_conj tensors never reach a
+// PrivateUse1 kernel, PyTorch materialises them before).
+class LaunchBuilder {
+ public:
+  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype) {
+    std::memset(&desc_, 0, offsetof(atalla_launch_desc, operands));
+    desc_.kernel = kernel.id();
+    desc_.compute_dtype = static_cast<atalla_dtype>(compute_dtype);
+  }
+  LaunchBuilder& output(const at::Tensor& t) {
+    desc_.n_outputs++;
+    return tensor(t);
+  }
+  LaunchBuilder& input(const at::Tensor& t) { return tensor(t); }
+  // Undefined: an absent operand.
+  LaunchBuilder& optional_output(const at::Tensor& t) {
+    desc_.n_outputs++;
+    return t.defined() ? tensor(t) : absent();
+  }
+  LaunchBuilder& optional_input(const at::Tensor& t) { return t.defined() ? tensor(t) : absent(); }
+  // An operand with sizes and strides of the caller's choice over t's memory, in elements from t's first element.
+  LaunchBuilder& output(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    desc_.n_outputs++;
+    return view(t, sizes, strides);
+  }
+  LaunchBuilder& input(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    return view(t, sizes, strides);
+  }
+  // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate.
+  LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
+  LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
+  LaunchBuilder& absent();
+  // A struct of kernel_parameters.h.
+  template <class Parameters>
+  LaunchBuilder& parameters(const Parameters& values) {
+    values.write(&desc_);
+    return *this;
+  }
+  atalla_operand& operand(int i) { return desc_.operands[i]; }
+  atalla_operand& next_operand() { return desc_.operands[desc_.n_operands++]; }
+  atalla_launch_desc& desc() { return desc_; }
+  void launch(c10::Device device);
+
+ private:
+  LaunchBuilder& tensor(const at::Tensor& t);
+  LaunchBuilder& view(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides);
+  atalla_launch_desc desc_;
+};
+
+// A scalar argument of a formula. An absent one has the value 0.
+struct ScalarParam {
+  ScalarParam(const at::Scalar& s) : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0} {
+    if (s.isComplex()) value.imaginary = s.toComplexDouble().imag();
+  }
+  ScalarParam(const std::optional<at::Scalar>& s) {
+    if ((present = s.has_value())) *this = ScalarParam(*s);
+  }
+  ScalarParam(int64_t v) : value{static_cast<double>(v), v, 0} {}
+  ScalarParam(bool v) : ScalarParam(static_cast<int64_t>(v)) {}
+  ScalarParam(double v) : value{v, static_cast<int64_t>(v), 0} {}
+  ScalarParam(std::optional<double> v) {
+    if ((present = v.has_value())) *this = ScalarParam(*v);
+  }
+  static int64_t to_int(const at::Scalar& s);
+  Number value{};
+  bool present = true;
+};
+
+// Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank
+// (then nothing was launched).
+bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
+                     int n);
+
+// Launches without a look at dtypes: for adaptors whose compute dtype is not the iterator's.
+void launch_operands(at::TensorIteratorBase& iterator, const Kernel& kernel, c10::ScalarType compute_dtype);
+
+template <class... Scalars>
+bool launch_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
+  if constexpr (sizeof...(scalars) == 0) {
+    return launch_iterator(iterator, kernel, nullptr, 0);
+  } else {
+    static_assert(sizeof...(scalars) <= std::extent_v<decltype(PointwiseParameters::scalars)>);
+    const ScalarParam params[] = {ScalarParam(scalars)...};
+    return launch_iterator(iterator, kernel, params, sizeof...(scalars));
+  }
+}
+
+// Iterators of ops whose upstream kernel is not structured. An undefined output is allocated.
+at::TensorIterator unary_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_bool_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_float_iterator(const at::Tensor& out, const at::Tensor& self);
+// The result is real for complex inputs.
+at::TensorIterator unary_real_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator unary_float_real_iterator(const at::Tensor& out, const at::Tensor& self);
+at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+// The result has the strides of `self`, in dimensions of size 1 too.
+at::TensorIterator binary_like_self_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other);
+
+}  // namespace atalla::aten

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "runtime/c_api/export.h"
+#include "sim/abi/atalla.h"
+#include "sim/abi/atalla_schedule.h"
+
+namespace atalla::runtime {
+
+// The function table of the device library. The first call loads the library: the file that ATALLA_DEVICE_LIBRARY
+// names, else libatalla_sim.so in the directory of this library. Thread-safe. Throws Error (and tries again at the next
+// call) if there is no such file, or if it speaks another ABI version.
+ATALLA_RUNTIME_API const atalla_api& api();
+
+// Whether the library can tell a launch's simulated time and its execution apart (ABI 1.1: charge_* and execute_*).
+// Then the clocks follow the order of submission; else work is charged where it runs.
+ATALLA_RUNTIME_API bool charges_at_submission() noexcept;
+
+// The scratchpads and cores of the devices; null when the device library does not tell of them.
+ATALLA_RUNTIME_API const atalla_schedule_api* schedule_api();
+
+// Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
+ATALLA_RUNTIME_API int device_count() noexcept;
+
+// The id of a kernel, for this process only. Callers keep it in a static. Throws Error (ATALLA_ERR_UNKNOWN_KERNEL).
+ATALLA_RUNTIME_API atalla_kernel kernel(const char* name);
+
+}  // namespace atalla::runtime

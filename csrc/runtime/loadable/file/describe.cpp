@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/loadable/file/describe.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "runtime/loadable/file/expressions.h"
+#include "runtime/loadable/file/geometry.h"
+#include "runtime/loadable/file/json.h"
+#include "runtime/loadable/file/section_names.h"
+#include "runtime/loadable/program/bind_symbols.h"
+
+namespace atalla::runtime::loadable {
+namespace {
+
+const char* space_name(Space space) {
+  switch (space) {
+    case Space::kArena:
+      return "arena";
+    case Space::kWeights:
+      return "weights";
+    case Space::kInput:
+      return "input";
+    case Space::kOutput:
+      return "output";
+    case Space::kState:
+      return "state";
+  }
+  return "?";
+}
+
+const char* kind_name(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kInput:
+      return "input";
+    case ValueKind::kOutput:
+      return "output";
+    case ValueKind::kIntermediate:
+      return "intermediate";
+    case ValueKind::kParameter:
+      return "parameter";
+    case ValueKind::kBuffer:
+      return "buffer";
+    case ValueKind::kConstant:
+      return "constant";
+    case ValueKind::kState:
+      return "state";
+  }
+  return "?";
+}
+
+class Describer {
+ public:
+  Describer(const View& view, std::string& out) : view_(view), json_(out) {}
+
+  void run() {
+    for (uint32_t i = 0; i < view_.dynamic.size(); ++i)
+      if (view_.dynamic[i].kind == DynamicKind::kInteger) integers_.emplace(view_.dynamic[i].index, i);
+    json_.open('{');
+    header();
+    array("kernels", view_.kernels, [&](const Kernel& r) {
+      string("name", r.name);
+      json_.field("version", r.version);
+    });
+    array("storages", view_.storages, [&](const Storage& r) { storage(r); });
+    array("values", view_.values, [&](const Value& r) { value(r); });
+    array("instructions", view_.instructions, [&](const Instruction& r) { instruction(r); });
+    array("host_calls", view_.host_calls, [&](const HostCall& r) {
+      string("program", r.program);
+      string("ops", r.ops);
+      integers("inputs", r.inputs);
+      integers("outputs", r.outputs);
+    });
+    array("inputs", view_.inputs, [&](const Port& r) { port(r); });
+    array("outputs", view_.outputs, [&](const Port& r) { port(r); });
+    array("nodes", view_.nodes, [&](const Node& r) { node(r); });
+    array("segments", view_.segments, [&](const Segment& r) {
+      string("name", r.name);
+      json_.field("kind", r.kind == SegmentKind::kNative ? "native" : "fallback");
+      range("nodes", r.nodes);
+      range("instructions", r.instructions);
+    });
+    array("methods", view_.methods, [&](const Method& r) { method(r); });
+    array("states", view_.states, [&](const State& r) {
+      string("name", r.name);
+      json_.field("value", r.value);
+      json_.field("zeros", (r.flags & kStateHasInitial) == 0);
+    });
+    array("symbols", view_.symbols, [&](const Symbol& r) { symbol(r); });
+    array("dynamic", view_.dynamic, [&](const Dynamic& r) {
+      constexpr const char* kKinds[] = {"?", "integer", "operand_offset", "value_offset", "storage_bytes", "immediate"};
+      json_.field("kind", kKinds[static_cast<uint32_t>(r.kind)]);
+      json_.field("index", r.index);
+      json_.field("expression", expression_text(view_, r.expression));
+      json_.field("method", r.method);
+    });
+    array("guards", view_.guards, [&](const Guard& r) {
+      string("text", r.text);
+      json_.field("expression", expression_text(view_, r.expression));
+      json_.field("method", r.method);
+    });
+    array("residency", view_.residency, [&](const Residency& r) {
+      json_.field("storage", r.storage);
+      json_.field("pad", r.pad);
+      json_.field("offset", r.offset);
+    });
+    array("goldens", view_.goldens, [&](const Golden& r) {
+      json_.field("method", r.method);
+      json_.field("seed", r.seed);
+      json_.field("samples", r.samples.count);
+      json_.field("rtol", r.rtol);
+      json_.field("atol", r.atol);
+    });
+    json_.close('}');
+  }
+
+ private:
+  template <class T, class F>
+  void array(const char* name, const Table<T>& table, F&& f) {
+    json_.key(name);
+    json_.open('[');
+    for (uint32_t i = 0; i < table.size(); ++i) {
+      json_.open('{');
+      f(table[i]);
+      json_.close('}');
+    }
+    json_.close(']');
+  }
+  void string(const char* name, StringRef ref) { json_.field(name, view_.text(ref)); }
+  void index(const char* name, uint32_t i) {
+    json_.key(name);
+    if (i == kNone) json_.null();
+    else json_.value(i);
+  }
+  void range(const char* name, Range r) { pair(name, r.first, r.count); }
+  void pair(const char* name, uint32_t a, uint32_t b) {
+    json_.key(name);
+    json_.open('[');
+    json_.value(a);
+    json_.value(b);
+    json_.close(']');
+  }
+  void integers(const char* name, Range r) {
+    json_.key(name);
+    json_.open('[');
+    for (uint32_t i = 0; i < r.count; ++i) json_.value(view_.integers[r.first + i]);
+    json_.close(']');
+  }
+  void shape(uint8_t dtype, uint8_t ndim, uint32_t sizes, uint32_t strides) {
+    json_.field("dtype", dtype_name(dtype));
+    integers("sizes", {sizes, ndim});
+    integers("strides", {strides, ndim});
+  }
+
+  void header() {
+    const Header& h = view_.header;
+    pair("format", h.major, h.minor);
+    pair("min_runtime", h.min_runtime >> 16, h.min_runtime & 0xFFFF);
+    json_.field("isa_version", h.isa_version);
+    json_.field("file_bytes", h.file_bytes);
+    json_.key("sections");
+    json_.open('[');
+    for (const Section& s : view_.sections) {
+      json_.open('{');
+      json_.field("kind", static_cast<uint32_t>(s.kind));
+      json_.field("name", section_name(s.kind));
+      json_.field("must_understand", (s.flags & kMustUnderstand) != 0);
+      json_.field("offset", s.offset);
+      json_.field("bytes", s.bytes);
+      json_.field("stride", s.stride);
+      json_.field("crc32c", s.crc);
+      json_.close('}');
+    }
+    json_.close(']');
+    json_.key("metadata");
+    json_.open('{');
+    for (uint32_t i = 0; i < view_.metadata.size(); ++i)
+      json_.field(view_.text(view_.metadata[i].key), view_.text(view_.metadata[i].value));
+    json_.close('}');
+  }
+
+  void storage(const Storage& r) {
+    string("name", r.name);
+    json_.field("space", space_name(r.space));
+    json_.field("bytes", r.bytes);
+    json_.field("offset", r.offset);
+    json_.key("live");
+    if (r.space != Space::kArena) return json_.null();
+    json_.open('[');
+    json_.value(r.first_live);
+    json_.value(r.last_live);
+    json_.close(']');
+  }
+
+  void value(const Value& r) {
+    string("name", r.name);
+    string("fqn", r.fqn);
+    json_.field("kind", kind_name(r.kind));
+    json_.field("storage", r.storage);
+    json_.field("byte_offset", r.byte_offset);
+    shape(r.dtype, r.ndim, r.sizes, r.strides);
+    index("node", r.node);
+  }
+
+  void instruction(const Instruction& r) {
+    bool launch = r.kind == InstructionKind::kLaunch;
+    json_.field("kind", launch ? "launch" : "host_call");
+    json_.field(launch ? "kernel" : "host_call", r.callee);
+    index("node", r.node);
+    index("segment", r.segment);
+    if (!launch) return;
+    json_.field("compute_dtype", dtype_name(r.compute_dtype));
+    json_.field("n_outputs", r.n_outputs);
+    json_.field("cores", std::max<unsigned>(1, r.cores));
+    integers("iparams", r.iparams);
+    json_.key("fparams");
+    json_.open('[');
+    for (uint32_t i = 0; i < r.fparams.count; ++i) json_.value(view_.doubles[r.fparams.first + i]);
+    json_.close(']');
+    json_.key("operands");
+    json_.open('[');
+    for (uint32_t i = 0; i < r.operands.count; ++i) operand(view_.operands[r.operands.first + i]);
+    json_.close(']');
+  }
+
+  void operand(const Operand& r) {
+    if (r.kind == OperandKind::kAbsent) return json_.null();
+    json_.open('{');
+    if (r.kind == OperandKind::kImmediate) {
+      json_.field("dtype", dtype_name(r.dtype));
+      json_.key("immediate");
+      immediate(r);
+    } else {
+      index("value", r.value);
+      json_.field("storage", r.storage);
+      json_.field("byte_offset", r.byte_offset);
+      shape(r.dtype, r.ndim, r.sizes, r.strides);
+    }
+    json_.close('}');
+  }
+
+  // A number where JSON and C++ have the type; the other types (half, complex) as hexadecimal bytes.
+  void immediate(const Operand& r) {
+    auto as = [&]<class T>(T number) {
+      std::memcpy(&number, r.immediate.data(), sizeof number);
+      return number;
+    };
+    switch (r.dtype) {
+      case ATALLA_U8:
+        return json_.value(unsigned{as(uint8_t{})});
+      case ATALLA_I8:
+        return json_.value(int{as(int8_t{})});
+      case ATALLA_I16:
+        return json_.value(as(int16_t{}));
+      case ATALLA_I32:
+        return json_.value(as(int32_t{}));
+      case ATALLA_I64:
+        return json_.value(as(int64_t{}));
+      case ATALLA_F32:
+        return json_.value(static_cast<double>(as(float{})));
+      case ATALLA_F64:
+        return json_.value(as(double{}));
+      case ATALLA_BOOL:
+        return json_.value(as(uint8_t{}) != 0);
+      default:
+        break;
+    }
+    constexpr char kHex[] = "0123456789abcdef";
+    std::string text = "0x";
+    for (uint32_t i = 0; i < element_bytes(r.dtype); ++i) {
+      text += kHex[r.immediate[i] >> 4];
+      text += kHex[r.immediate[i] & 15];
+    }
+    json_.value(std::string_view(text));
+  }
+
+  void port(const Port& r) {
+    string("name", r.name);
+    json_.field("value", r.value);
+    json_.key("dynamic");  // the expression of each dimension that the call determines
+    json_.open('[');
+    for (uint32_t d = 0; d < view_.values[r.value].ndim; ++d) {
+      auto found = integers_.find(view_.values[r.value].sizes + d);
+      if (found == integers_.end()) json_.null();
+      else json_.value(std::string_view(expression_text(view_, view_.dynamic[found->second].expression)));
+    }
+    json_.close(']');
+    json_.key("guards");
+    if (r.guards == kNone) return json_.null();
+    json_.open('[');
+    for (uint32_t i = 0; i < 2u * view_.values[r.value].ndim; ++i) json_.value(view_.integers[r.guards + i]);
+    json_.close(']');
+  }
+
+  void node(const Node& r) {
+    string("name", r.name);
+    string("op", r.op);
+    json_.field("native", r.native != 0);
+    string("reason", r.reason);
+    string("source", r.source);
+    string("module", r.module);
+    json_.field("flops", r.flops);
+    json_.field("op_version", r.op_version);
+    index("segment", r.segment);
+  }
+
+  void symbol(const Symbol& r) {
+    string("name", r.name);
+    json_.field("method", r.method);
+    json_.field("input", r.input);
+    json_.field("dim", r.dim);
+    json_.field("min", r.min);
+    json_.key("max");
+    if (r.max >= kMaxElements - 1) json_.null();
+    else json_.value(r.max);
+    json_.field("multiplier", r.multiplier);
+    json_.field("offset", r.offset);
+    json_.field("planned", r.value);
+    json_.field("sizes", range_text(r));
+  }
+
+  void method(const Method& r) {
+    string("name", r.name);
+    range("inputs", r.inputs);
+    range("outputs", r.outputs);
+    range("instructions", r.instructions);
+    range("nodes", r.nodes);
+    range("segments", r.segments);
+    json_.field("arena_bytes", r.arena_bytes);
+    json_.field("estimate_cycles", r.estimate_cycles);
+  }
+
+  const View& view_;
+  JsonWriter json_;
+  std::unordered_map<uint32_t, uint32_t> integers_;  // entry of INTEGERS -> record of DYNAMIC
+};
+
+}  // namespace
+
+std::string describe_json(const View& view) {
+  std::string text;
+  Describer(view, text).run();
+  return text;
+}
+
+}  // namespace atalla::runtime::loadable

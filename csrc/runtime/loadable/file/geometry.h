@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/loadable/file/view.h"
+#include "sim/abi/atalla.h"
+
+namespace atalla::runtime::loadable {
+
+__extension__ typedef __int128 Int128;
+
+inline constexpr int64_t kMaxElements = int64_t{1} << 47;  // exclusive bound of sizes, absolute strides and elements
+
+// Bytes of one element; 0 for a code that is no dtype.
+constexpr uint32_t element_bytes(uint8_t dtype) noexcept {
+  switch (dtype) {
+    case ATALLA_U8:
+    case ATALLA_I8:
+    case ATALLA_BOOL:
+      return 1;
+    case ATALLA_I16:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return 2;
+    case ATALLA_I32:
+    case ATALLA_F32:
+      return 4;
+    case ATALLA_I64:
+    case ATALLA_F64:
+    case ATALLA_C64:
+      return 8;
+    case ATALLA_C128:
+      return 16;
+    default:
+      return 0;
+  }
+}
+
+// "float32", as in torch; "dtype 77" is written "?".
+constexpr const char* dtype_name(uint8_t dtype) noexcept {
+  switch (dtype) {
+    case ATALLA_U8:
+      return "uint8";
+    case ATALLA_I8:
+      return "int8";
+    case ATALLA_I16:
+      return "int16";
+    case ATALLA_I32:
+      return "int32";
+    case ATALLA_I64:
+      return "int64";
+    case ATALLA_F16:
+      return "float16";
+    case ATALLA_F32:
+      return "float32";
+    case ATALLA_F64:
+      return "float64";
+    case ATALLA_C64:
+      return "complex64";
+    case ATALLA_C128:
+      return "complex128";
+    case ATALLA_BOOL:
+      return "bool";
+    case ATALLA_BF16:
+      return "bfloat16";
+    default:
+      return "?";
+  }
+}
+
+// Sizes and strides read out of the pool.
+struct Shape {
+  int ndim = 0;
+  int64_t sizes[ATALLA_MAX_DIMS] = {};
+  int64_t strides[ATALLA_MAX_DIMS] = {};
+
+  bool empty() const noexcept {
+    for (int d = 0; d < ndim; ++d)
+      if (sizes[d] == 0) return true;
+    return false;
+  }
+  // First and last element reached, in elements from element [0, ..., 0]. Exact for sizes and strides below
+  // kMaxElements.
+  void extent(Int128& low, Int128& high) const noexcept {
+    low = high = 0;
+    for (int d = 0; d < ndim; ++d) {
+      Int128 reach = static_cast<Int128>(sizes[d] - 1) * strides[d];
+      (reach < 0 ? low : high) += reach;
+    }
+  }
+  // That no two elements share a place, by the sufficient test on strides in ascending order.
+  bool non_overlapping() const noexcept;
+};
+
+// Reads ndim (at most ATALLA_MAX_DIMS) sizes and strides; the references must lie in the pool.
+Shape read_shape(const View& view, uint8_t ndim, uint32_t sizes, uint32_t strides) noexcept;
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/loadable/program/execute.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/c_api/c_interface.h"
+#include "runtime/device/api.h"
+#include "runtime/device/error.h"
+#include "runtime/loadable/file/describe.h"
+#include "runtime/loadable/file/problems.h"
+#include "runtime/loadable/program/arguments.h"
+#include "runtime/loadable/program/bind_symbols.h"
+#include "runtime/stream/observer.h"
+
+namespace atalla::runtime::loadable {
+
+Program::~Program() {
+  if (last_stream_ == nullptr) return;
+  try {
+    last_stream_->drain();
+  } catch (...) {  // a stream that cannot be waited for has no work left that could use the buffers
+  }
+}
+
+void Program::load(int32_t ordinal) {
+  std::lock_guard lock(mutex_);
+  if (image_)
+    throw Error(ATALLA_ERR_ARGUMENT,
+                file_->name() + " is loaded already, on atalla:" + std::to_string(image_->device.ordinal()));
+  image_ = loadable::load(*file_, Device::get(ordinal));
+  write_initial_states(image_->device.default_stream());
+}
+
+void Program::set_host_call(atalla_host_call function, void* context) {
+  std::lock_guard lock(mutex_);
+  host_call_ = function;
+  host_context_ = context;
+}
+
+Image& Program::image() {
+  if (!image_) throw Error(ATALLA_ERR_ARGUMENT, file_->name() + " is not loaded on a device");
+  return *image_;
+}
+
+MethodImage& Program::method(uint32_t index) {
+  if (index >= image().methods.size())
+    throw Error(ATALLA_ERR_ARGUMENT,
+                "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
+  return *image_->methods[index].image;
+}
+
+MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
+  constexpr size_t kKept = 16;  // images of the latest sizes
+  LoadedMethod& loaded = image_->methods[index];
+  if (!loaded.dynamic.dynamic()) return *loaded.image;
+  Problems problems;
+  std::vector<int64_t> symbols =
+      bind_symbols(view(), loaded.dynamic, view().methods[index].inputs.first, inputs, problems);
+  if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
+  for (LoadedMethod::Sized& sized : loaded.sized)
+    if (sized.instance->symbols == symbols) {
+      sized.used = ++clock_;
+      return *sized.image;
+    }
+  auto instance = instantiate(view(), index, loaded.dynamic, std::move(symbols));
+  if (loaded.dynamic.plans_arena) make_room(instance->view.methods[index].arena_bytes);
+  auto made = std::make_unique<MethodImage>(instance->view, index, image_->kernels, image_->places(loaded.dynamic));
+  if (loaded.sized.size() == kKept) {
+    if (last_stream_ != nullptr) last_stream_->drain();  // what the oldest one owns may be in use
+    auto oldest = std::min_element(loaded.sized.begin(), loaded.sized.end(),
+                                   [](const auto& a, const auto& b) { return a.used < b.used; });
+    loaded.sized.erase(oldest);
+  }
+  loaded.sized.push_back({std::move(instance), std::move(made), ++clock_});
+  return *loaded.sized.back().image;
+}
+
+// A larger arena is another one, so that images which point into the old one go.
+void Program::make_room(uint64_t arena_bytes) {
+  Image& image = *image_;
+  if (arena_bytes <= image.grown_bytes) return;
+  if (last_stream_ != nullptr) last_stream_->drain();
+  for (LoadedMethod& other : image.methods)
+    if (other.dynamic.plans_arena) other.sized.clear();
+  image.grown = DeviceBuffer();
+  image.grown_bytes = 0;
+  image.grown = DeviceBuffer(image.device, arena_bytes);
+  image.grown_bytes = arena_bytes;
+}
+
+void Program::check_counts(const MethodImage& method, const atalla_run_params& params) const {
+  Problems problems;
+  size_t n_in = method.inputs.size(), n_out = method.outputs.size();
+  if (params.n_inputs != n_in) problems.add("%zu inputs given, expected %zu", params.n_inputs, n_in);
+  if (params.n_outputs != n_out) problems.add("%zu outputs given, expected %zu", params.n_outputs, n_out);
+  if ((params.n_inputs > 0 && params.inputs == nullptr) || (params.n_outputs > 0 && params.outputs == nullptr))
+    problems.add("tensors are expected, not a null pointer");
+  if (params.flags & ~uint32_t{ATALLA_RUN_HOST})
+    problems.add("flags 0x%x, expected 0 or ATALLA_RUN_HOST", params.flags);
+  if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
+}
+
+void Program::check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const {
+  Problems problems;
+  size_t n_in = method.inputs.size(), n_out = method.outputs.size();
+  const Device* device = host ? nullptr : &image_->device;
+  for (size_t i = 0; i < n_in; ++i) check_argument("input", i, method.inputs[i], params.inputs[i], device, problems);
+  for (size_t i = 0; i < n_out; ++i) {
+    const atalla_tensor& out = params.outputs[i];
+    if (out.addr == 0 && !host) continue;
+    check_argument("output", i, method.outputs[i], out, device, problems);
+    auto shares = [&](uint64_t addr, uint64_t bytes) {
+      uint64_t own = method.outputs[i].storage_bytes;
+      return addr != 0 && bytes > 0 && own > 0 && (out.addr < addr ? addr - out.addr < own : out.addr - addr < bytes);
+    };
+    for (size_t k = 0; k < n_in; ++k)
+      if (shares(params.inputs[k].addr, method.inputs[k].storage_bytes))
+        problems.add("output %zu '%.100s' shares memory with input %zu", i, method.outputs[i].name, k);
+    for (size_t k = 0; k < i; ++k)
+      if (shares(params.outputs[k].addr, method.outputs[k].storage_bytes))
+        problems.add("output %zu '%.100s' shares memory with output %zu", i, method.outputs[i].name, k);
+  }
+  if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
+}
+
+void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host) {
+  Device& device = image_->device;
+  uint64_t base = device.properties().dram_base;  // stands for tensors without bytes, whose address may be 0
+  auto own = [&](BoundPort& port) {
+    if (port.owned.data() == nullptr && port.storage_bytes > 0) port.owned = DeviceBuffer(device, port.storage_bytes);
+    return port.storage_bytes > 0 ? port.owned.addr() : base;
+  };
+  for (size_t i = 0; i < method.inputs.size(); ++i) {
+    BoundPort& port = method.inputs[i];
+    uint64_t addr = host ? own(port) : port.storage_bytes > 0 ? params.inputs[i].addr : base;
+    if (host)
+      stream.memcpy_h2d(port.owned.data(), reinterpret_cast<const void*>(params.inputs[i].addr), port.storage_bytes);
+    method.bind_input(i, addr);
+  }
+  for (size_t i = 0; i < method.outputs.size(); ++i) {
+    BoundPort& port = method.outputs[i];
+    atalla_tensor& out = params.outputs[i];
+    if (host || out.addr == 0) {
+      method.bind_output(i, own(port));
+    } else {
+      method.bind_output(i, port.storage_bytes > 0 ? out.addr : base);
+    }
+  }
+}
+
+// Adds to an error of one instruction which one it was.
+void Program::rethrow(const MethodImage::Step& step) const {
+  Instruction r = view().instructions[step.instruction];
+  std::string where = "instruction " + std::to_string(step.instruction);
+  if (r.kind == InstructionKind::kLaunch)
+    where += " (" + std::string(view().string(view().kernels[r.callee].name)) + ")";
+  if (r.node != kNone) where += " of node '" + std::string(view().string(view().nodes[r.node].name)) + "'";
+  try {
+    throw;
+  } catch (const Error& error) {
+    std::string text = error.what();
+    std::string suffix = std::string(" [") + status_name(error.status()) + "]";  // Error appends it again
+    if (text.size() > suffix.size() && text.ends_with(suffix)) text.resize(text.size() - suffix.size());
+    throw Error(error.status(), file_->name() + ", " + where + ": " + text);
+  }
+}
+
+void Program::execute(MethodImage& method, Stream& stream) {
+  const MethodImage::Step* step = method.steps.data();
+  const MethodImage::Step* end = step + method.steps.size();
+  try {
+    for (; step != end; ++step) {
+      if (step->host_call == kNone) {
+        const Submission submission("atallaLaunchKernel");
+        if (!submission.observed()) [[likely]] {
+          stream.launch(*step->desc);
+          continue;
+        }
+        atalla_launch_desc tagged;
+        std::memcpy(static_cast<void*>(&tagged), step->desc, step->desc_bytes);
+        tagged.tag = submission.tag();
+        stream.launch(tagged);
+        continue;
+      }
+      const HostCallArgs& args = method.host_calls[step->host_call];
+      stream.synchronize();
+      set_c_error(ATALLA_OK, "");
+      atalla_status status =
+          host_call_(host_context_, view().instructions[step->instruction].callee, args.program, args.inputs.data(),
+                     args.inputs.size(), args.outputs.data(), args.outputs.size());
+      if (status == ATALLA_OK) continue;
+      const char* text = c_error();
+      throw Error(status, *text ? text : "the host call failed and gave no reason");
+    }
+  } catch (const Error&) {
+    rethrow(*step);
+  }
+}
+
+void Program::run(const atalla_run_params& params) {
+  std::lock_guard lock(mutex_);
+  check_counts(this->method(params.method), params);
+  MethodImage& method = method_for(params.method, params.inputs);
+  Device& device = image_->device;
+  bool host = params.flags & ATALLA_RUN_HOST;
+  check_arguments(method, params, host);
+  if (!method.host_calls.empty() && host_call_ == nullptr)
+    throw Error(ATALLA_ERR_UNSUPPORTED,
+                file_->name() + " needs PyTorch to run these ops, which are not native: " + method.host_ops());
+  Stream& stream = params.stream == 0 ? device.default_stream() : device.stream(params.stream);
+  // The arena and the staging buffers may still be in use by an earlier run on another stream.
+  if (last_stream_ != nullptr && last_stream_ != &stream) last_stream_->synchronize();
+  last_stream_ = &stream;
+  bind(method, stream, params, host);
+  execute(method, stream);
+  for (size_t i = 0; i < method.outputs.size(); ++i) {
+    BoundPort& port = method.outputs[i];
+    atalla_tensor& out = params.outputs[i];
+    if (host) {
+      stream.memcpy_d2h(reinterpret_cast<void*>(out.addr), port.owned.data(), port.storage_bytes);
+    } else if (out.addr == 0) {
+      out = port.type;
+      out.addr = port.owned.addr();
+    }
+  }
+  if (host) stream.synchronize();
+}
+
+void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs) {
+  std::lock_guard lock(mutex_);
+  atalla_run_params params{};
+  params.inputs = inputs.data();
+  params.n_inputs = inputs.size();
+  params.outputs = outputs.data();
+  params.n_outputs = outputs.size();
+  check_counts(method(index), params);
+  MethodImage& method = method_for(index, inputs.data());
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = method.outputs[i].type;
+}
+
+std::vector<uint64_t> Program::estimate_each(uint32_t index) {
+  std::lock_guard lock(mutex_);
+  std::vector<uint64_t> cycles;
+  for (const MethodImage::Step& step : method(index).steps) {
+    atalla_launch_record record{};
+    if (step.host_call == kNone)
+      check(api().launch_estimate(image_->device.handle(), step.desc, step.desc_bytes, &record));
+    cycles.push_back(record.cycles);
+  }
+  return cycles;
+}
+
+uint64_t Program::estimate(uint32_t index) {
+  uint64_t sum = 0;
+  for (uint64_t cycles : estimate_each(index)) sum += cycles;
+  return sum;
+}
+
+const std::string& Program::describe() {
+  std::lock_guard lock(mutex_);
+  if (json_.empty()) json_ = describe_json(view());
+  return json_;
+}
+
+}  // namespace atalla::runtime::loadable

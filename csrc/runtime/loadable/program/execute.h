@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/c_api/atalla_program.h"
+#include "runtime/device/device.h"
+#include "runtime/loadable/file/file.h"
+#include "runtime/loadable/program/load.h"
+
+namespace atalla::runtime::loadable {
+
+// A validated file and, once loaded, its image on a device. The C interface (atalla_program.h) is this class, function
+// by function, and states the contracts.
+class Program {
+ public:
+  explicit Program(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  const File& file() const noexcept { return *file_; }
+  const View& view() const noexcept { return file_->view(); }
+  int32_t device() const noexcept { return image_ ? image_->device.ordinal() : -1; }
+
+  uint64_t dram_bytes() { return image().device.properties().dram_bytes; }  // of the device it is loaded on
+
+  void load(int32_t ordinal);
+  void set_host_call(atalla_host_call function, void* context);
+  // A steady run (arguments of the right type and of sizes seen before, no program-owned output made for the first
+  // time) allocates nothing.
+  void run(const atalla_run_params& params);
+  // The types of a method's outputs for inputs of these types.
+  void resolve(uint32_t method, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs);
+  uint64_t estimate(uint32_t method);
+  std::vector<uint64_t> estimate_each(uint32_t method);  // of each instruction; 0 of a host call
+  const std::string& describe();                         // JSON, made once
+
+  // Mutable buffers (program_state.cpp).
+  void reset_state();
+  void read_state(const char* name, void* data, size_t bytes);
+  void write_state(const char* name, const void* data, size_t bytes);
+  // Replaces the bytes of named parameters and buffers, all at once for every run that begins later.
+  void replace(std::span<const atalla_replacement> given);
+
+ private:
+  MethodImage& method(uint32_t index);
+  // The image for the sizes of these inputs, which may be new.
+  MethodImage& method_for(uint32_t index, const atalla_tensor* inputs);
+  void make_room(uint64_t arena_bytes);
+  void check_counts(const MethodImage& method, const atalla_run_params& params) const;
+  void check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const;
+  void bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host);
+  void execute(MethodImage& method, Stream& stream);
+  [[noreturn]] void rethrow(const MethodImage::Step& step) const;
+  Image& image();
+  Storage state_storage(const char* name, size_t bytes) const;
+  void write_initial_states(Stream& stream);
+  Stream& state_stream();
+
+  std::unique_ptr<File> file_;
+  std::unique_ptr<Image> image_;
+  std::mutex mutex_;
+  std::mutex replace_mutex_;       // taken before mutex_
+  Stream* last_stream_ = nullptr;  // whose work may still use the arena
+  uint64_t clock_ = 0;             // counts runs of methods with dynamic sizes
+  atalla_host_call host_call_ = nullptr;
+  void* host_context_ = nullptr;
+  std::string json_;
+};
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/loadable/program/load.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runtime/device/api.h"
+#include "runtime/device/error.h"
+#include "runtime/loadable/file/geometry.h"
+#include "runtime/loadable/file/problems.h"
+
+namespace atalla::runtime::loadable {
+namespace {
+
+// Ids of all kernels that the program names; everything that the device library lacks is one error.
+std::vector<atalla_kernel> resolve(const File& file) {
+  const View& view = file.view();
+  const atalla_api& device = api();
+  Problems problems;
+  atalla_status status = ATALLA_ERR_UNSUPPORTED;
+  std::vector<atalla_kernel> ids(view.kernels.size());
+  std::vector<uint64_t> dtypes(view.kernels.size());
+  for (uint32_t k = 0; k < view.kernels.size(); ++k) {
+    Kernel record = view.kernels[k];
+    const char* name = view.string(record.name);
+    atalla_kernel_info info{};
+    info.struct_size = sizeof info;
+    if (device.kernel_lookup(name, &ids[k]) != ATALLA_OK) {
+      problems.add("the device library has no kernel '%.200s'", name);
+      status = ATALLA_ERR_UNKNOWN_KERNEL;
+      continue;
+    }
+    check(device.kernel_info(ids[k], &info));
+    dtypes[k] = info.dtypes;
+    if (info.version == record.version) continue;
+    problems.add("kernel '%.200s' has version %u in the device library, the program was built for version %u", name,
+                 info.version, record.version);
+    if (status != ATALLA_ERR_UNKNOWN_KERNEL) status = ATALLA_ERR_VERSION;
+  }
+  std::set<std::pair<uint32_t, uint8_t>> missing;
+  for (uint32_t i = 0; problems.empty() && i < view.instructions.size(); ++i) {
+    Instruction r = view.instructions[i];
+    if (r.kind == InstructionKind::kLaunch && !(dtypes[r.callee] >> r.compute_dtype & 1))
+      missing.emplace(r.callee, r.compute_dtype);
+  }
+  for (auto [k, dtype] : missing)
+    problems.add("kernel '%.200s' does not compute in %s", view.string(view.kernels[k].name), dtype_name(dtype));
+  if (!problems.empty()) throw Error(status, "cannot load " + file.name() + ": " + problems.text());
+  return ids;
+}
+
+atalla_tensor tensor_of(const View& view, const Value& value) {
+  Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
+  atalla_tensor tensor{};
+  tensor.dtype = value.dtype;
+  tensor.ndim = value.ndim;
+  std::copy(std::begin(shape.sizes), std::end(shape.sizes), tensor.sizes);
+  std::copy(std::begin(shape.strides), std::end(shape.strides), tensor.strides);
+  return tensor;
+}
+
+}  // namespace
+
+std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view) {
+  std::map<uint32_t, uint64_t> bytes;
+  for (uint32_t i = 0; i < view.residency.size(); ++i) {
+    Residency r = view.residency[i];
+    uint64_t& most = bytes[r.pad];
+    most = std::max(most, r.offset + view.storages[r.storage].bytes);
+  }
+  return bytes;
+}
+
+void ScratchpadPages::take(const View& view, Device& device) {
+  const atalla_schedule_api* schedule = schedule_api();
+  atalla_addr base = 0;
+  if (view.residency.size() == 0 || schedule == nullptr ||
+      schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
+    return;
+  device_ = &device;
+  const auto reserve = schedule->abi_minor >= 1 ? schedule->scratchpad_reserve : api().scpad_alloc;
+  for (auto [pad, size] : scratchpad_bytes(view)) {
+    Page page{};
+    if (size == 0) continue;
+    if (reserve(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
+    pages_.emplace(pad, page);
+  }
+  for (uint32_t i = 0; i < view.residency.size(); ++i) {
+    Residency r = view.residency[i];
+    if (view.storages[r.storage].bytes == 0) continue;
+    const Page& page = pages_.at(r.pad);
+    places_.emplace(r.storage, base + page.sid * device.properties().scratchpad_bytes + page.addr + r.offset);
+  }
+}
+
+void ScratchpadPages::release() noexcept {
+  for (auto [pad, page] : pages_) api().scpad_free(device_->handle(), page.sid, page.addr);
+  pages_.clear();
+}
+
+MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
+                         const Places& places)
+    : places_(places), port_of_storage_(view.storages.size(), kNone) {
+  Method method = view.methods[method_index];
+  add_ports(view, method.inputs, false);
+  add_ports(view, method.outputs, true);
+  // The patches point into these, so that they must not move once they are filled.
+  size_t words = 0, calls = 0;
+  for (uint32_t i = 0; i < method.instructions.count; ++i) {
+    Instruction r = view.instructions[method.instructions.first + i];
+    if (r.kind == InstructionKind::kLaunch) words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
+    else ++calls;
+  }
+  descs_.assign(words, 0);
+  steps.reserve(method.instructions.count);
+  host_calls.reserve(calls);
+  auto* at = reinterpret_cast<std::byte*>(descs_.data());
+  for (uint32_t i = 0; i < method.instructions.count; ++i) {
+    uint32_t index = method.instructions.first + i;
+    Instruction r = view.instructions[index];
+    if (r.kind == InstructionKind::kHostCall) {
+      steps.push_back({index, static_cast<uint32_t>(host_calls.size()), nullptr, 0});
+      add_host_call(view, view.host_calls[r.callee]);
+      continue;
+    }
+    add_launch(view, r, at, index, kernels);
+    size_t bytes = atalla_launch_desc_bytes(r.operands.count);
+    steps.push_back({index, kNone, reinterpret_cast<const atalla_launch_desc*>(at), bytes});
+    at += bytes;
+  }
+  for (auto* ports : {&inputs, &outputs})
+    for (BoundPort& port : *ports) port.bound = places.placeholder;
+}
+
+void MethodImage::add_ports(const View& view, Range range, bool output) {
+  auto& ports = output ? outputs : inputs;
+  (output ? output_patches_ : input_patches_).resize(range.count);
+  for (uint32_t i = 0; i < range.count; ++i) {
+    Port record = (output ? view.outputs : view.inputs)[range.first + i];
+    Value value = view.values[record.value];
+    BoundPort port;
+    port.name = view.string(record.name);
+    port.type = tensor_of(view, value);
+    port.storage_bytes = view.storages[value.storage].bytes;
+    port_of_storage_[value.storage] = 2 * i + output;
+    ports.push_back(std::move(port));
+  }
+}
+
+void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
+  Storage storage = view.storages[index];
+  if (storage.space == Space::kArena || storage.space == Space::kState) {
+    auto resident = places_.resident->find(index);
+    if (resident != places_.resident->end()) {
+      *addr = resident->second + byte_offset;
+      return;
+    }
+    *addr = (storage.space == Space::kArena ? places_.arena : places_.state) + storage.offset + byte_offset;
+    return;
+  }
+  if (storage.space == Space::kWeights) {
+    auto moved = places_.replaced->find(index);
+    *addr = moved != places_.replaced->end() ? moved->second.addr() + byte_offset
+                                             : places_.weights + storage.offset + byte_offset;
+    weight_patches_[index].push_back({addr, byte_offset});
+    return;
+  }
+  *addr = places_.placeholder + byte_offset;
+  uint32_t port = port_of_storage_[index];
+  (port & 1 ? output_patches_ : input_patches_)[port / 2].push_back({addr, byte_offset});
+}
+
+void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* at, uint32_t index,
+                             const std::vector<atalla_kernel>& kernels) {
+  auto* desc = reinterpret_cast<atalla_launch_desc*>(at);
+  desc->kernel = kernels[r.callee];
+  desc->n_outputs = r.n_outputs;
+  desc->n_operands = static_cast<uint8_t>(r.operands.count);
+  desc->compute_dtype = r.compute_dtype;
+  desc->tag = index;
+  *atalla_launch_cores(desc) = r.cores;
+  for (uint32_t k = 0; k < r.iparams.count; ++k) desc->iparams[k] = view.integers[r.iparams.first + k];
+  for (uint32_t k = 0; k < r.fparams.count; ++k) desc->fparams[k] = view.doubles[r.fparams.first + k];
+  for (uint32_t k = 0; k < r.operands.count; ++k) {
+    Operand record = view.operands[r.operands.first + k];
+    atalla_operand& operand = desc->operands[k];
+    operand.dtype = record.dtype;
+    if (record.kind == OperandKind::kImmediate) {
+      operand.immediate = 1;
+      std::memcpy(operand.sizes, record.immediate.data(), record.immediate.size());
+    } else if (record.kind == OperandKind::kMemory) {
+      Shape shape = read_shape(view, record.ndim, record.sizes, record.strides);
+      operand.ndim = record.ndim;
+      std::copy(std::begin(shape.sizes), std::end(shape.sizes), operand.sizes);
+      std::copy(std::begin(shape.strides), std::end(shape.strides), operand.strides);
+      place(view, record.storage, record.byte_offset, &operand.addr);
+    }
+  }
+}
+
+void MethodImage::add_host_call(const View& view, const HostCall& call) {
+  HostCallArgs& args = host_calls.emplace_back();
+  args.program = view.string(call.program);
+  args.ops = view.string(call.ops);
+  for (bool output : {false, true}) {
+    Range range = output ? call.outputs : call.inputs;
+    auto& tensors = output ? args.outputs : args.inputs;
+    tensors.resize(range.count);
+    for (uint32_t k = 0; k < range.count; ++k) {
+      Value value = view.values[static_cast<uint32_t>(view.integers[range.first + k])];
+      tensors[k] = tensor_of(view, value);
+      place(view, value.storage, value.byte_offset, &tensors[k].addr);
+    }
+  }
+}
+
+void MethodImage::move_weight(uint32_t storage, uint64_t addr) noexcept {
+  auto found = weight_patches_.find(storage);
+  if (found == weight_patches_.end()) return;
+  for (const Patch& patch : found->second) *patch.place = addr + patch.byte_offset;
+}
+
+std::string MethodImage::host_ops() const {
+  std::set<std::string> ops;
+  for (const HostCallArgs& call : host_calls) {
+    std::string_view text = call.ops;
+    while (!text.empty()) {
+      size_t end = std::min(text.find('\n'), text.size());
+      if (end > 0) ops.emplace(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  std::string all;
+  for (const std::string& op : ops) all += (all.empty() ? "" : ", ") + op;
+  return all;
+}
+
+Places Image::places(const DynamicMethod& dynamic) const {
+  uint64_t base = device.properties().dram_base;
+  auto addr = [&](const DeviceBuffer& buffer) { return buffer.data() != nullptr ? buffer.addr() : base; };
+  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), &pads.places(), base, &replaced};
+}
+
+std::unique_ptr<Image> load(File& file, Device& device) {
+  const View& view = file.view();
+  auto image = std::make_unique<Image>(device);
+  image->kernels = resolve(file);
+  std::vector<LoadedMethod>& methods = image->methods;
+  uint64_t arena_bytes = 0, state_bytes = 0;
+  for (uint32_t m = 0; m < view.methods.size(); ++m) {
+    methods.push_back({DynamicMethod(view, m), nullptr, {}});
+    // A method that places its temporaries at run time says here what the sizes of the file need.
+    uint64_t& most = methods[m].dynamic.plans_arena ? image->grown_bytes : arena_bytes;
+    most = std::max(most, view.methods[m].arena_bytes);
+  }
+  for (uint32_t i = 0; i < view.storages.size(); ++i) {
+    Storage s = view.storages[i];
+    if (s.space == Space::kState) state_bytes = std::max(state_bytes, s.offset + s.bytes);
+  }
+  image->weights = DeviceBuffer(device, file.weight_bytes());
+  image->state = DeviceBuffer(device, state_bytes);
+  image->arena = DeviceBuffer(device, arena_bytes);
+  image->grown = DeviceBuffer(device, image->grown_bytes);
+  image->pads.take(view, device);
+  file.read_weights([&](size_t at, std::span<const std::byte> piece) {
+    device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(), piece.size());
+  });
+  file.release_weights();
+  for (uint32_t m = 0; m < view.methods.size(); ++m)
+    methods[m].image = std::make_unique<MethodImage>(view, m, image->kernels, image->places(methods[m].dynamic));
+  return image;
+}
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "runtime/c_api/export.h"
+
+namespace atalla::runtime {
+
+// Names a private pool of the caching allocator, as PyTorch's MempoolId_t does: {n, 0} is a pool that a graph made for
+// its own capture, {0, n} one that a user made. {0, 0}: no private pool.
+struct PoolId {
+  uint64_t first = 0;
+  uint64_t second = 0;
+  auto operator<=>(const PoolId&) const = default;
+  explicit operator bool() const noexcept { return first != 0 || second != 0; }
+};
+
+// An id that nobody has, for all devices.
+ATALLA_RUNTIME_API PoolId new_graph_pool_id() noexcept;
+ATALLA_RUNTIME_API PoolId new_user_pool_id() noexcept;
+
+struct PoolOptions {
+  bool use_on_oom = false;  // its free blocks serve any allocation (of their stream) that would be out of memory
+  bool no_split = false;    // each allocation has a segment of its own
+};
+
+}  // namespace atalla::runtime

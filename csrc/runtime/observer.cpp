@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "observer.h"
-
-namespace atalla::runtime {
-
-constinit std::atomic<WorkObserver*> work_observer{nullptr};
-
-}  // namespace atalla::runtime

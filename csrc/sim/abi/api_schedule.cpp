@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The functions of atalla_schedule.h.
+#include "sim/abi/api_internal.h"
+#include "sim/abi/atalla_schedule.h"
+#include "sim/device/launch.h"
+
+namespace atalla::sim {
+namespace {
+
+atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+  return guarded([&]() -> atalla_status {
+    atalla_launch_work measured{};
+    if (const atalla_status status = measure_work(desc, desc_bytes, &measured)) return status;
+    return write_struct(measured, "atalla_launch_work", work);
+  });
+}
+
+atalla_status scratchpad_base(atalla_device device, atalla_addr* base) {
+  return with_device(device, [&](const Device& d) {
+    if (base == nullptr) return null_argument("base");
+    *base = d.pads().base();
+    return atalla_status{ATALLA_OK};
+  });
+}
+
+atalla_status core_count(atalla_device device, uint32_t* cores) {
+  return with_device(device, [&](const Device& d) {
+    if (cores == nullptr) return null_argument("cores");
+    *cores = static_cast<uint32_t>(d.config().core_count);
+    return atalla_status{ATALLA_OK};
+  });
+}
+
+atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr) {
+  return with_device(device, [&](Device& d) {
+    if (sid == nullptr || addr == nullptr) return null_argument("sid or addr");
+    return d.scratchpads().allocate(bytes, align, PageOwner::kLoadable, sid, addr);
+  });
+}
+
+constexpr atalla_schedule_api kApi = {
+    .struct_size = sizeof(atalla_schedule_api),
+    .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
+    .abi_minor = 1,
+    .reserved = 0,
+    .launch_work = launch_work,
+    .scratchpad_base = scratchpad_base,
+    .core_count = core_count,
+    .scratchpad_reserve = scratchpad_reserve,
+};
+
+}  // namespace
+}  // namespace atalla::sim
+
+extern "C" atalla_status atalla_get_schedule_api(uint32_t abi_major, const atalla_schedule_api** api) {
+  using atalla::sim::set_error;
+  if (api == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "api is a null pointer");
+  if (abi_major != ATALLA_SCHEDULE_ABI_MAJOR) {
+    return set_error(ATALLA_ERR_VERSION, "the caller wants version %u of the schedule ABI; this library speaks %u",
+                     abi_major, ATALLA_SCHEDULE_ABI_MAJOR);
+  }
+  *api = &atalla::sim::kApi;
+  return ATALLA_OK;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/abi/error.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace atalla::sim {
+namespace {
+thread_local char error_text[kErrorTextBytes] = "";
+}  // namespace
+
+const char* last_error() { return error_text; }
+
+atalla_status set_error(atalla_status status, const char* format, ...) {
+  // Through a second buffer, so that an argument may be the current text.
+  char text[kErrorTextBytes];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  memcpy(error_text, text, strlen(text) + 1);
+  return status;
+}
+
+void prefix_error(const char* format, ...) {
+  char text[kErrorTextBytes];
+  va_list args;
+  va_start(args, format);
+  const int length = vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof text) return;
+  const size_t room = sizeof text - static_cast<size_t>(length) - 1;
+  const size_t tail = strnlen(error_text, room);
+  memcpy(text + length, error_text, tail);
+  text[static_cast<size_t>(length) + tail] = '\0';
+  memcpy(error_text, text, static_cast<size_t>(length) + tail + 1);
+}
+
+const char* status_name(atalla_status status) {
+  switch (status) {
+    case ATALLA_OK:
+      return "ATALLA_OK";
+    case ATALLA_NOT_READY:
+      return "ATALLA_NOT_READY";
+    case ATALLA_ERR_SYSTEM:
+      return "ATALLA_ERR_SYSTEM";
+    case ATALLA_ERR_VERSION:
+      return "ATALLA_ERR_VERSION";
+    case ATALLA_ERR_CONFIG:
+      return "ATALLA_ERR_CONFIG";
+    case ATALLA_ERR_INTERNAL:
+      return "ATALLA_ERR_INTERNAL";
+    case ATALLA_ERR_ARGUMENT:
+      return "ATALLA_ERR_ARGUMENT";
+    case ATALLA_ERR_HANDLE:
+      return "ATALLA_ERR_HANDLE";
+    case ATALLA_ERR_UNKNOWN_KERNEL:
+      return "ATALLA_ERR_UNKNOWN_KERNEL";
+    case ATALLA_ERR_UNSUPPORTED:
+      return "ATALLA_ERR_UNSUPPORTED";
+    case ATALLA_ERR_FORMAT:
+      return "ATALLA_ERR_FORMAT";
+    case ATALLA_ERR_OUT_OF_MEMORY:
+      return "ATALLA_ERR_OUT_OF_MEMORY";
+    case ATALLA_ERR_SCRATCHPAD:
+      return "ATALLA_ERR_SCRATCHPAD";
+    case ATALLA_ERR_LIMIT:
+      return "ATALLA_ERR_LIMIT";
+    case ATALLA_ERR_FAULT_ADDRESS:
+      return "ATALLA_ERR_FAULT_ADDRESS";
+    case ATALLA_ERR_FAULT_INDEX:
+      return "ATALLA_ERR_FAULT_INDEX";
+    case ATALLA_ERR_FAULT_KERNEL:
+      return "ATALLA_ERR_FAULT_KERNEL";
+    default:
+      return "ATALLA_ERR_UNKNOWN";
+  }
+}
+
+}  // namespace atalla::sim

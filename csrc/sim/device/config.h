@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parameters of a chip, read from TOML text. chip.toml names each one with its unit and source.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/abi/atalla.h"
+
+namespace atalla::sim {
+
+struct ChipConfig {
+  std::string chip_name;
+  uint64_t chip_clock_hz = 0;
+  uint64_t chip_devices = 0;
+  uint64_t dram_bytes = 0;
+  uint64_t dram_alignment = 0;
+  uint64_t bus_width_bytes = 0;
+  uint64_t scratchpad_count = 0;
+  uint64_t scratchpad_bytes = 0;
+  uint64_t scratchpad_row_bytes = 0;
+  uint64_t sdma_setup_cycles = 0;
+  double sdma_beat_cycles = 0;
+  uint64_t sdma_tile_rows = 0;
+  uint64_t sdma_tile_columns = 0;
+  uint64_t sdma_element_bytes = 0;
+  uint64_t sdma_ideal_setup_cycles = 0;
+  double sdma_ideal_beat_cycles = 0;
+  double sdma_measured_beat_cycles = 0;
+  uint64_t sdma_queue_depth = 0;
+  uint64_t scalar_latency_cycles = 0;
+  uint64_t scalar_multiply_latency_cycles = 0;
+  uint64_t scalar_divide_latency_cycles = 0;
+  uint64_t scalar_bf_add_latency_cycles = 0;
+  uint64_t scalar_bf_multiply_latency_cycles = 0;
+  uint64_t scalar_bf_root_latency_cycles = 0;
+  uint64_t scalar_load_latency_cycles = 0;
+  uint64_t scalar_store_latency_cycles = 0;
+  uint64_t scalar_branch_cycles = 0;
+  uint64_t scalar_service_cycles = 0;
+  uint64_t vector_lanes = 0;
+  uint64_t vector_occupancy_cycles = 0;
+  uint64_t vector_latency_cycles = 0;
+  uint64_t vector_multiply_latency_cycles = 0;
+  uint64_t vector_reduce_latency_cycles = 0;
+  uint64_t vector_exp_latency_cycles = 0;
+  uint64_t vector_load_latency_cycles = 0;
+  uint64_t vector_store_latency_cycles = 0;
+  uint64_t array_rows = 0;
+  uint64_t array_columns = 0;
+  uint64_t array_row_cycles = 0;
+  uint64_t array_weight_cycles = 0;
+  uint64_t array_latency_cycles = 0;
+  uint64_t launch_overhead_cycles = 0;
+  uint64_t link_bytes_per_cycle = 0;
+  uint64_t link_latency_cycles = 0;
+  uint64_t telemetry_records = 0;
+  uint64_t core_count = 0;
+  uint64_t core_start_cycles = 0;
+};
+
+// Parses and checks `text`; `where` names it in errors. ATALLA_ERR_CONFIG with the line and the reason for malformed
+// text, unknown, missing or repeated parameters, a parameter without source, and values outside their range.
+atalla_status parse_chip_config(std::string_view text, const char* where, ChipConfig* config);
+
+// The text of the built-in configuration and its parsed form, which the build guarantees to be valid.
+const std::string& builtin_chip_text();
+const ChipConfig& builtin_chip_config();
+
+// Reads the file at `path` into *text. ATALLA_ERR_CONFIG with the system's reason when it cannot be read.
+atalla_status read_chip_file(const char* path, std::string* text);
+
+// The non-negative decimal integer in environment variable `name`; `fallback` when it is unset or empty.
+// ATALLA_ERR_CONFIG when it is something else or lies outside [low, high].
+atalla_status read_env_integer(const char* name, uint64_t low, uint64_t high, uint64_t fallback, uint64_t* value);
+
+}  // namespace atalla::sim

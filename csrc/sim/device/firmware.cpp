@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/device/firmware.h"
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+
+#include "sim/abi/error.h"
+
+namespace atalla::sim {
+
+namespace {
+
+// A loadable's page and an Atalla program's are never in use at the same time.
+bool in_the_way(PageOwner page, PageOwner wanted) {
+  return page == PageOwner::kHost || wanted == PageOwner::kHost || page == wanted;
+}
+
+}  // namespace
+
+void ScratchpadAllocator::reset(uint32_t count, uint64_t bytes, uint32_t granularity) {
+  const std::lock_guard lock(mutex_);
+  pads_.assign(count, Pad{});
+  pad_bytes_ = bytes;
+  granularity_ = granularity;
+}
+
+// First fit into the gaps between the pages in use.
+bool ScratchpadAllocator::take(Pad& pad, uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* addr) {
+  uint64_t candidate = 0;
+  for (const auto& [start, page] : pad) {
+    if (!in_the_way(page.owner, owner)) continue;
+    if (candidate + bytes <= start) break;
+    candidate = std::max(candidate, (start + uint64_t{page.bytes} + align - 1) & ~(align - 1));
+  }
+  if (candidate > pad_bytes_ || bytes > pad_bytes_ - candidate) return false;
+  *addr = static_cast<uint32_t>(candidate);
+  pad.emplace(*addr, Page{static_cast<uint32_t>(bytes), owner});
+  return true;
+}
+
+// For pages of `owner`. Bytes that a loadable and a program both have count twice.
+uint64_t ScratchpadAllocator::free_bytes(const Pad& pad, PageOwner owner) const {
+  uint64_t used = 0;
+  for (const auto& [start, page] : pad) used += in_the_way(page.owner, owner) ? page.bytes : 0;
+  return pad_bytes_ - std::min(used, pad_bytes_);
+}
+
+atalla_status ScratchpadAllocator::allocate(uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* sid,
+                                            uint32_t* addr) {
+  const std::lock_guard lock(mutex_);
+  if (bytes == 0) return set_error(ATALLA_ERR_ARGUMENT, "scpad_alloc of 0 bytes; expected at least 1");
+  if (align == 0) align = granularity_;
+  if (!std::has_single_bit(align) || align < granularity_) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "scpad_alloc alignment is %" PRIu64 "; expected a power of two of at least %u, or 0", align,
+                     granularity_);
+  }
+  if (bytes <= pad_bytes_ && align <= pad_bytes_) {
+    const uint64_t size = (bytes + granularity_ - 1) & ~uint64_t{granularity_ - 1};
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < pads_.size(); ++i) {
+      if (free_bytes(pads_[i], owner) > free_bytes(pads_[best], owner)) best = i;
+    }
+    for (uint32_t n = 0; n < pads_.size(); ++n) {
+      const uint32_t i = (best + n) % static_cast<uint32_t>(pads_.size());
+      if (take(pads_[i], size, align, owner, addr)) {
+        *sid = i;
+        return ATALLA_OK;
+      }
+    }
+  }
+  return no_room(bytes, align, owner);
+}
+
+atalla_status ScratchpadAllocator::no_room(uint64_t bytes, uint64_t align, PageOwner owner) const {
+  uint64_t largest_free = 0;
+  uint64_t held[3] = {};
+  for (const Pad& pad : pads_) {
+    largest_free = std::max(largest_free, free_bytes(pad, owner));
+    for (const auto& [start, page] : pad) held[static_cast<int>(page.owner)] += page.bytes;
+  }
+  return set_error(ATALLA_ERR_SCRATCHPAD,
+                   "no scratchpad has %" PRIu64 " bytes at alignment %" PRIu64 " free: %zu scratchpads of %" PRIu64
+                   " bytes, the emptiest has %" PRIu64 " free; the host holds %" PRIu64
+                   " bytes (scpad_alloc), loadables "
+                   "%" PRIu64 ", Atalla programs %" PRIu64,
+                   bytes, align, pads_.size(), pad_bytes_, largest_free, held[0], held[1], held[2]);
+}
+
+atalla_status ScratchpadAllocator::free(uint32_t sid, uint32_t addr, bool program) {
+  const std::lock_guard lock(mutex_);
+  if (sid >= pads_.size()) {
+    return set_error(ATALLA_ERR_ARGUMENT, "scpad_free on scratchpad %u; expected one below %zu", sid, pads_.size());
+  }
+  Pad& pad = pads_[sid];
+  for (auto [page, end] = pad.equal_range(addr); page != end; ++page) {
+    if ((page->second.owner == PageOwner::kProgram) != program) continue;
+    pad.erase(page);
+    return ATALLA_OK;
+  }
+  return set_error(ATALLA_ERR_ARGUMENT,
+                   "scpad_free of 0x%x on scratchpad %u, which is not the start of a page in use (freed twice?)", addr,
+                   sid);
+}
+
+}  // namespace atalla::sim

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/device/launch.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "sim/abi/dtype.h"
+#include "sim/abi/error.h"
+#include "sim/device/kernel_table.h"
+#include "sim/device/registry.h"
+#include "sim/time/work.h"
+
+namespace atalla::sim {
+namespace {
+
+atalla_status bad_header(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes) {
+  if (desc == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "the launch descriptor is a null pointer");
+  if (desc_bytes < atalla_launch_desc_bytes(0)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "the launch descriptor has %zu bytes; expected at least %zu", desc_bytes,
+                     atalla_launch_desc_bytes(0));
+  }
+  if (desc->kernel >= kernels.size()) {
+    return set_error(ATALLA_ERR_UNKNOWN_KERNEL, "there is no kernel %u; expected an id below %zu", desc->kernel,
+                     kernels.size());
+  }
+  const char* name = kernels[desc->kernel].name;
+  if (desc->n_operands > ATALLA_MAX_OPERANDS || desc->n_outputs > desc->n_operands) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %u outputs of %u operands; expected at most %d operands", name,
+                     desc->n_outputs, desc->n_operands, ATALLA_MAX_OPERANDS);
+  }
+  if (desc_bytes < atalla_launch_desc_bytes(desc->n_operands)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the launch descriptor has %zu bytes; %u operands need %zu", name,
+                     desc_bytes, desc->n_operands, atalla_launch_desc_bytes(desc->n_operands));
+  }
+  return set_error(ATALLA_ERR_UNSUPPORTED, "%s does not compute in %s (code %u)", name, dtype_name(desc->compute_dtype),
+                   desc->compute_dtype);
+}
+
+// Kernel, counts and compute dtype.
+atalla_status check_header(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes) {
+  if (desc != nullptr && desc_bytes >= atalla_launch_desc_bytes(0) && desc->kernel < kernels.size() &&
+      desc->n_operands <= ATALLA_MAX_OPERANDS && desc->n_outputs <= desc->n_operands &&
+      desc_bytes >= atalla_launch_desc_bytes(desc->n_operands) && desc->compute_dtype < kDtypeCodes &&
+      (kernels[desc->kernel].dtypes >> desc->compute_dtype & 1) != 0) [[likely]] {
+    return ATALLA_OK;
+  }
+  return bad_header(kernels, desc, desc_bytes);
+}
+
+atalla_status bad_operand(const char* name, const atalla_launch_desc& desc, int i) {
+  const atalla_operand& operand = desc.operands[i];
+  if (dtype_size(operand.dtype) == 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has dtype code %u, which is not a dtype", name, i,
+                     operand.dtype);
+  }
+  if (operand.ndim > ATALLA_MAX_DIMS) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %u dimensions; expected at most %d", name, i,
+                     operand.ndim, ATALLA_MAX_DIMS);
+  }
+  if (operand.immediate != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "%s: operand %d is immediate (%u) with address 0x%" PRIx64
+                     " and %u dimensions; expected 1, address 0, 0 dimensions, and an input",
+                     name, i, operand.immediate, operand.addr, operand.ndim);
+  }
+  for (int d = 0; d < operand.ndim; ++d) {
+    if (operand.sizes[d] < 0) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %" PRId64 " in dimension %d", name, i,
+                       operand.sizes[d], d);
+    }
+  }
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of operand %d have more than 2^63 elements", name, i);
+}
+
+// The elements that an operand reaches, relative to its address.
+struct Extent {
+  int64_t low = 0;   // <= 0
+  int64_t high = 0;  // >= 0, of the last element
+  bool empty = false;
+  bool overflow = false;
+};
+
+// False when a size is negative, or the sizes' product leaves 64 bits.
+inline bool extent_of(const atalla_operand& operand, Extent* extent) {
+  int64_t elements = 1;
+  bool too_many = false;
+  for (int d = 0; d < operand.ndim; ++d) {
+    const int64_t size = operand.sizes[d];
+    if (size < 0) return false;
+    if (size == 0) {
+      extent->empty = true;
+      continue;
+    }
+    too_many |= __builtin_mul_overflow(elements, size, &elements);
+    int64_t reach = 0;
+    extent->overflow |= __builtin_mul_overflow(size - 1, operand.strides[d], &reach);
+    int64_t& end = reach < 0 ? extent->low : extent->high;
+    extent->overflow |= __builtin_add_overflow(end, reach, &end);
+  }
+  return extent->empty || !too_many;
+}
+
+inline bool well_formed(const atalla_launch_desc& desc, int i, Extent* extent) {
+  const atalla_operand& operand = desc.operands[i];
+  if (dtype_size(operand.dtype) == 0 || operand.ndim > ATALLA_MAX_DIMS) return false;
+  if (operand.immediate != 0) {
+    return operand.immediate == 1 && i >= desc.n_outputs && operand.addr == 0 && operand.ndim == 0;
+  }
+  return extent_of(operand, extent);
+}
+
+atalla_status operand_fault(const char* name, const Device& device, const atalla_launch_desc& desc, int i,
+                            const Extent& extent) {
+  const Dram& dram = device.dram();
+  const atalla_operand& operand = desc.operands[i];
+  const uint32_t align = dtype_alignment(operand.dtype);
+  const bool known = dram.contains(operand.addr, 1) || registry.imports.find(operand.addr, 1) != nullptr;
+  if (known && (operand.addr & (align - 1)) != 0) {
+    return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: operand %d at 0x%" PRIx64 " is misaligned: %s needs %u bytes", name,
+                     i, operand.addr, dtype_name(operand.dtype), align);
+  }
+  if (extent.overflow) {
+    return set_error(ATALLA_ERR_FAULT_ADDRESS, "%s: operand %d reaches beyond the 64-bit address space", name, i);
+  }
+  return set_error(ATALLA_ERR_FAULT_ADDRESS,
+                   "%s: operand %d, elements %" PRId64 " to %" PRId64 " of %s at 0x%" PRIx64
+                   ", leaves the DRAM of device %d: %" PRIu64 " bytes at 0x%" PRIx64,
+                   name, i, extent.low, extent.high, dtype_name(operand.dtype), operand.addr,
+                   static_cast<int>(device.ordinal()), dram.size(), dram.base());
+}
+
+// Elements inside DRAM that the operand reaches: the fast path is one subtraction and two compares.
+inline bool inside(const Dram& dram, const atalla_operand& operand, const Extent& extent) {
+  const uint64_t size = dtype_size(operand.dtype);
+  int64_t low = 0;
+  int64_t high = 0;
+  bool bad = extent.overflow;
+  bad |= __builtin_mul_overflow(extent.low, static_cast<int64_t>(size), &low);
+  bad |= __builtin_mul_overflow(extent.high, static_cast<int64_t>(size), &high);
+  bad |= __builtin_add_overflow(high, static_cast<int64_t>(size), &high);
+  const uint64_t offset = operand.addr - dram.base();  // wraps below the base
+  if (bad || offset >= dram.size()) return false;
+  return static_cast<uint64_t>(high) <= dram.size() - offset && static_cast<uint64_t>(-low) <= offset;
+}
+
+// Engine pointers of all operands.
+atalla_status bind_operands(const char* name, const Device& device, const atalla_launch_desc& desc, void** data) {
+  const Dram& dram = device.dram();
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& operand = desc.operands[i];
+    Extent extent;
+    if (!well_formed(desc, i, &extent)) [[unlikely]]
+      return bad_operand(name, desc, i);
+    if (operand.immediate != 0) {
+      data[i] = const_cast<int64_t*>(operand.sizes);
+    } else if (operand.addr == 0) {
+      data[i] = nullptr;  // absent
+    } else if (extent.empty) {
+      // Reaches nothing; the address of an empty tensor may be anything.
+      data[i] = dram.contains(operand.addr, 0) ? dram.translate(operand.addr) : nullptr;
+    } else {
+      const Dram* home = &dram;
+      if (!inside(dram, operand, extent)) [[unlikely]] {
+        if (inside(device.pads(), operand, extent)) {
+          home = &device.pads();
+        } else {
+          const Import* import = registry.imports.find(operand.addr, 1);
+          if (import == nullptr || import->device != &device || !inside(import->dram, operand, extent)) {
+            return operand_fault(name, device, desc, i, extent);
+          }
+          home = &import->dram;
+        }
+      }
+      if ((operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
+        return operand_fault(name, device, desc, i, extent);
+      }
+      data[i] = home->translate(operand.addr);
+    }
+  }
+  return ATALLA_OK;
+}
+
+// Puts the launch's tag before the text, and its number where that is known.
+atalla_status name_launch(Device& device, const char* name, const atalla_launch_desc& desc, bool charged_next,
+                          atalla_status status) {
+  char number[24] = "";
+  if (charged_next) snprintf(number, sizeof number, " %" PRIu64, device.telemetry().launches());
+  prefix_error("device %d, launch%s (%s, tag %" PRIu64 "): ", static_cast<int>(device.ordinal()), number, name,
+               desc.tag);
+  return status;
+}
+
+// A descriptor that no kernel has checked: its cost function may look at operands that the caller left out, so they
+// must be there. Fills *whole, of which every operand is well-formed.
+atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes,
+                       atalla_launch_desc* whole) {
+  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) return status;
+  const size_t bytes = atalla_launch_desc_bytes(desc->n_operands);
+  memcpy(static_cast<void*>(whole), desc, bytes);
+  memset(reinterpret_cast<char*>(whole) + bytes, 0, sizeof *whole - bytes);
+  for (int i = 0; i < whole->n_operands; ++i) {
+    Extent extent;
+    if (!well_formed(*whole, i, &extent)) return bad_operand(kernels[whole->kernel].name, *whole, i);
+  }
+  return ATALLA_OK;
+}
+
+// Operands that lie in the scratchpads, a bit each.
+inline uint32_t resident_operands(const Device& device, const atalla_launch_desc& desc) {
+  uint32_t resident = 0;
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const uint64_t offset = desc.operands[i].addr - device.pads().base();  // wraps below the base
+    resident |= static_cast<uint32_t>(offset < device.pads().size()) << i;
+  }
+  return resident;
+}
+
+// What the launch does, and what it is charged for where its operands lie, on its cores.
+Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cost) {
+  const Kernel& kernel = device.kernels()[desc.kernel];
+  kernel.cost(desc, *cost);
+  const uint32_t resident = resident_operands(device, desc);
+  const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
+  if (resident == 0 && cores == 1) [[likely]]
+    return device.timing().launch(*cost);
+  atalla_launch_work work{};
+  detail_work(kernel.name, desc, *cost, &work);
+  return device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
+}
+
+}  // namespace
+
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+  const KernelTable kernels = kernel_table();
+  atalla_launch_desc whole;
+  if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
+  Cost cost;
+  kernels[whole.kernel].cost(whole, cost);
+  detail_work(kernels[whole.kernel].name, whole, cost, work);
+  return ATALLA_OK;
+}
+
+atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next) {
+  const KernelTable& kernels = device.kernels();
+  if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]]
+    return status;
+  void* data[ATALLA_MAX_OPERANDS];
+  const Kernel& kernel = kernels[desc->kernel];
+  atalla_status status = bind_operands(kernel.name, device, *desc, data);
+  if (status == ATALLA_OK) [[likely]]
+    status = kernel.run(Launch{*desc, data});
+  if (status != ATALLA_OK) [[unlikely]]
+    return name_launch(device, kernel.name, *desc, charged_next, status);
+  return ATALLA_OK;
+}
+
+void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
+  Cost cost;
+  const Charge charge = charge_of(device, desc, &cost);
+  device.telemetry().record_launch(clock, stream, desc, cost, charge);
+}
+
+atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
+                            StreamClock* clock) {
+  atalla_launch_desc whole;
+  if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
+  charge_executed(device, stream, whole, clock);
+  return ATALLA_OK;
+}
+
+atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
+                              atalla_launch_record* record) {
+  atalla_launch_desc whole;
+  if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
+  Cost cost;
+  const Charge charge = charge_of(device, whole, &cost);
+  atalla_launch_record filled{};
+  fill_launch_record(whole, cost, charge, &filled);
+  *record = filled;
+  return ATALLA_OK;
+}
+
+}  // namespace atalla::sim

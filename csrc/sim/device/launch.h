@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One launch: check the descriptor, bind its operands to DRAM, run the kernel; and charge its cycles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/abi/atalla.h"
+#include "sim/abi/atalla_schedule.h"
+#include "sim/device/device.h"
+
+namespace atalla::sim {
+
+// Runs the launch. Allocates nothing and takes no lock. On failure nothing has been written by the kernel, and the
+// error text names the launch; with its number if it is the one that will be charged next.
+atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next);
+
+// Charges a launch that has been executed, and moves the stream's clock to its end.
+void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock);
+
+// The same for a launch that nobody has looked at. Addresses are not checked: the launch may still fail when it runs.
+atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
+                            StreamClock* clock);
+
+// What the launch would charge. Addresses are not checked, so that a program can be estimated before it is placed.
+atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
+                              atalla_launch_record* record);
+
+// How much work the launch is; fills all of *work but struct_size.
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work);
+
+}  // namespace atalla::sim

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/host/host_clock.h"
+
+namespace atalla::sim {
+namespace {
+
+struct ThreadClock {
+  uint64_t epoch = 0;  // which restart it belongs to
+  uint64_t cycles = 0;
+};
+
+constinit std::atomic<uint64_t> current_epoch{1};
+constinit thread_local ThreadClock own;
+
+ThreadClock& thread_clock() {
+  ThreadClock& clock = own;
+  const uint64_t epoch = current_epoch.load(std::memory_order_relaxed);
+  if (clock.epoch != epoch) [[unlikely]]
+    clock = {epoch, latest_host_clock.load(std::memory_order_relaxed)};
+  return clock;
+}
+
+}  // namespace
+
+uint64_t host_clock() { return thread_clock().cycles; }
+
+void lift_host_clock(uint64_t clock) {
+  ThreadClock& thread = thread_clock();
+  if (clock <= thread.cycles) return;
+  thread.cycles = clock;
+  uint64_t seen = latest_host_clock.load(std::memory_order_relaxed);
+  while (seen < clock && !latest_host_clock.compare_exchange_weak(seen, clock, std::memory_order_relaxed)) {
+  }
+}
+
+void restart_host_clocks() {
+  latest_host_clock.store(0, std::memory_order_relaxed);
+  current_epoch.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace atalla::sim

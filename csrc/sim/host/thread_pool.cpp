@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/host/thread_pool.h"
+
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <mutex>
+#include <thread>
+
+#include "sim/abi/error.h"
+#include "sim/device/config.h"
+#include "sim/host/spin_lock.h"
+#include "sim/kernels/base/kernel.h"
+
+namespace atalla::sim {
+namespace {
+
+using Body = void (*)(void* context, int64_t begin, int64_t end);
+
+// How long an idle thread looks for work before it sleeps: longer than the gap between two launches of a model, short
+// enough that an idle process costs nothing.
+constexpr auto kSpin = std::chrono::microseconds(30);
+
+// More pieces than threads, so that one slow or preempted core does not hold up the others.
+constexpr int64_t kPiecesPerThread = 4;
+
+thread_local bool inside_parallel = false;
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+
+void futex_wake(std::atomic<uint32_t>& word, int threads) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
+
+// Spins until `done` or until kSpin has passed.
+template <class Done>
+bool spin_until(Done&& done) {
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      cpu_pause();
+    }
+  } while (std::chrono::steady_clock::now() - start < kSpin);
+  return done();
+}
+
+uint32_t default_threads() {
+  const uint64_t cores = std::clamp<uint64_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+  uint64_t cap = cores;
+  if (read_env_integer("ATALLA_NUM_THREADS", 1, kMaxThreads, cores, &cap) != ATALLA_OK) {
+    fprintf(stderr, "atalla: %s; using %u threads\n", last_error(), static_cast<unsigned>(cores));
+  }
+  return static_cast<uint32_t>(std::min(cores, cap));
+}
+
+// One job at a time. A job is a number of pieces of a range; threads claim pieces by counting the ticket down. The
+// ticket holds the job's number beside the count, so that a thread which comes late can never claim a piece of a job
+// with the fields of another: while a piece is claimed, its job is not over and its fields stand.
+class ThreadPool {
+ public:
+  ThreadPool() : threads_(default_threads()) {
+    pthread_atfork(nullptr, nullptr, [] { instance().after_fork(); });
+  }
+
+  static ThreadPool& instance() {
+    static ThreadPool* const pool = new ThreadPool;  // never destroyed: workers run until the process ends
+    return *pool;
+  }
+
+  uint32_t threads() const { return threads_.load(std::memory_order_relaxed); }
+  void set_threads(uint32_t threads) { threads_.store(threads, std::memory_order_relaxed); }
+
+  // False when another thread's job holds the pool.
+  bool try_run(int64_t n, int64_t grain, uint32_t threads, Body body, void* context) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    if (workers_ + 1 < threads) start_workers(threads - 1);
+    const int64_t chunks = n / grain + (n % grain != 0);
+    const auto pieces = static_cast<uint32_t>(std::min<int64_t>(chunks, int64_t{threads} * kPiecesPerThread));
+    n_ = n;
+    grain_ = grain;
+    chunks_ = chunks;
+    pieces_ = pieces;
+    body_ = body;
+    context_ = context;
+    unfinished_.store(pieces, std::memory_order_relaxed);
+    ticket_.store(uint64_t{++job_} << 32 | pieces, std::memory_order_release);
+    posted_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleeping_.load(std::memory_order_seq_cst) != 0) futex_wake(posted_, static_cast<int>(pieces) - 1);
+    inside_parallel = true;
+    work();
+    inside_parallel = false;
+    wait_for_pieces();
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  // Claims and runs pieces until the current job has none left.
+  void work() {
+    uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    while ((ticket & UINT32_MAX) != 0) {
+      if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        continue;
+      }
+      const int64_t piece = int64_t{pieces_} - static_cast<int64_t>(ticket & UINT32_MAX);
+      // Pieces differ by at most one grain; quotient first, since chunks_ * pieces_ could overflow.
+      const auto start = [&](int64_t p) {
+        const int64_t chunk = chunks_ / pieces_ * p + chunks_ % pieces_ * p / pieces_;
+        return chunk >= chunks_ ? n_ : chunk * grain_;
+      };
+      body_(context_, start(piece), start(piece + 1));
+      if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) {
+        finished_.fetch_add(1, std::memory_order_seq_cst);
+        futex_wake(finished_, 1);
+      }
+      ticket = ticket_.load(std::memory_order_acquire);
+    }
+  }
+
+  void wait_for_pieces() {
+    const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
+    if (done() || spin_until(done)) return;
+    caller_sleeps_.store(true, std::memory_order_seq_cst);
+    for (;;) {
+      const uint32_t seen = finished_.load(std::memory_order_seq_cst);
+      if (unfinished_.load(std::memory_order_seq_cst) == 0) break;
+      // Whoever finishes last either sees caller_sleeps_, and wakes us, or counted down before we look here: both
+      // sides are sequentially consistent.
+      futex_wait(finished_, seen);
+    }
+    caller_sleeps_.store(false, std::memory_order_seq_cst);
+  }
+
+  void start_workers(uint32_t wanted) {
+    if (workers_ == 0) {
+      // A host that unloads this library would pull the code from under its workers: pin it.
+      Dl_info info;
+      if (dladdr(reinterpret_cast<void*>(&futex_wake), &info) != 0 && info.dli_fname != nullptr) {
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+      }
+    }
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // the host's signals are for the host's threads
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    while (workers_ < wanted) {
+      pthread_t thread;
+      auto* index = reinterpret_cast<void*>(static_cast<uintptr_t>(workers_));
+      const auto main = [](void* i) -> void* {
+        instance().worker(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(i)));
+        return nullptr;
+      };
+      if (pthread_create(&thread, &attributes, main, index) != 0) break;  // fewer threads then; never an error
+      pthread_setname_np(thread, "atalla-pool");
+      ++workers_;
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  [[noreturn]] void worker(uint32_t index) {
+    inside_parallel = true;  // for ever: what a piece calls runs inline
+    for (;;) {
+      const uint32_t seen = posted_.load(std::memory_order_seq_cst);
+      if (index + 1 < threads()) work();
+      if (spin_until([&] { return posted_.load(std::memory_order_relaxed) != seen; })) continue;
+      sleeping_.fetch_add(1, std::memory_order_seq_cst);
+      futex_wait(posted_, seen);
+      sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  }
+
+  // Only the forking thread exists in the child: no workers, and no job of another thread.
+  void after_fork() {
+    workers_ = 0;
+    sleeping_.store(0);
+    ticket_.store(0);
+    unfinished_.store(0);
+    caller_sleeps_.store(false);
+    if (!inside_parallel) busy_.store(false);
+  }
+
+  std::atomic<uint32_t> threads_;
+  alignas(64) std::atomic<bool> busy_{false};
+  // The fields of the job; written by the thread that holds busy_.
+  uint32_t workers_ = 0;
+  uint32_t job_ = 0;
+  uint32_t pieces_ = 0;
+  int64_t n_ = 0;
+  int64_t grain_ = 0;
+  int64_t chunks_ = 0;
+  Body body_ = nullptr;
+  void* context_ = nullptr;
+  alignas(64) std::atomic<uint64_t> ticket_{0};      // job << 32 | pieces that nobody has claimed
+  alignas(64) std::atomic<uint32_t> unfinished_{0};  // pieces of the job that are not done
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<uint32_t> finished_{0};
+  alignas(64) std::atomic<uint32_t> posted_{0};  // jobs so far: what idle workers watch
+  std::atomic<uint32_t> sleeping_{0};
+};
+
+}  // namespace
+
+void parallel_for(int64_t n, int64_t grain, Body body, void* context) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  if (n > grain && !inside_parallel) {
+    ThreadPool& pool = ThreadPool::instance();
+    const uint32_t threads = pool.threads();
+    if (threads > 1 && pool.try_run(n, grain, threads, body, context)) return;
+  }
+  body(context, 0, n);
+}
+
+atalla_status set_pool_threads(uint32_t threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%u threads; expected 1 to %u", threads, kMaxThreads);
+  }
+  ThreadPool::instance().set_threads(threads);
+  return ATALLA_OK;
+}
+
+uint32_t pool_threads() { return ThreadPool::instance().threads(); }
+
+}  // namespace atalla::sim

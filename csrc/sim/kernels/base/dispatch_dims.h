@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Walks several operands over one iteration space: dimensions collected, merged where every operand allows it, then
+// visited in row-major order with one offset an operand.
+#pragma once
+
+#include "sim/kernels/base/convert_types.h"
+#include "sim/kernels/base/kernel.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// K operands; strides[k] and the cursor's offsets[k] are in elements of operand k.
+template <int K>
+struct Dims {
+  int ndim = 0;
+  int64_t sizes[ATALLA_MAX_DIMS];
+  int64_t strides[K][ATALLA_MAX_DIMS];
+
+  // Appends a dimension inside all the present ones. One of size 1 is dropped; one that continues the previous one in
+  // every operand is merged with it (add_array: only if `merge`).
+  template <class... S>
+  void add(int64_t size, S... s) {
+    static_assert(sizeof...(S) == K);
+    const int64_t all[K] = {s...};
+    add_array(size, all, true);
+  }
+
+  void add_array(int64_t size, const int64_t* s, bool merge) {
+    if (size == 1) return;
+    if (merge && ndim > 0) {
+      bool continues = true;
+      for (int k = 0; k < K; ++k) continues = continues && strides[k][ndim - 1] == s[k] * size;
+      if (continues) {
+        sizes[ndim - 1] *= size;
+        for (int k = 0; k < K; ++k) strides[k][ndim - 1] = s[k];
+        return;
+      }
+    }
+    sizes[ndim] = size;
+    for (int k = 0; k < K; ++k) strides[k][ndim] = s[k];
+    ++ndim;
+  }
+
+  int64_t count() const {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; ++d) n *= sizes[d];
+    return n;
+  }
+
+  // Takes the innermost dimension out; a 0-d space gives a dimension of size 1 and strides 0.
+  int64_t pop(int64_t* s) {
+    if (ndim == 0) {
+      for (int k = 0; k < K; ++k) s[k] = 0;
+      return 1;
+    }
+    --ndim;
+    for (int k = 0; k < K; ++k) s[k] = strides[k][ndim];
+    return sizes[ndim];
+  }
+};
+
+// A position in a non-empty Dims.
+template <int K>
+struct Cursor {
+  const Dims<K>& dims;
+  int64_t index[ATALLA_MAX_DIMS];
+  int64_t offsets[K];
+
+  Cursor(const Dims<K>& d, int64_t linear) : dims(d) {
+    for (int k = 0; k < K; ++k) offsets[k] = 0;
+    for (int i = d.ndim - 1; i >= 0; --i) {
+      index[i] = linear % d.sizes[i];
+      linear /= d.sizes[i];
+      for (int k = 0; k < K; ++k) offsets[k] += index[i] * d.strides[k][i];
+    }
+  }
+
+  void next() {
+    for (int i = dims.ndim - 1; i >= 0; --i) {
+      if (++index[i] < dims.sizes[i]) {
+        for (int k = 0; k < K; ++k) offsets[k] += dims.strides[k][i];
+        return;
+      }
+      index[i] = 0;
+      for (int k = 0; k < K; ++k) offsets[k] -= (dims.sizes[i] - 1) * dims.strides[k][i];
+    }
+  }
+};
+
+inline int64_t element_count(const atalla_operand& o) {
+  int64_t n = 1;
+  for (int d = 0; d < o.ndim; ++d) n *= o.sizes[d];
+  return n;
+}
+
+// Bytes of the distinct elements of an operand: what it costs to bring it on chip once.
+inline uint64_t distinct_bytes(const atalla_operand& o) {
+  if (o.addr == 0) return 0;
+  uint64_t n = dtype_size(o.dtype);
+  for (int d = 0; d < o.ndim; ++d) {
+    if (o.strides[d] != 0 || o.sizes[d] == 0) n *= static_cast<uint64_t>(o.sizes[d]);
+  }
+  return n;
+}
+
+// Each operand is read or written once.
+inline void cost_operand_bytes(const atalla_launch_desc& d, Cost& cost) {
+  for (int i = 0; i < d.n_operands; ++i) {
+    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
+  }
+}
+
+inline bool is_contiguous(const atalla_operand& o) {
+  int64_t expected = 1;
+  for (int d = o.ndim - 1; d >= 0; --d) {
+    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
+    expected *= o.sizes[d];
+  }
+  return true;
+}
+
+// 32-lane vectors that hold n elements.
+inline uint64_t vectors(int64_t n) { return (static_cast<uint64_t>(n) + 31) / 32; }
+
+inline bool same_sizes(const atalla_operand& a, const atalla_operand& b) {
+  if (a.ndim != b.ndim) return false;
+  for (int d = 0; d < a.ndim; ++d) {
+    if (a.sizes[d] != b.sizes[d]) return false;
+  }
+  return true;
+}
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Rows a task should have, so that it is worth handing to another thread.
+inline int64_t grain_for(int64_t elements_per_row) {
+  constexpr int64_t kElementsPerTask = 16384;
+  return elements_per_row >= kElementsPerTask ? 1 : kElementsPerTask / (elements_per_row > 0 ? elements_per_row : 1);
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `convolution`, 1-d to 3-d, as an implicit matrix product: out[co, position] = sum over (ci, tap) of
+// weight[co, (ci, tap)] * patch[(ci, tap), position]. docs/reference/kernels.md has the contract, docs/concepts/gemm.md
+// the structure.
+#include "sim/kernels/convolution/finish.h"
+//
+#include "sim/kernels/convolution/check.h"
+#include "sim/kernels/convolution/cost.h"
+#include "sim/kernels/convolution/patches.h"
+#include "sim/kernels/convolution/product.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kSerialConvolution = 1 << 18;  // multiply-adds below which a second thread does not pay
+
+// Output channels [c0, c1) of a group at positions [p0, p1).
+template <class T>
+bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_t c0, int64_t c1, int64_t p0,
+                int64_t p1) {
+  const ConvolutionShape& s = conv.shape;
+  const int64_t first = group * s.out_per_group();
+  MatrixProduct<T> g;
+  g.m = s.out_per_group(), g.n = s.positions(), g.k = s.depth();
+  g.a = {reinterpret_cast<const char*>(conv.weight + first * g.k), kNativeDtype<T>, g.k, 1,
+         static_cast<int64_t>(sizeof(T))};
+  g.epilogue = conv.epilogue(batch, first);
+  const PatchSource<T> source{s, conv.in, conv.image(batch, group)};
+  if (conv.flat_out) {
+    const bool done = multiply_block(g, source, c0, c1, p0, p1);
+    if (done && conv.finish != nullptr) conv.finish->run(*conv.finish, batch, first + c0, first + c1, p0, p1);
+    return done;
+  }
+
+  // Outputs that are scattered: computed in rows of the arithmetic type, then stored one by one.
+  const int64_t width = p1 - p0;
+  T* rows = scratch<T>(ScratchSlot::Scores, (c1 - c0) * width);
+  if (rows == nullptr) return false;
+  Epilogue<T> scattered = g.epilogue;
+  const int64_t item = static_cast<int64_t>(sizeof(T));
+  g.epilogue.out = {reinterpret_cast<const char*>(rows - c0 * width - p0), kNativeDtype<T>, width, 1, item};
+  if (!multiply_block(g, source, c0, c1, p0, p1)) return false;
+  for (int64_t c = c0; c < c1; ++c) {
+    char* base = const_cast<char*>(conv.out.at(batch, first + c));
+    for (int64_t p = p0; p < p1;) {
+      const int64_t n = min_of(p1 - p, s.out[2] - p % s.out[2]);  // to the end of the image row
+      store_run(rows + (c - c0) * width + (p - p0), n, base + conv.position_offset(p) * conv.out.item,
+                scattered.out.dtype, conv.out.strides[4]);
+      p += n;
+    }
+  }
+  return true;
+}
+
+// The weight as [co, depth] of T: in place when it lies so, else a copy in the calling thread's scratch memory.
+template <class T>
+const T* weight_rows(const ConvolutionShape& s, const ConvolutionTensor& w) {
+  const int64_t depth = s.depth();
+  int64_t expected = 1;
+  bool contiguous = w.dtype == kNativeDtype<T>;
+  const int64_t sizes[] = {s.out_channels, s.in_per_group(), s.kernel[0], s.kernel[1], s.kernel[2]};
+  for (int d = 4; d >= 0; --d) {
+    if (sizes[d] > 1) contiguous = contiguous && w.strides[d] == expected;
+    expected *= sizes[d];
+  }
+  if (contiguous) return reinterpret_cast<const T*>(w.data);
+  T* copy = scratch<T>(ScratchSlot::Alias, s.out_channels * depth);
+  if (copy == nullptr) return nullptr;
+  T* dst = copy;
+  for (int64_t o = 0; o < s.out_channels; ++o) {
+    for (int64_t c = 0; c < s.in_per_group(); ++c) {
+      for (int64_t z = 0; z < s.kernel[0]; ++z) {
+        for (int64_t y = 0; y < s.kernel[1]; ++y, dst += s.kernel[2]) {
+          load_run(w.at(o, c) + (z * w.strides[2] + y * w.strides[3]) * w.item, w.dtype, w.strides[4], s.kernel[2],
+                   dst);
+        }
+      }
+    }
+  }
+  return copy;
+}
+
+template <class T>
+atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nullptr) {
+  Convolution<T> conv;
+  conv.finish = finish;
+  conv.shape = convolution_shape(launch.desc);
+  const ConvolutionShape& s = conv.shape;
+  if (s.batch * s.out_channels * s.positions() == 0) return ATALLA_OK;
+  conv.out = convolution_tensor(launch.operand(0), launch.data[0]);
+  conv.in = convolution_tensor(launch.operand(1), launch.data[1]);
+  conv.weight = weight_rows<T>(s, convolution_tensor(launch.operand(2), launch.data[2]));
+  if (conv.weight == nullptr && s.depth() > 0) {
+    return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for a copy of the weight");
+  }
+  const bool has_bias = launch.desc.n_operands == 4 && launch.data[3] != nullptr;
+  conv.bias = has_bias ? launch.ptr<const char>(3) : nullptr;
+  conv.bias_dtype = has_bias ? launch.operand(3).dtype : kNativeDtype<T>;
+  conv.bias_stride = has_bias ? launch.operand(3).strides[0] : 0;
+  conv.compute_dtype = launch.desc.compute_dtype;
+  const int64_t* st = conv.out.strides;
+  int64_t expected = -1;  // stride that the next outer dimension must have
+  conv.flat_out = true;
+  for (int d = kSpatial - 1; d >= 0; --d) {
+    if (s.out[d] == 1) continue;
+    if (expected >= 0 && st[2 + d] != expected) conv.flat_out = false;
+    expected = st[2 + d] * s.out[d];
+  }
+
+  bool ok = true;
+  const int64_t work_a_position = max_of(1, s.out_per_group() * s.depth());
+  const SlabPlan plan = plan_slabs<T>(s);
+  if (plan.pays) {
+    const int64_t units = s.batch * s.groups * plan.slabs * plan.blocks;
+    const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
+    parallel_for(units, ceil_div(kSerialConvolution, work + 1), [&](int64_t begin, int64_t end) {
+      if (!multiply_slabs(conv, plan, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    });
+    return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for the copy of the image");
+  }
+  // Units are panels of positions of every (batch, group); with few of them, channels are cut instead.
+  const int64_t panel = kPanel<T>;
+  const int64_t panels = ceil_div(s.positions(), panel);
+  const int64_t images = s.batch * s.groups;
+  const int64_t limit = conv.flat_out ? s.positions() : 32 * panel;  // bounds the scratch rows of scattered outputs
+  if (images * panels < 8 && s.out_per_group() >= 4 * kMaxRows) {
+    const int64_t grain = kMaxRows * ceil_div(kSerialConvolution, images * s.positions() * s.depth() * kMaxRows + 1);
+    parallel_for(s.out_per_group(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = 0; i < images; ++i) {
+        if (!run_matrix(conv, i / s.groups, i % s.groups, begin, end, 0, s.positions())) {
+          __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+        }
+      }
+    });
+  } else {
+    const int64_t grain = ceil_div(kSerialConvolution, work_a_position * panel);
+    parallel_for(images * panels, grain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t image = begin / panels, from = begin % panels;
+        const int64_t to = min_of(panels, from + (end - begin));
+        for (int64_t p = from * panel; p < min_of(to * panel, s.positions()); p += limit) {
+          const int64_t stop = min_of(p + limit, min_of(to * panel, s.positions()));
+          if (!run_matrix(conv, image / s.groups, image % s.groups, 0, s.out_per_group(), p, stop)) {
+            __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+          }
+        }
+        begin += to - from;
+      }
+    });
+  }
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for packing buffers");
+}
+
+atalla_status run(const Launch& launch) {
+  if (atalla_status s = check_convolution(launch, "convolution")) return s;
+  switch (launch.desc.compute_dtype) {
+    case ATALLA_F64:
+      return run_as<double>(launch);
+    case ATALLA_I64:
+      return run_as<uint64_t>(launch);
+    case ATALLA_F16:
+    case ATALLA_BF16:
+    case ATALLA_F32:
+      return run_as<float>(launch);
+    default:
+      return run_as<uint32_t>(launch);
+  }
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) { convolution_cost(desc, convolution_shape(desc), cost); }
+
+atalla_status run_fused(const Launch& launch) {
+  constexpr char name[] = "convolution_fused";
+  const int n_out = launch.desc.n_outputs;
+  ProgramFinish finish(launch);
+  if (atalla_status s = finish.check_count(name)) return s;
+  atalla_launch_desc alone;
+  describe_convolution_alone(launch.desc, alone);
+  void* data[] = {launch.data[0], launch.data[n_out], launch.data[n_out + 1], launch.data[n_out + 2]};
+  const Launch convolution{alone, data};
+  if (atalla_status s = check_convolution(convolution, name)) return s;
+  if (atalla_status s = finish.decode(name, convolution_shape(alone))) return s;
+  if (atalla_status s = check_outputs_apart(launch, name)) return s;
+  if (atalla_status s = run_as<float>(convolution, &finish)) return s;
+  return finish.status(name);
+}
+
+void cost_fused(const atalla_launch_desc& desc, Cost& cost_of) {
+  if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 4) return;
+  atalla_launch_desc alone;
+  describe_convolution_alone(desc, alone);
+  cost(alone, cost_of);
+  convolution_program_cost(desc, convolution_shape(alone), cost_of);
+}
+
+constexpr Kernel kKernels[] = {{"convolution", 1, kConvolutionDtypes, run, cost},
+                               {"convolution_fused", 1, 1u << ATALLA_F32, run_fused, cost_fused}};
+
+}  // namespace
+
+KernelTable convolution_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

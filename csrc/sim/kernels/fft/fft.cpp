@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Discrete Fourier transforms along one dimension: fft.c2c, fft.r2c, fft.c2r.
+//
+// Rows are taken in groups, whose elements are interleaved, so that every loop runs over adjacent numbers however the
+// operands are strided. A real transform of even length 2 h is a complex one of length h over (even, odd) pairs.
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/fft/fft_plan.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum class Form { kC2c, kR2c, kC2r };
+
+constexpr int64_t kLargestGroup = 16;
+constexpr int64_t kGroupBytes = int64_t{1} << 20;  // work memory of a group: it should stay in the second-level cache
+
+struct Problem {
+  Form form;
+  int dim;
+  bool backward;
+  int64_t n;       // length of the transform
+  int64_t length;  // of the complex transform that computes it: n, or n / 2
+  bool packed() const { return length != n; }
+};
+
+// Operands are of S (float or double); T is what is computed in.
+template <class S, class T>
+struct Transform {
+  const Launch& l;
+  const Problem& problem;
+  const Plan<T>& plan;
+  Dims<2> rows;  // strides of out and in
+  int64_t lanes;
+  T scale;
+
+  int64_t out_stride() const { return l.operand(0).strides[problem.dim]; }
+  int64_t in_stride() const { return l.operand(1).strides[problem.dim]; }
+
+  void load(Split<T> x, const int64_t* offsets, int64_t w) const {
+    const int64_t n = problem.n, stride = in_stride(), h = problem.length;
+    for (int64_t j = 0; j < w; ++j) {
+      if (problem.form == Form::kR2c) {
+        const S* p = l.ptr<const S>(1) + offsets[j];
+        if (problem.packed()) {
+          for (int64_t i = 0; i < h; ++i) {
+            x.re[i * w + j] = static_cast<T>(p[2 * i * stride]);
+            x.im[i * w + j] = static_cast<T>(p[(2 * i + 1) * stride]);
+          }
+        } else {
+          for (int64_t i = 0; i < n; ++i) x.re[i * w + j] = static_cast<T>(p[i * stride]), x.im[i * w + j] = 0;
+        }
+        continue;
+      }
+      const Complex<S>* p = l.ptr<const Complex<S>>(1) + offsets[j];
+      const int64_t given = problem.form == Form::kC2r ? n / 2 + 1 : n;
+      for (int64_t i = 0; i < given; ++i) {
+        const Complex<S> v = p[i * stride];
+        x.re[i * w + j] = static_cast<T>(v.re), x.im[i * w + j] = static_cast<T>(v.im);
+      }
+      if (problem.form == Form::kC2r && !problem.packed()) {  // the other half of a Hermitian sequence
+        x.im[j] = 0;
+        for (int64_t i = given; i < n; ++i) {
+          x.re[i * w + j] = x.re[(n - i) * w + j], x.im[i * w + j] = -x.im[(n - i) * w + j];
+        }
+      }
+    }
+  }
+
+  void store(Split<T> x, const int64_t* offsets, int64_t w) const {
+    const int64_t n = problem.n, stride = out_stride();
+    for (int64_t j = 0; j < w; ++j) {
+      if (problem.form == Form::kC2r) {
+        S* p = l.ptr<S>(0) + offsets[j];
+        if (problem.packed()) {
+          for (int64_t i = 0; i < problem.length; ++i) {
+            p[2 * i * stride] = static_cast<S>(x.re[i * w + j] * scale);
+            p[(2 * i + 1) * stride] = static_cast<S>(x.im[i * w + j] * scale);
+          }
+        } else {
+          for (int64_t i = 0; i < n; ++i) p[i * stride] = static_cast<S>(x.re[i * w + j] * scale);
+        }
+        continue;
+      }
+      Complex<S>* p = l.ptr<Complex<S>>(0) + offsets[j];
+      const int64_t wanted = problem.form == Form::kR2c ? n / 2 + 1 : n;
+      for (int64_t i = 0; i < wanted; ++i) {
+        p[i * stride] = {static_cast<S>(x.re[i * w + j] * scale), static_cast<S>(x.im[i * w + j] * scale)};
+      }
+      for (int64_t i = wanted; i < l.operand(0).sizes[problem.dim]; ++i) {
+        const Complex<S> v = p[(n - i) * stride];
+        p[i * stride] = {v.re, -v.im};
+      }
+    }
+  }
+
+  const T* half_root() const { return plan.half_roots.get(); }
+
+  // From the transform Z of the pairs to that of the real sequence, X[0] to X[h]:
+  // X[k] = E + w^k O, X[h - k] = conj(E - w^k O), with E and O the transforms of the even and of the odd elements.
+  void unpack(Split<T> x, int64_t w) const {
+    const int64_t h = problem.length;
+    for (int64_t j = 0; j < w; ++j) {
+      const T re = x.re[j], im = x.im[j];
+      x.re[j] = re + im, x.im[j] = 0;
+      x.re[h * w + j] = re - im, x.im[h * w + j] = 0;
+    }
+    for (int64_t k = 1; 2 * k <= h; ++k) {
+      const T wr = half_root()[k], wi = half_root()[h / 2 + 1 + k], half = T(0.5);
+      T *ar = x.re + k * w, *ai = x.im + k * w, *br = x.re + (h - k) * w, *bi = x.im + (h - k) * w;
+      for (int64_t j = 0; j < w; ++j) {
+        const T er = half * (ar[j] + br[j]), ei = half * (ai[j] - bi[j]);
+        const T odd_r = half * (ai[j] + bi[j]), odd_i = half * (br[j] - ar[j]);
+        const T tr = odd_r * wr - odd_i * wi, ti = odd_r * wi + odd_i * wr;
+        br[j] = er - tr, bi[j] = ti - ei;
+        ar[j] = er + tr, ai[j] = ei + ti;
+      }
+    }
+  }
+
+  // The inverse of unpack, times 2.
+  void pack(Split<T> x, int64_t w) const {
+    const int64_t h = problem.length;
+    for (int64_t j = 0; j < w; ++j) {
+      const T first = x.re[j], last = x.re[h * w + j];  // their imaginary parts count as 0
+      x.re[j] = first + last, x.im[j] = first - last;
+    }
+    for (int64_t k = 1; 2 * k <= h; ++k) {
+      const T wr = half_root()[k], wi = -half_root()[h / 2 + 1 + k];
+      T *ar = x.re + k * w, *ai = x.im + k * w, *br = x.re + (h - k) * w, *bi = x.im + (h - k) * w;
+      for (int64_t j = 0; j < w; ++j) {
+        const T er = ar[j] + br[j], ei = ai[j] - bi[j], dr = ar[j] - br[j], di = ai[j] + bi[j];
+        const T odd_r = dr * wr - di * wi, odd_i = dr * wi + di * wr;
+        br[j] = er + odd_i, bi[j] = odd_r - ei;
+        ar[j] = er - odd_i, ai[j] = ei + odd_r;
+      }
+    }
+  }
+
+  void group(int64_t first, int64_t w, T* work, int64_t elements) const {
+    Cursor<2> cursor(rows, first);
+    int64_t out_offsets[kLargestGroup], in_offsets[kLargestGroup];
+    for (int64_t j = 0; j < w; ++j, cursor.next())
+      out_offsets[j] = cursor.offsets[0], in_offsets[j] = cursor.offsets[1];
+    Split<T> x{work, work + elements}, y{work + 2 * elements, work + 3 * elements};
+    load(x, in_offsets, w);
+    if (problem.form == Form::kC2r && problem.packed()) pack(x, w);
+    if (problem.backward) x = {x.im, x.re}, y = {y.im, y.re};
+    run_plan(plan, x, y, w);
+    if (problem.backward) x = {x.im, x.re};
+    if (problem.form == Form::kR2c && problem.packed()) unpack(x, w);
+    store(x, out_offsets, w);
+  }
+
+  bool run() const {
+    const int64_t count = rows.count(), groups = (count + lanes - 1) / lanes;
+    const int64_t elements = (plan.work_length() + 1) * lanes;
+    bool ok = true;
+    const auto body = [&](int64_t begin, int64_t end) {
+      ScratchArray<T> work(4 * elements);
+      if (!work) {
+        __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+        return;
+      }
+      for (int64_t g = begin; g < end; ++g) {
+        const int64_t first = g * lanes;
+        group(first, count - first < lanes ? count - first : lanes, work.get(), elements);
+      }
+    };
+    if (groups == 1) body(0, 1);  // the passes run in parallel
+    else parallel_for(groups, grain_for(8 * plan.work_length() * lanes), body);
+    return ok;
+  }
+};
+
+template <class S, class T>
+atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
+  const PlanHandle<T> plan(problem.length);
+  if (plan.get() == nullptr) return no_memory("fft");
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(factor)};
+  for (int d = 0; d < out.ndim; ++d) {
+    if (d != problem.dim) transform.rows.add(out.sizes[d], out.strides[d], in.strides[d]);
+  }
+  const int64_t count = transform.rows.count();
+  int64_t lanes = kGroupBytes / (4 * static_cast<int64_t>(sizeof(T)) * (plan.get()->work_length() + 1));
+  lanes = lanes < 1 ? 1 : lanes > kLargestGroup ? kLargestGroup : lanes;
+  while (lanes > 1 && count <= lanes) lanes = (lanes + 1) / 2;  // at least two groups
+  transform.lanes = count == 1 ? 1 : lanes;
+  return transform.run() ? ATALLA_OK : no_memory("fft");
+}
+
+atalla_status run_fft(const Launch& l, Form form) {
+  const char* name = form == Form::kC2c ? "fft.c2c" : form == Form::kR2c ? "fft.r2c" : "fft.c2r";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const FftR2cParameters p = FftR2cParameters::read(l.desc);  // fft.c2c has these and the direction
+  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kComplexDtypes));
+  const bool wide = l.desc.compute_dtype == ATALLA_C128;
+  const uint64_t real = dtype_bit(wide ? ATALLA_F64 : ATALLA_F32), complex = dtype_bit(wide ? ATALLA_C128 : ATALLA_C64);
+  ATALLA_CHECK(check_dtype(name, "out", out.dtype, form == Form::kC2r ? real : complex));
+  ATALLA_CHECK(check_dtype(name, "in", in.dtype, form == Form::kR2c ? real : complex));
+  if (in.ndim == 0 || out.ndim != in.ndim) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: out has %d dimensions and in has %d, expected the same and at least 1",
+                     name, out.ndim, in.ndim);
+  }
+  const int dim = static_cast<int>(p.dim);
+  const int64_t n = form == Form::kC2r ? out.sizes[dim] : in.sizes[dim], half = n / 2 + 1;
+  for (int d = 0; d < out.ndim; ++d) {
+    const int64_t a = out.sizes[d], b = in.sizes[d];
+    const bool fits = d != dim || form == Form::kC2c ? a == b : form == Form::kR2c ? a == half || a == n : b >= half;
+    if (fits) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes %lld of out and %lld of in do not fit in dimension %d", name,
+                     static_cast<long long>(a), static_cast<long long>(b), d);
+  }
+  if (element_count(out) == 0 || n == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  const bool backward = form == Form::kC2r || (form == Form::kC2c && !FftC2cParameters::read(l.desc).forward);
+  const Problem problem{form, dim, backward, n, form != Form::kC2c && n % 2 == 0 ? n / 2 : n};
+  if (wide) return run_typed<double, double>(l, problem, p.factor);
+  if (needs_chirp(problem.length)) return run_typed<float, double>(l, problem, p.factor);
+  return run_typed<float, float>(l, problem, p.factor);
+}
+
+atalla_status run_c2c(const Launch& l) { return run_fft(l, Form::kC2c); }
+atalla_status run_r2c(const Launch& l) { return run_fft(l, Form::kR2c); }
+atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
+
+// 5 n log2 n operations a complex transform (half of it for a real one), three times that and longer with a chirp.
+void cost_fft(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &out = d.operands[0], &in = d.operands[1];
+  cost.bytes_read += distinct_bytes(in);
+  cost.bytes_written += distinct_bytes(out);
+  const int64_t dim = FftR2cParameters::read(d).dim;
+  if (dim < 0 || dim >= in.ndim || dim >= out.ndim) return;
+  const bool real_out = !is_complex(out.dtype), real = real_out || !is_complex(in.dtype);
+  const int64_t n = real_out ? out.sizes[dim] : in.sizes[dim];
+  if (n < 2) return;
+  const int64_t rows = element_count(real_out ? out : in) / n, length = real && n % 2 == 0 ? n / 2 : n;
+  const bool chirp = needs_chirp(length);
+  const int64_t m = chirp ? smooth_length(2 * length - 1) : length;
+  const double operations = 5.0 * static_cast<double>(m) * std::log2(static_cast<double>(m) + 1) * (chirp ? 2.5 : 1.0);
+  cost.vector_ops += static_cast<uint64_t>(rows) * (static_cast<uint64_t>(operations / 32) + 1);
+}
+
+}  // namespace
+
+KernelTable fft_kernels() {
+  static constexpr Kernel kernels[] = {
+      {"fft.c2c", 1, kComplexDtypes, run_c2c, cost_fft},
+      {"fft.r2c", 1, kComplexDtypes, run_r2c, cost_fft},
+      {"fft.c2r", 1, kComplexDtypes, run_c2r, cost_fft},
+  };
+  return kernels;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

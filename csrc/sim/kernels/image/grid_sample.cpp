@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// grid_sample: out[n, c, point] = the image n, c at the place that grid[n, point] names, in two or three dimensions.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/image/grid_sample.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T, class S>
+struct GridSampler {
+  const Launch& l;
+  GridMode mode;
+  GridAxis<T> axis[kSpatialDims];  // d, h, w
+  int spatial;
+
+  // Points [x0, x0 + n) of row (b, z, y).
+  void find(int64_t b, int64_t z, int64_t y, int64_t x0, int64_t n, GridTaps<T>& taps) const {
+    const atalla_operand& g = l.operand(2);
+    for (int64_t i = 0; i < n; ++i) {
+      const S* at =
+          l.ptr<const S>(2) + b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + (x0 + i) * g.strides[3];
+      AxisTaps<T> t[kSpatialDims];
+      t[0] = {{0}, {T(1)}, {T(0)}, 1};
+      for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
+        t[d] = axis_taps(axis[d], mode, convert<T>(at[(kSpatialDims - 1 - d) * g.strides[4]]));
+      }
+      int k = 0;
+      for (int p = 0; p < t[0].count; ++p) {
+        for (int q = 0; q < t[1].count; ++q) {
+          const bool row_inside = t[0].offset[p] >= 0 && t[1].offset[q] >= 0;
+          const int64_t row = t[0].offset[p] + t[1].offset[q];
+          for (int r = 0; r < t[2].count; ++r, ++k) {
+            taps.offset[k][i] = row_inside && t[2].offset[r] >= 0 ? row + t[2].offset[r] : -1;
+            taps.weight[k][i] = t[2].weight[r] * t[1].weight[q] * t[0].weight[p];
+          }
+        }
+      }
+      taps.count = k;
+    }
+  }
+
+  static void gather(const GridTaps<T>& taps, const S* in, int64_t n, T* out) {
+    for (int64_t i = 0; i < n; ++i) out[i] = T(0);
+    for (int k = 0; k < taps.count; ++k) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t o = taps.offset[k][i];
+        const T v = o >= 0 ? convert<T>(in[o]) : T(0);
+        out[i] += taps.weight[k][i] * v;
+      }
+    }
+  }
+  // Nearest copies: a weight of 1 must not turn an infinity into a NaN where the point is outside.
+  static void pick(const GridTaps<T>& taps, const S* in, int64_t n, T* out) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t o = taps.offset[0][i];
+      out[i] = o >= 0 ? convert<T>(in[o]) : T(0);
+    }
+  }
+
+  void run() const {
+    const atalla_operand &o = l.operand(0), &in = l.operand(1);
+    const int64_t width = o.sizes[4], rows = o.sizes[0] * o.sizes[2] * o.sizes[3];
+    const int64_t cost = width * o.sizes[1] * (spatial == 2 ? 4 : 8) + width * 16;
+    parallel_for(rows, grain_for(cost), [&](int64_t begin, int64_t end) {
+      GridTaps<T> taps;
+      T line[kGridBlock];
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t y = r % o.sizes[3], z = r / o.sizes[3] % o.sizes[2], b = r / o.sizes[3] / o.sizes[2];
+        for (int64_t x = 0; x < width; x += kGridBlock) {
+          const int64_t n = width - x < kGridBlock ? width - x : kGridBlock;
+          find(b, z, y, x, n, taps);
+          for (int64_t c = 0; c < o.sizes[1]; ++c) {
+            const S* image = l.ptr<const S>(1) + b * in.strides[0] + c * in.strides[1];
+            if (mode == GridMode::Nearest) pick(taps, image, n, line);
+            else gather(taps, image, n, line);
+            S* out = l.ptr<S>(0) + b * o.strides[0] + c * o.strides[1] + z * o.strides[2] + y * o.strides[3] +
+                     x * o.strides[4];
+            store_run(line, n, out, o.dtype, o.strides[4]);
+          }
+        }
+      }
+    });
+  }
+};
+
+atalla_status run_grid_sample(const Launch& l) {
+  const char* name = "grid_sample";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 2));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1), &grid = l.operand(2);
+  ATALLA_CHECK(check_images(name, out, in));
+  const GridSampleParameters p = GridSampleParameters::read(l.desc);
+  ATALLA_CHECK(check_grid(name, p, grid, out, in));
+  if (element_count(out) == 0) return ATALLA_OK;
+  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
+  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
+    using T = decltype(arithmetic);
+    GridSampler<T, decltype(storage)> sampler{l, static_cast<GridMode>(p.mode), {}, static_cast<int>(grid.sizes[4])};
+    for (int d = 0; d < kSpatialDims; ++d) {
+      sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], p.align_corners, static_cast<GridPadding>(p.padding)};
+    }
+    sampler.run();
+  });
+  return ATALLA_OK;
+}
+
+// Places and weights of each point once; a tap is fetched by the SDMA, multiplied and added.
+void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &out = d.operands[0], &grid = d.operands[2];
+  const uint64_t taps = grid_taps(GridSampleParameters::read(d), grid);
+  const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
+  cost.bytes_read += distinct_bytes(grid) + points * taps * item;
+  cost.bytes_written += distinct_bytes(out);
+  cost.tiles += points * taps;
+  cost.vector_ops += 2 * taps * vectors(element_count(out)) + 8 * vectors(element_count(grid));
+}
+
+constexpr Kernel kKernels[] = {{"grid_sample", 1, kFloatDtypes, run_grid_sample, cost_grid_sample}};
+
+}  // namespace
+
+KernelTable grid_sample_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

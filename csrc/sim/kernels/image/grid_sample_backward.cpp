@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// grid_sample_backward: the gradients of the image and of the grid. A plane of the image's gradient is one task's,
+// which takes the points in order, so that sums do not depend on threads; the grid's gradient is a sum over channels.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/image/grid_sample.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum Operand { kGradImage, kGradGrid, kGradOut, kImage, kGrid };
+
+template <class T, class S>
+struct GridBackward {
+  const Launch& l;
+  GridMode mode;
+  GridAxis<T> axis[kSpatialDims];        // of the image
+  GridAxis<T> plane_axis[kSpatialDims];  // of a contiguous plane
+  int spatial;
+
+  T at(int operand, int64_t offset) const { return convert<T>(l.ptr<const S>(operand)[offset]); }
+
+  void taps_of(const GridAxis<T>* axes, int64_t grid_offset, AxisTaps<T>* t) const {
+    t[0] = {{0}, {T(1)}, {T(0)}, 1};
+    for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
+      const int64_t coordinate = (kSpatialDims - 1 - d) * l.operand(kGrid).strides[4];
+      t[d] = axis_taps(axes[d], mode, at(kGrid, grid_offset + coordinate));
+    }
+  }
+
+  // f(tap offset, its indices) for the taps that lie inside.
+  template <class F>
+  static void each_tap(const AxisTaps<T>* t, F&& f) {
+    for (int p = 0; p < t[0].count; ++p) {
+      for (int q = 0; q < t[1].count; ++q) {
+        for (int r = 0; r < t[2].count; ++r) {
+          if (t[0].offset[p] < 0 || t[1].offset[q] < 0 || t[2].offset[r] < 0) continue;
+          f(t[0].offset[p] + t[1].offset[q] + t[2].offset[r], p, q, r);
+        }
+      }
+    }
+  }
+
+  // f(offset in the grid, offset in the output's gradient, z, y, x) for the points of image b, in order.
+  template <class F>
+  void each_point(int64_t b, F&& f) const {
+    const atalla_operand &g = l.operand(kGrid), &o = l.operand(kGradOut);
+    for (int64_t z = 0; z < o.sizes[2]; ++z) {
+      for (int64_t y = 0; y < o.sizes[3]; ++y) {
+        for (int64_t x = 0; x < o.sizes[4]; ++x) {
+          f(b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + x * g.strides[3],
+            b * o.strides[0] + z * o.strides[2] + y * o.strides[3] + x * o.strides[4]);
+        }
+      }
+    }
+  }
+
+  bool image_gradient() const {
+    const atalla_operand &image = l.operand(kGradImage), &o = l.operand(kGradOut);
+    constexpr int64_t kChannels = 8;  // that share the places of the points
+    const int64_t size = image.sizes[2] * image.sizes[3] * image.sizes[4];
+    const int64_t groups = (image.sizes[1] + kChannels - 1) / kChannels;
+    Flag failed;
+    parallel_for(image.sizes[0] * groups, grain_for(size * kChannels), [&](int64_t begin, int64_t end) {
+      Table<T> planes(size * kChannels);
+      if (!planes) return failed.set();
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t b = task / groups, first = task % groups * kChannels;
+        const int64_t n = image.sizes[1] - first < kChannels ? image.sizes[1] - first : kChannels;
+        for (int64_t i = 0; i < size * n; ++i) planes[i] = T(0);
+        each_point(b, [&](int64_t grid_offset, int64_t out_offset) {
+          AxisTaps<T> t[kSpatialDims];
+          taps_of(plane_axis, grid_offset, t);
+          T g[kChannels];
+          for (int64_t c = 0; c < n; ++c) g[c] = at(kGradOut, out_offset + (first + c) * o.strides[1]);
+          each_tap(t, [&](int64_t offset, int p, int q, int r) {
+            const T w = t[2].weight[r] * t[1].weight[q] * t[0].weight[p];
+            for (int64_t c = 0; c < n; ++c) planes[c * size + offset] += w * g[c];
+          });
+        });
+        for (int64_t c = 0; c < n; ++c) {
+          for (int64_t z = 0; z < image.sizes[2]; ++z) {
+            for (int64_t y = 0; y < image.sizes[3]; ++y) {
+              const T* row = &planes[c * size + (z * image.sizes[3] + y) * image.sizes[4]];
+              S* to = l.ptr<S>(kGradImage) + b * image.strides[0] + (first + c) * image.strides[1] +
+                      z * image.strides[2] + y * image.strides[3];
+              store_run(row, image.sizes[4], to, image.dtype, image.strides[4]);
+            }
+          }
+        }
+      }
+    });
+    return !failed;
+  }
+
+  // Of the nearest pixel it is zero: its value does not follow the position, not even where it is NaN.
+  void grid_gradient() const {
+    const atalla_operand &gg = l.operand(kGradGrid), &g = l.operand(kGrid), &o = l.operand(kGradOut);
+    const atalla_operand& in = l.operand(kImage);
+    const int64_t width = o.sizes[4], channels = o.sizes[1];
+    parallel_for(o.sizes[0] * o.sizes[2] * o.sizes[3], grain_for(width * channels * 8), [&](int64_t from, int64_t to) {
+      for (int64_t row = from; row < to; ++row) {
+        const int64_t y = row % o.sizes[3], z = row / o.sizes[3] % o.sizes[2], b = row / o.sizes[3] / o.sizes[2];
+        for (int64_t x = 0; x < width; ++x) {
+          AxisTaps<T> t[kSpatialDims];
+          taps_of(axis, b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + x * g.strides[3], t);
+          const int64_t out_offset = b * o.strides[0] + z * o.strides[2] + y * o.strides[3] + x * o.strides[4];
+          T sum[kSpatialDims] = {};
+          const auto add = [&](int64_t offset, int p, int q, int r) {
+            T product = 0;
+            for (int64_t c = 0; c < channels; ++c) {
+              product += at(kGradOut, out_offset + c * o.strides[1]) *
+                         at(kImage, b * in.strides[0] + c * in.strides[1] + offset);
+            }
+            sum[0] += product * t[0].slope[p] * t[1].weight[q] * t[2].weight[r];
+            sum[1] += product * t[0].weight[p] * t[1].slope[q] * t[2].weight[r];
+            sum[2] += product * t[0].weight[p] * t[1].weight[q] * t[2].slope[r];
+          };
+          if (mode != GridMode::Nearest) each_tap(t, add);
+          S* at_grid =
+              l.ptr<S>(kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] + x * gg.strides[3];
+          for (int k = 0; k < spatial; ++k) at_grid[k * gg.strides[4]] = convert<S>(sum[kSpatialDims - 1 - k]);
+        }
+      }
+    });
+  }
+};
+
+atalla_status run_grid_backward(const Launch& l) {
+  const char* name = "grid_sample_backward";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 5, 5));
+  const atalla_operand &grad_out = l.operand(kGradOut), &image = l.operand(kImage), &grid = l.operand(kGrid);
+  ATALLA_CHECK(check_dtype(name, "the image", image.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_images(name, grad_out, image));
+  const bool with_image = l.data[kGradImage] != nullptr;
+  if (with_image) ATALLA_CHECK(check_same_sizes(name, l, kImage, kGradImage));
+  ATALLA_CHECK(check_same_sizes(name, l, kGrid, kGradGrid));
+  for (const int i : {kGradGrid, kGradOut, kGrid}) ATALLA_CHECK(check_same_dtype(name, l, kImage, i));
+  if (with_image) ATALLA_CHECK(check_same_dtype(name, l, kImage, kGradImage));
+  const GridSampleBackwardParameters p = GridSampleBackwardParameters::read(l.desc);
+  ATALLA_CHECK(check_grid(name, p, grid, grad_out, image));
+  for (const int i : {kGradGrid, kGradOut, kImage, kGrid}) ATALLA_CHECK(check_present(name, l, i));
+  bool ok = true;
+  with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
+    using T = decltype(arithmetic);
+    const GridPadding padding = static_cast<GridPadding>(p.padding);
+    GridBackward<T, decltype(storage)> b{l, static_cast<GridMode>(p.mode), {}, {}, static_cast<int>(grid.sizes[4])};
+    int64_t stride = 1;
+    for (int d = kSpatialDims - 1; d >= 0; --d) {
+      b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], p.align_corners, padding};
+      b.plane_axis[d] = {image.sizes[2 + d], stride, p.align_corners, padding};
+      stride *= image.sizes[2 + d];
+    }
+    if (with_image && element_count(image) > 0) ok = b.image_gradient();
+    if (element_count(grid) > 0) b.grid_gradient();
+  });
+  return ok ? ATALLA_OK : no_memory(name);
+}
+
+// Each tap is read, multiplied and added for the grid, and added to the image's gradient.
+void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &out = d.operands[kGradOut], &grid = d.operands[kGrid];
+  const uint64_t taps = grid_taps(GridSampleBackwardParameters::read(d), grid);
+  const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
+  cost.bytes_read += distinct_bytes(out) + distinct_bytes(grid) + 2 * points * taps * item;
+  cost.bytes_written += distinct_bytes(d.operands[kGradImage]) + distinct_bytes(d.operands[kGradGrid]);
+  cost.tiles += 2 * points * taps;
+  cost.vector_ops += 10 * taps * vectors(element_count(out)) + 16 * vectors(element_count(grid));
+}
+
+constexpr Kernel kKernels[] = {{"grid_sample_backward", 1, kFloatDtypes, run_grid_backward, cost_grid_backward}};
+
+}  // namespace
+
+KernelTable grid_sample_backward_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

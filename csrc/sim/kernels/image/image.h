@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Images as pooling and resampling see them: [n, c, d, h, w], sizes of 1 where there are fewer spatial dimensions.
+#pragma once
+
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/table.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kImageDims = 5;
+constexpr int kSpatialDims = 3;
+
+struct Image {
+  char* data;
+  atalla_dtype dtype;
+  int64_t item;
+  const int64_t* strides;
+
+  char* at(int64_t n, int64_t c, int64_t d, int64_t h, int64_t w) const {
+    return data + (n * strides[0] + c * strides[1] + d * strides[2] + h * strides[3] + w * strides[4]) * item;
+  }
+};
+
+inline Image image_of(const Launch& l, int i) {
+  const atalla_operand& o = l.operand(i);
+  return {l.ptr<char>(i), o.dtype, static_cast<int64_t>(dtype_size(o.dtype)), o.strides};
+}
+
+// The dtype whose elements are T in memory.
+template <class T>
+constexpr atalla_dtype kRowDtype = std::is_same_v<T, float>     ? ATALLA_F32
+                                   : std::is_same_v<T, double>  ? ATALLA_F64
+                                   : std::is_same_v<T, int32_t> ? ATALLA_I32
+                                                                : ATALLA_I64;
+
+// n elements from `from` as T: in place where they lie so, else in `buffer`.
+template <class T>
+inline const T* load_row(const Image& image, const char* from, int64_t stride, int64_t n, T* buffer) {
+  if (stride == 1 && image.dtype == kRowDtype<T>) return reinterpret_cast<const T*>(from);
+  load_run(from, image.dtype, stride, n, buffer);
+  return buffer;
+}
+
+// That `out` and `in` are images of as many planes.
+inline atalla_status check_images(const char* name, const atalla_operand& out, const atalla_operand& in) {
+  if (out.ndim != kImageDims || in.ndim != kImageDims) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 5 and 5", name, out.ndim,
+                     in.ndim);
+  }
+  if (out.sizes[0] != in.sizes[0] || out.sizes[1] != in.sizes[1]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %lld images of %lld channels, the input %lld of %lld",
+                     name, static_cast<long long>(out.sizes[0]), static_cast<long long>(out.sizes[1]),
+                     static_cast<long long>(in.sizes[0]), static_cast<long long>(in.sizes[1]));
+  }
+  return ATALLA_OK;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// flip, roll, pad.reflect, pad.replicate and resample.nearest: out[i, j, ...] = in[f(i), g(j), ...].
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/image/index_map.h"
+
+#include "kernel_parameters.h"
+#include "sim/kernels/image/resample_position.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+atalla_status reaches_outside(const char* name, const Launch& l, int d, int64_t bad) {
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the result reaches element %lld of dimension %d, which has %lld", name,
+                   static_cast<long long>(bad), d, static_cast<long long>(l.operand(1).sizes[d]));
+}
+
+void move_elements(const Launch& l, IndexMap& map) {
+  switch (dtype_size(l.operand(0).dtype)) {
+    case 1:
+      return map.run(l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
+    case 2:
+      return map.run(l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
+    case 4:
+      return map.run(l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
+    case 8:
+      return map.run(l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
+    default:
+      return map.run(l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
+  }
+}
+
+// pieces(d, pieces): fills in up to kMaxPieces pieces of dimension d, and returns how many.
+template <class F>
+atalla_status run_pieces(const char* name, const Launch& l, F&& pieces) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  IndexMap map;
+  for (int d = 0; d < out.ndim; ++d) {
+    MapPiece piece[kMaxPieces];
+    const int count = pieces(d, piece);
+    int64_t bad = 0;
+    if (!map.add(out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], piece, count, &bad))
+      return reaches_outside(name, l, d, bad);
+  }
+  move_elements(l, map);
+  return ATALLA_OK;
+}
+
+// f(d, i): the index of in in dimension d that index i of out takes.
+template <class F>
+atalla_status run_tables(const char* name, const Launch& l, F&& f) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  int64_t entries = 0;
+  for (int d = 0; d < out.ndim; ++d) entries += out.sizes[d];
+  IndexMap map;
+  if (!map.reserve(entries)) return no_memory(name);
+  for (int d = 0; d < out.ndim; ++d) {
+    int64_t bad = 0;
+    if (!map.add_table(
+            out.sizes[d], out.strides[d], in.sizes[d], in.strides[d], [&](int64_t i) { return f(d, i); }, &bad))
+      return reaches_outside(name, l, d, bad);
+  }
+  move_elements(l, map);
+  return ATALLA_OK;
+}
+
+int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+
+atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  if (same_sizes) return check_same_sizes(name, l, 0, 1);
+  if (l.operand(0).ndim == l.operand(1).ndim) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %d dimensions, the input %d", name, l.operand(0).ndim,
+                   l.operand(1).ndim);
+}
+
+atalla_status run_flip(const Launch& l) {
+  ATALLA_CHECK(check_map("flip", l, true));
+  const int64_t mask = FlipParameters::read(l.desc).flipped;
+  return run_pieces("flip", l, [&](int d, MapPiece* piece) {
+    const int64_t size = l.operand(1).sizes[d];
+    const bool flipped = (mask >> d & 1) != 0;
+    piece[0] = {0, size, flipped ? size - 1 : 0, flipped ? -1 : 1};
+    return 1;
+  });
+}
+
+atalla_status run_roll(const Launch& l) {
+  ATALLA_CHECK(check_map("roll", l, true));
+  const RollParameters p = RollParameters::read(l.desc);
+  return run_pieces("roll", l, [&](int d, MapPiece* piece) {
+    const int64_t size = l.operand(1).sizes[d], rest = p.shift[d] % size;
+    const int64_t shift = rest < 0 ? rest + size : rest;
+    piece[0] = {0, shift, size - shift, 1};
+    piece[1] = {shift, size - shift, 0, 1};
+    return 2;
+  });
+}
+
+// What lies before and behind in mirrors it, or repeats its ends.
+atalla_status run_pad(const char* name, const Launch& l, bool mirrored) {
+  ATALLA_CHECK(check_map(name, l, false));
+  const PadReflectParameters p = PadReflectParameters::read(l.desc);
+  return run_pieces(name, l, [&](int d, MapPiece* piece) {
+    const int64_t out = l.operand(0).sizes[d], in = l.operand(1).sizes[d], front = p.front[d];
+    const int64_t begin = within(front, 0, out), end = within(front + in, begin, out);
+    piece[0] = {0, begin, mirrored ? front : 0, mirrored ? -1 : 0};
+    piece[1] = {begin, end - begin, begin - front, 1};
+    piece[2] = {end, out - end, mirrored ? 2 * (in - 1) - (end - front) : in - 1, mirrored ? -1 : 0};
+    return 3;
+  });
+}
+
+atalla_status run_reflect(const Launch& l) { return run_pad("pad.reflect", l, true); }
+atalla_status run_replicate(const Launch& l) { return run_pad("pad.replicate", l, false); }
+
+atalla_status run_nearest(const Launch& l) {
+  const char* name = "resample.nearest";
+  ATALLA_CHECK(check_map(name, l, false));
+  const int64_t* sizes = l.operand(1).sizes;
+  const int64_t* outs = l.operand(0).sizes;
+  const int first = l.operand(1).ndim - 3;
+  const ResampleNearestParameters p = ResampleNearestParameters::read(l.desc);
+  if (p.mode < 0 || p.mode > 3 || first < 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld of a tensor of %d dimensions", name,
+                     static_cast<long long>(p.mode), l.operand(1).ndim);
+  }
+  const auto choose = [&](auto tag) {
+    return run_tables(name, l, [&](int d, int64_t i) {
+      if (d < first) return i;
+      return nearest_index<decltype(tag)>(static_cast<Nearest>(p.mode), i, sizes[d], outs[d], p.scale[d - first]);
+    });
+  };
+  return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});
+}
+
+// Moved by the SDMA alone: every element of the result is written once, and read from where it stands.
+void cost_map(const atalla_launch_desc& d, Cost& cost) {
+  const uint64_t bytes = distinct_bytes(d.operands[0]);
+  cost.bytes_read += bytes;
+  cost.bytes_written += bytes;
+}
+
+constexpr Kernel kKernels[] = {
+    {"flip", 1, kAllDtypes, run_flip, cost_map},
+    {"roll", 1, kAllDtypes, run_roll, cost_map},
+    {"pad.reflect", 1, kAllDtypes, run_reflect, cost_map},
+    {"pad.replicate", 1, kAllDtypes, run_replicate, cost_map},
+    {"resample.nearest", 1, kAllDtypes, run_nearest, cost_map},
+};
+
+}  // namespace
+
+KernelTable index_map_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

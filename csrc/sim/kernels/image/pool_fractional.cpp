@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// pool.fractional_max: max pooling over windows whose places are derived from one random sample a plane and dimension.
+// The arithmetic of the places is upstream's (ATen/native/FractionalMaxPooling.h), each step rounded to the dtype.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/image/pool.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+struct FractionalPool {
+  Pool pool;
+  Image index;
+  const atalla_operand* samples;
+  const char* sample_data;
+  int spatial;
+
+  T rounded(T x) const {
+    T y[1] = {x};
+    round_to(pool.in.dtype, y, 1);
+    return y[0];
+  }
+
+  // Where the windows of dimension `d` begin.
+  void begins(int d, T sample, int64_t* begin) const {
+    const PoolWindows& w = pool.window[d];
+    if (w.out > 1) {
+      const T alpha = rounded(rounded(static_cast<T>(w.in - w.kernel)) / rounded(static_cast<T>(w.out - 1)));
+      const int shift = static_cast<int>(rounded(sample * alpha));
+      for (int64_t i = 0; i < w.out - 1; ++i) {
+        const T x = rounded(rounded(rounded(static_cast<T>(i)) + sample) * alpha);
+        const int64_t b = static_cast<int>(x) - shift;
+        begin[i] = b < 0 ? 0 : b < w.in - w.kernel ? b : w.in - w.kernel;
+      }
+    }
+    begin[w.out - 1] = w.in - w.kernel;
+  }
+
+  bool planes(int64_t from, int64_t to) const {
+    const PoolWindows* w = pool.window;
+    Table<int64_t> starts(w[0].out + w[1].out + w[2].out);
+    Table<T> line(w[2].kernel);
+    if (!starts || !line) return false;
+    int64_t* const at[3] = {starts.get(), starts.get() + w[0].out, starts.get() + w[0].out + w[1].out};
+    for (int64_t p = from; p < to; ++p) {
+      const int64_t n = p / pool.channels, c = p % pool.channels;
+      for (int d = 0; d < kSpatialDims; ++d) {
+        T sample = 0;
+        // 2-d planes have samples for w and h, 3-d ones for d, h and w.
+        const int64_t k = spatial == 2 ? 2 - d : d;
+        if (d >= kSpatialDims - spatial) {
+          const int64_t o = n * samples->strides[0] + c * samples->strides[1] + k * samples->strides[2];
+          load_run(sample_data + o * pool.in.item, samples->dtype, 1, 1, &sample);
+        }
+        begins(d, sample, at[d]);
+      }
+      for (int64_t d = 0; d < w[0].out; ++d) {
+        for (int64_t h = 0; h < w[1].out; ++h) {
+          for (int64_t x = 0; x < w[2].out; ++x) {
+            T best = static_cast<T>(-__builtin_inf());
+            int64_t where = (at[0][d] * w[1].in + at[1][h]) * w[2].in + at[2][x];
+            for (int64_t z = at[0][d]; z < at[0][d] + w[0].kernel; ++z) {
+              for (int64_t y = at[1][h]; y < at[1][h] + w[1].kernel; ++y) {
+                const T* v =
+                    load_row(pool.in, pool.in.at(n, c, z, y, at[2][x]), pool.in.strides[4], w[2].kernel, line.get());
+                for (int64_t i = 0; i < w[2].kernel; ++i) {
+                  if (!(v[i] > best) && v[i] == v[i]) continue;
+                  best = v[i];
+                  where = (z * w[1].in + y) * w[2].in + at[2][x] + i;
+                }
+              }
+            }
+            store_run(&best, 1, pool.out.at(n, c, d, h, x), pool.out.dtype, 1);
+            *reinterpret_cast<int64_t*>(index.at(n, c, d, h, x)) = where;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+  atalla_status run() const {
+    Flag failed;
+    const int64_t outs = pool.window[0].out * pool.window[1].out * pool.window[2].out;
+    parallel_for(pool.batch * pool.channels, grain_for(outs * pool.taps()), [&](int64_t from, int64_t to) {
+      if (!planes(from, to)) failed.set();
+    });
+    return failed ? no_memory("pool.fractional_max") : ATALLA_OK;
+  }
+};
+
+atalla_status run_fractional(const Launch& l) {
+  const char* name = "pool.fractional_max";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 4, 4));
+  ATALLA_CHECK(check_same_dtype(name, l, 2, 0));
+  ATALLA_CHECK(check_same_dtype(name, l, 2, 3));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(2).dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  const atalla_operand &in = l.operand(2), &samples = l.operand(3);
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  Pool pool;
+  ATALLA_CHECK(read_adaptive_pool(name, l, 2, &pool));
+  const PoolFractionalMaxParameters p = PoolFractionalMaxParameters::read(l.desc);
+  const int64_t spatial = p.spatial_dims;
+  if ((spatial != 2 && spatial != 3) || samples.ndim != 3 || samples.sizes[0] < in.sizes[0] ||
+      samples.sizes[1] != in.sizes[1] || samples.sizes[2] != spatial) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the samples do not fit %lld planes of %lld dimensions", name,
+                     static_cast<long long>(in.sizes[1]), static_cast<long long>(spatial));
+  }
+  for (int d = 0; d < kSpatialDims; ++d) {
+    PoolWindows& w = pool.window[d];
+    w.kernel = p.kernel[d];
+    if (w.kernel > 0 && w.kernel <= w.in) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of %lld in %lld elements", name,
+                     static_cast<long long>(w.kernel), static_cast<long long>(w.in));
+  }
+  for (int i = 0; i < 4; ++i) ATALLA_CHECK(check_present(name, l, i));
+  const Image index = image_of(l, 1);
+  const int dims = static_cast<int>(spatial);
+  if (in.dtype == ATALLA_F64) {
+    return FractionalPool<double>{pool, index, &samples, l.ptr<const char>(3), dims}.run();
+  }
+  return FractionalPool<float>{pool, index, &samples, l.ptr<const char>(3), dims}.run();
+}
+
+void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
+  cost.bytes_read += distinct_bytes(d.operands[2]) + distinct_bytes(d.operands[3]);
+  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
+  const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
+  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * vectors(element_count(d.operands[0]));
+}
+
+constexpr Kernel kKernels[] = {{"pool.fractional_max", 1, kFloatDtypes, run_fractional, cost_fractional}};
+
+}  // namespace
+
+KernelTable pool_fractional_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

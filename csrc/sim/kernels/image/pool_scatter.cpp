@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// pool.scatter: elements put, or added, where the indices of a max pool point to, everything else 0. A plane belongs to
+// one task, which takes elements in order: the last of equal indices wins, and sums do not depend on threads.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/image/pool.h"
+#include "sim/kernels/index/index.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+struct PoolScatter {
+  Pool pool;  // windows are not used, only their sizes
+  IndexOperand index;
+  const int64_t* index_strides;
+  bool add;
+
+  bool planes(int64_t from, int64_t to) const {
+    const PoolWindows *w = pool.window, &ww = w[2];
+    const int64_t size = w[0].out * w[1].out * ww.out;
+    Table<T> plane(size), line(ww.in);
+    if (!plane || !line) return false;
+    for (int64_t p = from; p < to; ++p) {
+      const int64_t n = p / pool.channels, c = p % pool.channels;
+      for (int64_t i = 0; i < size; ++i) plane[i] = T(0);
+      for (int64_t d = 0; d < w[0].in; ++d) {
+        for (int64_t h = 0; h < w[1].in; ++h) {
+          const T* x = load_row(pool.in, pool.in.at(n, c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+          const int64_t* s = index_strides;
+          const int64_t first = n * s[0] + c * s[1] + d * s[2] + h * s[3];
+          if (add) {
+            for (int64_t i = 0; i < ww.in; ++i) plane[index.read(first + i * s[4])] += x[i];
+          } else {
+            for (int64_t i = 0; i < ww.in; ++i) plane[index.read(first + i * s[4])] = x[i];
+          }
+        }
+      }
+      for (int64_t d = 0; d < w[0].out; ++d) {
+        for (int64_t h = 0; h < w[1].out; ++h) {
+          store_run(&plane[(d * w[1].out + h) * ww.out], ww.out, pool.out.at(n, c, d, h, 0), pool.out.dtype,
+                    pool.out.strides[4]);
+        }
+      }
+    }
+    return true;
+  }
+
+  atalla_status run() const {
+    Flag failed;
+    const int64_t size = pool.window[0].out * pool.window[1].out * pool.window[2].out;
+    parallel_for(pool.batch * pool.channels, grain_for(size), [&](int64_t from, int64_t to) {
+      if (!planes(from, to)) failed.set();
+    });
+    return failed ? no_memory("pool.scatter") : ATALLA_OK;
+  }
+};
+
+atalla_status run_scatter(const Launch& l) {
+  const char* name = "pool.scatter";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_dtype(name, "an index", l.operand(2).dtype, dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_same_sizes(name, l, 1, 2));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  if (element_count(in) == 0) return set_error(ATALLA_ERR_ARGUMENT, "%s: the input is empty", name);
+  Pool pool;
+  ATALLA_CHECK(read_images(name, l, 1, &pool));
+  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
+  const int64_t plane = out.sizes[2] * out.sizes[3] * out.sizes[4];
+  const IndexOperand index{l.data[2], true, 1, plane, false};
+  ATALLA_CHECK(check_index_values(name, l, 2, index, 2));
+  const bool add = PoolScatterParameters::read(l.desc).add;
+  switch (in.dtype) {
+    case ATALLA_F64:
+      return PoolScatter<double>{pool, index, l.operand(2).strides, add}.run();
+    case ATALLA_F32:
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      return PoolScatter<float>{pool, index, l.operand(2).strides, add}.run();
+    default:
+      return PoolScatter<int64_t>{pool, index, l.operand(2).strides, add}.run();
+  }
+}
+
+// Element by element: the SDMA fetches and stores a tile for each.
+void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
+  cost.bytes_read += distinct_bytes(d.operands[1]) + distinct_bytes(d.operands[2]);
+  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost.tiles += static_cast<uint64_t>(element_count(d.operands[1]));
+  if (PoolScatterParameters::read(d).add) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
+}
+
+constexpr Kernel kKernels[] = {{"pool.scatter", 1, kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};
+
+}  // namespace
+
+KernelTable pool_scatter_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

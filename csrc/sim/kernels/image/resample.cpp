@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// resample.<filter>, its gradient resample_backward.<filter>, and the gradients of padding and of average pooling:
+// everything that is a sparse matrix along each dimension.
+#include "sim/kernels/image/resample.h"
+
+#include "kernel_parameters.h"
+#include "sim/kernels/image/pool.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+atalla_status check_resample(const char* name, const Launch& l, bool integers) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype,
+                           integers ? kFloatDtypes | dtype_bit(ATALLA_U8) : kFloatDtypes));
+  ATALLA_CHECK(check_images(name, l.operand(0), l.operand(1)));
+  for (int d = 0; d < kSpatialDims; ++d) {
+    const int64_t in = l.operand(1).sizes[2 + d], out = l.operand(0).sizes[2 + d];
+    if ((in > 0 && in < INT32_MAX && out < INT32_MAX) || out == 0) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld elements cannot become %lld", name, static_cast<long long>(in),
+                     static_cast<long long>(out));
+  }
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  return check_present(name, l, 1);
+}
+
+// fill(taps, d, in, out) makes the matrix of the forward direction of dimension d; the launch applies it, or, if
+// `backward`, its transpose.
+template <class T, class F>
+atalla_status apply(const char* name, const Launch& l, bool backward, F&& fill) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  if (element_count(out) == 0) return ATALLA_OK;
+  Taps<T> taps[kSpatialDims];
+  for (int d = 0; d < kSpatialDims; ++d) {
+    const int64_t to = out.sizes[2 + d], from = in.sizes[2 + d];
+    if (!fill(taps[d], d, backward ? to : from, backward ? from : to)) return no_memory(name);
+    if (backward && !taps[d].transpose()) return no_memory(name);
+    if (!taps[d].finish()) return no_memory(name);
+  }
+  const Resampler<T> resampler{taps, image_of(l, 0), image_of(l, 1), out.sizes[0], out.sizes[1]};
+  return resampler.run() ? ATALLA_OK : no_memory(name);
+}
+
+template <Filter kFilter, bool kBackward>
+atalla_status run_filter(const char* name, const Launch& l) {
+  ATALLA_CHECK(check_resample(name, l, !kBackward));
+  const ResampleLinearParameters p = ResampleLinearParameters::read(l.desc);
+  const auto fill = [&](auto& taps, int d, int64_t in, int64_t out) {
+    return fill_taps(taps, kFilter, in, out, p.align_corners, p.scale[d]);
+  };
+  const atalla_dtype dtype = l.operand(1).dtype;
+  if constexpr (!kBackward) {
+    if (dtype == ATALLA_U8) {
+      return apply<int32_t>(name, l, false, [&](Taps<int32_t>& taps, int d, int64_t in, int64_t out) {
+        return fill_fixed(taps, kFilter, in, out, p.align_corners, p.scale[d]);
+      });
+    }
+  }
+  return dtype == ATALLA_F64 ? apply<double>(name, l, kBackward, fill) : apply<float>(name, l, kBackward, fill);
+}
+
+template <class F>
+atalla_status run_backward(const char* name, const Launch& l, F&& fill) {
+  return l.operand(1).dtype == ATALLA_F64 ? apply<double>(name, l, true, fill) : apply<float>(name, l, true, fill);
+}
+
+template <bool kReflect>
+atalla_status run_pad_backward(const char* name, const Launch& l) {
+  ATALLA_CHECK(check_resample(name, l, false));
+  const PadReflectParameters p = PadReflectParameters::read(l.desc);
+  for (int d = 0; d < kSpatialDims && kReflect; ++d) {
+    const int64_t in = l.operand(0).sizes[2 + d], front = p.front[2 + d];
+    if (front < in && l.operand(1).sizes[2 + d] - in - front < in) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld elements cannot be reflected so far", name,
+                     static_cast<long long>(in));
+  }
+  return run_backward(name, l, [&](auto& taps, int d, int64_t in, int64_t out) {
+    if (!taps.reserve(in, out, out)) return false;
+    for (int64_t o = 0; o < out; ++o, taps.end_output()) {
+      int64_t i = o - p.front[2 + d];
+      if (kReflect) i = i < 0 ? -i : i < in ? i : 2 * (in - 1) - i;
+      else i = i < 0 ? 0 : i < in ? i : in - 1;
+      taps.push(i, 1);
+    }
+    return true;
+  });
+}
+
+template <bool kAdaptive>
+atalla_status run_average_backward(const char* name, const Launch& l) {
+  ATALLA_CHECK(check_resample(name, l, false));
+  const PoolAverageParameters p = kAdaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
+  for (int d = 0; d < kSpatialDims && !kAdaptive; ++d) {
+    if (p.kernel[d] > 0 && p.stride[d] > 0 && p.padding[d] >= 0) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: windows of %lld, %lld apart", name, static_cast<long long>(p.kernel[d]),
+                     static_cast<long long>(p.stride[d]));
+  }
+  return run_backward(name, l, [&](auto& taps, int d, int64_t in, int64_t out) {
+    using T = std::remove_reference_t<decltype(taps.weight(0))>;
+    const PoolWindows w{in, out, p.kernel[d], p.stride[d], p.padding[d]};
+    int64_t entries = 0;
+    for (int64_t o = 0; o < out; ++o) entries += w.end(o) > w.begin(o) ? w.end(o) - w.begin(o) : 0;
+    if (!taps.reserve(in, out, entries)) return false;
+    for (int64_t o = 0; o < out; ++o, taps.end_output()) {
+      // The divisor is a product over the dimensions; one that is given is put into the last.
+      int64_t by = pool_count(w, o, p.count_padding);
+      if (p.divisor != 0) by = d == kSpatialDims - 1 ? p.divisor : 1;
+      for (int64_t i = w.begin(o); i < w.end(o); ++i) taps.push(i, T(1) / static_cast<T>(by));
+    }
+    return true;
+  });
+}
+
+// A multiply and an addition a tap, in each of the passes.
+void cost_resample(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &out = d.operands[0], &in = d.operands[1];
+  cost.bytes_read += distinct_bytes(in);
+  cost.bytes_written += distinct_bytes(out);
+  int64_t rows = element_count(in);
+  for (int k = kSpatialDims - 1; k >= 0; --k) {
+    const int64_t from = in.sizes[2 + k], to = out.sizes[2 + k];
+    if (from == to || from == 0 || to == 0) continue;
+    const int64_t taps = from > to ? 2 * ((from + to - 1) / to) : 2;
+    rows = rows / from * to;
+    cost.vector_ops += 2 * static_cast<uint64_t>(taps) * vectors(rows);
+  }
+}
+
+constexpr uint64_t kWithBytes = kFloatDtypes | dtype_bit(ATALLA_U8);
+
+#define ATALLA_RESAMPLE(text, filter)                                                                                 \
+  {"resample." text, 1, kWithBytes,                                                                                   \
+   [](const Launch& l) { return run_filter<Filter::filter, false>("resample." text, l); }, cost_resample},            \
+  {                                                                                                                   \
+    "resample_backward." text, 1, kFloatDtypes,                                                                       \
+        [](const Launch& l) { return run_filter<Filter::filter, true>("resample_backward." text, l); }, cost_resample \
+  }
+
+constexpr Kernel kKernels[] = {
+    ATALLA_RESAMPLE("linear", Linear),
+    ATALLA_RESAMPLE("cubic", Cubic),
+    ATALLA_RESAMPLE("linear_aa", LinearAntialias),
+    ATALLA_RESAMPLE("cubic_aa", CubicAntialias),
+    ATALLA_RESAMPLE("lanczos_aa", LanczosAntialias),
+    {"resample_backward.nearest", 1, kFloatDtypes,
+     [](const Launch& l) { return run_filter<Filter::NearestFloor, true>("resample_backward.nearest", l); },
+     cost_resample},
+    {"resample_backward.nearest_exact", 1, kFloatDtypes,
+     [](const Launch& l) { return run_filter<Filter::NearestExact, true>("resample_backward.nearest_exact", l); },
+     cost_resample},
+    {"pad_backward.reflect", 1, kFloatDtypes,
+     [](const Launch& l) { return run_pad_backward<true>("pad_backward.reflect", l); }, cost_resample},
+    {"pad_backward.replicate", 1, kFloatDtypes,
+     [](const Launch& l) { return run_pad_backward<false>("pad_backward.replicate", l); }, cost_resample},
+    {"pool_backward.average", 1, kFloatDtypes,
+     [](const Launch& l) { return run_average_backward<false>("pool_backward.average", l); }, cost_resample},
+    {"pool_backward.adaptive_average", 1, kFloatDtypes,
+     [](const Launch& l) { return run_average_backward<true>("pool_backward.adaptive_average", l); }, cost_resample},
+};
+#undef ATALLA_RESAMPLE
+
+}  // namespace
+
+KernelTable resample_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Selection by masks: counting, the places of the true elements, and moving elements to and from them.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/index/compact.h"
+
+#include "sim/kernels/index/index.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kMaskDtypes = dtype_bit(ATALLA_BOOL) | dtype_bit(ATALLA_U8);
+
+// The counts of a space of n elements, contiguous, one a block and their sum.
+atalla_status check_starts(const char* name, const Launch& l, int i, int64_t n) {
+  const atalla_operand& o = l.operand(i);
+  ATALLA_CHECK(check_dtype(name, "the counts", o.dtype, dtype_bit(ATALLA_I64)));
+  if (o.ndim == 1 && o.strides[0] == 1 && o.sizes[0] == blocks_of(n) + 1) return check_present(name, l, i);
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not the contiguous counts of %lld blocks and their sum",
+                   name, i, static_cast<long long>(blocks_of(n)));
+}
+
+template <int K>
+Dims<K> walk(const Launch& l, const int (&operands)[K]) {
+  Dims<K> dims;
+  const atalla_operand& first = l.operand(operands[0]);
+  for (int d = 0; d < first.ndim; ++d) {
+    int64_t s[K];
+    for (int k = 0; k < K; ++k) s[k] = l.operand(operands[k]).strides[d];
+    dims.add_array(first.sizes[d], s, true);
+  }
+  return dims;
+}
+
+// Where each block's output begins, and the sum of all counts.
+atalla_status run_count(const Launch& l) {
+  const char* name = "compact.count";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  const atalla_operand& in = l.operand(1);
+  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kAllDtypes));
+  const int64_t n = element_count(in);
+  ATALLA_CHECK(check_starts(name, l, 0, n));
+  ATALLA_CHECK(check_present(name, l, 1));
+  int64_t* starts = l.ptr<int64_t>(0);
+  const Dims<1> dims = walk<1>(l, {1});
+  dispatch_dtype(in.dtype, [&](auto tag) {
+    using M = decltype(tag);
+    const M* mask = l.ptr<const M>(1);
+    parallel_for(blocks_of(n), 4, [&](int64_t first, int64_t last) {
+      for (int64_t b = first; b < last; ++b) {
+        int64_t count = 0;
+        for_each_run(dims, b * kBlock, n - b * kBlock < kBlock ? n : (b + 1) * kBlock,
+                     [&](const int64_t* o, const int64_t* s, int64_t k) { count += count_true(mask + o[0], s[0], k); });
+        starts[b] = count;
+      }
+    });
+  });
+  int64_t sum = 0;
+  for (int64_t b = 0; b <= blocks_of(n); ++b) {
+    const int64_t count = b < blocks_of(n) ? starts[b] : 0;
+    starts[b] = sum;
+    sum += count;
+  }
+  return ATALLA_OK;
+}
+
+// The coordinates of one block's true elements; rows from `limit` on are dropped.
+template <class M>
+void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t end, int64_t row) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const int rank = in.ndim, last = rank - 1;
+  const int64_t limit = out.sizes[0], to_next = out.strides[0];
+  int64_t coordinate[ATALLA_MAX_DIMS], rest = begin, offset = 0;
+  for (int d = last; d >= 0; --d) {
+    coordinate[d] = rest % in.sizes[d];
+    rest /= in.sizes[d];
+    if (d < last) offset += coordinate[d] * in.strides[d];
+  }
+  int32_t list[kBlock];
+  while (begin < end && row < limit) {
+    const int64_t at = coordinate[last], left = in.sizes[last] - at, n = left < end - begin ? left : end - begin;
+    int64_t found = list_true(mask + offset + at * in.strides[last], in.strides[last], static_cast<int>(n), 0, list);
+    if (found > limit - row) found = limit - row;
+    int64_t* o = l.ptr<int64_t>(0) + row * to_next;
+    for (int d = 0; d < last; ++d) {
+      for (int64_t i = 0; i < found; ++i) o[i * to_next + d * out.strides[1]] = coordinate[d];
+    }
+    for (int64_t i = 0; i < found; ++i) o[i * to_next + last * out.strides[1]] = at + list[i];
+    row += found;
+    begin += n;
+    coordinate[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      offset += in.strides[d];
+      if (++coordinate[d] < in.sizes[d]) break;
+      offset -= coordinate[d] * in.strides[d];
+      coordinate[d] = 0;
+    }
+  }
+}
+
+atalla_status run_nonzero(const Launch& l) {
+  const char* name = "compact.nonzero";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  ATALLA_CHECK(check_dtype(name, "the output", out.dtype, dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kAllDtypes));
+  if (out.ndim != 2 || out.sizes[1] != in.ndim) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of %d columns", name, in.ndim);
+  }
+  const int64_t n = element_count(in);
+  if (n == 0 || element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_starts(name, l, 2, n));
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  dispatch_dtype(in.dtype, [&](auto tag) {
+    using M = decltype(tag);
+    for_each_block(n, l.ptr<const int64_t>(2), [&](int64_t begin, int64_t end, int64_t row) {
+      write_coordinates(l, l.ptr<const M>(1), begin, end, row);
+    });
+  });
+  return ATALLA_OK;
+}
+
+// What select and scatter share: `line` is the operand of one dimension, `space` the one of the mask's sizes.
+atalla_status check_moves(const char* name, const Launch& l, int line, int space, int mask, int starts) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 4, 4));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(space).dtype, kAllDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, space, line));
+  ATALLA_CHECK(check_dtype(name, "a mask", l.operand(mask).dtype, kMaskDtypes));
+  ATALLA_CHECK(check_same_sizes(name, l, space, mask));
+  if (l.operand(line).ndim != 1) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected 1", name, line,
+                     l.operand(line).ndim);
+  }
+  const int64_t n = element_count(l.operand(mask));
+  if (n == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_starts(name, l, starts, n));
+  const int64_t total = l.ptr<const int64_t>(starts)[blocks_of(n)];
+  if (total > l.operand(line).sizes[0]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: Number of elements of source < number of ones in mask (%lld < %lld)",
+                     name, static_cast<long long>(l.operand(line).sizes[0]), static_cast<long long>(total));
+  }
+  if (total == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, line));
+  ATALLA_CHECK(check_present(name, l, space));
+  return check_present(name, l, mask);
+}
+
+// Moves elements between places of a space, where the mask is true, and consecutive ones of a line.
+template <bool kToLine>
+atalla_status run_moves(const Launch& l, int line, int space, int mask, int starts) {
+  const int64_t n = element_count(l.operand(mask));
+  if (n == 0 || l.ptr<const int64_t>(starts)[blocks_of(n)] == 0) return ATALLA_OK;
+  const Dims<2> dims = walk<2>(l, {mask, space});
+  const int64_t step = l.operand(line).strides[0];
+  const uint8_t* m = l.ptr<const uint8_t>(mask);
+  dispatch_width(l.operand(space).dtype, [&](auto tag) {
+    using E = decltype(tag);
+    for_each_block(n, l.ptr<const int64_t>(starts), [&](int64_t begin, int64_t end, int64_t position) {
+      int32_t list[kBlock];
+      for_each_run(dims, begin, end, [&](const int64_t* o, const int64_t* s, int64_t k) {
+        const int found = list_true(m + o[0], s[0], static_cast<int>(k), 0, list);
+        E* p = l.ptr<E>(line) + position * step;
+        E* q = l.ptr<E>(space) + o[1];
+        for (int i = 0; i < found; ++i) {
+          if constexpr (kToLine) {
+            p[i * step] = q[list[i] * s[1]];
+          } else {
+            q[list[i] * s[1]] = p[i * step];
+          }
+        }
+        position += found;
+      });
+    });
+  });
+  return ATALLA_OK;
+}
+
+atalla_status run_select(const Launch& l) {
+  ATALLA_CHECK(check_moves("compact.select", l, 0, 1, 2, 3));
+  return run_moves<true>(l, 0, 1, 2, 3);
+}
+
+atalla_status run_scatter(const Launch& l) {
+  ATALLA_CHECK(check_moves("masked_scatter", l, 1, 0, 2, 3));
+  return run_moves<false>(l, 1, 0, 2, 3);
+}
+
+// A vector instruction compares a vector, another finds its places by a prefix sum.
+void cost_count(const atalla_launch_desc& d, Cost& cost) {
+  if (d.n_operands < 2) return;
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += 2 * vectors(element_count(d.operands[1]));
+}
+
+void cost_moves(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  if (d.n_operands > 2) cost.vector_ops += 3 * vectors(element_count(d.operands[d.n_operands == 4 ? 2 : 1]));
+}
+
+}  // namespace
+
+KernelTable compact_kernels() {
+  static constexpr Kernel kernels[] = {
+      {"compact.count", 1, kAllDtypes, run_count, cost_count},
+      {"compact.nonzero", 1, kAllDtypes, run_nonzero, cost_moves},
+      {"compact.select", 1, kAllDtypes, run_select, cost_moves},
+      {"masked_scatter", 1, kAllDtypes, run_scatter, cost_moves},
+  };
+  return kernels;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

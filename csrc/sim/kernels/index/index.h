@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Copying elements that index operands address: the walk that index_select, gather and index share.
+#pragma once
+
+#include <cstring>
+
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kMaxIndices = ATALLA_MAX_OPERANDS - 2;
+
+// One index operand, I32 or I64, and the dimension of `in` that it walks along.
+struct IndexOperand {
+  const void* data;
+  bool wide;          // I64
+  int64_t in_stride;  // of the indexed dimension, elements of in
+  int64_t size;       // of the indexed dimension
+  bool from_end;      // negative values count from the end
+
+  int64_t read(int64_t offset) const {
+    const int64_t i = wide ? static_cast<const int64_t*>(data)[offset] : static_cast<const int32_t*>(data)[offset];
+    return i < 0 ? i + size : i;
+  }
+};
+
+// Index operand `operand`, of dimension `dim` of `indexed`; a 0-d tensor counts as 1-d.
+inline IndexOperand index_operand(const Launch& l, int operand, const atalla_operand& indexed, int dim, bool from_end) {
+  return {l.data[operand], l.operand(operand).dtype == ATALLA_I64, indexed.ndim ? indexed.strides[dim] : 0,
+          indexed.ndim ? indexed.sizes[dim] : 1, from_end};
+}
+
+// The iteration space is that of out. Operand 0 is out, 1 in (stride 0 along what the indices give), 2 + j index j.
+struct IndexWalk {
+  Dims<ATALLA_MAX_OPERANDS> dims;
+  int indices = 0;
+  IndexOperand index[kMaxIndices];
+
+  int64_t in_offset(const int64_t* offsets) const {
+    int64_t o = offsets[1];
+    for (int j = 0; j < indices; ++j) o += index[j].read(offsets[2 + j]) * index[j].in_stride;
+    return o;
+  }
+};
+
+// `Bytes` wide elements of which only the bits count.
+template <int Bytes>
+struct Bits {
+  static constexpr int kWords = Bytes == 16 ? 2 : 1;
+  std::conditional_t<Bytes == 1, uint8_t,
+                     std::conditional_t<Bytes == 2, uint16_t, std::conditional_t<Bytes == 4, uint32_t, uint64_t>>>
+      word[kWords];
+};
+
+template <class E>
+inline void copy_row(E* out, int64_t out_stride, const E* in, int64_t in_stride, int64_t n) {
+  if (out_stride == 1 && in_stride == 1) {
+    std::memcpy(out, in, static_cast<size_t>(n) * sizeof(E));
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i * out_stride] = in[i * in_stride];
+  }
+}
+
+template <class E>
+void run_index_walk(const IndexWalk& w, E* out, const E* in) {
+  Dims<ATALLA_MAX_OPERANDS> outer = w.dims;
+  int64_t s[ATALLA_MAX_OPERANDS];
+  const int64_t inner = outer.pop(s);
+  bool row = true;  // no index changes along the innermost dimension
+  for (int j = 0; j < w.indices; ++j) row = row && s[2 + j] == 0;
+  parallel_for(outer.count(), grain_for(inner), [&](int64_t begin, int64_t end) {
+    Cursor<ATALLA_MAX_OPERANDS> at_run(outer, begin);
+    for (int64_t r = begin; r < end; ++r, at_run.next()) {
+      E* o = out + at_run.offsets[0];
+      if (row) {
+        copy_row(o, s[0], in + w.in_offset(at_run.offsets), s[1], inner);
+      } else if (w.indices == 1) {
+        const IndexOperand x = w.index[0];  // a copy: stores to out cannot change it
+        const E* base = in + at_run.offsets[1];
+        const int64_t first = at_run.offsets[2];
+        for (int64_t i = 0; i < inner; ++i) {
+          o[i * s[0]] = base[i * s[1] + x.read(first + i * s[2]) * x.in_stride];
+        }
+      } else {
+        int64_t offsets[ATALLA_MAX_OPERANDS];
+        std::memcpy(offsets, at_run.offsets, sizeof offsets);
+        for (int64_t i = 0; i < inner; ++i) {
+          o[i * s[0]] = in[w.in_offset(offsets)];
+          for (int k = 1; k < 2 + w.indices; ++k) offsets[k] += s[k];
+        }
+      }
+    }
+  });
+}
+
+// Runs f on elements of the width of `dtype`.
+template <class F>
+inline void dispatch_width(atalla_dtype dtype, F&& f) {
+  switch (dtype_size(dtype)) {
+    case 1:
+      return f(Bits<1>{});
+    case 2:
+      return f(Bits<2>{});
+    case 4:
+      return f(Bits<4>{});
+    case 8:
+      return f(Bits<8>{});
+    default:
+      return f(Bits<16>{});
+  }
+}
+
+inline atalla_status check_index_operand(const char* name, const Launch& l, int operand) {
+  ATALLA_CHECK(check_present(name, l, operand));
+  return check_dtype(name, "an index", l.operand(operand).dtype, kIndexDtypes);
+}
+
+inline atalla_status check_size(const char* name, int operand, int dim, int64_t given, int64_t expected) {
+  if (given == expected) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", name, operand,
+                   static_cast<long long>(given), dim, static_cast<long long>(expected));
+}
+
+inline atalla_status check_rank(const char* name, int operand, int given, int expected) {
+  if (given == expected) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given,
+                   expected);
+}
+
+// `count` index operands, from operand 2 on, of dimensions of `indexed` from `first` on.
+inline atalla_status check_indexed_dims(const char* name, const Launch& l, const atalla_operand& indexed, int64_t count,
+                                        int64_t first) {
+  if (count != l.desc.n_operands - 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: iparams[0] gives %lld index operands, the descriptor has %d", name,
+                     static_cast<long long>(count), l.desc.n_operands - 2);
+  }
+  if (first >= 0 && first <= indexed.ndim && first + count <= indexed.ndim) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld indexed dimensions from %lld on, of a tensor of %d dimensions", name,
+                   static_cast<long long>(count), static_cast<long long>(first), indexed.ndim);
+}
+
+// Whether every value of a run lies in [low, high).
+template <class I>
+inline bool all_within(const I* x, int64_t stride, int64_t n, int64_t low, int64_t high) {
+  I least = x[0], most = x[0];
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      const I v = x[i * stride];
+      least = v < least ? v : least;
+      most = v > most ? v : most;
+    }
+  }
+  return least >= low && most < high;
+}
+
+// Checks the values of index operand `operand`; broadcast dimensions are looked at once. `dim` is only for the text.
+inline atalla_status check_index_values(const char* kernel, const Launch& l, int operand, const IndexOperand& x,
+                                        int dim) {
+  const atalla_operand& o = l.operand(operand);
+  if (element_count(o) == 0) return ATALLA_OK;
+  const int64_t low = x.from_end ? -x.size : 0, high = x.size;
+  Dims<1> dims;
+  for (int d = 0; d < o.ndim; ++d) {
+    if (o.strides[d] != 0) dims.add(o.sizes[d], o.strides[d]);
+  }
+  Dims<1> outer = dims;
+  int64_t stride;
+  const int64_t inner = outer.pop(&stride);
+  constexpr int64_t kPiece = 65536;
+  const int64_t pieces = (inner + kPiece - 1) / kPiece, tasks = outer.count() * pieces;
+  bool valid = true;
+  parallel_for(tasks, grain_for(inner < kPiece ? inner : kPiece), [&](int64_t begin, int64_t end) {
+    Cursor<1> at_run(outer, begin / pieces);
+    bool good = true;
+    for (int64_t t = begin; t < end && good; ++t) {
+      const int64_t i = t % pieces * kPiece, n = inner - i < kPiece ? inner - i : kPiece;
+      const int64_t first = at_run.offsets[0] + i * stride;
+      good = x.wide ? all_within(static_cast<const int64_t*>(x.data) + first, stride, n, low, high)
+                    : all_within(static_cast<const int32_t*>(x.data) + first, stride, n, low, high);
+      if (t % pieces == pieces - 1) at_run.next();
+    }
+    if (!good) __atomic_store_n(&valid, false, __ATOMIC_RELAXED);
+  });
+  if (valid) return ATALLA_OK;
+
+  Dims<1> all;
+  for (int d = 0; d < o.ndim; ++d) {
+    const int64_t s = o.strides[d];
+    all.add_array(o.sizes[d], &s, false);
+  }
+  Cursor<1> at_value(all, 0);
+  int64_t position = 0, value = 0;
+  for (const int64_t n = all.count(); position < n; ++position, at_value.next()) {
+    const int64_t i = at_value.offsets[0];
+    value = x.wide ? static_cast<const int64_t*>(x.data)[i] : static_cast<const int32_t*>(x.data)[i];
+    if (value < low || value >= high) break;
+  }
+  char where[ATALLA_MAX_DIMS * 22 + 4] = "";
+  int used = 0;
+  int64_t inside = position, coordinate[ATALLA_MAX_DIMS];
+  for (int d = o.ndim - 1; d >= 0; --d) coordinate[d] = inside % o.sizes[d], inside /= o.sizes[d];
+  for (int d = 0; d < o.ndim; ++d) {
+    used += __builtin_snprintf(where + used, sizeof where - static_cast<size_t>(used), "%s%lld", d ? ", " : "",
+                               static_cast<long long>(coordinate[d]));
+  }
+  return set_error(ATALLA_ERR_FAULT_INDEX,
+                   "%s: index %lld at position [%s] of operand %d is outside [%lld, %lld) for dimension %d", kernel,
+                   static_cast<long long>(value), where, operand, static_cast<long long>(low),
+                   static_cast<long long>(high), dim);
+}
+
+// Elements that lie together behind dimension `dim`: what one index value moves. An estimate is asked for before the
+// parameters are checked, so dim may be anything.
+inline uint64_t run_behind(const atalla_operand& o, int64_t dim) {
+  uint64_t run = 1;
+  for (int64_t d = o.ndim - 1; d >= 0 && d > dim && o.strides[d] == static_cast<int64_t>(run); --d) {
+    run *= static_cast<uint64_t>(o.sizes[d]);
+  }
+  return run > 0 ? run : 1;
+}
+
+// Tiles of up to 2 KiB in which the SDMA moves a contiguous run.
+inline uint64_t tiles_of(uint64_t bytes) { return (bytes + 2047) / 2048; }
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `index_select_packed`: rows of a matrix that was packed for gemm_packed. An embedding that is also the
+// weight of the last layer stands in memory once, in the product's form. docs/reference/kernels.md has the contract.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kPanelRows = 32;
+constexpr char kName[] = "index_select_packed";
+
+template <class E>
+void copy_row(const E* from, E* to, int64_t width, int64_t stride) {
+  for (int64_t p = 0; p < width; ++p) to[p * stride] = from[p * kPanelRows];
+}
+
+atalla_status run(const Launch& l) {
+  ATALLA_CHECK(check_operands(kName, l.desc, 1, 3, 3));
+  const atalla_operand &out = l.operand(0), &packed = l.operand(1), &index = l.operand(2);
+  const int64_t rows = IndexSelectPackedParameters::read(l.desc).rows;
+  ATALLA_CHECK(check_dtype(kName, "the matrix", packed.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_same_dtype(kName, l, 1, 0));
+  ATALLA_CHECK(check_dtype(kName, "an index", index.dtype, kIndexDtypes));
+  const int64_t width = packed.ndim == 3 ? packed.sizes[1] : -1;
+  if (packed.ndim != 3 || packed.sizes[2] != kPanelRows || packed.strides[2] != 1 || packed.strides[1] != kPanelRows ||
+      (packed.strides[0] != width * kPanelRows && packed.sizes[0] > 1) || rows < 0 ||
+      rows > packed.sizes[0] * kPanelRows) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "%s: the matrix is not [panels, width, 32], contiguous, of at least %lld rows", kName,
+                     static_cast<long long>(rows));
+  }
+  if (out.ndim != 2 || index.ndim != 1 || out.sizes[0] != index.sizes[0] || out.sizes[1] != width) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected out [%lld, %lld] for %lld indices of one dimension", kName,
+                     static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0), static_cast<long long>(width),
+                     static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0));
+  }
+  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(kName, l, i));
+  const auto at_index = [&](int64_t i) -> int64_t {
+    i *= index.strides[0];
+    return index.dtype == ATALLA_I64 ? l.ptr<const int64_t>(2)[i] : int64_t{l.ptr<const int32_t>(2)[i]};
+  };
+  for (int64_t i = 0; i < index.sizes[0]; ++i) {
+    const int64_t row = at_index(i);
+    if (row >= 0 && row < rows) continue;
+    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: index %lld is out of bounds for dimension 0 with size %lld", kName,
+                     static_cast<long long>(row), static_cast<long long>(rows));
+  }
+  const int64_t size = static_cast<int64_t>(dtype_size(out.dtype));
+  parallel_for(index.sizes[0], grain_for(4 * width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = at_index(i);
+      const char* from = l.ptr<const char>(1) + (row / kPanelRows * width * kPanelRows + row % kPanelRows) * size;
+      char* to = l.ptr<char>(0) + i * out.strides[0] * size;
+      if (size == 4) {
+        copy_row(reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to), width, out.strides[1]);
+      } else if (size == 2) {
+        copy_row(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<uint16_t*>(to), width, out.strides[1]);
+      } else {
+        copy_row(reinterpret_cast<const uint64_t*>(from), reinterpret_cast<uint64_t*>(to), width, out.strides[1]);
+      }
+    }
+  });
+  return ATALLA_OK;
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  cost.bytes_read += distinct_bytes(desc.operands[0]) + distinct_bytes(desc.operands[2]);
+  cost.bytes_written += distinct_bytes(desc.operands[0]);
+}
+
+constexpr Kernel kKernels[] = {{kName, 1, kFloatDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable index_packed_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// triangle: the upper or lower triangle of the last two dimensions, the rest 0.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/index/index.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+KernelTable triangle_kernel();
+
+namespace {
+
+template <class E>
+void run_triangle_of(const Launch& l, int64_t diagonal, bool upper) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const int r = out.ndim - 2, c = out.ndim - 1;
+  const int64_t rows = out.sizes[r], columns = out.sizes[c];
+  Dims<2> batch;
+  for (int d = 0; d < r; ++d) batch.add(out.sizes[d], out.strides[d], in.strides[d]);
+  parallel_for(batch.count() * rows, grain_for(columns), [&](int64_t begin, int64_t end) {
+    Cursor<2> at_matrix(batch, begin / rows);
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t row = t % rows;
+      E* o = l.ptr<E>(0) + at_matrix.offsets[0] + row * out.strides[r];
+      const E* i = l.ptr<const E>(1) + at_matrix.offsets[1] + row * in.strides[r];
+      // Column j is kept if j - row >= diagonal (upper), or <= diagonal (lower). The bounds are clamped before they are
+      // added, so that no diagonal overflows.
+      int64_t split = diagonal < -rows ? -rows - 1 : diagonal > columns ? columns + 1 : diagonal;
+      split += row + (upper ? 0 : 1);
+      split = split < 0 ? 0 : split > columns ? columns : split;
+      const int64_t kept = upper ? split : 0, kept_end = upper ? columns : split;
+      const int64_t zero = upper ? 0 : split, zero_end = upper ? split : columns;
+      const int64_t so = out.strides[c], si = in.strides[c];
+      if (o + kept * so != i + kept * si || so != si) copy_row(o + kept * so, so, i + kept * si, si, kept_end - kept);
+      if (so == 1) {
+        std::memset(static_cast<void*>(o + zero), 0, static_cast<size_t>(zero_end - zero) * sizeof(E));
+      } else {
+        for (int64_t j = zero; j < zero_end; ++j) o[j * so] = E{};
+      }
+      if (row == rows - 1) at_matrix.next();
+    }
+  });
+}
+
+atalla_status run_triangle(const Launch& l) {
+  const char* name = "triangle";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
+  const int ndim = l.operand(0).ndim;
+  if (ndim < 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "triangle: the operands have %d dimensions, expected at least 2", ndim);
+  }
+  const TriangleParameters p = TriangleParameters::read(l.desc);
+  if (p.upper != 0 && p.upper != 1) {
+    return set_error(ATALLA_ERR_ARGUMENT, "triangle: iparams[1] is %lld, expected 0 (lower) or 1 (upper)",
+                     static_cast<long long>(p.upper));
+  }
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  dispatch_width(l.operand(0).dtype, [&](auto tag) { run_triangle_of<decltype(tag)>(l, p.diagonal, p.upper == 1); });
+  return ATALLA_OK;
+}
+
+// One multiplication by a mask a vector of a row.
+void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& out = d.operands[0];
+  if (out.ndim < 2) return;
+  cost_operand_bytes(d, cost);
+  const int64_t columns = out.sizes[out.ndim - 1];
+  if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * vectors(columns);
+}
+
+constexpr Kernel kKernels[] = {{"triangle", 1, kAllDtypes, run_triangle, cost_triangle}};
+
+}  // namespace
+
+KernelTable triangle_kernel() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// scatter and index_put: elements written, or combined with what is there, where index operands say.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/index/scatter_walk.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+atalla_status check_write(const char* name, const Launch& l, int at_most, int64_t combine) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, at_most));
+  ATALLA_CHECK(check_dtype(name, "the output", l.operand(0).dtype, kAllDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 0, 1));
+  if (combine < 0 || combine >= kCombines) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld is no combination", name, static_cast<long long>(combine));
+  }
+  if (combine >= kMaximum) {
+    ATALLA_CHECK(check_dtype(name, "a maximum or minimum", l.operand(0).dtype, kAllDtypes & ~kComplexDtypes));
+  }
+  for (int i = 2; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_index_operand(name, l, i));
+  return ATALLA_OK;
+}
+
+template <Combine C>
+void run_combined(const Launch& l, const WriteWalk& w) {
+  dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
+    using S = decltype(tag);
+    if constexpr (!(kIsComplex<S> && C >= kMaximum)) {
+      run_write_walk(w, CombineOp<C, S>{}, l.ptr<S>(0), l.ptr<const S>(1));
+    }
+  });
+}
+
+// `scale`: of an addition; null for none.
+atalla_status run_writes(const char* name, const Launch& l, const WriteWalk& w, int64_t combine, const Number* scale) {
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  switch (combine) {
+    case kAssign:
+      dispatch_width(l.operand(0).dtype, [&](auto tag) {
+        using E = decltype(tag);
+        run_write_walk(w, AssignOp<E>{}, l.ptr<E>(0), l.ptr<const E>(1));
+      });
+      break;
+    case kAdd:
+      if (scale != nullptr) {
+        dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
+          using S = decltype(tag);
+          run_write_walk(w, add_scaled<S>(*scale), l.ptr<S>(0), l.ptr<const S>(1));
+        });
+      } else {
+        run_combined<kAdd>(l, w);
+      }
+      break;
+    case kMultiply:
+      run_combined<kMultiply>(l, w);
+      break;
+    case kMaximum:
+      run_combined<kMaximum>(l, w);
+      break;
+    default:
+      run_combined<kMinimum>(l, w);
+  }
+  return ATALLA_OK;
+}
+
+// out[.., index[p], ..] = src[p] with the index in place of p's coordinate `dim`.
+atalla_status run_scatter(const Launch& l) {
+  const char* name = "scatter";
+  const ScatterParameters p = ScatterParameters::read(l.desc);
+  ATALLA_CHECK(check_write(name, l, 3, p.combine));
+  const atalla_operand &out = l.operand(0), &src = l.operand(1), &x = l.operand(2);
+  ATALLA_CHECK(check_dim(name, p.dim, out.ndim));
+  const int dim = static_cast<int>(p.dim);
+  ATALLA_CHECK(check_same_sizes(name, l, 2, 1));
+  ATALLA_CHECK(check_rank(name, 2, x.ndim, out.ndim));
+  for (int d = 0; d < x.ndim; ++d) {
+    if (d != dim && x.sizes[d] > out.sizes[d]) return check_size(name, 2, d, x.sizes[d], out.sizes[d]);
+  }
+  if (element_count(x) == 0) return ATALLA_OK;
+  WriteWalk w;
+  w.indices = 1;
+  w.index[0] = index_operand(l, 2, out, dim, false);
+  ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
+  for (int d = 0; d < x.ndim; ++d) w.add(x.sizes[d], out.strides[d], src.strides[d], &x.strides[d], d == dim);
+  return run_writes(name, l, w, p.combine, nullptr);
+}
+
+// out[:, ..., x_0, ..., x_k-1, :, ...] = src: in src the k indexed dimensions have given way to the shape of the
+// indices.
+atalla_status run_index_put(const Launch& l) {
+  const char* name = "index_put";
+  const IndexPutParameters p = IndexPutParameters::read(l.desc);
+  ATALLA_CHECK(check_write(name, l, ATALLA_MAX_OPERANDS, p.combine));
+  const atalla_operand &out = l.operand(0), &src = l.operand(1), &x = l.operand(2);
+  ATALLA_CHECK(check_indexed_dims(name, l, out, p.count, p.first_dim));
+  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = x.ndim;
+  ATALLA_CHECK(check_rank(name, 1, src.ndim, out.ndim - count + rank));
+  WriteWalk w;
+  w.indices = count;
+  for (int j = 0; j < count; ++j) {
+    ATALLA_CHECK(check_same_sizes(name, l, 2, 2 + j));
+    w.index[j] = index_operand(l, 2 + j, out, begin + j, p.wrap_negative);
+  }
+  for (int d = 0; d < src.ndim; ++d) {
+    const bool indexed = d >= begin && d < begin + rank;
+    const int own = d < begin ? d : d - rank + count;
+    const int64_t expected = indexed ? x.sizes[d - begin] : out.sizes[own];
+    ATALLA_CHECK(check_size(name, 1, d, src.sizes[d], expected));
+    int64_t strides[kMaxIndices] = {};
+    for (int j = 0; indexed && j < count; ++j) strides[j] = l.operand(2 + j).strides[d - begin];
+    w.add(src.sizes[d], indexed ? 0 : out.strides[own], src.strides[d], strides, indexed);
+  }
+  if (element_count(src) == 0) return ATALLA_OK;
+  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(name, l, 2 + j, w.index[j], begin + j));
+  return run_writes(name, l, w, p.combine, p.scaled ? &p.scale : nullptr);
+}
+
+// Elements move in runs of `run`; what is combined is also read where it is written, and costs a vector instruction.
+void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Cost& cost) {
+  if (d.n_operands < 3) return;
+  const uint64_t element = dtype_size(d.operands[0].dtype), total = static_cast<uint64_t>(element_count(d.operands[1]));
+  if (total == 0) return;
+  const uint64_t bytes = total * element, runs = (total + run - 1) / run;
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
+  if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * vectors(static_cast<int64_t>(run));
+  cost.bytes_written += bytes;
+  cost.tiles += (combines ? 2 : 1) * runs * tiles_of(run * element) + tiles_of(bytes);
+}
+
+void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
+  cost_of_writes(d, 1, ScatterParameters::read(d).combine != kAssign, cost);
+}
+
+void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
+  const IndexPutParameters p = IndexPutParameters::read(d);
+  cost_of_writes(d, run_behind(d.operands[0], p.first_dim + p.count - 1), p.combine != kAssign, cost);
+}
+
+}  // namespace
+
+KernelTable scatter_kernels() {
+  static constexpr Kernel kernels[] = {
+      {"scatter", 1, kAllDtypes, run_scatter, cost_scatter},
+      {"index_put", 1, kAllDtypes, run_index_put, cost_index_put},
+  };
+  return kernels;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Writing elements to places that index operands give: the walk that scatter and index_put share.
+//
+// Two elements can meet in one destination only if they agree in every dimension that out itself walks along ("own"
+// dimensions), and differ in one that only the indices place ("shared"). So the own dimensions are what threads divide
+// among them, and each destination sees its elements in the row-major order of the shared ones: the result does not
+// depend on the threads.
+#pragma once
+
+#include "sim/kernels/index/index.h"
+#include "sim/kernels/index/scatter_combine.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Operand 0 is out (stride 0 along shared dimensions), 1 src, 2 + j index j.
+struct WriteWalk {
+  using Space = Dims<ATALLA_MAX_OPERANDS>;
+  Space own, shared;
+  bool inner_shared = false;  // the innermost dimension is a shared one
+  int indices = 0;
+  IndexOperand index[kMaxIndices];
+
+  void add(int64_t size, int64_t out_stride, int64_t src_stride, const int64_t* index_strides, bool is_shared) {
+    is_shared = is_shared || out_stride == 0;  // out laid over itself
+    int64_t s[ATALLA_MAX_OPERANDS] = {is_shared ? 0 : out_stride, src_stride};
+    for (int j = 0; index_strides && j < indices; ++j) s[2 + j] = index_strides[j];
+    if (size != 1) inner_shared = is_shared;
+    (is_shared ? shared : own).add_array(size, s, true);
+  }
+};
+
+constexpr int64_t kPlaced = 256;  // elements whose places are worked out at a time
+
+// Where the elements of a run go: place[i], in elements from out's first, of elements [first, first + n) of it.
+inline void place_elements(const WriteWalk& w, const int64_t* offsets, const int64_t* s, int64_t first, int64_t n,
+                           int64_t* place) {
+  for (int64_t i = 0; i < n; ++i) place[i] = offsets[0] + (first + i) * s[0];
+  for (int j = 0; j < w.indices; ++j) {
+    const IndexOperand& x = w.index[j];
+    const int64_t at = offsets[2 + j] + first * s[2 + j], step = s[2 + j];
+    if (x.wide) {
+      const int64_t* index = static_cast<const int64_t*>(x.data) + at;
+      for (int64_t i = 0; i < n; ++i) place[i] += (index[i * step] + (index[i * step] < 0 ? x.size : 0)) * x.in_stride;
+    } else {
+      const int32_t* index = static_cast<const int32_t*>(x.data) + at;
+      for (int64_t i = 0; i < n; ++i) place[i] += (index[i * step] + (index[i * step] < 0 ? x.size : 0)) * x.in_stride;
+    }
+  }
+}
+
+// The loops of one combination and element type: all that is compiled for each of them. With `place`, element i goes
+// to out[place[i]], else to out[i * so].
+using WriteLoop = void (*)(const void* op, void* out, int64_t so, const int64_t* place, const void* src, int64_t ss,
+                           int64_t n);
+
+template <class S, class Op>
+void write_loop(const void* op_data, void* out_data, int64_t so, const int64_t* place, const void* src_data, int64_t ss,
+                int64_t n) {
+  const Op op = *static_cast<const Op*>(op_data);
+  S* out = static_cast<S*>(out_data);
+  const S* src = static_cast<const S*>(src_data);
+  if (place) {
+    for (int64_t i = 0; i < n; ++i) op(out[place[i]], src[i * ss]);
+  } else if (so == 1 && ss == 1) {
+    for (int64_t i = 0; i < n; ++i) op(out[i], src[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) op(out[i * so], src[i * ss]);
+  }
+}
+
+struct RunWriter {
+  const WriteWalk& w;
+  WriteLoop loop;
+  const void* op;
+  unsigned char* out;
+  const unsigned char* src;
+  int64_t size;  // bytes an element
+
+  // A run whose elements begin at `offsets` and go on by the strides `s`.
+  void operator()(const int64_t* offsets, const int64_t* s, int64_t n) const {
+    const unsigned char* from = src + offsets[1] * size;
+    bool fixed = true;  // the indices stay along the run
+    for (int j = 0; j < w.indices; ++j) fixed = fixed && s[2 + j] == 0;
+    int64_t place[kPlaced];
+    if (fixed) {
+      place_elements(w, offsets, s, 0, 1, place);
+      loop(op, out + place[0] * size, s[0], nullptr, from, s[1], n);
+      return;
+    }
+    for (int64_t i = 0; i < n; i += kPlaced) {
+      const int64_t m = n - i < kPlaced ? n - i : kPlaced;
+      place_elements(w, offsets, s, i, m, place);
+      loop(op, out, 0, place, from + i * s[1] * size, s[1], m);
+    }
+  }
+};
+
+inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
+  WriteWalk::Space own = w.own, shared = w.shared;
+  int64_t s[ATALLA_MAX_OPERANDS];
+  const bool inner_shared = w.inner_shared || own.ndim == 0;
+  const int64_t inner = inner_shared ? shared.pop(s) : own.pop(s);
+  // An inner own dimension is cut into columns where the others do not give every thread something to do.
+  const int64_t rows = own.count(), repeats = shared.count();
+  int64_t piece = inner;
+  if (!inner_shared) {
+    piece = (inner * rows / 8 + 15) / 16 * 16;
+    piece = piece < 32 ? 32 : piece > inner ? inner : piece;
+  }
+  const int64_t pieces = (inner + piece - 1) / piece;
+  parallel_for(rows * pieces, grain_for(piece * repeats), [&](int64_t begin, int64_t end) {
+    Cursor<ATALLA_MAX_OPERANDS> at_row(own, begin / pieces);
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t % pieces * piece, n = inner - first < piece ? inner - first : piece;
+      Cursor<ATALLA_MAX_OPERANDS> at_repeat(shared, 0);
+      for (int64_t r = 0; r < repeats; ++r, at_repeat.next()) {
+        int64_t offsets[ATALLA_MAX_OPERANDS];
+        for (int k = 0; k < 2 + w.indices; ++k) {
+          offsets[k] = at_row.offsets[k] + at_repeat.offsets[k] + first * s[k];
+        }
+        write(offsets, s, n);
+      }
+      if (t % pieces == pieces - 1) at_row.next();
+    }
+  });
+}
+
+template <class S, class Op>
+void run_write_walk(const WriteWalk& w, const Op& op, S* out, const S* src) {
+  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, reinterpret_cast<unsigned char*>(out),
+                              reinterpret_cast<const unsigned char*>(src), sizeof(S)});
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

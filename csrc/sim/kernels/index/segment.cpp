@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// segment_reduce: consecutive segments of a dimension, given by their lengths or by offsets, reduced each on its own.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/index/segment.h"
+
+#include <limits>
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kColumns = 256;
+
+template <class C>
+C start_of(Kind kind) {
+  constexpr C kInfinity = std::numeric_limits<C>::infinity();
+  return kind == Kind::Max ? -kInfinity : kind == Kind::Min ? kInfinity : kind == Kind::Prod ? C(1) : C(0);
+}
+
+template <Kind kKind, class C>
+[[gnu::always_inline]] inline C step(C a, C x) {
+  if constexpr (kKind == Kind::Max) return x != x || x > a ? x : a;
+  else if constexpr (kKind == Kind::Min) return x != x || x < a ? x : a;
+  else if constexpr (kKind == Kind::Prod) return a * x;
+  else return a + x;
+}
+
+template <class S, Kind kKind>
+void reduce_segments(const Launch& l) {
+  using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
+  const atalla_operand &out = l.operand(0), &data = l.operand(1);
+  const Segments segments(l, 2);
+  const int64_t outer = out.sizes[0], inner = out.sizes[2], n = data.sizes[1];
+  const SegmentReduceParameters p = SegmentReduceParameters::read(l.desc);
+  const C start = p.has_initial ? static_cast<C>(p.initial) : start_of<C>(kKind);
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  parallel_for(outer * blocks, grain_for(n * (inner < kColumns ? inner : kColumns)), [&](int64_t first, int64_t last) {
+    C acc[kColumns], row[kColumns];
+    for (int64_t t = first; t < last; ++t) {
+      const int64_t o = t / blocks, c = t % blocks * kColumns;
+      const int64_t columns = inner - c < kColumns ? inner - c : kColumns;
+      int64_t begin = 0, end = 0;
+      for (int64_t s = 0; s < segments.count; ++s) {
+        segments.bounds(o, s, end, &begin, &end);
+        for (int64_t i = 0; i < columns; ++i) acc[i] = start;
+        for (int64_t j = begin; j < end; ++j) {
+          load_run(l.ptr<const S>(1) + (o * n + j) * inner + c, data.dtype, 1, columns, row);
+          for (int64_t i = 0; i < columns; ++i) acc[i] = step<kKind>(acc[i], row[i]);
+        }
+        if (kKind == Kind::Mean) {
+          const int64_t length = end - begin;
+          for (int64_t i = 0; i < columns; ++i) {
+            if (length > 0) acc[i] /= static_cast<C>(length);
+            else if (!p.has_initial) acc[i] = std::numeric_limits<C>::quiet_NaN();
+          }
+        }
+        store_run(acc, columns, l.ptr<S>(0) + (o * segments.count + s) * inner + c, out.dtype, 1);
+      }
+    }
+  });
+}
+
+atalla_status check_segments(const Launch& l) {
+  const char* name = "segment_reduce";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  ATALLA_CHECK(check_operands_of_segments(name, l, 2));
+  const atalla_operand &out = l.operand(0), &data = l.operand(1);
+  if (out.sizes[0] != data.sizes[0] || out.sizes[2] != data.sizes[2]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the result and the data differ", name);
+  }
+  return check_numbers(name, l, 2, data.sizes[0], data.sizes[1], out.sizes[1]);
+}
+
+atalla_status run_segment_reduce(const Launch& l) {
+  ATALLA_CHECK(check_segments(l));
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  dispatch_dtype(l.operand(1).dtype, [&]<class S>(S) {
+    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) {
+      switch (static_cast<Kind>(SegmentReduceParameters::read(l.desc).reduction)) {
+        case Kind::Sum:
+          return reduce_segments<S, Kind::Sum>(l);
+        case Kind::Mean:
+          return reduce_segments<S, Kind::Mean>(l);
+        case Kind::Max:
+          return reduce_segments<S, Kind::Max>(l);
+        case Kind::Min:
+          return reduce_segments<S, Kind::Min>(l);
+        case Kind::Prod:
+          return reduce_segments<S, Kind::Prod>(l);
+      }
+    }
+  });
+  return ATALLA_OK;
+}
+
+void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const Kind kind = static_cast<Kind>(SegmentReduceParameters::read(d).reduction);
+  const bool compares = kind == Kind::Max || kind == Kind::Min;
+  cost.vector_ops += vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + vectors(element_count(d.operands[0]));
+}
+
+constexpr Kernel kKernels[] = {{"segment_reduce", 1, kFloatDtypes, run_segment_reduce, cost_segment_reduce}};
+
+}  // namespace
+
+KernelTable segment_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Consecutive segments of the middle dimension of [outer, n, inner], given by their lengths or by offsets.
+#pragma once
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum class Kind { Sum, Mean, Max, Min, Prod };
+
+// Where segment s of outer index o begins and ends.
+struct Segments {
+  const Launch& l;
+  int numbers;
+  bool offsets;
+  int64_t count, per_outer;
+
+  Segments(const Launch& launch, int numbers_operand)
+      : l(launch), numbers(numbers_operand), offsets(SegmentReduceParameters::read(launch.desc).offsets) {
+    per_outer = l.operand(numbers).sizes[1];
+    count = offsets ? per_outer - 1 : per_outer;
+  }
+  int64_t number(int64_t i) const {
+    return l.operand(numbers).dtype == ATALLA_I64 ? l.ptr<const int64_t>(numbers)[i] : l.ptr<const int32_t>(numbers)[i];
+  }
+  // `sum`: where the segment before ended.
+  void bounds(int64_t o, int64_t s, int64_t sum, int64_t* begin, int64_t* end) const {
+    *begin = offsets ? number(o * per_outer + s) : sum;
+    *end = offsets ? number(o * per_outer + s + 1) : sum + number(o * per_outer + s);
+  }
+};
+
+// Operand `numbers` of dtype I32 or I64: segments that lie in [0, rows), of `outer` rows of numbers.
+inline atalla_status check_numbers(const char* name, const Launch& l, int numbers, int64_t outer, int64_t rows,
+                                   int64_t count) {
+  const atalla_operand& o = l.operand(numbers);
+  ATALLA_CHECK(check_dtype(name, "a length", o.dtype, kIndexDtypes));
+  const bool offsets = SegmentReduceParameters::read(l.desc).offsets;
+  if (o.ndim != 2 || o.sizes[0] != outer || o.sizes[1] != count + offsets) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the data and the segments differ", name);
+  }
+  const Segments segments(l, numbers);
+  for (int64_t i = 0; i < outer; ++i) {
+    int64_t begin = 0, end = 0;
+    for (int64_t s = 0; s < segments.count; ++s) {
+      segments.bounds(i, s, end, &begin, &end);
+      if (begin >= 0 && begin <= end && end <= rows) continue;
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: segment [%lld, %lld) is out of range for %lld rows", name,
+                       static_cast<long long>(begin), static_cast<long long>(end), static_cast<long long>(rows));
+    }
+  }
+  return ATALLA_OK;
+}
+
+// Floating, of one dtype, contiguous: operands other than `numbers`.
+inline atalla_status check_operands_of_segments(const char* name, const Launch& l, int numbers) {
+  ATALLA_CHECK(check_dtype(name, "the data", l.operand(0).dtype, kFloatDtypes));
+  for (int i = 0; i < l.desc.n_operands; ++i) {
+    ATALLA_CHECK(check_present(name, l, i));
+    if (i != numbers) ATALLA_CHECK(check_same_dtype(name, l, 0, i));
+    if (i != numbers && l.operand(i).ndim != 3) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have three dimensions", name, i);
+    }
+    if (!is_contiguous(l.operand(i)))
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
+  }
+  const int64_t reduction = SegmentReduceParameters::read(l.desc).reduction;
+  if (reduction >= 0 && reduction <= static_cast<int64_t>(Kind::Prod)) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: no reduction %lld", name, static_cast<long long>(reduction));
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

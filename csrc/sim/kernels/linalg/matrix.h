@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Matrices of the linear algebra kernels: column-major work copies, the batches of operands that they are loaded from
+// and stored to, and calls of LAPACK on them.
+#pragma once
+
+#include "sim/host/lapack.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/linalg/scalar.h"
+
+namespace atalla::sim::ATALLA_ISA::linalg {
+namespace {
+
+constexpr uint64_t kLinalgDtypes =
+    dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64) | dtype_bit(ATALLA_C64) | dtype_bit(ATALLA_C128);
+
+// A column-major matrix. Element (i, j) is p[i + j * ld].
+template <class S>
+struct Mat {
+  S* p;
+  int64_t rows, cols, ld;
+  S& operator()(int64_t i, int64_t j) const { return p[i + j * ld]; }
+  S* col(int64_t j) const { return p + j * ld; }
+};
+
+template <class S>
+struct WorkMatrix : Mat<S> {
+  WorkMatrix(int64_t rows, int64_t cols) : Mat<S>{nullptr, rows, cols, rows > 0 ? rows : 1}, array(this->ld * cols) {
+    this->p = array.get();
+  }
+  explicit operator bool() const { return static_cast<bool>(array); }
+  ScratchArray<S> array;
+};
+
+template <class S>
+void clear(const Mat<S>& a) {
+  for (int64_t j = 0; j < a.cols; ++j) {
+    for (int64_t i = 0; i < a.rows; ++i) a(i, j) = from_real<S>(0);
+  }
+}
+template <class S>
+void set_identity(const Mat<S>& a) {
+  clear(a);
+  for (int64_t i = 0; i < a.rows && i < a.cols; ++i) a(i, i) = from_real<S>(1);
+}
+
+// LAPACK's letter for no operation (0), the transposed matrix (1) or the adjoint one (2).
+inline char letter(int64_t op) { return "NTC"[op == 1 ? 1 : op == 2 ? 2 : 0]; }
+
+// One matrix (or vector: one column) of an operand in DRAM. Strides are in elements.
+struct Plane {
+  void* data;
+  atalla_dtype dtype;
+  int64_t rows, cols, row_stride, col_stride;
+};
+
+template <class S, class E>
+void load_elements(const Plane& from, const Mat<S>& to) {
+  const E* p = static_cast<const E*>(from.data);
+  const auto element = [&](int64_t i, int64_t j) {
+    to(i, j) = convert<S>(p[i * from.row_stride + j * from.col_stride]);
+  };
+  if (from.col_stride == 1) {
+    for (int64_t i = 0; i < from.rows; ++i) {
+      for (int64_t j = 0; j < from.cols; ++j) element(i, j);
+    }
+  } else {
+    for (int64_t j = 0; j < from.cols; ++j) {
+      for (int64_t i = 0; i < from.rows; ++i) element(i, j);
+    }
+  }
+}
+
+template <class S>
+void load(const Plane& from, const Mat<S>& to) {
+  if constexpr (kIsComplex<S>) {
+    if (from.dtype == ATALLA_C64) load_elements<S, Complex<float>>(from, to);
+    else load_elements<S, Complex<double>>(from, to);
+  } else {
+    if (from.dtype == ATALLA_F32) load_elements<S, float>(from, to);
+    else load_elements<S, double>(from, to);
+  }
+}
+
+enum class Part { kAll, kLower, kUpper };
+
+template <class S, class E>
+void store_elements(const Mat<S>& from, const Plane& to, Part part) {
+  for (int64_t j = 0; j < to.cols; ++j) {
+    const int64_t begin = part == Part::kLower ? j : 0;
+    const int64_t end = part == Part::kUpper && j + 1 < to.rows ? j + 1 : to.rows;
+    E* q = static_cast<E*>(to.data) + j * to.col_stride;
+    for (int64_t i = begin; i < end; ++i) q[i * to.row_stride] = convert<E>(from(i, j));
+  }
+}
+
+// The part of `from` that `to` has room for, or a triangle of it.
+template <class S>
+void store(const Mat<S>& from, const Plane& to, Part part = Part::kAll) {
+  if constexpr (kIsComplex<S>) {
+    if (to.dtype == ATALLA_C64) store_elements<S, Complex<float>>(from, to, part);
+    else store_elements<S, Complex<double>>(from, to, part);
+  } else {
+    if (to.dtype == ATALLA_F32) store_elements<S, float>(from, to, part);
+    else store_elements<S, double>(from, to, part);
+  }
+}
+
+template <class S>
+void load_vector(const Plane& from, S* to) {
+  load<S>(from, Mat<S>{to, from.rows, 1, from.rows});
+}
+template <class S>
+void store_vector(const S* from, const Plane& to) {
+  store<S>(Mat<S>{const_cast<S*>(from), to.rows, 1, to.rows}, to);
+}
+inline void store_int(const Plane& to, int64_t i, int64_t value) {
+  if (to.data == nullptr) return;
+  if (to.dtype == ATALLA_I64) static_cast<int64_t*>(to.data)[i * to.row_stride] = value;
+  else static_cast<int32_t*>(to.data)[i * to.row_stride] = static_cast<int32_t>(value);
+}
+inline int64_t load_int(const Plane& from, int64_t i) {
+  if (from.dtype == ATALLA_I64) return static_cast<const int64_t*>(from.data)[i * from.row_stride];
+  return static_cast<const int32_t*>(from.data)[i * from.row_stride];
+}
+
+// The launch as a batch: every operand has the same leading dimensions, and after them its own 2, 1 or 0.
+struct Batch {
+  const Launch& l;
+  int ndim;  // of the batch
+
+  int64_t count() const {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; ++d) n *= l.operand(0).sizes[d];
+    return n;
+  }
+  Plane plane(int k, int64_t b) const {
+    const atalla_operand& o = l.operand(k);
+    if (k >= l.desc.n_operands || l.data[k] == nullptr) return {nullptr, ATALLA_F32, 0, 0, 1, 1};
+    int64_t offset = 0;
+    for (int d = ndim - 1; d >= 0; --d) {
+      offset += b % o.sizes[d] * o.strides[d];
+      b /= o.sizes[d];
+    }
+    const int own = o.ndim - ndim;
+    return {at(l.data[k], o.dtype, offset), o.dtype,
+            own > 0 ? o.sizes[ndim] : 1,    own > 1 ? o.sizes[ndim + 1] : 1,
+            own > 0 ? o.strides[ndim] : 1,  own > 1 ? o.strides[ndim + 1] : 1};
+  }
+};
+
+// What a kernel says about its operands: own dimensions of each, and whether it is of integers.
+struct OperandRule {
+  int dims;
+  char kind;  // 's': the compute dtype, 'r': its real part's, 'c': its complex type, 'i': I32, 'l': I64
+  bool optional = false;
+};
+
+inline atalla_dtype expected_dtype(char kind, atalla_dtype compute) {
+  const bool wide = compute == ATALLA_F64 || compute == ATALLA_C128;
+  switch (kind) {
+    case 'r':
+      return wide ? ATALLA_F64 : ATALLA_F32;
+    case 'c':
+      return wide ? ATALLA_C128 : ATALLA_C64;
+    case 'i':
+      return ATALLA_I32;
+    case 'l':
+      return ATALLA_I64;
+    default:
+      return compute;
+  }
+}
+
+inline atalla_status check_batch(const char* name, const Launch& l, int outputs, const OperandRule* rules, int n) {
+  ATALLA_CHECK(check_operands(name, l.desc, outputs, n, n));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kLinalgDtypes));
+  const int ndim = l.operand(0).ndim - rules[0].dims;
+  for (int k = 0; k < n; ++k) {
+    const atalla_operand& o = l.operand(k);
+    if (rules[k].optional && o.addr == 0 && l.data[k] == nullptr) continue;
+    const atalla_dtype expected = expected_dtype(rules[k].kind, l.desc.compute_dtype);
+    if (o.dtype != expected) {
+      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is %s, expected %s", name, k, dtype_name(o.dtype),
+                       dtype_name(expected));
+    }
+    bool fits = ndim >= 0 && o.ndim == ndim + rules[k].dims;
+    for (int d = 0; fits && d < ndim; ++d) fits = o.sizes[d] == l.operand(0).sizes[d];
+    if (!fits) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected the batch of operand 0 and %d",
+                       name, k, o.ndim, rules[k].dims);
+    }
+    for (int d = ndim; d < o.ndim; ++d) {
+      if (o.sizes[d] <= INT32_MAX) continue;
+      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has size %lld, expected at most %d", name, k,
+                       static_cast<long long>(o.sizes[d]), INT32_MAX);
+    }
+    ATALLA_CHECK(check_present(name, l, k));
+  }
+  return ATALLA_OK;
+}
+
+inline int64_t size_of(const Launch& l, int k, int from_end) {
+  const atalla_operand& o = l.operand(k);
+  return o.sizes[o.ndim - from_end];
+}
+inline atalla_status check_size(const char* name, const Launch& l, int k, int from_end, int64_t expected) {
+  if (size_of(l, k, from_end) == expected) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension -%d, expected %lld", name, k,
+                   static_cast<long long>(size_of(l, k, from_end)), from_end, static_cast<long long>(expected));
+}
+
+// Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
+// matrices follow each other: LAPACK has threads of its own.
+template <class F>
+atalla_status for_each_matrix(const char* name, const Launch& l, int own_dims, double flops, F&& body) {
+  const Batch batch{l, l.operand(0).ndim - own_dims};
+  const int64_t count = batch.count();
+  bool ok = true;
+  const auto range = [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      if (!body(batch, b)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    }
+  };
+  constexpr double kFlopsPerTask = 50000, kLargeFlops = 5e6;
+  if (count == 1 || flops > kLargeFlops) range(0, count);
+  else parallel_for(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
+  return ok ? ATALLA_OK : no_memory(name);
+}
+
+// Calls f with a number of the compute dtype, for which LAPACK is there.
+template <class F>
+atalla_status with_scalar(const Launch& l, F&& f) {
+  ATALLA_CHECK(find_lapack());
+  switch (l.desc.compute_dtype) {
+    case ATALLA_F32:
+      return f(float{});
+    case ATALLA_F64:
+      return f(double{});
+    case ATALLA_C64:
+      return f(Complex<float>{});
+    default:
+      return f(Z{});
+  }
+}
+
+// Calls f with a double or a Complex<double>: for what LAPACK does not have.
+template <class F>
+atalla_status with_wide_scalar(const Launch& l, F&& f) {
+  if (is_complex(l.desc.compute_dtype)) return f(Z{});
+  return f(double{});
+}
+
+using Int = int32_t;  // LAPACK's
+
+// What LAPACK gets for an argument: pointers as they are, and the address of anything else.
+template <class A>
+struct Argument {
+  A value;
+  const A* address() const { return &value; }
+};
+template <class A>
+struct Argument<A*> {
+  A* value;
+  A* address() const { return value; }
+};
+template <>
+struct Argument<int64_t> {
+  explicit Argument(int64_t x) : value(static_cast<Int>(x)) {}
+  Int value;
+  const Int* address() const { return &value; }
+};
+
+template <class S, class... A>
+void call(Routine routine, A... arguments) {
+  constexpr atalla_dtype dtype = std::is_same_v<S, float>    ? ATALLA_F32
+                                 : std::is_same_v<S, double> ? ATALLA_F64
+                                 : std::is_same_v<S, Z>      ? ATALLA_C128
+                                                             : ATALLA_C64;
+  const auto apply = [&]<class... P>(P... addresses) {
+    reinterpret_cast<void (*)(P...)>(lapack_routine(routine, dtype))(addresses...);
+  };
+  apply(Argument<A>{arguments}.address()...);
+}
+
+// Work memory of a routine, and its sizes in elements.
+template <class S>
+struct Workspace {
+  S* work;
+  int64_t size;
+  RealOf<S>* real;
+  int64_t real_size;
+  Int* integers;
+  int64_t integers_size;
+};
+
+// Calls run(workspace) twice: with sizes of -1, for which LAPACK writes the sizes that it wants into the first
+// elements, and with memory of these sizes. False: no memory.
+template <class S, class F>
+bool with_workspace(F&& run) {
+  S size{};
+  RealOf<S> real_size = 0;
+  Int integers_size = 0;
+  run(Workspace<S>{&size, -1, &real_size, -1, &integers_size, -1});
+  const auto at_least_one = [](double n) { return n > 1 ? static_cast<int64_t>(n) : 1; };
+  const int64_t n = at_least_one(real(size)), reals = at_least_one(real_size), integers = at_least_one(integers_size);
+  ScratchArray<S> work(n);
+  ScratchArray<RealOf<S>> real_work(reals);
+  ScratchArray<Int> integer_work(integers);
+  if (!work || !real_work || !integer_work) return false;
+  run(Workspace<S>{work.get(), n, real_work.get(), reals, integer_work.get(), integers});
+  return true;
+}
+
+// Bytes of the operands and `operations` scalar operations a matrix (4 times that for complex numbers).
+inline void cost_matrices(const atalla_launch_desc& d, int own_dims, double operations, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  double batch = 1;
+  for (int i = 0; i + own_dims < d.operands[0].ndim; ++i) batch *= static_cast<double>(d.operands[0].sizes[i]);
+  const double factor = is_complex(d.compute_dtype) ? 4 : 1;
+  cost.vector_ops += static_cast<uint64_t>(batch * factor * (operations / 32 + 1));
+}
+inline double cost_size(const atalla_launch_desc& d, int k, int from_end) {
+  const atalla_operand& o = d.operands[k];
+  return k < d.n_operands && o.ndim >= from_end ? static_cast<double>(o.sizes[o.ndim - from_end]) : 0;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA::linalg

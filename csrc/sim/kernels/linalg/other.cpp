@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// linalg.ldl_factor, linalg.ldl_solve, linalg.matrix_exp.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/linalg/matrix_exp.h"
+
+namespace atalla::sim::ATALLA_ISA::linalg {
+namespace {
+
+// The lower triangle of out = L and D of in [n, n]; pivots [n], info. The upper triangle is not written.
+atalla_status run_ldl_factor(const Launch& l) {
+  const char* name = "linalg.ldl_factor";
+  const OperandRule rules[] = {{2, 's'}, {1, 'i'}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  const int64_t n = size_of(l, 0, 2);
+  ATALLA_CHECK(check_size(name, l, 0, 1, n));
+  ATALLA_CHECK(check_size(name, l, 1, 1, n));
+  ATALLA_CHECK(check_size(name, l, 3, 2, n));
+  ATALLA_CHECK(check_size(name, l, 3, 1, n));
+  const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(n, n);
+      ScratchArray<Int> pivots(n);
+      Int info = 0;
+      if (!a || !pivots) return false;
+      load<S>(batch.plane(3, b), a);
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(hermitian ? Routine::kHetrf : Routine::kSytrf, 'L', n, a.p, a.ld, pivots.get(), w.work, w.size,
+                    &info);
+          })) {
+        return false;
+      }
+      store<S>(a, batch.plane(0, b), Part::kLower);
+      for (int64_t i = 0; i < n; ++i) store_int(batch.plane(1, b), i, pivots[i]);
+      store_int(batch.plane(2, b), 0, info);
+      return true;
+    });
+  });
+}
+
+// x [n, k] = A^-1 b, of ld [n, n] and pivots [n].
+atalla_status run_ldl_solve(const Launch& l) {
+  const char* name = "linalg.ldl_solve";
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  ATALLA_CHECK(check_size(name, l, 1, 2, n));
+  ATALLA_CHECK(check_size(name, l, 1, 1, n));
+  ATALLA_CHECK(check_size(name, l, 2, 1, n));
+  ATALLA_CHECK(check_size(name, l, 3, 2, n));
+  ATALLA_CHECK(check_size(name, l, 3, 1, k));
+  const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
+  const Batch all{l, l.operand(0).ndim - 2};
+  for (int64_t b = 0, count = all.count(); b < count; ++b) {
+    const Plane pivots = all.plane(2, b);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t p = load_int(pivots, i);
+      const bool paired = p > 0 || (i + 1 < n && load_int(pivots, i + 1) == p);
+      if (p != 0 && p >= -n && p <= n && paired) {
+        if (p < 0) ++i;
+        continue;
+      }
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld or a negative pair",
+                       name, static_cast<long long>(p), static_cast<long long>(n));
+    }
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(n, n), x(n, k);
+      ScratchArray<Int> pivots(n);
+      Int info = 0;
+      if (!a || !x || !pivots) return false;
+      load<S>(batch.plane(1, b), a);
+      load<S>(batch.plane(3, b), x);
+      for (int64_t i = 0; i < n; ++i) pivots[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
+      call<S>(hermitian ? Routine::kHetrs : Routine::kSytrs, 'L', n, k, a.p, a.ld, pivots.get(), x.p, x.ld, &info);
+      store<S>(x, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+atalla_status run_matrix_exp(const Launch& l) {
+  const char* name = "linalg.matrix_exp";
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 2));
+  const int64_t n = size_of(l, 0, 2);
+  for (int k : {0, 1}) {
+    ATALLA_CHECK(check_size(name, l, k, 2, n));
+    ATALLA_CHECK(check_size(name, l, k, 1, n));
+  }
+  ATALLA_CHECK(find_lapack());
+  return with_wide_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 20 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(n, n), out(n, n);
+      if (!a || !out) return false;
+      load<S>(batch.plane(1, b), a);
+      if (!exponentiate<S>(a, out)) return false;
+      store<S>(out, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+void cost_ldl_factor(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 2);
+  cost_matrices(d, 2, 2 * n * n * n / 3, cost);
+}
+void cost_ldl_solve(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 2);
+  cost_matrices(d, 2, 4 * n * n * cost_size(d, 0, 1), cost);
+}
+// As for the largest degree and no squarings: the norm is not known before the run.
+void cost_matrix_exp(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 2);
+  cost_matrices(d, 2, 2 * 6 * n * n * n + 8 * n * n * n / 3, cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"linalg.ldl_factor", 1, kLinalgDtypes, run_ldl_factor, cost_ldl_factor},
+    {"linalg.ldl_solve", 1, kLinalgDtypes, run_ldl_solve, cost_ldl_solve},
+    {"linalg.matrix_exp", 1, kLinalgDtypes, run_matrix_exp, cost_matrix_exp},
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA::linalg
+
+namespace atalla::sim::ATALLA_ISA {
+
+KernelTable linalg_other_kernels() { return linalg::kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// linalg.geqrf, linalg.householder_product, linalg.ormqr.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/linalg/matrix.h"
+
+namespace atalla::sim::ATALLA_ISA::linalg {
+namespace {
+
+// out = R and reflectors of in [m, n]; tau [min(m, n)].
+atalla_status run_geqrf(const Launch& l) {
+  const char* name = "linalg.geqrf";
+  const OperandRule rules[] = {{2, 's'}, {1, 's'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 2, rules, 3));
+  const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), k = m < n ? m : n;
+  ATALLA_CHECK(check_size(name, l, 1, 1, k));
+  ATALLA_CHECK(check_size(name, l, 2, 2, m));
+  ATALLA_CHECK(check_size(name, l, 2, 1, n));
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(m, n);
+      ScratchArray<S> tau(k);
+      if (!a || !tau) return false;
+      load<S>(batch.plane(2, b), a);
+      Int info = 0;
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kGeqrf, m, n, a.p, a.ld, tau.get(), w.work, w.size, &info);
+          })) {
+        return false;
+      }
+      store<S>(a, batch.plane(0, b));
+      store_vector<S>(tau.get(), batch.plane(1, b));
+      return true;
+    });
+  });
+}
+
+// out [m, n] = the first n columns of H1 ... Hk, whose reflectors are the columns of in [m, n]; tau [k].
+atalla_status run_householder_product(const Launch& l) {
+  const char* name = "linalg.householder_product";
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 3));
+  const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), given = size_of(l, 1, 1), k = size_of(l, 2, 1);
+  ATALLA_CHECK(check_size(name, l, 1, 2, m));
+  if (k > given || k > m) ATALLA_CHECK(check_size(name, l, 2, 1, given < m ? given : m));
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k + 1);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> q(m, n);
+      ScratchArray<S> tau(k);
+      Int info = 0;
+      if (!q || !tau) return false;
+      clear<S>(q);
+      Plane reflectors = batch.plane(1, b);
+      reflectors.cols = k;
+      load<S>(reflectors, q);
+      load_vector<S>(batch.plane(2, b), tau.get());
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kOrgqr, m, n, k, q.p, q.ld, tau.get(), w.work, w.size, &info);
+          })) {
+        return false;
+      }
+      store<S>(q, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+// out = op(Q) c, or c op(Q): Q = H1 ... Hk of in [p, k].
+atalla_status run_ormqr(const Launch& l) {
+  const char* name = "linalg.ormqr";
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 's'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  const LinalgOrmqrParameters parameters = LinalgOrmqrParameters::read(l.desc);
+  const bool left = parameters.left;
+  const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), p = left ? m : n, q = left ? n : m;
+  const int64_t given = size_of(l, 1, 1), k = size_of(l, 2, 1);
+  ATALLA_CHECK(check_size(name, l, 1, 2, p));
+  ATALLA_CHECK(check_size(name, l, 3, 2, m));
+  ATALLA_CHECK(check_size(name, l, 3, 1, n));
+  if (k > given || k > p) ATALLA_CHECK(check_size(name, l, 2, 1, given < p ? given : p));
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 4 * static_cast<double>(p) * static_cast<double>(q) * static_cast<double>(k);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(p, given), c(m, n);
+      ScratchArray<S> tau(k);
+      Int info = 0;
+      if (!a || !c || !tau) return false;
+      load<S>(batch.plane(1, b), a);
+      load_vector<S>(batch.plane(2, b), tau.get());
+      load<S>(batch.plane(3, b), c);
+      const char op = !parameters.adjoint ? 'N' : kIsComplex<S> ? 'C' : 'T';
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            call<S>(Routine::kOrmqr, left ? 'L' : 'R', op, m, n, k, a.p, a.ld, tau.get(), c.p, c.ld, w.work, w.size,
+                    &info);
+          })) {
+        return false;
+      }
+      store<S>(c, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+void cost_geqrf(const atalla_launch_desc& d, Cost& cost) {
+  const double m = cost_size(d, 0, 2), n = cost_size(d, 0, 1);
+  cost_matrices(d, 2, 4 * m * n * (m < n ? m : n), cost);
+}
+void cost_product(const atalla_launch_desc& d, Cost& cost) {
+  cost_matrices(d, 2, 4 * cost_size(d, 0, 2) * cost_size(d, 0, 1) * cost_size(d, 2, 1), cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"linalg.geqrf", 1, kLinalgDtypes, run_geqrf, cost_geqrf},
+    {"linalg.householder_product", 1, kLinalgDtypes, run_householder_product, cost_product},
+    {"linalg.ormqr", 1, kLinalgDtypes, run_ormqr, cost_product},
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA::linalg
+
+namespace atalla::sim::ATALLA_ISA {
+
+KernelTable linalg_qr_kernels() { return linalg::kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

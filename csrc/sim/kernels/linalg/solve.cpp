@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// linalg.lu_factor, linalg.lu_solve, linalg.permutation, linalg.cholesky, linalg.triangular_solve.
+#include "kernel_parameters.h"
+#include "sim/kernels/linalg/matrix.h"
+
+namespace atalla::sim::ATALLA_ISA::linalg {
+namespace {
+
+// a := L and U without an exchange of rows, which LAPACK does not have. Returns 0, or the number (from 1) of the first
+// zero pivot.
+template <class S>
+int64_t factor_without_pivoting(const Mat<S>& a) {
+  int64_t info = 0;
+  for (int64_t k = 0; k < a.rows && k < a.cols; ++k) {
+    const S pivot = a(k, k);
+    if (is_zero(pivot)) {
+      if (info == 0) info = k + 1;
+    } else {
+      for (int64_t i = k + 1; i < a.rows; ++i) a(i, k) = a(i, k) / pivot;
+    }
+    for (int64_t j = k + 1; j < a.cols; ++j) {
+      for (int64_t i = k + 1; i < a.rows; ++i) a(i, j) = a(i, j) - a(i, k) * a(k, j);
+    }
+  }
+  return info;
+}
+
+// out = LU of in [m, n], pivots [min(m, n)] from 1, info.
+atalla_status run_lu_factor(const Launch& l) {
+  const char* name = "linalg.lu_factor";
+  const OperandRule rules[] = {{2, 's'}, {1, 'i'}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), steps = m < n ? m : n;
+  ATALLA_CHECK(check_size(name, l, 1, 1, steps));
+  ATALLA_CHECK(check_size(name, l, 3, 2, m));
+  ATALLA_CHECK(check_size(name, l, 3, 1, n));
+  const double flops = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
+  if (!LinalgLuFactorParameters::read(l.desc).pivot) {
+    return with_wide_scalar(l, [&](auto tag) {
+      using S = decltype(tag);
+      return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+        WorkMatrix<S> a(m, n);
+        if (!a) return false;
+        load<S>(batch.plane(3, b), a);
+        store_int(batch.plane(2, b), 0, factor_without_pivoting<S>(a));
+        store<S>(a, batch.plane(0, b));
+        for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, i + 1);
+        return true;
+      });
+    });
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(m, n);
+      ScratchArray<Int> rows(steps);
+      Int info = 0;
+      if (!a || !rows) return false;
+      load<S>(batch.plane(3, b), a);
+      call<S>(Routine::kGetrf, m, n, a.p, a.ld, rows.get(), &info);
+      store<S>(a, batch.plane(0, b));
+      for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, rows[i]);
+      store_int(batch.plane(2, b), 0, info);
+      return true;
+    });
+  });
+}
+
+// x [n, k] = op(P L U)^-1 b.
+atalla_status run_lu_solve(const Launch& l) {
+  const char* name = "linalg.lu_solve";
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  ATALLA_CHECK(check_size(name, l, 1, 2, n));
+  ATALLA_CHECK(check_size(name, l, 1, 1, n));
+  ATALLA_CHECK(check_size(name, l, 2, 1, n));
+  ATALLA_CHECK(check_size(name, l, 3, 2, n));
+  ATALLA_CHECK(check_size(name, l, 3, 1, k));
+  const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
+  const int64_t matrices = Batch{l, l.operand(0).ndim - 2}.count();
+  for (int64_t b = 0; b < matrices; ++b) {
+    const Plane pivots = Batch{l, l.operand(0).ndim - 2}.plane(2, b);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t p = load_int(pivots, i);
+      if (p >= 1 && p <= n) continue;
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld", name,
+                       static_cast<long long>(p), static_cast<long long>(n));
+    }
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k + 1);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> lu(n, n), x(n, k);
+      ScratchArray<Int> rows(n);
+      Int info = 0;
+      if (!lu || !x || !rows) return false;
+      load<S>(batch.plane(1, b), lu);
+      load<S>(batch.plane(3, b), x);
+      for (int64_t i = 0; i < n; ++i) rows[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
+      call<S>(Routine::kGetrs, op, n, k, lu.p, lu.ld, rows.get(), x.p, x.ld, &info);
+      store<S>(x, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+// out [m, m] = P of P L U, from pivots [k].
+atalla_status run_permutation(const Launch& l) {
+  const char* name = "linalg.permutation";
+  const OperandRule rules[] = {{2, 's'}, {1, 'i'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 2));
+  const int64_t m = size_of(l, 0, 2), k = size_of(l, 1, 1);
+  ATALLA_CHECK(check_size(name, l, 0, 1, m));
+  const Batch all{l, l.operand(0).ndim - 2};
+  for (int64_t b = 0, n = all.count(); b < n; ++b) {
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t p = load_int(all.plane(1, b), i);
+      if (p >= 1 && p <= m && i < m) continue;
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld", name,
+                       static_cast<long long>(p), static_cast<long long>(m));
+    }
+  }
+  return with_wide_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    return for_each_matrix(name, l, 2, static_cast<double>(m * m), [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> p(m, m);
+      ScratchArray<int64_t> row(m);
+      if (!p || !row) return false;
+      const Plane pivots = batch.plane(1, b);
+      for (int64_t i = 0; i < m; ++i) row[i] = i;
+      for (int64_t i = 0; i < k; ++i) {
+        const int64_t other = load_int(pivots, i) - 1, x = row[i];
+        row[i] = row[other], row[other] = x;
+      }
+      clear<S>(p);
+      for (int64_t i = 0; i < m; ++i) p(row[i], i) = from_real<S>(1);
+      store<S>(p, batch.plane(0, b));
+      return true;
+    });
+  });
+}
+
+// A triangle of out = the Cholesky factor of in, which is read in that triangle alone; info.
+atalla_status run_cholesky(const Launch& l) {
+  const char* name = "linalg.cholesky";
+  const OperandRule rules[] = {{2, 's'}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 2, rules, 3));
+  const int64_t n = size_of(l, 0, 2);
+  for (const int k : {0, 2}) {
+    ATALLA_CHECK(check_size(name, l, k, 2, n));
+    ATALLA_CHECK(check_size(name, l, k, 1, n));
+  }
+  const bool upper = LinalgCholeskyParameters::read(l.desc).upper;
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(n, n);
+      Int info = 0;
+      if (!a) return false;
+      load<S>(batch.plane(2, b), a);
+      call<S>(Routine::kPotrf, upper ? 'U' : 'L', n, a.p, a.ld, &info);
+      store<S>(a, batch.plane(0, b), upper ? Part::kUpper : Part::kLower);
+      store_int(batch.plane(1, b), 0, info);
+      return true;
+    });
+  });
+}
+
+enum TriangularFlags { kUpper = 1, kUnit = 2, kRight = 4 };
+
+// x = op(t)^-1 b, or b op(t)^-1 when kRight; info: the number (from 1) of the first zero of t's diagonal.
+atalla_status run_triangular_solve(const Launch& l) {
+  const char* name = "linalg.triangular_solve";
+  const OperandRule rules[] = {{2, 's'}, {0, 'i', true}, {2, 's'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 2, rules, 4));
+  const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
+  const int64_t flags = p.form;
+  const bool right = (flags & kRight) != 0, unit = (flags & kUnit) != 0;
+  const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);
+  ATALLA_CHECK(check_size(name, l, 2, 2, n));
+  ATALLA_CHECK(check_size(name, l, 0, right ? 1 : 2, n));
+  ATALLA_CHECK(check_size(name, l, 3, right ? 1 : 2, n));
+  ATALLA_CHECK(check_size(name, l, 3, right ? 2 : 1, k));
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+      const int64_t rows = right ? k : n, columns = right ? n : k;
+      WorkMatrix<S> t(n, n), x(rows, columns);
+      if (!t || !x) return false;
+      load<S>(batch.plane(2, b), t);
+      load<S>(batch.plane(3, b), x);
+      int64_t info = 0;
+      for (int64_t i = 0; !unit && i < n && info == 0; ++i) {
+        if (is_zero(t(i, i))) info = i + 1;
+      }
+      call<S>(Routine::kTrsm, right ? 'R' : 'L', (flags & kUpper) != 0 ? 'U' : 'L', letter(p.op), unit ? 'U' : 'N',
+              rows, columns, from_real<S>(1), t.p, t.ld, x.p, x.ld);
+      store<S>(x, batch.plane(0, b));
+      store_int(batch.plane(1, b), 0, info);
+      return true;
+    });
+  });
+}
+
+void cost_lu_factor(const atalla_launch_desc& d, Cost& cost) {
+  const double m = cost_size(d, 0, 2), n = cost_size(d, 0, 1);
+  cost_matrices(d, 2, 2 * m * n * (m < n ? m : n), cost);
+}
+void cost_lu_solve(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 2);
+  cost_matrices(d, 2, 2 * n * n * cost_size(d, 0, 1), cost);
+}
+void cost_permutation(const atalla_launch_desc& d, Cost& cost) { cost_matrices(d, 2, cost_size(d, 0, 2), cost); }
+void cost_cholesky(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 2);
+  cost_matrices(d, 2, n * n * n / 3, cost);
+}
+void cost_triangular_solve(const atalla_launch_desc& d, Cost& cost) {
+  cost_matrices(d, 2, cost_size(d, 2, 1) * cost_size(d, 0, 2) * cost_size(d, 0, 1), cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"linalg.lu_factor", 1, kLinalgDtypes, run_lu_factor, cost_lu_factor},
+    {"linalg.lu_solve", 1, kLinalgDtypes, run_lu_solve, cost_lu_solve},
+    {"linalg.permutation", 1, kLinalgDtypes, run_permutation, cost_permutation},
+    {"linalg.cholesky", 1, kLinalgDtypes, run_cholesky, cost_cholesky},
+    {"linalg.triangular_solve", 1, kLinalgDtypes, run_triangular_solve, cost_triangular_solve},
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA::linalg
+
+namespace atalla::sim::ATALLA_ISA {
+
+KernelTable linalg_solve_kernels() { return linalg::kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// linalg.eigh, linalg.eig, linalg.svd, linalg.lstsq.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/linalg/matrix.h"
+
+namespace atalla::sim::ATALLA_ISA::linalg {
+namespace {
+
+// values [n] ascending, vectors [n, n] (optional), info, of the Hermitian in [n, n].
+atalla_status run_eigh(const Launch& l) {
+  const char* name = "linalg.eigh";
+  const OperandRule rules[] = {{1, 'r'}, {2, 's', true}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  const int64_t n = size_of(l, 0, 1);
+  const bool vectors = l.data[1] != nullptr, upper = LinalgEighParameters::read(l.desc).upper;
+  for (int k : {1, 3}) {
+    if (k == 1 && !vectors) continue;
+    ATALLA_CHECK(check_size(name, l, k, 2, n));
+    ATALLA_CHECK(check_size(name, l, k, 1, n));
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 9 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+      WorkMatrix<S> a(n, n);
+      ScratchArray<RealOf<S>> values(n);
+      Int info = 0;
+      if (!a || !values) return false;
+      load<S>(batch.plane(3, b), a);
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            const char job = vectors ? 'V' : 'N', triangle = upper ? 'U' : 'L';
+            if constexpr (kIsComplex<S>) {
+              call<S>(Routine::kSyevd, job, triangle, n, a.p, a.ld, values.get(), w.work, w.size, w.real, w.real_size,
+                      w.integers, w.integers_size, &info);
+            } else {
+              call<S>(Routine::kSyevd, job, triangle, n, a.p, a.ld, values.get(), w.work, w.size, w.integers,
+                      w.integers_size, &info);
+            }
+          })) {
+        return false;
+      }
+      store_vector<RealOf<S>>(values.get(), batch.plane(0, b));
+      if (vectors) store<S>(a, batch.plane(1, b));
+      store_int(batch.plane(2, b), 0, info);
+      return true;
+    });
+  });
+}
+
+// values [n] and vectors [n, n] (complex, vectors optional), info, of in [n, n].
+atalla_status run_eig(const Launch& l) {
+  const char* name = "linalg.eig";
+  const OperandRule rules[] = {{1, 'c'}, {2, 'c', true}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  const int64_t n = size_of(l, 0, 1);
+  const bool wanted = l.data[1] != nullptr;
+  for (int k : {1, 3}) {
+    if (k == 1 && !wanted) continue;
+    ATALLA_CHECK(check_size(name, l, k, 2, n));
+    ATALLA_CHECK(check_size(name, l, k, 1, n));
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    using C = Complex<RealOf<S>>;
+    const double flops = 25 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+      const char job = wanted ? 'V' : 'N';
+      WorkMatrix<S> a(n, n), v(wanted ? n : 0, n);
+      WorkMatrix<C> vectors(wanted ? n : 0, n);
+      ScratchArray<C> values(n);
+      ScratchArray<RealOf<S>> real_work(2 * n);
+      Int info = 0;
+      if (!a || !v || !vectors || !values || !real_work) return false;
+      load<S>(batch.plane(3, b), a);
+      S* const none = nullptr;
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            if constexpr (kIsComplex<S>) {
+              call<S>(Routine::kGeev, 'N', job, n, a.p, a.ld, values.get(), none, int64_t{1}, vectors.p, vectors.ld,
+                      w.work, w.size, real_work.get(), &info);
+            } else {
+              call<S>(Routine::kGeev, 'N', job, n, a.p, a.ld, real_work.get(), real_work.get() + n, none, int64_t{1},
+                      v.p, v.ld, w.work, w.size, &info);
+            }
+          })) {
+        return false;
+      }
+      if constexpr (!kIsComplex<S>) {
+        for (int64_t j = 0; j < n; ++j) values[j] = {real_work[j], real_work[n + j]};
+        for (int64_t j = 0; wanted && j < n; ++j) {  // the columns of a pair are its real and its imaginary part
+          const bool pair = values[j].im > 0 && j + 1 < n;
+          for (int64_t i = 0; i < n; ++i) {
+            vectors(i, j) = {v(i, j), pair ? v(i, j + 1) : 0};
+            if (pair) vectors(i, j + 1) = {v(i, j), -v(i, j + 1)};
+          }
+          j += pair;
+        }
+      }
+      store_vector<C>(values.get(), batch.plane(0, b));
+      if (wanted) store<C>(vectors, batch.plane(1, b));
+      store_int(batch.plane(2, b), 0, info);
+      return true;
+    });
+  });
+}
+
+// u [m, p], s [k], vh [q, n], info, of in [m, n]; k = min(m, n), p and q between k and m, n; u and vh optional.
+atalla_status run_svd(const Launch& l) {
+  const char* name = "linalg.svd";
+  const OperandRule rules[] = {{1, 'r'}, {2, 's', true}, {2, 's', true}, {0, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 4, rules, 5));
+  const int64_t m = size_of(l, 4, 2), n = size_of(l, 4, 1), k = m < n ? m : n;
+  ATALLA_CHECK(check_size(name, l, 0, 1, k));
+  const bool vectors = l.data[1] != nullptr && l.data[2] != nullptr;
+  int64_t p = 0, q = 0;
+  if (vectors) {
+    ATALLA_CHECK(check_size(name, l, 1, 2, m));
+    ATALLA_CHECK(check_size(name, l, 2, 1, n));
+    p = size_of(l, 1, 1), q = size_of(l, 2, 2);
+    if (p < k || p > m) return check_size(name, l, 1, 1, k);
+    if (q < k || q > n) return check_size(name, l, 2, 2, k);
+  }
+  const bool economic = p == k && q == k;
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 60 * static_cast<double>(k) * static_cast<double>(k) * static_cast<double>(k);
+    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+      const int64_t columns = economic ? k : m, rows = economic ? k : n, large = m < n ? n : m;
+      WorkMatrix<S> a(m, n), u(vectors ? m : 0, columns), vh(vectors ? rows : 0, n);
+      ScratchArray<RealOf<S>> s(k), real_work(kIsComplex<S> ? 5 * k * k + 2 * large * k + 7 * k : 0);
+      ScratchArray<Int> integer_work(8 * k);
+      Int info = 0;
+      if (!a || !u || !vh || !s || !real_work || !integer_work) return false;
+      load<S>(batch.plane(4, b), a);
+      if (!with_workspace<S>([&](const Workspace<S>& w) {
+            const char job = !vectors ? 'N' : economic ? 'S' : 'A';
+            if constexpr (kIsComplex<S>) {
+              call<S>(Routine::kGesdd, job, m, n, a.p, a.ld, s.get(), u.p, u.ld, vh.p, vh.ld, w.work, w.size,
+                      real_work.get(), integer_work.get(), &info);
+            } else {
+              call<S>(Routine::kGesdd, job, m, n, a.p, a.ld, s.get(), u.p, u.ld, vh.p, vh.ld, w.work, w.size,
+                      integer_work.get(), &info);
+            }
+          })) {
+        return false;
+      }
+      store_vector<RealOf<S>>(s.get(), batch.plane(0, b));
+      store_int(batch.plane(3, b), 0, info);
+      if (!vectors) return true;
+      store<S>(u, batch.plane(1, b));
+      store<S>(vh, batch.plane(2, b));
+      return true;
+    });
+  });
+}
+
+enum class Driver : int64_t { kGels, kGelsd, kGelsy, kGelss };
+
+// One least squares problem. b has max(m, n) rows: right sides, then the solutions.
+template <class S>
+struct LeastSquares {
+  Mat<S> a, b;
+  Driver driver;
+  RealOf<S> tolerance;
+  RealOf<S>* s;
+  Int rank, info = 0;
+
+  bool run() {
+    const int64_t m = a.rows, n = a.cols, small = m < n ? m : n;
+    rank = static_cast<Int>(small);
+    if (small == 0) {
+      if (driver == Driver::kGels || m < n) clear(b);
+      return true;
+    }
+    ScratchArray<Int> pivots(n);
+    ScratchArray<RealOf<S>> real_work(2 * n + 5 * small);
+    if (!pivots || !real_work) return false;
+    for (int64_t i = 0; i < n; ++i) pivots[i] = 0;
+    const auto solve = [&](Routine routine, auto... last) {
+      call<S>(routine, m, n, b.cols, a.p, a.ld, b.p, b.ld, last..., &info);
+    };
+    return with_workspace<S>([&](const Workspace<S>& w) {
+      if (driver == Driver::kGels) {
+        call<S>(Routine::kGels, 'N', m, n, b.cols, a.p, a.ld, b.p, b.ld, w.work, w.size, &info);
+      } else if constexpr (kIsComplex<S>) {
+        if (driver == Driver::kGelsd) solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.real, w.integers);
+        if (driver == Driver::kGelsy) {
+          solve(Routine::kGelsy, pivots.get(), tolerance, &rank, w.work, w.size, real_work.get());
+        }
+        if (driver == Driver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size, real_work.get());
+      } else {
+        if (driver == Driver::kGelsd) solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.integers);
+        if (driver == Driver::kGelsy) solve(Routine::kGelsy, pivots.get(), tolerance, &rank, w.work, w.size);
+        if (driver == Driver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size);
+      }
+    });
+  }
+};
+
+// x [max(m, n), k], rank (I64, optional), s [min(m, n)] (optional), info, of a [m, n] and b [max(m, n), k].
+atalla_status run_lstsq(const Launch& l) {
+  const char* name = "linalg.lstsq";
+  const OperandRule rules[] = {{2, 's'}, {0, 'l', true}, {1, 'r', true}, {0, 'i'}, {2, 's'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 4, rules, 6));
+  const int64_t m = size_of(l, 4, 2), n = size_of(l, 4, 1), small = m < n ? m : n, large = m < n ? n : m;
+  const int64_t k = size_of(l, 0, 1);
+  for (int operand : {0, 5}) {
+    ATALLA_CHECK(check_size(name, l, operand, 2, large));
+    ATALLA_CHECK(check_size(name, l, operand, 1, k));
+  }
+  if (l.data[2] != nullptr) ATALLA_CHECK(check_size(name, l, 2, 1, small));
+  const LinalgLstsqParameters p = LinalgLstsqParameters::read(l.desc);
+  if (p.driver < 0 || p.driver > static_cast<int64_t>(Driver::kGelss)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: driver %lld, expected 0 to 3", name, static_cast<long long>(p.driver));
+  }
+  return with_scalar(l, [&](auto tag) {
+    using S = decltype(tag);
+    const double flops = 60 * static_cast<double>(large) * static_cast<double>(small) * static_cast<double>(small);
+    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t i) {
+      WorkMatrix<S> a(m, n), b(large, k);
+      ScratchArray<RealOf<S>> s(small);
+      if (!a || !b || !s) return false;
+      load<S>(batch.plane(4, i), a);
+      load<S>(batch.plane(5, i), b);
+      LeastSquares<S> problem{a, b, static_cast<Driver>(p.driver), static_cast<RealOf<S>>(p.tolerance), s.get(), 0};
+      if (!problem.run()) return false;
+      store<S>(b, batch.plane(0, i));
+      store_int(batch.plane(1, i), 0, problem.rank);
+      store_int(batch.plane(3, i), 0, problem.info);
+      if (l.data[2] != nullptr) store_vector<RealOf<S>>(s.get(), batch.plane(2, i));
+      return true;
+    });
+  });
+}
+
+void cost_eigh(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 1);
+  cost_matrices(d, 1, (d.operands[1].addr != 0 ? 9.0 : 1.4) * n * n * n, cost);
+}
+void cost_eig(const atalla_launch_desc& d, Cost& cost) {
+  const double n = cost_size(d, 0, 1);
+  cost_matrices(d, 1, (d.operands[1].addr != 0 ? 25 : 10) * n * n * n, cost);
+}
+void cost_svd(const atalla_launch_desc& d, Cost& cost) {
+  const double m = cost_size(d, 4, 2), n = cost_size(d, 4, 1), k = m < n ? m : n;
+  cost_matrices(d, 1, 4 * m * n * k + (d.operands[1].addr != 0 ? 60 : 35) * k * k * k, cost);
+}
+void cost_lstsq(const atalla_launch_desc& d, Cost& cost) {
+  const double m = cost_size(d, 4, 2), n = cost_size(d, 4, 1), k = m < n ? m : n;
+  cost_matrices(
+      d, 2, 4 * m * n * (k + cost_size(d, 0, 1)) + (LinalgLstsqParameters::read(d).driver != 0 ? 60 * k * k * k : 0),
+      cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"linalg.eigh", 1, kLinalgDtypes, run_eigh, cost_eigh},
+    {"linalg.eig", 1, kLinalgDtypes, run_eig, cost_eig},
+    {"linalg.svd", 1, kLinalgDtypes, run_svd, cost_svd},
+    {"linalg.lstsq", 1, kLinalgDtypes, run_lstsq, cost_lstsq},
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA::linalg
+
+namespace atalla::sim::ATALLA_ISA {
+
+KernelTable linalg_spectral_kernels() { return linalg::kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

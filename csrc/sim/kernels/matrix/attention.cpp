@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `attention`: softmax(scale * q k' + mask) v with an online softmax, so that the scores never exist as a
+// whole. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
+#include "sim/kernels/matrix/attention_tile.h"
+//
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_cost.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BF16;
+
+enum Operand { Out, LogSumExp, Query, Key, Value, Mask };
+
+bool has(uint64_t dtypes, atalla_dtype dtype) { return dtype < 64 && ((dtypes >> dtype) & 1) != 0; }
+
+// `index` must have `ndim` dimensions of the given sizes.
+atalla_status check_operand(const Launch& launch, int index, const char* name, int ndim, const int64_t (&sizes)[4],
+                            uint64_t dtypes) {
+  const atalla_operand& o = launch.operand(index);
+  if (o.ndim != ndim) {
+    return set_error(ATALLA_ERR_ARGUMENT, "attention: %s has %d dimensions, expected %d", name, int{o.ndim}, ndim);
+  }
+  for (int d = 0; d < ndim; ++d) {
+    if (o.sizes[d] != sizes[d]) {
+      return set_error(ATALLA_ERR_ARGUMENT, "attention: size %lld of %s in dimension %d, expected %lld",
+                       static_cast<long long>(o.sizes[d]), name, d, static_cast<long long>(sizes[d]));
+    }
+  }
+  if (!has(dtypes, o.dtype)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "attention: %s has dtype code %d, expected a floating-point type%s", name,
+                     int{o.dtype}, has(dtypes, ATALLA_BOOL) ? " or bool" : "");
+  }
+  return ATALLA_OK;
+}
+
+atalla_status check(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (desc.n_outputs != 2 || (desc.n_operands != 5 && desc.n_operands != 6)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "attention: %d outputs of %d operands, expected 2 of 5 or 6",
+                     int{desc.n_outputs}, int{desc.n_operands});
+  }
+  if (!has(kDtypes, desc.compute_dtype)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "attention: compute dtype code %d is not supported",
+                     int{desc.compute_dtype});
+  }
+  for (int index : {int{Out}, int{Query}, int{Key}, int{Value}}) {
+    if (launch.operand(index).ndim == 4) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "attention: operand %d has %d dimensions, expected 4", index,
+                     int{launch.operand(index).ndim});
+  }
+  const int64_t* q = launch.operand(Query).sizes;
+  const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
+  const int64_t hk = launch.operand(Key).sizes[1], s = launch.operand(Key).sizes[2];
+  const int64_t ev = launch.operand(Value).sizes[3];
+  if (hk == 0 ? h != 0 : h % hk != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "attention: %lld query heads for %lld key heads, expected a multiple",
+                     static_cast<long long>(h), static_cast<long long>(hk));
+  }
+  if (atalla_status st = check_operand(launch, Out, "out", 4, {b, h, l, ev}, kDtypes)) return st;
+  if (atalla_status st = check_operand(launch, Query, "q", 4, {b, h, l, e}, kDtypes)) return st;
+  if (atalla_status st = check_operand(launch, Key, "k", 4, {b, hk, s, e}, kDtypes)) return st;
+  if (atalla_status st = check_operand(launch, Value, "v", 4, {b, hk, s, ev}, kDtypes)) return st;
+  if (launch.data[LogSumExp] != nullptr) {
+    if (atalla_status st =
+            check_operand(launch, LogSumExp, "logsumexp", 3, {b, h, l, 0}, 1u << ATALLA_F32 | 1u << ATALLA_F64)) {
+      return st;
+    }
+  }
+  if (desc.n_operands > Mask && launch.data[Mask] != nullptr) {
+    return check_operand(launch, Mask, "mask", 4, {b, h, l, s}, kDtypes | 1u << ATALLA_BOOL);
+  }
+  return ATALLA_OK;
+}
+
+MatrixView matrix_of(const Launch& launch, int index, int64_t batch, int64_t head) {
+  const atalla_operand& o = launch.operand(index);
+  const int64_t item = element_size(o.dtype);
+  MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[2], o.strides[3], item};
+  if (view.data != nullptr) view.data += (batch * o.strides[0] + head * o.strides[1]) * item;
+  if (o.sizes[3] <= 1) view.col_stride = 1;
+  return view;
+}
+
+template <class T>
+atalla_status run_as(const Launch& launch) {
+  const int64_t* q = launch.operand(Query).sizes;
+  const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
+  const int64_t hk = launch.operand(Key).sizes[1], s = launch.operand(Key).sizes[2];
+  const int64_t ev = launch.operand(Value).sizes[3];
+  if (b == 0 || h == 0 || l == 0) return ATALLA_OK;
+  const bool has_mask = launch.desc.n_operands > Mask && launch.data[Mask] != nullptr;
+  const atalla_operand& lse = launch.operand(LogSumExp);
+  const int64_t group = h / hk;
+  const int64_t tiles = ceil_div(l, kQueryTile);
+  const AttentionParameters parameters = AttentionParameters::read(launch.desc);
+
+  bool ok = true;
+  auto run_range = [&](int64_t begin, int64_t end) {
+    AttentionWorker<T> worker;
+    if (!worker.prepare(s, e, ev)) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    int64_t packed = -1;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t head = unit / tiles % h, batch = unit / tiles / h;
+      AttentionHead<T> a;
+      a.l = l, a.s = s, a.e = e, a.ev = ev;
+      a.q = matrix_of(launch, Query, batch, head);
+      a.k = matrix_of(launch, Key, batch, head / group);
+      a.v = matrix_of(launch, Value, batch, head / group);
+      a.out = matrix_of(launch, Out, batch, head);
+      a.mask = has_mask ? matrix_of(launch, Mask, batch, head) : MatrixView{};
+      a.logsumexp = launch.ptr<char>(LogSumExp);
+      a.logsumexp_dtype = lse.dtype;
+      a.logsumexp_stride = lse.strides[2];
+      if (a.logsumexp != nullptr) {
+        a.logsumexp += (batch * lse.strides[0] + head * lse.strides[1]) * element_size(lse.dtype);
+      }
+      a.scale = static_cast<T>(parameters.scale);
+      a.causal = parameters.causal;
+      if (packed != batch * hk + head / group) {
+        packed = batch * hk + head / group;
+        worker.enter_head(a);
+      }
+      worker.run_tile(a, unit % tiles * kQueryTile);
+    }
+  };
+
+  // Whole heads when there are enough of them, so that each is packed once; else a quarter of a head at least.
+  const int64_t work = b * h * l * s * (e + ev);
+  const int64_t per_tile = max_of(1, min_of(kQueryTile, l) * s * (e + ev));
+  const int64_t whole = b * h >= 8 ? tiles : ceil_div(tiles, 4);
+  const int64_t grain = max_of(whole, ceil_div(int64_t{1} << 18, per_tile));
+  if (work <= int64_t{1} << 18) {
+    run_range(0, b * h * tiles);
+  } else {
+    parallel_for(b * h * tiles, grain, run_range);
+  }
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "attention: no memory for tile buffers");
+}
+
+atalla_status run(const Launch& launch) {
+  if (atalla_status s = check(launch)) return s;
+  return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch) : run_as<float>(launch);
+}
+
+// Queries stay in one scratchpad with their running output (FP32), keys and values pass through the other; they are
+// read again for every block of queries that fits into half a scratchpad. Causal: key tiles above the diagonal are
+// skipped.
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  const int64_t* q = desc.operands[Query].sizes;
+  const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
+  const int64_t s = desc.operands[Key].sizes[2], ev = desc.operands[Value].sizes[3];
+  if (b <= 0 || h <= 0 || l <= 0) return;
+  const uint64_t heads = static_cast<uint64_t>(b) * static_cast<uint64_t>(h);
+  const int64_t q_item = cost_element_size(desc.operands[Query].dtype);
+  const int64_t k_item = cost_element_size(desc.operands[Key].dtype);
+
+  // Pairs of a query row and a 32-key tile that are computed.
+  const int64_t key_tiles = ceil_div(s, kArrayEdge);
+  int64_t row_tiles = 0;
+  const bool causal = AttentionParameters::read(desc).causal;
+  if (causal) {
+    for (int64_t i = 0; i < l; i += kArrayEdge) {
+      row_tiles += min_of(kArrayEdge, l - i) * min_of(key_tiles, i / kArrayEdge + 1);
+    }
+  } else {
+    row_tiles = l * key_tiles;
+  }
+  const int64_t rows_a_block = max_of(kArrayEdge, kScratchpadBytes / 2 / max_of(1, e * q_item + ev * 4));
+  const int64_t blocks = ceil_div(l, rows_a_block);
+  const int64_t e_tiles = ceil_div(e, kArrayEdge), ev_tiles = ceil_div(ev, kArrayEdge);
+
+  cost.macs = heads * static_cast<uint64_t>(row_tiles) * static_cast<uint64_t>(kArrayEdge * (e + ev));
+  if (!causal) cost.macs = heads * static_cast<uint64_t>(l * s * (e + ev));
+  cost.array_rows = heads * static_cast<uint64_t>(row_tiles * (e_tiles + ev_tiles));
+  // Weights are k tiles for the scores and v tiles for the output, pushed once for each block of queries.
+  cost.weight_rows = heads * static_cast<uint64_t>(blocks * key_tiles * kArrayEdge * (e_tiles + ev_tiles));
+  cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + blocks * s * (e + ev) * k_item);
+  cost.bytes_written = stored_bytes(desc.operands[Out]);
+  if (desc.operands[LogSumExp].addr != 0) cost.bytes_written += stored_bytes(desc.operands[LogSumExp]);
+  const bool mask = desc.n_operands > Mask && desc.operands[Mask].addr != 0;
+  if (mask) cost.bytes_read += stored_bytes(desc.operands[Mask]);
+  // Scale, maximum (compare and select), subtraction, sum, and the mask; one division for each row of output.
+  const uint64_t pairs = heads * static_cast<uint64_t>(row_tiles);
+  cost.vector_ops = pairs * (mask ? 6 : 5) + 2 * heads * static_cast<uint64_t>(l * ev_tiles * (key_tiles > 0));
+  cost.exp_ops = pairs;
+}
+
+constexpr Kernel kKernels[] = {{"attention", 1, kDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable attention_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cdist and pdist: distances of rows in the p-norm. cross: the vector product along a dimension of three.
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kLanes = 16;
+
+enum class Norm { Zero, One, Two, Infinity, Other };
+
+Norm norm_of(double p) {
+  if (p == 0) return Norm::Zero;
+  if (p == 1) return Norm::One;
+  if (p == 2) return Norm::Two;
+  return std::isinf(p) ? Norm::Infinity : Norm::Other;
+}
+
+// The distance of two contiguous rows: lanes of partial results, combined as a tree.
+template <class T, Norm kNorm>
+T distance(const T* a, const T* b, int64_t k, T p) {
+  auto map = [p](T x, T y) {
+    const T d = std::fabs(x - y);
+    if constexpr (kNorm == Norm::Zero) return std::isnan(d) ? d : static_cast<T>(d != 0);
+    else if constexpr (kNorm == Norm::Two) return d * d;
+    else if constexpr (kNorm == Norm::Other) return std::pow(d, p);
+    else return d;
+  };
+  auto combine = [](T x, T y) {
+    if constexpr (kNorm == Norm::Infinity) return (x > y) | (x != x) ? x : y;  // a NaN stays
+    else return x + y;
+  };
+  T lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= k; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] = combine(map(a[i + l], b[i + l]), lanes[l]);
+  }
+  for (int l = 0; i + l < k; ++l) lanes[l] = combine(map(a[i + l], b[i + l]), lanes[l]);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) lanes[l] = combine(lanes[l + width], lanes[l]);
+  }
+  if constexpr (kNorm == Norm::Two) return std::sqrt(lanes[0]);
+  else if constexpr (kNorm == Norm::Other) return std::pow(lanes[0], 1 / p);
+  else return lanes[0];
+}
+
+template <class F>
+void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
+  auto by_norm = [&]<class T>(T) {
+    switch (norm_of(p)) {
+      case Norm::Zero:
+        return f(T{}, distance<T, Norm::Zero>);
+      case Norm::One:
+        return f(T{}, distance<T, Norm::One>);
+      case Norm::Two:
+        return f(T{}, distance<T, Norm::Two>);
+      case Norm::Infinity:
+        return f(T{}, distance<T, Norm::Infinity>);
+      case Norm::Other:
+        return f(T{}, distance<T, Norm::Other>);
+    }
+  };
+  if (dtype == ATALLA_F64) by_norm(double{});
+  else by_norm(float{});
+}
+
+bool contiguous_rows(const atalla_operand& o) { return o.sizes[o.ndim - 1] <= 1 || o.strides[o.ndim - 1] == 1; }
+
+atalla_status check_distance(const char* name, const Launch& l, double p, int inputs, int rank) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 1 + inputs, 1 + inputs));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kWideFloatDtypes));
+  ATALLA_CHECK(check_present(name, l, 0));
+  for (int i = 1; i <= inputs; ++i) {
+    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
+    ATALLA_CHECK(check_present(name, l, i));
+    if (l.operand(i).ndim != rank || !contiguous_rows(l.operand(i))) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not %d-dimensional with contiguous rows", name, i, rank);
+    }
+  }
+  if (p >= 0) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: p is %g, expected at least 0", name, p);
+}
+
+// out [b, m, n] of rows [b, m, k] and [b, n, k].
+atalla_status run_cdist(const Launch& l) {
+  const double order = CdistParameters::read(l.desc).p;
+  ATALLA_CHECK(check_distance("cdist", l, order, 2, 3));
+  const atalla_operand &out = l.operand(0), &x = l.operand(1), &y = l.operand(2);
+  const int64_t m = x.sizes[1], n = y.sizes[1], k = x.sizes[2];
+  const bool fits = out.ndim == 3 && out.sizes[0] == x.sizes[0] && out.sizes[0] == y.sizes[0] && out.sizes[1] == m &&
+                    out.sizes[2] == n && y.sizes[2] == k;
+  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "cdist: expected [b, m, n] of [b, m, k] and [b, n, k]");
+  if (element_count(out) == 0) return ATALLA_OK;
+  dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
+    const T p = static_cast<T>(order);
+    parallel_for(out.sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t b = r / m, i = r % m;
+        const T* a = l.ptr<const T>(1) + b * x.strides[0] + i * x.strides[1];
+        T* o = l.ptr<T>(0) + b * out.strides[0] + i * out.strides[1];
+        for (int64_t j = 0; j < n; ++j) {
+          o[j * out.strides[2]] = measure(a, l.ptr<const T>(2) + b * y.strides[0] + j * y.strides[1], k, p);
+        }
+      }
+    });
+  });
+  return ATALLA_OK;
+}
+
+// out [n (n - 1) / 2]: the pairs i < j of rows [n, k], i first.
+atalla_status run_pdist(const Launch& l) {
+  const double order = PdistParameters::read(l.desc).p;
+  ATALLA_CHECK(check_distance("pdist", l, order, 1, 2));
+  const atalla_operand &out = l.operand(0), &x = l.operand(1);
+  const int64_t n = x.sizes[0], k = x.sizes[1];
+  if (out.ndim != 1 || out.sizes[0] != n * (n - 1) / 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "pdist: expected n (n - 1) / 2 distances of %lld rows",
+                     static_cast<long long>(n));
+  }
+  if (out.sizes[0] == 0) return ATALLA_OK;
+  dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
+    const T p = static_cast<T>(order);
+    parallel_for(n - 1, grain_for(n / 2 * (k + 4)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* a = l.ptr<const T>(1) + i * x.strides[0];
+        T* o = l.ptr<T>(0) + (i * (2 * n - i - 1) / 2 - i - 1) * out.strides[0];
+        for (int64_t j = i + 1; j < n; ++j) {
+          o[j * out.strides[0]] = measure(a, l.ptr<const T>(1) + j * x.strides[0], k, p);
+        }
+      }
+    });
+  });
+  return ATALLA_OK;
+}
+
+template <class C>
+[[gnu::always_inline]] inline C multiply_difference(C a, C b, C c, C d) {
+  if constexpr (kIsComplex<C>) {
+    return {a.re * b.re - a.im * b.im - (c.re * d.re - c.im * d.im),
+            a.re * b.im + a.im * b.re - (c.re * d.im + c.im * d.re)};
+  } else if constexpr (std::is_integral_v<C>) {
+    using U = uint64_t;
+    return static_cast<C>(static_cast<U>(a) * static_cast<U>(b) - static_cast<U>(c) * static_cast<U>(d));
+  } else {
+    return a * b - c * d;
+  }
+}
+
+template <class S>
+void cross(const Launch& l, int64_t dim) {
+  using C = std::conditional_t<kIsHalf<S>, float, S>;
+  const atalla_operand& out = l.operand(0);
+  Dims<3> dims;
+  int64_t step[3];
+  for (int k = 0; k < 3; ++k) step[k] = l.operand(k).strides[dim];
+  for (int d = 0; d < out.ndim; ++d) {
+    if (d != dim) dims.add(out.sizes[d], out.strides[d], l.operand(1).strides[d], l.operand(2).strides[d]);
+  }
+  int64_t s[3];
+  const int64_t length = dims.pop(s);
+  parallel_for(dims.count(), grain_for(6 * length), [&](int64_t begin, int64_t end) {
+    Cursor<3> at(dims, begin);
+    for (int64_t r = begin; r < end; ++r, at.next()) {
+      S* o = l.ptr<S>(0) + at.offsets[0];
+      const S *a = l.ptr<const S>(1) + at.offsets[1], *b = l.ptr<const S>(2) + at.offsets[2];
+      for (int64_t i = 0; i < length; ++i, o += s[0], a += s[1], b += s[2]) {
+        C u[3], v[3];
+        for (int k = 0; k < 3; ++k) u[k] = convert<C>(a[k * step[1]]), v[k] = convert<C>(b[k * step[2]]);
+        for (int k = 0; k < 3; ++k) {
+          const int m = (k + 1) % 3, n = (k + 2) % 3;
+          o[k * step[0]] = convert<S>(multiply_difference(u[m], v[n], u[n], v[m]));
+        }
+      }
+    }
+  });
+}
+
+atalla_status run_cross(const Launch& l) {
+  const char* name = "cross";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  const atalla_operand& out = l.operand(0);
+  const int64_t dim = CrossParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_dim(name, dim, out.ndim));
+  ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kAllDtypes & ~dtype_bit(ATALLA_BOOL)));
+  for (int i = 0; i < 3; ++i) {
+    ATALLA_CHECK(check_same_sizes(name, l, 0, i));
+    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
+    ATALLA_CHECK(check_present(name, l, i));
+  }
+  if (out.ndim == 0 || out.sizes[dim] != 3) {
+    return set_error(ATALLA_ERR_ARGUMENT, "cross: dimension %lld is not of size 3", static_cast<long long>(dim));
+  }
+  if (element_count(out) == 0) return ATALLA_OK;
+  dispatch_dtype(out.dtype, [&]<class S>(S) {
+    if constexpr (!std::is_same_v<S, BoolByte>) cross<S>(l, dim);
+  });
+  return ATALLA_OK;
+}
+
+// A difference, its magnitude (three operations), its power and the sum; a root for each result.
+void cost_distance(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const atalla_operand& x = d.operands[1];
+  const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
+  const int64_t results = element_count(d.operands[0]), k = x.ndim > 0 ? x.sizes[x.ndim - 1] : 1;
+  cost.vector_ops += vectors(results * k) * (power ? 22 : 5) + vectors(results) * 8;
+  if (power) cost.exp_ops += vectors(results * k);
+}
+
+void cost_cross(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += vectors(element_count(d.operands[0])) * (is_complex(d.operands[0].dtype) ? 14 : 3);
+}
+
+constexpr Kernel kKernels[] = {
+    {"cdist", 1, kWideFloatDtypes, run_cdist, cost_distance},
+    {"pdist", 1, kWideFloatDtypes, run_pdist, cost_distance},
+    {"cross", 1, kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross, cost_cross},
+};
+
+}  // namespace
+
+KernelTable distance_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

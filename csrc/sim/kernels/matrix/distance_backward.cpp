@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Gradients of cdist and pdist: each row collects, from every row that it was measured against and in their order,
+// grad * sign(d) |d|^(p - 1) / distance^(p - 1). A distance of zero gives nothing.
+//
+// Instruction sets: up to avx2
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// NaN of NaN.
+template <class T>
+T sign(T x) {
+  return std::isnan(x) ? x : static_cast<T>((x > 0) - (x < 0));
+}
+
+// out[i] += the share of elements a[i], b[i] in a gradient of their rows' distance.
+template <class T>
+void add_share(T* out, const T* a, const T* b, int64_t k, T p, T grad, T distance) {
+  if (p == 1) {
+    for (int64_t i = 0; i < k; ++i) out[i] += grad * sign(a[i] - b[i]);
+    return;
+  }
+  if (distance == 0 || p == 0) return;
+  if (p == 2) {
+    const T scale = grad / distance;
+    for (int64_t i = 0; i < k; ++i) out[i] += scale * (a[i] - b[i]);
+  } else if (std::isinf(p)) {
+    for (int64_t i = 0; i < k; ++i) {
+      const T d = a[i] - b[i];
+      out[i] += std::fabs(d) == distance ? grad * sign(d) : T(0);
+    }
+  } else {
+    const T scale = grad / std::pow(distance, p - 1);
+    for (int64_t i = 0; i < k; ++i) {
+      const T d = a[i] - b[i];
+      out[i] += d == 0 ? T(0) : sign(d) * std::pow(std::fabs(d), p - 1) * scale;
+    }
+  }
+}
+
+atalla_status check_gradient(const char* name, const Launch& l, int operands) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, operands, operands));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kWideFloatDtypes));
+  for (int i = 0; i < operands; ++i) {
+    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
+    ATALLA_CHECK(check_present(name, l, i));
+    if (!is_contiguous(l.operand(i)))
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
+  }
+  return ATALLA_OK;
+}
+
+template <class T>
+void cdist_backward(const Launch& l, T p) {
+  const int64_t m = l.operand(2).sizes[1], n = l.operand(3).sizes[1], k = l.operand(2).sizes[2];
+  parallel_for(l.operand(2).sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T *grad = l.ptr<const T>(1) + r * n, *x = l.ptr<const T>(2) + r * k, *dist = l.ptr<const T>(4) + r * n;
+      const T* y = l.ptr<const T>(3) + r / m * n * k;
+      T* out = l.ptr<T>(0) + r * k;
+      for (int64_t i = 0; i < k; ++i) out[i] = 0;
+      for (int64_t j = 0; j < n; ++j) add_share(out, x, y + j * k, k, p, grad[j], dist[j]);
+    }
+  });
+}
+
+template <class T>
+void pdist_backward(const Launch& l, T p) {
+  const int64_t n = l.operand(2).sizes[0], k = l.operand(2).sizes[1];
+  const T *grad = l.ptr<const T>(1), *x = l.ptr<const T>(2), *dist = l.ptr<const T>(3);
+  parallel_for(n, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T* out = l.ptr<T>(0) + i * k;
+      for (int64_t c = 0; c < k; ++c) out[c] = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        if (i == j) continue;
+        const int64_t low = i < j ? i : j, high = i < j ? j : i;
+        const int64_t pair = low * (2 * n - low - 1) / 2 + high - low - 1;
+        add_share(out, x + i * k, x + j * k, k, p, grad[pair], dist[pair]);
+      }
+    }
+  });
+}
+
+// out, x [b, m, k], grad, distances [b, m, n], y [b, n, k].
+atalla_status run_cdist_backward(const Launch& l) {
+  const char* name = "cdist_backward";
+  ATALLA_CHECK(check_gradient(name, l, 5));
+  const atalla_operand &grad = l.operand(1), &x = l.operand(2), &y = l.operand(3);
+  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
+  ATALLA_CHECK(check_same_sizes(name, l, 1, 4));
+  const bool fits = x.ndim == 3 && y.ndim == 3 && grad.ndim == 3 && x.sizes[0] == y.sizes[0] &&
+                    grad.sizes[0] == x.sizes[0] && grad.sizes[1] == x.sizes[1] && grad.sizes[2] == y.sizes[1] &&
+                    x.sizes[2] == y.sizes[2];
+  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
+  if (element_count(x) == 0) return ATALLA_OK;
+  const double p = CdistBackwardParameters::read(l.desc).p;
+  if (x.dtype == ATALLA_F64) cdist_backward<double>(l, p);
+  else cdist_backward<float>(l, static_cast<float>(p));
+  return ATALLA_OK;
+}
+
+// out, x [n, k], grad and distances [n (n - 1) / 2].
+atalla_status run_pdist_backward(const Launch& l) {
+  const char* name = "pdist_backward";
+  ATALLA_CHECK(check_gradient(name, l, 4));
+  const atalla_operand &grad = l.operand(1), &x = l.operand(2);
+  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
+  ATALLA_CHECK(check_same_sizes(name, l, 1, 3));
+  if (x.ndim != 2 || grad.ndim != 1 || grad.sizes[0] != x.sizes[0] * (x.sizes[0] - 1) / 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
+  }
+  if (element_count(x) == 0) return ATALLA_OK;
+  const double p = PdistBackwardParameters::read(l.desc).p;
+  if (x.dtype == ATALLA_F64) pdist_backward<double>(l, p);
+  else pdist_backward<float>(l, static_cast<float>(p));
+  return ATALLA_OK;
+}
+
+// A difference, its sign or power, a multiplication and a sum for each element of each pair.
+void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const atalla_operand& x = d.operands[2];
+  const double p = CdistBackwardParameters::read(d).p;
+  const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
+  const int64_t work = static_cast<int64_t>(pairs) * (x.ndim > 0 ? x.sizes[x.ndim - 1] : 1);
+  cost.vector_ops += vectors(work) * (power ? 22 : 5);
+  if (power) cost.exp_ops += vectors(work);
+}
+void cost_cdist_backward(const atalla_launch_desc& d, Cost& cost) {
+  cost_gradient(d, static_cast<uint64_t>(element_count(d.operands[1])), cost);
+}
+void cost_pdist_backward(const atalla_launch_desc& d, Cost& cost) {
+  cost_gradient(d, 2 * static_cast<uint64_t>(element_count(d.operands[1])), cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"cdist_backward", 1, kWideFloatDtypes, run_cdist_backward, cost_cdist_backward},
+    {"pdist_backward", 1, kWideFloatDtypes, run_pdist_backward, cost_pdist_backward},
+};
+
+}  // namespace
+
+KernelTable distance_backward_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

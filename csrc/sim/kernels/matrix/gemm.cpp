@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `gemm`: out = act(beta * c + alpha * a @ b), batched. docs/reference/kernels.md has the contract,
+// docs/concepts/gemm.md the structure.
+#include "sim/kernels/matrix/gemm_parallel.h"
+//
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_complex.h"
+#include "sim/kernels/matrix/gemm_cost.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
+                             1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
+                             1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
+
+bool is_complex(atalla_dtype dtype) { return dtype == ATALLA_C64 || dtype == ATALLA_C128; }
+bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
+
+// One operand with its batch stride.
+struct Batched {
+  MatrixView view;
+  int64_t batch_stride = 0;
+
+  Batched(const Launch& launch, int index) {
+    const atalla_operand& o = launch.operand(index);
+    view = {launch.ptr<const char>(index), o.dtype, o.strides[1], o.strides[2], element_size(o.dtype)};
+    batch_stride = o.strides[0];
+    if (o.sizes[2] <= 1) view.col_stride = 1;
+  }
+  MatrixView matrix(int64_t batch) const {
+    MatrixView result = view;
+    if (result.data != nullptr) result.data += batch * batch_stride * view.item;
+    return result;
+  }
+};
+
+atalla_status check_matrix(const Launch& launch, int index, const char* name, int64_t b, int64_t rows, int64_t cols) {
+  const atalla_operand& o = launch.operand(index);
+  if (o.ndim != 3) return set_error(ATALLA_ERR_ARGUMENT, "gemm: %s has %d dimensions, expected 3", name, int{o.ndim});
+  if (o.sizes[0] != b || o.sizes[1] != rows || o.sizes[2] != cols) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm: %s is [%lld, %lld, %lld], expected [%lld, %lld, %lld]", name,
+                     static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
+                     static_cast<long long>(o.sizes[2]), static_cast<long long>(b), static_cast<long long>(rows),
+                     static_cast<long long>(cols));
+  }
+  const bool known = o.dtype < 64 && ((kDtypes >> o.dtype) & 1) != 0;
+  const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
+  const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
+  if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: %s has dtype code %d, which compute dtype code %d does not take",
+                     name, int{o.dtype}, int{launch.desc.compute_dtype});
+  }
+  return ATALLA_OK;
+}
+
+atalla_status check(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (desc.n_outputs != 1 || (desc.n_operands != 3 && desc.n_operands != 4)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm: %d outputs of %d operands, expected 1 of 3 or 4", int{desc.n_outputs},
+                     int{desc.n_operands});
+  }
+  if (desc.compute_dtype >= 64 || ((kDtypes >> desc.compute_dtype) & 1) == 0) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: compute dtype code %d is not supported", int{desc.compute_dtype});
+  }
+  if (launch.operand(0).ndim != 3 || launch.operand(1).ndim != 3) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm: out and a have %d and %d dimensions, expected 3 and 3",
+                     int{launch.operand(0).ndim}, int{launch.operand(1).ndim});
+  }
+  const int64_t* out = launch.operand(0).sizes;
+  const int64_t b = out[0], m = out[1], n = out[2], k = launch.operand(1).sizes[2];
+  const int64_t activation = GemmParameters::read(desc).activation;
+  const int64_t last = is_complex(desc.compute_dtype) ? 0 : is_integer(desc.compute_dtype) ? 1 : 4;
+  if (activation < 0 || activation > last) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
+                     static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
+  }
+  if (atalla_status s = check_matrix(launch, 0, "out", b, m, n)) return s;
+  if (atalla_status s = check_matrix(launch, 1, "a", b, m, k)) return s;
+  if (atalla_status s = check_matrix(launch, 2, "b", b, k, n)) return s;
+  if (desc.n_operands == 4 && launch.data[3] != nullptr) return check_matrix(launch, 3, "c", b, m, n);
+  return ATALLA_OK;
+}
+
+// An operand that starts where the output does would be overwritten while it is read: it is copied first.
+template <class T>
+bool detach(Batched& operand, const char* out, ScratchSlot slot, int64_t b, int64_t rows, int64_t cols) {
+  if (operand.view.data != out) return true;
+  T* copy = scratch<T>(slot, b * rows * cols);
+  if (copy == nullptr) return false;
+  for (int64_t i = 0; i < b; ++i) {
+    for (int64_t r = 0; r < rows; ++r) {
+      load_run(operand.matrix(i).at(r, 0), operand.view.dtype, operand.view.col_stride, cols,
+               copy + (i * rows + r) * cols);
+    }
+  }
+  operand.view = {reinterpret_cast<const char*>(copy), kNativeDtype<T>, cols, 1, static_cast<int64_t>(sizeof(T))};
+  operand.batch_stride = rows * cols;
+  return true;
+}
+
+template <class T>
+atalla_status run_as(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  int64_t b = launch.operand(0).sizes[0];
+  const int64_t n = launch.operand(0).sizes[2], k = launch.operand(1).sizes[2];
+  int64_t m = launch.operand(0).sizes[1];
+  if (b == 0 || m == 0 || n == 0) return ATALLA_OK;
+
+  const GemmParameters p = GemmParameters::read(desc);
+  MatrixProduct<T> g;
+  if (is_integer(desc.compute_dtype)) {
+    g.epilogue.alpha = static_cast<T>(p.alpha.integer);
+    g.epilogue.beta = static_cast<T>(p.beta.integer);
+  } else {
+    g.epilogue.alpha = static_cast<T>(p.alpha.real);
+    g.epilogue.beta = static_cast<T>(p.beta.real);
+  }
+  if (desc.compute_dtype == ATALLA_BOOL) {
+    g.epilogue.alpha = g.epilogue.alpha != T(0);
+    g.epilogue.beta = g.epilogue.beta != T(0);
+  }
+  g.epilogue.activation = static_cast<Activation>(p.activation);
+  g.epilogue.compute_dtype = desc.compute_dtype;
+
+  Batched out(launch, 0), a(launch, 1), bb(launch, 2);
+  if (!detach<T>(a, out.view.data, ScratchSlot::Alias, b, m, k) ||
+      !detach<T>(bb, out.view.data, ScratchSlot::Offsets, b, k, n)) {
+    return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
+  }
+  const bool has_c = desc.n_operands == 4 && launch.data[3] != nullptr && g.epilogue.beta != T(0);
+  Batched c = has_c ? Batched(launch, 3) : out;
+  if (!has_c) c.view.data = nullptr;
+
+  // One B for all batches, and rows that continue from batch to batch: one tall product.
+  const bool c_folds = !has_c || c.batch_stride == m * c.view.row_stride;
+  if (b > 1 && bb.batch_stride == 0 && a.batch_stride == m * a.view.row_stride &&
+      out.batch_stride == m * out.view.row_stride && c_folds) {
+    m *= b;
+    b = 1;
+  }
+  g.m = m, g.n = n, g.k = k;
+
+  bool ok = true;
+  auto run_batch = [&](int64_t i) {
+    MatrixProduct<T> product = g;
+    product.a = a.matrix(i);
+    product.b = bb.matrix(i);
+    product.epilogue.out = out.matrix(i);
+    product.epilogue.c = c.matrix(i);
+    if (!multiply(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  };
+  const int64_t work = m * n * max_of(k, 1);
+  if (b == 1 || (b < 8 && work > 16 * kSerialWork)) {
+    for (int64_t i = 0; i < b; ++i) run_batch(i);
+  } else {
+    parallel_for(b, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_batch(i);
+    });
+  }
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
+}
+
+// An input that starts where the output does, copied as it is, densely; the output's batches would overwrite it.
+bool detach(ComplexMatrix& operand, int64_t& batch_stride, const char* out, ScratchSlot slot, int64_t b, int64_t rows,
+            int64_t cols) {
+  if (operand.data != out) return true;
+  auto* copy = scratch<Complex<double>>(slot, b * rows * cols);
+  if (copy == nullptr) return false;
+  for (int64_t i = 0; i < b; ++i) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        copy[(i * rows + r) * cols + c] = operand.batch(i * batch_stride).load<double>(r, c);
+      }
+    }
+  }
+  operand = {reinterpret_cast<char*>(copy), cols, 1, true};
+  batch_stride = rows * cols;
+  return true;
+}
+
+template <class T>
+atalla_status run_complex(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const int64_t b = launch.operand(0).sizes[0];
+  ComplexProduct<T> g;
+  g.m = launch.operand(0).sizes[1], g.n = launch.operand(0).sizes[2], g.k = launch.operand(1).sizes[2];
+  if (b == 0 || g.m == 0 || g.n == 0) return ATALLA_OK;
+  const GemmParameters p = GemmParameters::read(desc);
+  auto factor = [](const Number& x) { return Complex<T>{static_cast<T>(x.real), static_cast<T>(x.imaginary)}; };
+  g.alpha = factor(p.alpha), g.beta = factor(p.beta);
+  g.conjugate_a = p.conjugate & 1, g.conjugate_b = p.conjugate >> 1 & 1;
+  ComplexMatrix operands[4];
+  int64_t batch_strides[4] = {};
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& o = launch.operand(i);
+    operands[i] = {launch.ptr<char>(i), o.strides[1], o.strides[2], o.dtype == ATALLA_C128};
+    batch_strides[i] = o.strides[0];
+  }
+  if (g.beta == Complex<T>{0, 0}) operands[3].data = nullptr;
+  if (!detach(operands[1], batch_strides[1], operands[0].data, ScratchSlot::Alias, b, g.m, g.k) ||
+      !detach(operands[2], batch_strides[2], operands[0].data, ScratchSlot::Offsets, b, g.k, g.n)) {
+    return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
+  }
+  bool ok = true;
+  auto run_batch = [&](int64_t i) {
+    ComplexProduct<T> product = g;
+    product.out = operands[0].batch(i * batch_strides[0]);
+    product.a = operands[1].batch(i * batch_strides[1]);
+    product.b = operands[2].batch(i * batch_strides[2]);
+    if (operands[3].data != nullptr) product.c = operands[3].batch(i * batch_strides[3]);
+    if (!multiply_complex(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  };
+  const int64_t work = 4 * g.m * g.n * max_of(g.k, 1);
+  if (b == 1 || (b < 8 && work > 16 * kSerialWork)) {
+    for (int64_t i = 0; i < b; ++i) run_batch(i);
+  } else {
+    parallel_for(b, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_batch(i);
+    });
+  }
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
+}
+
+atalla_status run(const Launch& launch) {
+  if (atalla_status s = check(launch)) return s;
+  switch (launch.desc.compute_dtype) {
+    case ATALLA_C64:
+      return run_complex<float>(launch);
+    case ATALLA_C128:
+      return run_complex<double>(launch);
+    case ATALLA_F64:
+      return run_as<double>(launch);
+    case ATALLA_I64:
+      return run_as<uint64_t>(launch);
+    case ATALLA_F16:
+    case ATALLA_BF16:
+    case ATALLA_F32:
+      return run_as<float>(launch);
+    default:
+      return run_as<uint32_t>(launch);
+  }
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  const atalla_operand& out = desc.operands[0];
+  const atalla_operand& a = desc.operands[1];
+  const atalla_operand& b = desc.operands[2];
+  int64_t batch = out.sizes[0], m = out.sizes[1];
+  const int64_t n = out.sizes[2], k = a.sizes[2];
+  if (batch <= 0 || m <= 0 || n <= 0) return;
+  if (b.strides[0] == 0) {  // one B for all batches stays in its scratchpad
+    m *= batch;
+    batch = 1;
+  }
+  const ArrayProduct product = array_product(m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  const uint64_t count = static_cast<uint64_t>(batch);
+  const bool complex = is_complex(desc.compute_dtype);
+  const uint64_t products = complex ? 4 * count : count;
+  cost.macs = product.macs * products;
+  cost.array_rows = product.array_rows * products;
+  cost.weight_rows = product.weight_rows * products;
+  cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
+  cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(cost_element_size(out.dtype));
+  const uint64_t vectors = count * static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
+  const bool integer = is_integer(desc.compute_dtype);
+  const GemmParameters p = GemmParameters::read(desc);
+  const double alpha = integer ? static_cast<double>(p.alpha.integer) : p.alpha.real;
+  const double beta = integer ? static_cast<double>(p.beta.integer) : p.beta.real;
+  const uint64_t scaling = complex ? 6 : 1;     // a complex product is six real operations
+  if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
+  if (alpha != 1.0 || (complex && p.alpha.imaginary != 0)) cost.vector_ops += scaling * vectors;
+  if (desc.n_operands == 4 && desc.operands[3].addr != 0 && beta != 0.0) {
+    cost.bytes_read += stored_bytes(desc.operands[3]);
+    cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
+  }
+  switch (static_cast<Activation>(p.activation)) {
+    case Activation::Relu:
+      cost.vector_ops += 2 * vectors;
+      break;  // compare, masked select
+    case Activation::GeluErf:
+    case Activation::GeluTanh:  // cubic argument, a sigmoid by two exponentials, product; on adder and multiplier
+      cost.vector_ops += 8 * vectors;
+      cost.exp_ops += 2 * vectors;
+      break;
+    case Activation::Silu:
+      cost.vector_ops += 7 * vectors;
+      cost.exp_ops += vectors;
+      break;
+    default:
+      break;
+  }
+}
+
+constexpr Kernel kKernels[] = {{"gemm", 1, kDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable gemm_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `gemm_grouped`: products of consecutive groups of rows, of columns, or of the contracted dimension, whose
+// ends stand in memory. docs/reference/kernels.md has the contract. Each group is the product that `gemm` would compute
+// of it.
+#include "sim/kernels/matrix/gemm_parallel.h"
+//
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/matrix/gemm_cost.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr const char* kName = "gemm_grouped";
+constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_BF16 | 1u << ATALLA_F32 | 1u << ATALLA_F64;
+constexpr int kOut = 0, kA = 1, kB = 2, kEnds = 3;
+
+// Which dimension the groups divide: the matrices that have a dimension more are one a group.
+enum class Divided { Rows, Columns, Contracted };
+
+struct Shape {
+  Divided divided = Divided::Rows;
+  int64_t groups = 0, m = 0, n = 0, k = 0;
+
+  int64_t length() const { return divided == Divided::Rows ? m : divided == Divided::Columns ? n : k; }
+};
+
+// False for other numbers of dimensions than the three forms have.
+bool read_shape(const atalla_launch_desc& desc, Shape& shape) {
+  const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
+  if (out.ndim == 2 && a.ndim == 2 && b.ndim == 3) shape.divided = Divided::Rows;
+  else if (out.ndim == 2 && a.ndim == 3 && b.ndim == 2) shape.divided = Divided::Columns;
+  else if (out.ndim == 3 && a.ndim == 2 && b.ndim == 2) shape.divided = Divided::Contracted;
+  else return false;
+  shape.groups = desc.operands[kEnds].sizes[0];
+  shape.m = out.sizes[out.ndim - 2], shape.n = out.sizes[out.ndim - 1], shape.k = a.sizes[a.ndim - 1];
+  return true;
+}
+
+atalla_status check_matrix(const Launch& launch, int index, const char* name, int64_t groups, int64_t rows,
+                           int64_t cols) {
+  const atalla_operand& o = launch.operand(index);
+  ATALLA_CHECK(check_dtype(kName, name, o.dtype, kDtypes));
+  ATALLA_CHECK(check_present(kName, launch, index));
+  const int64_t* sizes = o.sizes + (o.ndim - 2);
+  if (sizes[0] == rows && sizes[1] == cols && (o.ndim == 2 || o.sizes[0] == groups)) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is %lld matrices [%lld, %lld], expected %lld of [%lld, %lld]", kName,
+                   name, static_cast<long long>(o.ndim == 2 ? 1 : o.sizes[0]), static_cast<long long>(sizes[0]),
+                   static_cast<long long>(sizes[1]), static_cast<long long>(o.ndim == 2 ? 1 : groups),
+                   static_cast<long long>(rows), static_cast<long long>(cols));
+}
+
+atalla_status check(const Launch& launch, Shape& shape) {
+  ATALLA_CHECK(check_operands(kName, launch.desc, 1, 4, 4));
+  const atalla_operand& ends = launch.operand(kEnds);
+  if (ends.ndim != 1 || ends.dtype != ATALLA_I32)
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: ends have %d dimensions of %s, expected 1 of int32", kName, ends.ndim,
+                     dtype_name(ends.dtype));
+  if (!read_shape(launch.desc, shape))
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "%s: out, a and b have %d, %d and %d dimensions, expected 2, 2, 3 (groups of rows), 2, 3, 2 (of "
+                     "columns) or 3, 2, 2 (of the contracted dimension)",
+                     kName, launch.operand(kOut).ndim, launch.operand(kA).ndim, launch.operand(kB).ndim);
+  ATALLA_CHECK(check_present(kName, launch, kEnds));
+  ATALLA_CHECK(check_matrix(launch, kOut, "out", shape.groups, shape.m, shape.n));
+  ATALLA_CHECK(check_matrix(launch, kA, "a", shape.groups, shape.m, shape.k));
+  ATALLA_CHECK(check_matrix(launch, kB, "b", shape.groups, shape.k, shape.n));
+  const auto* end = launch.ptr<const int32_t>(kEnds);
+  int64_t last = 0;
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    const int64_t next = end[g * ends.strides[0]];
+    if (next < last || next > shape.length())
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: group %lld is [%lld, %lld), out of range for %lld", kName,
+                       static_cast<long long>(g), static_cast<long long>(last), static_cast<long long>(next),
+                       static_cast<long long>(shape.length()));
+    last = next;
+  }
+  return ATALLA_OK;
+}
+
+// The matrix of group `g`, from `row` and `col` on.
+MatrixView matrix(const Launch& launch, int index, int64_t g, int64_t row, int64_t col) {
+  const atalla_operand& o = launch.operand(index);
+  MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[o.ndim - 2], o.strides[o.ndim - 1],
+                  element_size(o.dtype)};
+  if (o.ndim == 3) view.data += g * o.strides[0] * view.item;
+  view.data = view.at(row, col);
+  if (o.sizes[o.ndim - 1] <= 1) view.col_stride = 1;
+  return view;
+}
+
+// Rows or columns behind the last group: no product reaches them, and they become 0.
+template <class T>
+bool clear_rest(const Launch& launch, const Shape& shape, int64_t from, Epilogue<T> epilogue) {
+  if (shape.divided == Divided::Contracted || from == shape.length()) return true;
+  const bool rows = shape.divided == Divided::Rows;
+  MatrixProduct<T> none;
+  none.m = rows ? shape.m - from : shape.m;
+  none.n = rows ? shape.n : shape.n - from;
+  none.epilogue = epilogue;
+  none.epilogue.out = matrix(launch, kOut, 0, rows ? from : 0, rows ? 0 : from);
+  return multiply(none);
+}
+
+template <class T>
+atalla_status run_as(const Launch& launch, const Shape& shape) {
+  const atalla_operand& ends = launch.operand(kEnds);
+  const auto* end = launch.ptr<const int32_t>(kEnds);
+  Epilogue<T> epilogue;
+  epilogue.alpha = 1;
+  epilogue.compute_dtype = launch.desc.compute_dtype;
+  bool ok = true;
+  int64_t begin = 0;
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    const int64_t next = end[g * ends.strides[0]], length = next - begin;
+    MatrixProduct<T> product;
+    product.m = shape.m, product.n = shape.n, product.k = shape.k;
+    int64_t row = 0, col = 0, depth = 0;
+    switch (shape.divided) {
+      case Divided::Rows:
+        product.m = length, row = begin;
+        break;
+      case Divided::Columns:
+        product.n = length, col = begin;
+        break;
+      default:
+        product.k = length, depth = begin;
+    }
+    begin = next;
+    if (product.m == 0 || product.n == 0) continue;
+    product.a = matrix(launch, kA, g, row, depth);
+    product.b = matrix(launch, kB, g, depth, col);
+    product.epilogue = epilogue;
+    product.epilogue.out = matrix(launch, kOut, g, row, col);
+    ok = multiply(product) && ok;
+  }
+  ok = clear_rest(launch, shape, begin, epilogue) && ok;
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for packing buffers", kName);
+}
+
+atalla_status run(const Launch& launch) {
+  Shape shape;
+  ATALLA_CHECK(check(launch, shape));
+  if (shape.m == 0 || shape.n == 0) return ATALLA_OK;
+  return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch, shape) : run_as<float>(launch, shape);
+}
+
+// The ends are data, so every group is charged for: the weights of each are pushed once, and the rows together pass
+// once. Groups of the contracted dimension each end a row of tiles of their own.
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  Shape shape;
+  if (desc.n_operands != 4 || !read_shape(desc, shape)) return;
+  const auto groups = static_cast<uint64_t>(max_of(1, shape.groups));
+  if (shape.m <= 0 || shape.n <= 0) return;
+  const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
+  ArrayProduct p = array_product(shape.m, shape.n, shape.k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  cost.macs = p.macs;
+  const uint64_t rows = static_cast<uint64_t>(shape.m);
+  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, kArrayEdge));
+  switch (shape.divided) {
+    case Divided::Rows:
+      p.weight_rows *= groups, p.b_bytes *= groups;
+      break;
+    case Divided::Columns:  // every group may end in a tile that is not full
+      p.array_rows += rows * static_cast<uint64_t>(ceil_div(shape.k, kArrayEdge)) * (groups - 1);
+      p.weight_rows += static_cast<uint64_t>(kArrayEdge * ceil_div(shape.k, kArrayEdge)) * (groups - 1);
+      p.a_bytes *= groups;
+      break;
+    default:
+      p.array_rows += rows * column_tiles * (groups - 1);
+      p.weight_rows += static_cast<uint64_t>(kArrayEdge) * column_tiles * (groups - 1);
+  }
+  cost.array_rows = p.array_rows, cost.weight_rows = p.weight_rows;
+  cost.bytes_read = p.a_bytes + p.b_bytes + 4 * groups;
+  cost.bytes_written = stored_bytes(out);
+}
+
+constexpr Kernel kKernels[] = {{"gemm_grouped", 1, kDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable gemm_grouped_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

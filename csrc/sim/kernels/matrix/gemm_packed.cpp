@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `gemm_packed`: a matrix product whose second operand was packed ahead of time, with a vector program as
+// its epilogue. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
+//
+// Sums are those of `gemm`, in its order: blocks of k, ascending, one accumulator. So the results are the same bits.
+#include "sim/kernels/matrix/epilogue_program.h"
+//
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_block.h"
+#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_packed_micro.h"
+#include "sim/kernels/matrix/gemm_parallel.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
+constexpr uint64_t kStoredDtypes = kDtypes | 1u << ATALLA_I8;
+static_assert(kStoredPanel % kPanel<float> == 0);
+
+constexpr char kNoMemory[] = "gemm_packed: no memory for packing buffers";
+
+struct PackedProduct {
+  int64_t m = 0, n = 0, k = 0;
+  MatrixView a;
+  const char* b = nullptr;  // [panels][k][kStoredPanel]
+  atalla_dtype b_dtype = ATALLA_F32;
+  MatrixView c;
+  EpilogueProgram program;
+  MatrixView outs[kProgramOutputs];
+  MatrixView extras[kProgramInputs];
+  bool sums_in_out = false;
+
+  const char* panel(int64_t j, int64_t p) const {
+    const int64_t inner = j % kStoredPanel;
+    return b + ((j / kStoredPanel * k + p) * kStoredPanel + inner) * element_size(b_dtype);
+  }
+};
+
+// Rows p .. p + depth of the panel at column j, as floats with row stride kStoredPanel.
+const float* read_panel(const PackedProduct& g, int64_t j, int64_t p, int64_t depth, float* unpacked) {
+  const char* stored = g.panel(j, p);
+  if (g.b_dtype == ATALLA_F32) return reinterpret_cast<const float*>(stored);
+  load_run(stored, g.b_dtype, 1, depth * kStoredPanel, unpacked);
+  return unpacked;
+}
+
+// out[i0 .. i1, j0 .. j1), j0 at the beginning of a stored panel. False when there is no memory.
+bool multiply_packed(const PackedProduct& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+  constexpr int64_t panel = kPanel<float>;
+  const int64_t chunks = max_of(1, ceil_div(g.k, kBlockDepth<float>));
+  const int64_t depth = block_depth<float>(g.k);
+  const int64_t width = min_of(j1 - j0, kBlockColumns);
+  const bool direct_a = reads_a_in_place<float>(g.a, g.k, j1 - j0);
+  const int64_t lda_packed = depth + 2 * kLanes<float>;
+  const int64_t ld = g.sums_in_out ? g.outs[0].row_stride : round_up(width, panel);
+
+  float* const packed_a =
+      direct_a ? nullptr
+               : scratch<float>(ScratchSlot::PackedA, (min_of(i1 - i0, kBlockRows) + kMaxRows) * lda_packed + panel);
+  float* const unpacked =
+      g.b_dtype == ATALLA_F32 ? nullptr : scratch<float>(ScratchSlot::PackedB, depth * kStoredPanel);
+  float* const workspace = g.sums_in_out ? nullptr : scratch<float>(ScratchSlot::Partial, (i1 - i0) * ld);
+  unsigned char* const buffers = scratch<unsigned char>(ScratchSlot::Scores, EpilogueProgram::kBufferBytes);
+  if ((!direct_a && packed_a == nullptr) || (g.b_dtype != ATALLA_F32 && unpacked == nullptr)) return false;
+  if ((!g.sums_in_out && workspace == nullptr) || buffers == nullptr) return false;
+
+  alignas(64) float tile[kMaxRows * panel];
+  for (int64_t jc = j0; jc < j1; jc += kBlockColumns) {
+    const int64_t je = min_of(jc + kBlockColumns, j1);
+    Epilogue<float> sums;
+    sums.c = g.c;
+    if (sums.c.data != nullptr) sums.beta = 1;
+    sums.out = g.outs[0];
+    if (!g.sums_in_out) {  // element [i0, jc] at the beginning of the workspace
+      sums.out = {reinterpret_cast<const char*>(workspace) - (i0 * ld + jc) * 4, ATALLA_F32, ld, 1, 4};
+    }
+    for (int64_t pc = 0, chunk = 0; chunk < chunks; ++chunk, pc += depth) {
+      const int64_t kc = min_of(depth, g.k - pc);
+      const Chunk position{chunk == 0, chunk + 1 == chunks};
+      // A whole panel is stored by the micro-kernel, with what it adds: c, or the sums of earlier k.
+      const bool plain_c = g.c.data == nullptr || (g.c.dtype == ATALLA_F32 && g.c.col_stride == 1);
+      const bool direct_store = plain_c || !position.first;
+      const int64_t row_blocks = ceil_div(i1 - i0, kBlockRows);
+      const int64_t row_block = ceil_div(i1 - i0, row_blocks);
+      for (int64_t ic = i0; ic < i1; ic += row_block) {
+        const int64_t rows = min_of(row_block, i1 - ic);
+        const float* a = packed_a;
+        int64_t lda = lda_packed;
+        if (direct_a) {
+          a = reinterpret_cast<const float*>(g.a.at(ic, pc));
+          lda = g.a.row_stride;
+        } else {
+          const MatrixView view{g.a.at(ic, pc), g.a.dtype, g.a.row_stride, g.a.col_stride, g.a.item};
+          pack_matrix<float>(view, rows, kc, kc, packed_a, lda_packed);
+        }
+        const int64_t groups = ceil_div(rows, kMaxRows);
+        for (int64_t js = jc; js < je; js += kStoredPanel) {
+          const float* stored = read_panel(g, js, pc, kc, unpacked);
+          // The next panel is on its way to L2 while this one is used.
+          const int64_t item = element_size(g.b_dtype), panel_bytes = kc * kStoredPanel * item;
+          const bool more = js + kStoredPanel < g.n && ic == i0;
+          const char* next = more ? g.panel(js + kStoredPanel, pc) : reinterpret_cast<const char*>(&tile);
+          const int64_t next_bytes = more ? ceil_div(panel_bytes, groups * (kStoredPanel / panel)) : 0;
+          for (int64_t j = js; j < min_of(js + kStoredPanel, je); j += panel) {
+            const int64_t cols = min_of(panel, je - j);
+            const float* b = stored + (j - js);
+            for (int64_t q = 0, r = 0; q < groups; ++q) {
+              const int64_t height = rows / groups + (q < rows % groups);
+              const int64_t i = ic + r;
+              const float* rows_of_a = a + r * lda;
+              r += height;
+              if (direct_store && cols == panel) {
+                float* const out = sums.out_row(i, j);
+                const int64_t ldo = sums.out.row_stride;
+                const float* addend = position.first ? reinterpret_cast<const float*>(g.c.data) : out;
+                if (position.first && addend != nullptr) addend = reinterpret_cast<const float*>(g.c.at(i, j));
+                select_packed_kernel(height)({kc, rows_of_a, lda, b, out, ldo, addend,
+                                              position.first ? g.c.row_stride : ldo, next, next_bytes / max_of(kc, 1)});
+                next += next_bytes;
+                continue;
+              }
+              select_micro_kernel<float>(height, cols)(kc, rows_of_a, lda, b, kStoredPanel, tile, panel);
+              sums.apply(tile, height, cols, i, j, position, sums.out_row(i, j), sums.out.row_stride);
+            }
+          }
+        }
+        if (!position.last) continue;
+        for (int64_t i = ic; i < ic + rows; ++i) {
+          if (g.program) {
+            g.program.run_row(sums.out_row(i, jc), i, jc, je - jc, g.outs, g.extras, buffers);
+          } else if (!g.sums_in_out) {
+            store_run(sums.out_row(i, jc), je - jc, const_cast<char*>(g.outs[0].at(i, jc)), g.outs[0].dtype,
+                      g.outs[0].col_stride);
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
+bool multiply_packed(const PackedProduct& g) {
+  if (g.m * g.n * max_of(g.k, 1) <= kSerialWork / 2) return multiply_packed(g, 0, g.m, 0, g.n);
+  const bool by_columns = g.n >= 2 * kStoredPanel;
+  const int64_t length = by_columns ? g.n : g.m;
+  const int64_t other = by_columns ? g.m : g.n;
+  const int64_t unit = by_columns ? kStoredPanel : kMaxRows;
+  const int64_t grain = unit * max_of(1, ceil_div(kSerialWork / 4, max_of(1, other * g.k * unit)));
+  bool ok = true;
+  parallel_for(length, grain, [&](int64_t begin, int64_t end) {
+    const bool done = by_columns ? multiply_packed(g, 0, g.m, begin, end) : multiply_packed(g, begin, end, 0, g.n);
+    if (!done) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  });
+  return ok;
+}
+
+MatrixView view_of(const Launch& launch, int index) {
+  const atalla_operand& o = launch.operand(index);
+  if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, element_size(o.dtype)};
+  MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[0], o.strides[1], element_size(o.dtype)};
+  if (o.sizes[1] <= 1) view.col_stride = 1;
+  return view;
+}
+
+atalla_status check_matrix(const Launch& launch, int index, const char* name, int64_t rows, int64_t cols,
+                           uint64_t dtypes) {
+  const atalla_operand& o = launch.operand(index);
+  if (o.ndim != 2 || o.sizes[0] != rows || o.sizes[1] != cols) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "gemm_packed: %s (operand %d) has %d dimensions, [%lld, %lld, ...], expected "
+                     "[%lld, %lld]",
+                     name, index, int{o.ndim}, static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
+                     static_cast<long long>(rows), static_cast<long long>(cols));
+  }
+  if (!is_dtype(o.dtype) || (dtypes >> o.dtype & 1) == 0) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_packed: %s is %s, which it does not take", name,
+                     is_dtype(o.dtype) ? dtype_name(o.dtype) : "of no dtype");
+  }
+  if (launch.data[index] == nullptr && rows * cols != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: %s (operand %d) is absent", name, index);
+  }
+  return ATALLA_OK;
+}
+
+atalla_status run(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const int n_out = desc.n_outputs, a = n_out, b = n_out + 1, c = n_out + 2, first_extra = n_out + 3;
+  const bool has_program = GemmPackedParameters::read(desc).has_program;
+  if (n_out < 1 || n_out > kProgramOutputs ||
+      (has_program ? desc.n_operands <= first_extra : desc.n_operands != first_extra || n_out != 1)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: %d outputs of %d operands, expected %d and more", n_out,
+                     int{desc.n_operands}, first_extra + has_program);
+  }
+  constexpr uint64_t kReal = 0xffffu & ~(1u << ATALLA_C64 | 1u << ATALLA_C128);
+  const atalla_operand &first = desc.operands[0], &packed = desc.operands[b];
+  if (first.ndim != 2 || desc.operands[a].ndim != 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: out and a have %d and %d dimensions, expected 2 and 2",
+                     int{first.ndim}, int{desc.operands[a].ndim});
+  }
+  PackedProduct g;
+  g.m = first.sizes[0], g.n = first.sizes[1], g.k = desc.operands[a].sizes[1];
+  for (int j = 0; j < n_out; ++j) {
+    if (atalla_status s = check_matrix(launch, j, "output", g.m, g.n, has_program ? kReal : kDtypes)) return s;
+    g.outs[j] = view_of(launch, j);
+  }
+  if (atalla_status s = check_matrix(launch, a, "a", g.m, g.k, kDtypes)) return s;
+  g.a = view_of(launch, a);
+  if (packed.ndim != 3 || packed.sizes[0] != ceil_div(g.n, kStoredPanel) || packed.sizes[1] != g.k ||
+      packed.sizes[2] != kStoredPanel || packed.strides[2] != 1 || packed.strides[1] != kStoredPanel ||
+      (packed.strides[0] != g.k * kStoredPanel && packed.sizes[0] > 1) || !is_dtype(packed.dtype) ||
+      (kStoredDtypes >> packed.dtype & 1) == 0 || (launch.data[b] == nullptr && g.n * g.k != 0)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: b is not [%lld, %lld, 32], contiguous, of a weight's dtype",
+                     static_cast<long long>(ceil_div(g.n, kStoredPanel)), static_cast<long long>(g.k));
+  }
+  g.b = launch.ptr<const char>(b);
+  g.b_dtype = packed.dtype;
+  if (launch.data[c] != nullptr) {
+    if (atalla_status s = check_matrix(launch, c, "c", g.m, g.n, kDtypes)) return s;
+    g.c = view_of(launch, c);
+  }
+  for (int k = first_extra; k + 1 < desc.n_operands; ++k) {
+    if (!desc.operands[k].immediate) {
+      if (atalla_status s = check_matrix(launch, k, "an extra input", g.m, g.n, kReal)) return s;
+    }
+    g.extras[k - first_extra] = view_of(launch, k);
+  }
+  if (has_program) {
+    if (atalla_status s = g.program.decode(launch, first_extra, desc.n_operands - 1)) return s;
+  }
+  if (g.m == 0 || g.n == 0) return ATALLA_OK;
+  for (int j = 0; j < n_out; ++j) {  // another thread may still read what one overwrites
+    for (int k = n_out; k < desc.n_operands; ++k) {
+      if (launch.data[j] != launch.data[k] || launch.data[k] == nullptr) continue;
+      return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: output %d stands where operand %d does", j, k);
+    }
+  }
+  const bool plain_out = first.dtype == ATALLA_F32 && g.outs[0].col_stride == 1;
+  g.sums_in_out = plain_out && (!g.program || g.program.sums_in_output());
+  return multiply_packed(g) ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s", kNoMemory);
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  const atalla_operand &out = desc.operands[0], &a = desc.operands[desc.n_outputs];
+  const atalla_operand& b = desc.operands[desc.n_outputs + 1];
+  const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
+  if (out.ndim != 2 || a.ndim != 2 || m <= 0 || n <= 0) return;
+  const ArrayProduct product = array_product(m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  cost.macs = product.macs;
+  cost.array_rows = product.array_rows;
+  cost.weight_rows = product.weight_rows;
+  cost.bytes_read = product.a_bytes + product.b_bytes;
+  for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += stored_bytes(desc.operands[i]);
+  const GemmPackedParameters p = GemmPackedParameters::read(desc);
+  for (int i = desc.n_outputs + 2; i < desc.n_operands - p.has_program; ++i) {
+    if (desc.operands[i].addr != 0) cost.bytes_read += stored_bytes(desc.operands[i]);
+  }
+  if (desc.operands[desc.n_outputs + 2].addr != 0) {
+    cost.vector_ops += static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
+  }
+  if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
+}
+
+constexpr Kernel kKernels[] = {{"gemm_packed", 1, kDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable gemm_packed_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Cuts a matrix product into ranges of columns or rows for the thread pool. Every range is computed on its own, with
+// its own packing, so a product needs one parallel section and no barrier. k is never cut: results do not depend on
+// threads.
+#pragma once
+
+#include "sim/kernels/matrix/gemm_vector_matrix.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+inline constexpr int64_t kSerialWork = 1 << 18;  // multiply-adds below which a second thread does not pay
+inline constexpr int64_t kTransposedRows = 64;   // see orient()
+
+// Chooses between out = a b and out' = b' a', which sum in the same order:
+// - the output's rows should be contiguous,
+// - a single column is a row of the transposed product,
+// - with few rows and a B whose k is contiguous (the weight of a linear layer), the transposed product reads the big
+//   operand in place and packs the small one.
+template <class T>
+inline void orient(MatrixProduct<T>& g) {
+  const bool column_major_out = g.epilogue.out.col_stride != 1 && g.epilogue.out.row_stride == 1 && g.m > 1;
+  const bool linear = g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
+                      g.b.dtype == kNativeDtype<T>;
+  const bool swap = g.m == 1 ? false : g.n == 1 || column_major_out || linear;
+  if (!swap) return;
+  const MatrixView a = g.a;
+  g.a = g.b.transposed();
+  g.b = a.transposed();
+  g.epilogue.out = g.epilogue.out.transposed();
+  g.epilogue.c = g.epilogue.c.transposed();
+  const int64_t m = g.m;
+  g.m = g.n;
+  g.n = m;
+}
+
+// Computes the product on the pool (or on the calling thread, when small or inside a parallel section). False when
+// there is no memory for packing buffers.
+template <class T>
+bool multiply(MatrixProduct<T> g) {
+  orient(g);
+  if (is_vector_product(g)) {
+    const int64_t grain = round_up(max_of(1, kSerialWork / 4 / g.k), kPanel<T>);
+    if (g.n <= grain) return multiply_vector(g, 0, g.n);
+    bool ok = true;
+    parallel_for(g.n, grain, [&](int64_t begin, int64_t end) {
+      if (!multiply_vector(g, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    });
+    return ok;
+  }
+  if (g.m * g.n * g.k <= kSerialWork) return multiply_block(g, 0, g.m, 0, g.n);
+  const bool by_columns = g.n >= g.m;
+  const int64_t length = by_columns ? g.n : g.m;
+  const int64_t other = by_columns ? g.m : g.n;
+  const int64_t unit = by_columns ? kPanel<T> : kMaxRows;
+  const int64_t grain = unit * max_of(1, ceil_div(kSerialWork, other * g.k * unit));
+  bool ok = true;
+  parallel_for(length, grain, [&](int64_t begin, int64_t end) {
+    const bool done = by_columns ? multiply_block(g, 0, g.m, begin, end) : multiply_block(g, begin, end, 0, g.n);
+    if (!done) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  });
+  return ok;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

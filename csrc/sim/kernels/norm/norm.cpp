@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// layer_norm: out = (x - mean) * rstd * weight + bias over the rows of [m, n], rstd = 1 / sqrt(variance + eps) with the
+// biased variance in a second pass. rms_norm: the same with 0 for the mean, in one pass less. F32 arithmetic (F64 for
+// F64), sums as in softmax_math.h.
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/norm/softmax_math.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kBufferElements = 4096;  // longer rows that need conversion are converted in pieces
+
+enum Operand { kOut, kMean, kRstd, kIn, kWeight, kBias, kOperands };
+
+// A run of an operand as T: the elements themselves where their form allows it, else converted into a buffer.
+template <class T>
+struct Run {
+  const void* base = nullptr;
+  atalla_dtype dtype = 0, compute = 0;
+  int64_t stride = 1;
+  bool direct = true;
+
+  Run() = default;
+  Run(const void* p, const atalla_operand& o, int64_t s, atalla_dtype c) : base(p), dtype(o.dtype), compute(c) {
+    stride = s;
+    direct = p == nullptr || (dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1);
+  }
+  const T* read(int64_t i, int64_t n, T* buffer) const {
+    if (base == nullptr) return nullptr;
+    const void* p = at(base, dtype, i * stride);
+    if (direct) return static_cast<const T*>(p);
+    load_as(p, dtype, compute, stride, n, buffer);
+    return buffer;
+  }
+};
+
+template <class T>
+ATALLA_INLINE double sum_of(const T* x, int64_t n) {
+  return sum_terms<T>(n, [&](int64_t i, int count) {
+    return count == Simd<T>::kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, 0);
+  });
+}
+
+template <class T>
+ATALLA_INLINE double sum_of_squares(const T* x, T mean, int64_t n) {
+  const auto m = splat(mean);
+  return sum_terms<T>(n, [&](int64_t i, int count) {
+    const auto d = (count == Simd<T>::kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, mean)) - m;
+    return d * d;
+  });
+}
+
+template <class T>
+void normalize(const T* x, T mean, T rstd, const T* weight, const T* bias, int64_t n, T* out) {
+  if (weight && bias) {
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
+  } else if (weight) {
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd * weight[i];
+  } else if (bias) {
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd + bias[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd;
+  }
+}
+
+template <class T, bool kCentered>
+struct LayerNorm {
+  const Launch& l;
+  int64_t n, piece;  // elements of a row, and of what is processed at once
+  double eps;
+
+  void rows(int64_t begin, int64_t end) const {
+    alignas(64) T in_buffer[kBufferElements], weight_buffer[kBufferElements], bias_buffer[kBufferElements];
+    const atalla_dtype compute = l.desc.compute_dtype;
+    const atalla_operand &out = l.operand(kOut), &in = l.operand(kIn);
+    const Run<T> weight = optional(kWeight), bias = optional(kBias);
+    const T *w = weight.read(0, piece, weight_buffer), *b = bias.read(0, piece, bias_buffer);
+    for (int64_t r = begin; r < end; ++r) {
+      const Run<T> x(at(l.data[kIn], in.dtype, r * in.strides[0]), in, in.strides[1], compute);
+      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1], kNativeOf<T>);
+      const T* first = x.read(0, piece, in_buffer);
+      T mean = 0;  // also upstream's value for an empty row
+      if (kCentered && n > 0) {
+        double sum = sum_of(first, piece);
+        for (int64_t i = piece; i < n; i += piece) {
+          const int64_t count = length(i);
+          sum += sum_of(x.read(i, count, in_buffer), count);
+        }
+        mean = static_cast<T>(sum / static_cast<double>(n));
+      }
+      double squares = 0;
+      for (int64_t i = 0; i < n; i += piece) {
+        const int64_t count = length(i);
+        squares += sum_of_squares(piece == n ? first : x.read(i, count, in_buffer), mean, count);
+      }
+      const T rstd = static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+      for (int64_t i = 0; i < n; i += piece) {
+        const int64_t count = length(i);
+        const T* px = piece == n ? first : x.read(i, count, in_buffer);
+        if (piece < n) w = weight.read(i, count, weight_buffer), b = bias.read(i, count, bias_buffer);
+        T* py = y.direct ? static_cast<T*>(const_cast<void*>(y.base)) + i : in_buffer;
+        normalize(px, mean, rstd, w, b, count, py);
+        if (!y.direct)
+          store_run(py, count, at(const_cast<void*>(y.base), out.dtype, i * y.stride), out.dtype, y.stride);
+      }
+      store_scalar(kMean, r, mean);
+      store_scalar(kRstd, r, rstd);
+    }
+  }
+
+  int64_t length(int64_t i) const { return n - i < piece ? n - i : piece; }
+
+  Run<T> optional(int i) const {
+    if (i >= l.desc.n_operands || l.data[i] == nullptr) return {};
+    return Run<T>(l.data[i], l.operand(i), l.operand(i).strides[0], l.desc.compute_dtype);
+  }
+
+  void store_scalar(int i, int64_t r, T value) const {
+    if (l.data[i] == nullptr) return;
+    const atalla_operand& o = l.operand(i);
+    store_run(&value, 1, at(l.data[i], o.dtype, r * o.strides[0]), o.dtype, 1);
+  }
+
+  void run(int64_t m) const {
+    parallel_for(m, grain_for(n), [&](int64_t begin, int64_t end) { rows(begin, end); });
+  }
+};
+
+template <class T, bool kCentered>
+void run_typed(const Launch& l, int64_t m, int64_t n) {
+  // Pieces only where an operand needs a buffer.
+  bool direct = l.desc.compute_dtype == kNativeOf<T>;
+  for (const int i : {kOut, kIn, kWeight, kBias}) {
+    if (i >= l.desc.n_operands || l.data[i] == nullptr) continue;
+    const atalla_operand& o = l.operand(i);
+    direct = direct && o.dtype == kNativeOf<T> && o.strides[o.ndim - 1] == 1;
+  }
+  const double eps = LayerNormParameters::read(l.desc).eps;
+  LayerNorm<T, kCentered>{l, n, direct || n < kBufferElements ? n : kBufferElements, eps}.run(m);
+}
+
+atalla_status check_shape(const char* kernel, const Launch& l, int i, int ndim, int64_t last, bool optional) {
+  const char* names[] = {"out", "mean", "rstd", "in", "weight", "bias"};
+  if (i >= l.desc.n_operands || l.operand(i).addr == 0) {
+    if (optional || last == 0) return ATALLA_OK;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is absent", kernel, names[i]);
+  }
+  const atalla_operand& o = l.operand(i);
+  if (o.ndim != ndim || o.sizes[ndim - 1] != last) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions with a last size of %lld, expected %d with %lld",
+                     kernel, names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim,
+                     static_cast<long long>(last));
+  }
+  return check_dtype(kernel, names[i], o.dtype, kFloatDtypes);
+}
+
+template <bool kCentered>
+atalla_status run(const Launch& l) {
+  const char* kernel = kCentered ? "layer_norm" : "rms_norm";
+  ATALLA_CHECK(check_operands(kernel, l.desc, 3, 4, kOperands));
+  const atalla_operand& in = l.operand(kIn);
+  if (in.ndim != 2) return set_error(ATALLA_ERR_ARGUMENT, "%s: in has %d dimensions, expected 2", kernel, in.ndim);
+  const int64_t m = in.sizes[0], n = in.sizes[1];
+  ATALLA_CHECK(check_same_sizes(kernel, l, kIn, kOut));
+  ATALLA_CHECK(check_shape(kernel, l, kIn, 2, n, m == 0));
+  ATALLA_CHECK(check_shape(kernel, l, kOut, 2, n, m == 0));
+  ATALLA_CHECK(check_shape(kernel, l, kMean, 1, m, true));
+  if (!kCentered && l.operand(kMean).addr != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "rms_norm: mean is given, expected none");
+  }
+  ATALLA_CHECK(check_shape(kernel, l, kRstd, 1, m, true));
+  ATALLA_CHECK(check_shape(kernel, l, kWeight, 1, n, true));
+  ATALLA_CHECK(check_shape(kernel, l, kBias, 1, n, true));
+  ATALLA_CHECK(check_dtype(kernel, "computing", l.desc.compute_dtype, kFloatDtypes));
+  if (m == 0) return ATALLA_OK;
+  if (l.desc.compute_dtype == ATALLA_F64) run_typed<double, kCentered>(l, m, n);
+  else run_typed<float, kCentered>(l, m, n);
+  return ATALLA_OK;
+}
+
+// A vector: sum; subtract, square, sum; subtract, scale, weight, bias. A row: two cross-lane sums and the scalar part.
+// Without a mean: square, sum; scale, weight, bias; one cross-lane sum.
+template <bool kCentered>
+void cost_norm(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& in = d.operands[kIn];
+  if (in.ndim != 2) return;
+  cost_operand_bytes(d, cost);
+  const uint64_t affine = static_cast<uint64_t>(d.n_operands > kWeight && d.operands[kWeight].addr != 0) +
+                          static_cast<uint64_t>(d.n_operands > kBias && d.operands[kBias].addr != 0);
+  cost.vector_ops += static_cast<uint64_t>(in.sizes[0]) *
+                     (((kCentered ? 6 : 3) + affine) * vectors(in.sizes[1]) + (kCentered ? 4 : 3));
+}
+
+constexpr Kernel kKernels[] = {{"layer_norm", 1, kFloatDtypes, run<true>, cost_norm<true>},
+                               {"rms_norm", 1, kFloatDtypes, run<false>, cost_norm<false>}};
+
+}  // namespace
+
+KernelTable norm_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// softmax and log_softmax over one dimension: out = e^(x - max) / sum, or (x - max) - log(sum), in F32 (F64 for F64).
+// A row that is contiguous, or short, is one run; where another dimension is the contiguous one, a block of its columns
+// is processed at once. A row with a NaN, with +inf, or of -inf alone gives NaN, as upstream.
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/norm/softmax_math.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kBufferElements = 8192;  // of a row that needs conversion; longer ones are converted once a pass
+constexpr int64_t kColumns = 128;          // of a block
+
+// dst[i] = e^(src[i] - max), and their sum. dst may be src; null: the sum only.
+template <class T>
+double exp_and_sum(const T* src, T max, int64_t n, T* dst) {
+  const auto shift = splat(max);
+  return sum_terms<T>(n, [&](int64_t i, int count) {
+    if (count == Simd<T>::kLanes) {
+      const auto e = exp_nonpositive<T>(load_vector(src + i) - shift);
+      if (dst) store_vector(dst + i, e);
+      return e;
+    }
+    // Lanes beyond the row are -inf after the shift, even when max is NaN or infinite.
+    const auto x = load_partial<T>(src + i, count, 0) - shift;
+    T lanes[Simd<T>::kLanes];
+    store_vector(lanes, x);
+    const auto e = exp_nonpositive<T>(load_partial<T>(lanes, count, -__builtin_inf()));
+    if (dst) store_partial(dst + i, count, e);
+    return e;
+  });
+}
+
+struct Row {
+  const void* in;
+  void* out;
+  int64_t in_stride, out_stride;
+};
+
+template <class T>
+struct Softmax {
+  bool log;
+  atalla_dtype compute, in_dtype, out_dtype;
+  int64_t size;  // of the dimension
+
+  bool plain_in(int64_t stride) const { return in_dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1; }
+  bool plain_out(int64_t stride) const { return out_dtype == kNativeOf<T> && stride == 1; }
+
+  void finish(const T* src, T max, double sum, int64_t n, T* dst) const {
+    if (log) {
+      const T log_sum = static_cast<T>(std::log(sum));
+      for (int64_t i = 0; i < n; ++i) dst[i] = (src[i] - max) - log_sum;
+    } else {
+      const T scale = static_cast<T>(1 / sum);
+      for (int64_t i = 0; i < n; ++i) dst[i] = src[i] * scale;
+    }
+  }
+
+  void row(const Row& r, T* buffer) const {
+    const bool direct_in = plain_in(r.in_stride), direct_out = plain_out(r.out_stride);
+    if (size > kBufferElements && !(direct_in && direct_out)) return long_row(r, buffer);
+    const T* src = static_cast<const T*>(r.in);
+    if (!direct_in) {
+      load_as(r.in, in_dtype, compute, r.in_stride, size, buffer);
+      src = buffer;
+    }
+    T* dst = direct_out ? static_cast<T*>(r.out) : buffer;
+    const T max = max_of(src, size);
+    if (log) {
+      finish(src, max, exp_and_sum<T>(src, max, size, nullptr), size, dst);
+    } else {
+      const double sum = exp_and_sum(src, max, size, dst);
+      finish(dst, max, sum, size, dst);
+    }
+    if (!direct_out) store_run(buffer, size, r.out, out_dtype, r.out_stride);
+  }
+
+  // The row in pieces of a buffer: the exponentials are computed twice and never stored.
+  void long_row(const Row& r, T* buffer) const {
+    const auto load = [&](int64_t i) {
+      const int64_t n = size - i < kBufferElements ? size - i : kBufferElements;
+      load_as(at(r.in, in_dtype, i * r.in_stride), in_dtype, compute, r.in_stride, n, buffer);
+      return n;
+    };
+    T max = -__builtin_inf();
+    for (int64_t i = 0; i < size; i += kBufferElements) {
+      const T m = max_of(buffer, load(i));
+      max = m > max ? m : max;
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < size; i += kBufferElements) {
+      const int64_t n = load(i);
+      sum += exp_and_sum<T>(buffer, max, n, nullptr);
+    }
+    for (int64_t i = 0; i < size; i += kBufferElements) {
+      const int64_t n = load(i);
+      if (!log) exp_and_sum(buffer, max, n, buffer);
+      finish(buffer, max, sum, n, buffer);
+      store_run(buffer, n, at(r.out, out_dtype, i * r.out_stride), out_dtype, r.out_stride);
+    }
+  }
+
+  // `columns` adjacent columns; r.in_stride and r.out_stride are between rows of them.
+  void block(const Row& r, int64_t columns) const {
+    T max[kColumns], sum[kColumns], work[kColumns];
+    double total[kColumns];
+    constexpr int64_t kSegment = 256;  // rows after which the sums move to double
+    // A full vector may read beyond `columns` in these arrays, never in DRAM.
+    for (int64_t c = 0; c < kColumns; ++c) max[c] = -__builtin_inf(), sum[c] = 0, total[c] = 0, work[c] = 0;
+    const auto load = [&](int64_t i) {
+      const char* p = at(r.in, in_dtype, i * r.in_stride);
+      if (plain_in(1)) std::memcpy(work, p, columns * sizeof(T));
+      else load_as(p, in_dtype, compute, 1, columns, work);
+    };
+    const auto exponentials = [&] {
+      constexpr int kLanes = Simd<T>::kLanes;
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        store_vector(work + c, exp_nonpositive<T>(load_vector(work + c) - load_vector(max + c)));
+      }
+    };
+    for (int64_t i = 0; i < size; ++i) {
+      load(i);
+      for (int64_t c = 0; c < columns; ++c) max[c] = work[c] > max[c] ? work[c] : max[c];
+    }
+    const bool keep = !log && plain_out(1);  // the exponentials wait in out for the division
+    for (int64_t i = 0; i < size; ++i) {
+      load(i);
+      exponentials();
+      for (int64_t c = 0; c < columns; ++c) sum[c] += work[c];
+      if (keep) std::memcpy(at(r.out, out_dtype, i * r.out_stride), work, columns * sizeof(T));
+      if ((i + 1) % kSegment == 0 || i + 1 == size) {
+        for (int64_t c = 0; c < columns; ++c) total[c] += sum[c], sum[c] = 0;
+      }
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      sum[c] = log ? static_cast<T>(std::log(total[c])) : static_cast<T>(1 / total[c]);
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      void* out = at(r.out, out_dtype, i * r.out_stride);
+      if (keep) {
+        T* o = static_cast<T*>(out);
+        for (int64_t c = 0; c < columns; ++c) o[c] *= sum[c];
+        continue;
+      }
+      load(i);
+      if (log) {
+        for (int64_t c = 0; c < columns; ++c) work[c] = (work[c] - max[c]) - sum[c];
+      } else {
+        exponentials();
+        for (int64_t c = 0; c < columns; ++c) work[c] *= sum[c];
+      }
+      store_run(work, columns, out, out_dtype, 1);
+    }
+  }
+
+  void run(const Launch& l, int64_t dim) const {
+    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    const int64_t in_stride = in.ndim ? in.strides[dim] : 1, out_stride = out.ndim ? out.strides[dim] : 1;
+    Dims<2> dims;
+    for (int d = 0; d < in.ndim; ++d) {
+      if (d != dim) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
+    }
+    const bool rows_contiguous = (in_stride == 1 && out_stride == 1) || size == 1;
+    const int last = dims.ndim - 1;
+    if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
+      int64_t s[2];
+      const int64_t columns = dims.pop(s);
+      const int64_t blocks = (columns + kColumns - 1) / kColumns;
+      parallel_for(dims.count() * blocks, grain_for(size * kColumns), [&](int64_t begin, int64_t end) {
+        Cursor<2> at_row(dims, begin / blocks);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t c = i % blocks * kColumns;
+          block({at(l.data[1], in_dtype, at_row.offsets[1] + c), at(l.data[0], out_dtype, at_row.offsets[0] + c),
+                 in_stride, out_stride},
+                columns - c < kColumns ? columns - c : kColumns);
+          if (i % blocks == blocks - 1) at_row.next();
+        }
+      });
+      return;
+    }
+    parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+      alignas(64) T buffer[kBufferElements];
+      Cursor<2> at_row(dims, begin);
+      for (int64_t i = begin; i < end; ++i, at_row.next()) {
+        row({at(l.data[1], in_dtype, at_row.offsets[1]), at(l.data[0], out_dtype, at_row.offsets[0]), in_stride,
+             out_stride},
+            buffer);
+      }
+    });
+  }
+};
+
+atalla_status run_softmax(const char* name, const Launch& l, bool log) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const int64_t dim = SoftmaxParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_dim(name, dim, in.ndim));
+  ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kFloatDtypes));
+  if (element_count(in) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  const int64_t size = size_along(in, dim);
+  if (l.desc.compute_dtype == ATALLA_F64) {
+    Softmax<double>{log, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
+  } else {
+    Softmax<float>{log, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
+  }
+  return ATALLA_OK;
+}
+
+// A row of n: maximum, subtraction, exponential, sum and scaling a vector, with one cross-lane maximum and sum a row.
+void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& in = d.operands[1];
+  const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
+  const uint64_t rows = n > 0 ? static_cast<uint64_t>(element_count(in) / n) : 0;
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += rows * (4 * vectors(n) + 2);
+  cost.exp_ops += rows * vectors(n);
+}
+
+constexpr Kernel kKernels[] = {
+    {"softmax", 1, kFloatDtypes, [](const Launch& l) { return run_softmax("softmax", l, false); }, cost_softmax},
+    {"log_softmax", 1, kFloatDtypes, [](const Launch& l) { return run_softmax("log_softmax", l, true); }, cost_softmax},
+};
+
+}  // namespace
+
+KernelTable softmax_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

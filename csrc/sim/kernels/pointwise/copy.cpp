@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// copy, fill and arange: kernels that move or make elements and compute nothing on them. docs/reference/kernels.md.
+#include <cstring>
+
+#include "sim/kernels/base/loader.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Bytes that one thread copies at least.
+constexpr int64_t kCopyGrain = 256 * 1024;
+
+atalla_status check(const char* kernel, const Launch& launch, int n_inputs, int n_immediates) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (desc.n_outputs != 1 || desc.n_operands != 1 + n_inputs) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected 1 output and %d inputs", kernel,
+                     desc.n_outputs, desc.n_operands, n_inputs);
+  }
+  for (int k = 1; k <= n_immediates; ++k) {
+    if (!desc.operands[k].immediate) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d stands in memory, expected an immediate", kernel, k);
+    }
+  }
+  if (const atalla_status status = check_operands(kernel, desc); status != ATALLA_OK) return status;
+  if (operand_numel(desc.operands[0]) == 0) return ATALLA_OK;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);
+  }
+  return ATALLA_OK;
+}
+
+template <class F>
+void for_each_block(const Space& space, F&& f) {
+  const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
+  const int64_t grain = block_numel >= kParallelGrain ? 1 : kParallelGrain / block_numel;
+  auto body = [&](int64_t begin, int64_t end) {
+    Block block;
+    for (int64_t b = begin; b < end; ++b) {
+      locate_block(space, b, block);
+      f(block);
+    }
+  };
+  if (space.n_blocks <= grain) {
+    body(0, space.n_blocks);
+  } else {
+    parallel_for(space.n_blocks, grain, body);
+  }
+}
+
+atalla_status run_fill(const Launch& launch);
+
+atalla_status run_copy(const Launch& launch) {
+  if (const atalla_status status = check("copy", launch, 1, 0); status != ATALLA_OK) return status;
+  const atalla_launch_desc& desc = launch.desc;
+  const atalla_operand& out = desc.operands[0];
+  const atalla_operand& in = desc.operands[1];
+  const int64_t n = operand_numel(out);
+  if (n == 0) return ATALLA_OK;
+  if (in.immediate) return run_fill(launch);
+  const auto out_size = static_cast<int64_t>(dtype_size(out.dtype));
+  const auto in_size = static_cast<int64_t>(dtype_size(in.dtype));
+  if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && operand_contiguous(out) && operand_contiguous(in)) {
+    auto body = [&](int64_t begin, int64_t end) {
+      std::memmove(launch.ptr<char>(0) + begin, launch.ptr<char>(1) + begin, static_cast<size_t>(end - begin));
+    };
+    if (n * out_size <= kCopyGrain) {
+      body(0, n * out_size);
+    } else {
+      parallel_for(n * out_size, kCopyGrain, body);
+    }
+    return ATALLA_OK;
+  }
+  Space space;
+  make_space(desc, space);
+  const ConvertBlock convert = convert_block(out.dtype, in.dtype);
+  for_each_block(space, [&](const Block& block) {
+    convert(launch.ptr<char>(0) + block_offset(space, block, 0) * out_size, space.strides[0],
+            launch.ptr<char>(1) + block_offset(space, block, 1) * in_size, space.strides[1], block.sizes);
+  });
+  return ATALLA_OK;
+}
+
+atalla_status run_fill(const Launch& launch) {
+  if (const atalla_status status = check("fill", launch, 1, 1); status != ATALLA_OK) return status;
+  const atalla_launch_desc& desc = launch.desc;
+  const atalla_operand& out = desc.operands[0];
+  const int64_t n = operand_numel(out);
+  if (n == 0) return ATALLA_OK;
+  const auto size = static_cast<int64_t>(dtype_size(out.dtype));
+  const atalla_dtype value_dtype = desc.operands[1].dtype;
+  if (operand_contiguous(out)) {
+    auto body = [&](int64_t begin, int64_t end) {
+      fill_contiguous(launch.ptr<char>(0) + begin * size, out.dtype, launch.data[1], value_dtype, end - begin);
+    };
+    if (n <= kParallelGrain) {
+      body(0, n);
+    } else {
+      parallel_for(n, kParallelGrain, body);
+    }
+    return ATALLA_OK;
+  }
+  Space space;
+  make_space(desc, space);
+  alignas(16) unsigned char value[16];
+  fill_contiguous(value, out.dtype, launch.data[1], value_dtype, 1);
+  const ConvertBlock copy = copy_block(dtype_size(out.dtype));
+  const int64_t broadcast[kBlockDims] = {0, 0, 0};
+  for_each_block(space, [&](const Block& block) {
+    copy(launch.ptr<char>(0) + block_offset(space, block, 0) * size, space.strides[0], value, broadcast, block.sizes);
+  });
+  return ATALLA_OK;
+}
+
+template <class T>
+void arange_blocks(const Launch& launch, const Space& space, atalla_dtype accumulation, const T* start_step) {
+  const atalla_operand& out = launch.desc.operands[0];
+  const int64_t out_stride = space.strides[0][0];
+  const auto size = static_cast<int64_t>(dtype_size(out.dtype));
+  const ConvertBlock store = convert_block(out.dtype, accumulation);
+  const T start = start_step[0], step = start_step[1];
+  parallel_for(space.sizes[0], kParallelGrain, [&](int64_t begin, int64_t end) {
+    T values[kBlockElements];
+    for (int64_t i = begin; i < end; i += kBlockElements) {
+      const int64_t m = end - i < kBlockElements ? end - i : kBlockElements;
+      for (int64_t j = 0; j < m; ++j) values[j] = start + static_cast<T>(i + j) * step;
+      const int64_t sizes[kBlockDims] = {m, 1, 1};
+      const int64_t out_strides[kBlockDims] = {out_stride, 0, 0}, dense[kBlockDims] = {1, 0, 0};
+      store(launch.ptr<char>(0) + i * out_stride * size, out_strides, values, dense, sizes);
+    }
+  });
+}
+
+atalla_status run_arange(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (const atalla_status status = check("arange", launch, 2, 2); status != ATALLA_OK) return status;
+  const atalla_operand& out = desc.operands[0];
+  if (out.ndim != 1) return set_error(ATALLA_ERR_ARGUMENT, "arange: operand 0 has %d dimensions, expected 1", out.ndim);
+  if (kDtypeTraits[out.dtype].loop == ATALLA_C64 || out.dtype == ATALLA_C128) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "arange: does not make %s", dtype_name(out.dtype));
+  }
+  if (out.sizes[0] == 0) return ATALLA_OK;
+  Space space;
+  make_space(desc, space);
+  const bool floating = kDtypeTraits[out.dtype].loop == ATALLA_F32 || out.dtype == ATALLA_F64;
+  const auto accumulation = static_cast<atalla_dtype>(floating ? ATALLA_F64 : ATALLA_I64);
+  alignas(16) unsigned char start_step[16];
+  for (int k = 0; k < 2; ++k) {
+    fill_contiguous(start_step + 8 * k, accumulation, launch.data[k + 1], desc.operands[k + 1].dtype, 1);
+  }
+  if (floating) {
+    double values[2];
+    std::memcpy(values, start_step, sizeof values);
+    arange_blocks(launch, space, accumulation, values);
+  } else {
+    int64_t values[2];
+    std::memcpy(values, start_step, sizeof values);
+    arange_blocks(launch, space, accumulation, values);
+  }
+  return ATALLA_OK;
+}
+
+// Elements that are neighbours on both sides: those of the dimension that is innermost in both, and of the dimensions
+// that continue it. 1 where none is innermost in both, as in a transpose.
+uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
+  uint64_t run = 1;
+  for (bool found = true; found;) {
+    found = false;
+    for (int d = 0; d < out.ndim && d < in.ndim; ++d) {
+      const auto step = static_cast<int64_t>(run);
+      if (out.sizes[d] < 2 || out.sizes[d] != in.sizes[d] || out.strides[d] != step || in.strides[d] != step) continue;
+      run *= static_cast<uint64_t>(out.sizes[d]);
+      found = true;
+      break;
+    }
+  }
+  return run;
+}
+
+// Tiles of up to 32 runs, each of as many bytes as a row of a tile; a run takes whole beats on both sides.
+void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
+  constexpr uint64_t kTileRows = 32, kRowBytes = 64, kBeatBytes = 8;
+  const auto count = static_cast<uint64_t>(operand_numel(out));
+  const uint64_t run = common_run(out, in);
+  if (count == 0 || run == count) return;
+  const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
+  cost.tiles += 2 * ((runs + kTileRows - 1) / kTileRows) * ((bytes + kRowBytes - 1) / kRowBytes);
+  cost.beats += 2 * runs * ((bytes + kBeatBytes - 1) / kBeatBytes);
+}
+
+// The chip moves data with the SDMA alone, unless a dtype changes: then each element passes the vector unit once.
+void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
+  const atalla_operand& out = desc.operands[0];
+  cost.bytes_written += operand_bytes(out);
+  for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
+  if (desc.n_operands == 2 && desc.operands[1].dtype != out.dtype) {
+    cost.vector_ops += (static_cast<uint64_t>(operand_numel(out)) + 31) / 32;
+  } else if (desc.n_operands == 2 && !desc.operands[1].immediate &&
+             operand_bytes(desc.operands[1]) == operand_bytes(out)) {
+    cost_runs(out, desc.operands[1], cost);
+  }
+}
+
+// A multiply and an add an element: the index vector comes from the scratchpad.
+void cost_arange(const atalla_launch_desc& desc, Cost& cost) {
+  cost.bytes_written += operand_bytes(desc.operands[0]);
+  cost.vector_ops += 2 * ((static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32);
+}
+
+constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64 |
+                           1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BOOL |
+                           1u << ATALLA_BF16;
+constexpr uint64_t kAny = kReal | 1u << ATALLA_C64 | 1u << ATALLA_C128;
+
+constexpr Kernel kKernels[] = {
+    {"copy", 1, kAny, run_copy, cost_copy},
+    {"fill", 1, kAny, run_fill, cost_copy},
+    {"arange", 1, kReal, run_arange, cost_arange},
+};
+
+}  // namespace
+
+KernelTable copy_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

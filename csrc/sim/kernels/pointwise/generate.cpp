@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Index tensors that sizes and counts determine: the coordinates of a triangle, and an index for each repetition.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch_check.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Elements of the lower triangle in the rows before `row`: the sum of clamp(r + diagonal + 1, 0, columns).
+int64_t lower_before(int64_t row, int64_t columns, int64_t diagonal) {
+  const int64_t begins = -diagonal > 0 ? -diagonal : 0;                    // the first row with an element
+  const int64_t full = columns - diagonal - 1;                             // the first row that is full
+  const int64_t grows = row < full ? row : full > begins ? full : begins;  // rows [begins, grows) are partial
+  int64_t n = 0;
+  if (grows > begins) n += (grows - begins) * (begins + diagonal + 1 + grows + diagonal) / 2;
+  const int64_t from = full > begins ? full : begins;
+  if (row > from) n += (row - from) * columns;
+  return n;
+}
+
+template <class T>
+void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diagonal, bool upper) {
+  const atalla_operand& out = l.operand(0);
+  const int64_t to_column = out.strides[0], step = out.strides[1];
+  // What the upper triangle leaves of a row is the lower one of the diagonal before.
+  if (upper) --diagonal;
+  parallel_for(rows, columns >= 16384 ? 1 : 16384 / (columns + 1) + 1, [&](int64_t begin, int64_t end) {
+    int64_t position = lower_before(begin, columns, diagonal);
+    if (upper) position = begin * columns - position;
+    T* o = l.ptr<T>(0) + position * step;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t split = r + diagonal + 1 < 0 ? 0 : r + diagonal + 1 > columns ? columns : r + diagonal + 1;
+      const int64_t first = upper ? split : 0, last = upper ? columns : split;
+      for (int64_t c = first; c < last; ++c, o += step) {
+        *o = convert<T>(r);
+        o[to_column] = convert<T>(c);
+      }
+    }
+  });
+}
+
+atalla_status run_triangle_indices(const Launch& l) {
+  const char* name = "triangle_indices";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 1, 1));
+  const atalla_operand& out = l.operand(0);
+  ATALLA_CHECK(check_dtype(name, "the output", out.dtype, kAllDtypes));
+  const TriangleIndicesParameters p = TriangleIndicesParameters::read(l.desc);
+  const int64_t rows = p.rows, columns = p.columns;
+  const bool upper = p.upper;
+  // A diagonal beyond the matrix is clamped, so that no sum overflows.
+  const int64_t diagonal = p.diagonal < -rows ? -rows : p.diagonal > columns ? columns : p.diagonal;
+  const int64_t lower = lower_before(rows, columns, upper ? diagonal - 1 : diagonal);
+  const int64_t n = upper ? rows * columns - lower : lower;
+  if (rows < 0 || columns < 0 || out.ndim != 2 || out.sizes[0] != 2 || out.sizes[1] != n) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of 2 rows and %lld columns", name,
+                     static_cast<long long>(n));
+  }
+  if (n == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  dispatch_dtype(out.dtype, [&](auto tag) { fill_triangle<decltype(tag)>(l, rows, columns, diagonal, upper); });
+  return ATALLA_OK;
+}
+
+// out[ends[i - 1] .. ends[i]) = i, where ends is the running sum of the repetitions.
+template <class T>
+void fill_repeats(const Launch& l, int64_t n) {
+  const int64_t* ends = l.ptr<const int64_t>(1);
+  const int64_t stride = l.operand(1).strides[0], step = l.operand(0).strides[0];
+  T* out = l.ptr<T>(0);
+  parallel_for(n, 1024, [&](int64_t begin, int64_t end) {
+    int64_t p = begin == 0 ? 0 : ends[(begin - 1) * stride];
+    for (int64_t i = begin; i < end; ++i) {
+      for (const int64_t stop = ends[i * stride]; p < stop; ++p) out[p * step] = static_cast<T>(i);
+    }
+  });
+}
+
+atalla_status run_repeat_interleave(const Launch& l) {
+  const char* name = "repeat_interleave";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  const atalla_operand &out = l.operand(0), &ends = l.operand(1);
+  ATALLA_CHECK(check_dtype(name, "the output", out.dtype, kIndexDtypes));
+  ATALLA_CHECK(check_dtype(name, "the running sum", ends.dtype, dtype_bit(ATALLA_I64)));
+  if (out.ndim != 1 || ends.ndim != 1) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 1", name, out.ndim,
+                     ends.ndim);
+  }
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  const int64_t n = ends.sizes[0];
+  int64_t previous = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t e = l.ptr<const int64_t>(1)[i * ends.strides[0]];
+    if (e < previous) return set_error(ATALLA_ERR_ARGUMENT, "repeats can not be negative");
+    previous = e;
+  }
+  if (previous != out.sizes[0]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "allocated size does not match required size (%lld, %lld)",
+                     static_cast<long long>(out.sizes[0]), static_cast<long long>(previous));
+  }
+  if (out.dtype == ATALLA_I64) {
+    fill_repeats<int64_t>(l, n);
+  } else {
+    fill_repeats<int32_t>(l, n);
+  }
+  return ATALLA_OK;
+}
+
+void cost_generate(const atalla_launch_desc& d, Cost& cost) {
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
+  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost.vector_ops += vectors(element_count(d.operands[0]));
+}
+
+}  // namespace
+
+KernelTable generate_kernels() {
+  static constexpr Kernel kernels[] = {
+      {"triangle_indices", 1, kAllDtypes, run_triangle_indices, cost_generate},
+      {"repeat_interleave", 1, kAllDtypes, run_repeat_interleave, cost_generate},
+  };
+  return kernels;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

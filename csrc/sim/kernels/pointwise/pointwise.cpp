@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/kernels/pointwise/pointwise.h"
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "sim/kernels/base/loader.h"
+#include "sim/kernels/pointwise/vector_program.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+__thread const char* element_fault = nullptr;
+
+namespace {
+
+constexpr int kMaxInputs = ATALLA_MAX_OPERANDS - 1;
+constexpr size_t kMaxElementSize = 16;
+constexpr int64_t kBufferBytes = kBlockElements * static_cast<int64_t>(kMaxElementSize);
+
+PointwiseLoop find_loop(atalla_dtype loop_dtype, int index) {
+  switch (loop_dtype) {
+    case ATALLA_BOOL:
+      return kPointwiseLoopsBool[index];
+    case ATALLA_U8:
+      return kPointwiseLoopsU8[index];
+    case ATALLA_I8:
+      return kPointwiseLoopsI8[index];
+    case ATALLA_I16:
+      return kPointwiseLoopsI16[index];
+    case ATALLA_I32:
+      return kPointwiseLoopsI32[index];
+    case ATALLA_I64:
+      return kPointwiseLoopsI64[index];
+    case ATALLA_F32:
+      return kPointwiseLoopsF32[index];
+    case ATALLA_F64:
+      return kPointwiseLoopsF64[index];
+    case ATALLA_C64:
+      return kPointwiseLoopsC64[index];
+    default:
+      return kPointwiseLoopsC128[index];
+  }
+}
+
+atalla_dtype component_dtype(atalla_dtype complex) {
+  return complex == ATALLA_C64 ? static_cast<atalla_dtype>(ATALLA_F32) : static_cast<atalla_dtype>(ATALLA_F64);
+}
+
+// A launch, resolved: the loop, and the dtype in which each operand meets it.
+struct Job {
+  const Launch& launch;
+  PointwiseLoop loop;
+  bool exact;
+  int n_outputs;
+  int n_inputs;
+  uint8_t dtypes[ATALLA_MAX_OPERANDS];  // by operand: of the results, then of the inputs
+  uint8_t element_sizes[ATALLA_MAX_OPERANDS];
+
+  void run(void* const* out, const void* const* in, int64_t n) const {
+    if (exact || n % kLoopMultiple == 0) {
+      loop(out, in, n, launch.desc);
+    } else {
+      run_ragged(out, in, n);
+    }
+  }
+
+ private:
+  // The last elements go through the loop in a whole vector, filled up with copies of the first of them.
+  [[gnu::noinline]] void run_ragged(void* const* out, const void* const* in, int64_t n) const {
+    const int64_t whole = n / kLoopMultiple * kLoopMultiple;
+    const int64_t rest = n - whole;
+    alignas(64) unsigned char tails[ATALLA_MAX_OPERANDS][kLoopMultiple * kMaxElementSize];
+    const void* tail_in[kMaxInputs];
+    void* tail_out[kMaxResults];
+    for (int k = 0; k < n_outputs; ++k) tail_out[k] = tails[k];
+    for (int k = 0; k < n_inputs; ++k) {
+      const size_t size = element_sizes[n_outputs + k];
+      unsigned char* tail = tails[n_outputs + k];
+      const auto* from = static_cast<const unsigned char*>(in[k]) + static_cast<size_t>(whole) * size;
+      std::memcpy(tail, from, static_cast<size_t>(rest) * size);
+      for (int64_t i = rest; i < kLoopMultiple; ++i) std::memcpy(tail + static_cast<size_t>(i) * size, tail, size);
+      tail_in[k] = tail;
+    }
+    if (whole > 0) loop(out, in, whole, launch.desc);
+    loop(tail_out, tail_in, kLoopMultiple, launch.desc);
+    for (int k = 0; k < n_outputs; ++k) {
+      const size_t size = element_sizes[k];
+      std::memcpy(static_cast<unsigned char*>(out[k]) + static_cast<size_t>(whole) * size, tails[k],
+                  static_cast<size_t>(rest) * size);
+    }
+  }
+};
+
+// All operands are runs of the loop's own types in the same order: no loading, no storing.
+bool runs_in_place(const Job& job) {
+  const atalla_launch_desc& desc = job.launch.desc;
+  const atalla_operand& out = desc.operands[0];
+  if (out.dtype != job.dtypes[0] || !operand_contiguous(out)) return false;
+  const size_t bytes = out.ndim * sizeof(int64_t);
+  for (int k = 1; k < desc.n_operands; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (operand.immediate || operand.dtype != job.dtypes[k]) return false;
+    if (std::memcmp(operand.strides, out.strides, bytes) != 0 && !operand_contiguous(operand)) return false;
+  }
+  return true;
+}
+
+void run_contiguous(const Job& job, int64_t n) {
+  auto body = [&job](int64_t begin, int64_t end) {
+    const void* in[kMaxInputs];
+    void* out[kMaxResults];
+    for (int k = 0; k < job.n_outputs + job.n_inputs; ++k) {
+      unsigned char* from = job.launch.ptr<unsigned char>(k) + begin * job.element_sizes[k];
+      if (k < job.n_outputs) out[k] = from;
+      else in[k - job.n_outputs] = from;
+    }
+    job.run(out, in, end - begin);
+  };
+  if (n <= kParallelGrain) {
+    body(0, n);
+  } else {
+    parallel_for(n, kParallelGrain, body);
+  }
+}
+
+// Blocks [begin, end) of the space.
+void run_blocks(const Job& job, const Space& space, int64_t begin, int64_t end) {
+  const atalla_launch_desc& desc = job.launch.desc;
+  // Only what a launch uses of these is ever touched.
+  alignas(64) unsigned char buffers[ATALLA_MAX_OPERANDS][kBufferBytes];
+  const void* in[kMaxInputs];
+  void* out[kMaxResults];
+  const void* filled_from[ATALLA_MAX_OPERANDS] = {};
+  const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
+  Block block;
+  for (int64_t b = begin; b < end; ++b) {
+    locate_block(space, b, block);
+    int64_t dense[kBlockDims] = {1, block.sizes[0], block.sizes[0] * block.sizes[1]};
+    for (int k = job.n_outputs; k < desc.n_operands; ++k) {
+      const void*& at = in[k - job.n_outputs];
+      const atalla_dtype dtype = desc.operands[k].dtype;
+      const unsigned char* from =
+          job.launch.ptr<unsigned char>(k) + block_offset(space, block, k) * static_cast<int64_t>(dtype_size(dtype));
+      if (dtype == job.dtypes[k] && !desc.operands[k].immediate && block_dense(space, block, k)) {
+        at = from;
+        continue;
+      }
+      at = buffers[k];
+      if (block_uniform(space, k)) {
+        if (filled_from[k] != from) fill_contiguous(buffers[k], job.dtypes[k], from, dtype, block_numel);
+        filled_from[k] = from;
+      } else {
+        convert_block(job.dtypes[k], dtype)(buffers[k], dense, from, space.strides[k], block.sizes);
+      }
+    }
+    unsigned char* to[kMaxResults];
+    for (int k = 0; k < job.n_outputs; ++k) {
+      const atalla_dtype dtype = desc.operands[k].dtype;
+      to[k] =
+          job.launch.ptr<unsigned char>(k) + block_offset(space, block, k) * static_cast<int64_t>(dtype_size(dtype));
+      out[k] = dtype == job.dtypes[k] && block_dense(space, block, k) ? to[k] : buffers[k];
+    }
+    job.run(out, in, block.numel);
+    for (int k = 0; k < job.n_outputs; ++k) {
+      if (out[k] == to[k]) continue;
+      convert_block(desc.operands[k].dtype, job.dtypes[k])(to[k], space.strides[k], buffers[k], dense, block.sizes);
+    }
+  }
+}
+
+atalla_status check(const Launch& launch, const PointwiseOp& op) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (desc.n_outputs != op.n_outputs || desc.n_operands != op.n_outputs + op.n_inputs) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected %d outputs and %d inputs",
+                     op.name, desc.n_outputs, desc.n_operands, op.n_outputs, op.n_inputs);
+  }
+  if (!is_dtype(desc.compute_dtype) || !(op.dtypes >> desc.compute_dtype & 1)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: does not compute in dtype %s", op.name,
+                     dtype_name(desc.compute_dtype));
+  }
+  return check_operands(op.name, desc);
+}
+
+}  // namespace
+
+PointwiseLoop pointwise_loop(atalla_dtype compute, int index) { return find_loop(kDtypeTraits[compute].loop, index); }
+
+atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
+  const atalla_dtype loop_dtype = kDtypeTraits[compute].loop;
+  const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
+  if (declared == kComputeDtype) return loop_dtype;
+  if (declared != kComponentDtype) return declared;
+  return complex ? component_dtype(loop_dtype) : loop_dtype;
+}
+
+atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index) {
+  ATALLA_CHECK(check(launch, op));
+  const atalla_launch_desc& desc = launch.desc;
+  const int64_t n = operand_numel(desc.operands[0]);
+  if (n == 0) return ATALLA_OK;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", op.name, k);
+  }
+  const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
+  const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
+  const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
+  Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_outputs, op.n_inputs, {}, {}};
+  for (int k = 0; k < desc.n_operands; ++k) {
+    job.dtypes[k] = pointwise_dtype(desc.compute_dtype, k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs]);
+  }
+  for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
+
+  std::atomic<const char*> fault = nullptr;
+  const bool may_fault = op.has_requirements || (op.divides && !floating && !complex);
+  if (!may_fault && runs_in_place(job)) {
+    run_contiguous(job, n);
+    return ATALLA_OK;
+  }
+  Space space;
+  make_space(desc, space);
+  auto body = [&](int64_t begin, int64_t end) {
+    element_fault = nullptr;
+    run_blocks(job, space, begin, end);
+    if (element_fault) fault.store(element_fault, std::memory_order_relaxed);
+  };
+  const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
+  const int64_t grain = block_numel >= kParallelGrain ? 1 : kParallelGrain / block_numel;
+  if (space.n_blocks <= grain) {
+    body(0, space.n_blocks);
+  } else {
+    parallel_for(space.n_blocks, grain, body);
+  }
+  if (const char* text = fault.load(std::memory_order_relaxed)) {
+    return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: %s", op.name, text);
+  }
+  return ATALLA_OK;
+}
+
+void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost) {
+  const uint64_t vectors = (static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    (k < op.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
+  }
+  const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
+  cost.vector_ops += vectors * op.vector_ops[complex];
+  cost.exp_ops += vectors * op.exp_ops[complex];
+}
+
+namespace {
+
+// The generated list: constexpr PointwiseOp kOps[] and constexpr int kNumOps.
+#include "pointwise_ops.inc"
+
+// Numbers of the ops by the hash of their names, with open addressing.
+struct OpsByHash {
+  static constexpr int kSlots = 2048;
+  uint64_t hashes[kSlots] = {};
+  int16_t ops[kSlots] = {};
+
+  static constexpr uint64_t hash_of(const char* name) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name != 0; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3u;
+    return hash;
+  }
+  constexpr OpsByHash() {
+    static_assert(kNumOps < kSlots / 2);
+    for (int i = 0; i < kNumOps; ++i) {
+      const uint64_t hash = hash_of(kOps[i].name);
+      int slot = static_cast<int>(hash % kSlots);
+      while (hashes[slot] != 0) slot = (slot + 1) % kSlots;
+      hashes[slot] = hash;
+      ops[slot] = static_cast<int16_t>(i);
+    }
+  }
+};
+constexpr OpsByHash kOpsByHash;
+
+template <int I>
+atalla_status run_op(const Launch& launch) {
+  return run_pointwise(launch, kOps[I], I);
+}
+template <int I>
+void cost_op(const atalla_launch_desc& desc, Cost& cost) {
+  cost_pointwise(desc, kOps[I], cost);
+}
+
+template <int... I>
+struct Table {
+  static constexpr Kernel kernels[] = {{kOps[I].name, 1, kOps[I].dtypes, run_op<I>, cost_op<I>}...};
+};
+template <class Indices>
+struct TableOf;
+template <int... I>
+struct TableOf<std::integer_sequence<int, I...>> : Table<I...> {};
+
+}  // namespace
+
+const PointwiseOp* find_pointwise(uint64_t hash, int* index) {
+  for (int slot = static_cast<int>(hash % OpsByHash::kSlots); kOpsByHash.hashes[slot] != 0;
+       slot = (slot + 1) % OpsByHash::kSlots) {
+    if (kOpsByHash.hashes[slot] != hash) continue;
+    *index = kOpsByHash.ops[slot];
+    return &kOps[*index];
+  }
+  return nullptr;
+}
+
+KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

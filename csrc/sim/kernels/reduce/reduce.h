@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reductions: how an input's dimensions are walked. A reduction itself is given by its passes (reduce_passes.h).
+//
+// Outputs are taken in tiles along the kept dimension with the smallest stride. A tile is reduced in one of two ways:
+// by columns (a row of the tile's inputs is accumulated onto a row of accumulators: the kept dimension is the
+// contiguous one, or few elements are reduced), or by rows (each output's inputs are reduced with vector lanes).
+// Partial results of a fixed number of elements are combined pairwise, in an order that depends on shapes and strides
+// alone.
+#pragma once
+
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/loader.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+inline constexpr int64_t kTileOutputs = 256;
+inline constexpr int64_t kLeafRows = 32;  // rows accumulated serially when reducing by columns
+inline constexpr int kMaxLevels = 40;     // of pairwise combination: log2 of the number of leaves
+inline constexpr int64_t kMaxParts = 64;  // in which one tile's reduced range is split over threads
+
+struct ReducePlan {
+  Space kept;     // operands: the input, then the outputs
+  Space reduced;  // operand 0: the input
+  int64_t count;  // elements reduced into one output
+  bool columns;
+  int64_t parts;  // of the reduced range, each a task of its own
+  int64_t grain;  // tasks that a thread takes at least
+};
+
+// Checks operands: `n_outputs` outputs and one input, each output of the input's sizes but 1 in reduced dimensions.
+// Error: ATALLA_ERR_ARGUMENT, ATALLA_ERR_UNSUPPORTED for a compute dtype outside `dtypes`.
+atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs, uint64_t dtypes);
+
+// `ordered`: the linear index within the reduced dimensions must be row-major (argmax).
+void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan);
+
+// Cost: the input once, the outputs once, `vector_ops` and `exp_ops` for 32 input elements.
+void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost);
+
+atalla_status run_reduce_sum(const Launch& launch);
+atalla_status run_reduce_nansum(const Launch& launch);
+atalla_status run_reduce_count_nonzero(const Launch& launch);
+atalla_status run_reduce_xor(const Launch& launch);
+atalla_status run_reduce_prod(const Launch& launch);
+atalla_status run_reduce_mean(const Launch& launch);
+atalla_status run_reduce_norm1(const Launch& launch);
+atalla_status run_reduce_norm2(const Launch& launch);
+atalla_status run_reduce_any(const Launch& launch);
+atalla_status run_reduce_all(const Launch& launch);
+atalla_status run_reduce_logsumexp(const Launch& launch);
+atalla_status run_reduce_var(const Launch& launch);
+atalla_status run_reduce_std(const Launch& launch);
+atalla_status run_reduce_var_mean(const Launch& launch);
+atalla_status run_reduce_amax(const Launch& launch);
+atalla_status run_reduce_amin(const Launch& launch);
+atalla_status run_reduce_argmax(const Launch& launch);
+atalla_status run_reduce_argmin(const Launch& launch);
+atalla_status run_reduce_max_dim(const Launch& launch);
+atalla_status run_reduce_min_dim(const Launch& launch);
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// norm1, norm2: the sum of magnitudes, and the root of the sum of their squares, in one pass over the input and with
+// one rounding to its dtype. The result of complex numbers is real.
+#include "sim/kernels/reduce/reduce_passes.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class V>
+struct MagnitudeOp : SumOp<V> {
+  ATALLA_INLINE static V map(V x, V) { return abs(x); }
+};
+
+template <class V>
+struct SquareOp : SumOp<V> {
+  ATALLA_INLINE static V map(V x, V) {
+    if constexpr (kIsComplex<V>) return {x.re * x.re + x.im * x.im, 0};
+    else return x * x;
+  }
+};
+
+template <class T>
+struct Norm2 : Plain<SquareOp<T>> {
+  using Plain<SquareOp<T>>::Plain;
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T*) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) {
+      if constexpr (kIsComplex<T>) accs[c].re = sqrt(accs[c].re);
+      else accs[c] = sqrt(accs[c]);
+    }
+    store_tile(launch, plan, tile, 0, accs, this->dtype);  // to a real dtype: drops the imaginary part, which is 0
+  }
+};
+
+}  // namespace
+
+atalla_status run_reduce_norm1(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.norm1", launch, 1, kFloatDtypes));
+  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<MagnitudeOp<T>>>(launch, dtype);
+  });
+}
+
+atalla_status run_reduce_norm2(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.norm2", launch, 1, kFloatDtypes | kComplexDtypes));
+  switch (launch.desc.compute_dtype) {
+    case ATALLA_C64:
+      return run_reduction<Norm2<Complex<float>>>(launch, ATALLA_C64);
+    case ATALLA_C128:
+      return run_reduction<Norm2<Complex<double>>>(launch, ATALLA_C128);
+    default:
+      return dispatch_floating(launch.desc.compute_dtype,
+                               [&]<class T>(atalla_dtype dtype) { return run_reduction<Norm2<T>>(launch, dtype); });
+  }
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Passes of reductions over numbers: an operation on mapped elements. (Passes that carry an index: reduce_arg.cpp.)
+#pragma once
+
+#include <limits>
+
+#include "sim/kernels/base/complex_math.h"
+#include "sim/kernels/base/vec_math.h"
+#include "sim/kernels/reduce/reduce_engine.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Rows by vector lanes: lane l takes elements l, l + L, ...; then the lanes are combined as a tree.
+template <class Op, int L>
+ATALLA_INLINE typename Op::Acc reduce_lanes(const typename Op::T* x, int64_t n, typename Op::Acc param) {
+  using Acc = typename Op::Acc;
+  Acc lanes[L];
+  for (int l = 0; l < L; ++l) lanes[l] = Op::identity();
+  int64_t i = 0;
+  for (; i + L <= n; i += L) {
+#pragma GCC ivdep
+    for (int l = 0; l < L; ++l) lanes[l] = Op::combine(lanes[l], Op::map(x[i + l], param));
+  }
+  for (int l = 0; i + l < n; ++l) lanes[l] = Op::combine(lanes[l], Op::map(x[i + l], param));
+  for (int width = L / 2; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) lanes[l] = Op::combine(lanes[l], lanes[l + width]);
+  }
+  return lanes[0];
+}
+
+// The pass of an operation with T, Acc, identity(), map(x, param) and an associative, commutative combine(a, b).
+template <class Op>
+struct LanePass : Op {
+  using T = typename Op::T;
+  using Acc = typename Op::Acc;
+
+  static Acc row(const T* x, int64_t n, int64_t, Acc param) {
+    constexpr int kLanes = static_cast<int>(512 / sizeof(Acc));
+    constexpr int kFewLanes = 16;
+    if (n < kFewLanes) {
+      Acc acc = Op::map(x[0], param);
+      for (int64_t i = 1; i < n; ++i) acc = Op::combine(acc, Op::map(x[i], param));
+      return acc;
+    }
+    return n < 2 * kLanes ? reduce_lanes<Op, kFewLanes>(x, n, param) : reduce_lanes<Op, kLanes>(x, n, param);
+  }
+
+  static void columns(Acc* acc, const T* x, int64_t stride, int64_t rows, int64_t n, int64_t, const Acc* params) {
+    for (int64_t r = 0; r < rows; ++r, x += stride) {
+      if (params) {
+#pragma GCC ivdep
+        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(x[c], params[c]));
+      } else {
+#pragma GCC ivdep
+        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(x[c], Op::identity()));
+      }
+    }
+  }
+};
+
+template <class V>
+struct SumOp {
+  using T = V;
+  using Acc = V;
+  static constexpr Acc identity() { return Acc{}; }
+  ATALLA_INLINE static Acc map(T x, Acc) { return x; }
+  ATALLA_INLINE static Acc combine(Acc a, Acc b) {
+    if constexpr (std::is_integral_v<V>) {
+      using U = std::make_unsigned_t<V>;  // wraps
+      return static_cast<V>(static_cast<U>(a) + static_cast<U>(b));
+    } else if constexpr (kIsComplex<V>) {
+      return {a.re + b.re, a.im + b.im};
+    } else {
+      return a + b;
+    }
+  }
+};
+
+template <class V>
+struct ProdOp {
+  using T = V;
+  using Acc = V;
+  static constexpr Acc identity() {
+    if constexpr (kIsComplex<V>) return {1, 0};
+    else return V(1);
+  }
+  ATALLA_INLINE static Acc map(T x, Acc) { return x; }
+  ATALLA_INLINE static Acc combine(Acc a, Acc b) {
+    if constexpr (std::is_integral_v<V>) {
+      using U = std::make_unsigned_t<V>;
+      return static_cast<V>(static_cast<U>(a) * static_cast<U>(b));
+    } else if constexpr (kIsComplex<V>) {
+      return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    } else {
+      return a * b;
+    }
+  }
+};
+
+// NaN if any element is.
+template <class V>
+struct MaxOp {
+  using T = V;
+  using Acc = V;
+  static constexpr Acc identity() {
+    if constexpr (std::is_floating_point_v<V>) return -std::numeric_limits<V>::infinity();
+    else return std::numeric_limits<V>::lowest();
+  }
+  ATALLA_INLINE static Acc map(T x, Acc) { return x; }
+  ATALLA_INLINE static Acc combine(Acc a, Acc b) { return maximum(a, b); }
+};
+
+template <class V>
+struct MinOp {
+  using T = V;
+  using Acc = V;
+  static constexpr Acc identity() {
+    if constexpr (std::is_floating_point_v<V>) return std::numeric_limits<V>::infinity();
+    else return std::numeric_limits<V>::max();
+  }
+  ATALLA_INLINE static Acc map(T x, Acc) { return x; }
+  ATALLA_INLINE static Acc combine(Acc a, Acc b) { return minimum(a, b); }
+};
+
+// Squares of distances from the mean, summed.
+template <class V>
+struct SquaredDistanceOp : SumOp<V> {
+  ATALLA_INLINE static V map(V x, V mean) {
+    const V d = x - mean;
+    if constexpr (kIsComplex<V>) return {d.re * d.re + d.im * d.im, 0};
+    else return d * d;
+  }
+};
+
+template <class V>
+struct ShiftedExpOp : SumOp<V> {
+  ATALLA_INLINE static V map(V x, V shift) { return exp(x - shift); }
+};
+
+// Calls f.template operator()<T>(loop dtype) with the accumulation type of a sum: I64 for integers, F32 for the floats
+// up to it.
+template <class F>
+atalla_status dispatch_accumulation(atalla_dtype compute_dtype, F&& f) {
+  switch (kDtypeTraits[compute_dtype].loop) {
+    case ATALLA_F32:
+      return f.template operator()<float>(ATALLA_F32);
+    case ATALLA_F64:
+      return f.template operator()<double>(ATALLA_F64);
+    case ATALLA_C64:
+      return f.template operator()<Complex<float>>(ATALLA_C64);
+    case ATALLA_C128:
+      return f.template operator()<Complex<double>>(ATALLA_C128);
+    default:
+      return f.template operator()<int64_t>(ATALLA_I64);
+  }
+}
+
+// The same with float and double only.
+template <class F>
+atalla_status dispatch_floating(atalla_dtype compute_dtype, F&& f) {
+  return kDtypeTraits[compute_dtype].loop == ATALLA_F64 ? f.template operator()<double>(ATALLA_F64)
+                                                        : f.template operator()<float>(ATALLA_F32);
+}
+
+// With every real type in which elements are compared.
+template <class F>
+atalla_status dispatch_ordered(atalla_dtype compute_dtype, F&& f) {
+  switch (kDtypeTraits[compute_dtype].loop) {
+    case ATALLA_BOOL:
+      return f.template operator()<uint8_t>(ATALLA_BOOL);
+    case ATALLA_U8:
+      return f.template operator()<uint8_t>(ATALLA_U8);
+    case ATALLA_I8:
+      return f.template operator()<int8_t>(ATALLA_I8);
+    case ATALLA_I16:
+      return f.template operator()<int16_t>(ATALLA_I16);
+    case ATALLA_I32:
+      return f.template operator()<int32_t>(ATALLA_I32);
+    case ATALLA_I64:
+      return f.template operator()<int64_t>(ATALLA_I64);
+    case ATALLA_F64:
+      return f.template operator()<double>(ATALLA_F64);
+    default:
+      return f.template operator()<float>(ATALLA_F32);
+  }
+}
+
+// One pass, one output of the loop dtype.
+template <class Op>
+struct Plain {
+  using First = LanePass<Op>;
+  using Second = void;
+  using Acc = typename Op::Acc;
+  static constexpr bool kOrdered = false;
+  Plain(const Launch&, int64_t, atalla_dtype loop_dtype) : dtype(loop_dtype) {}
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, const Acc* accs, const Acc*) const {
+    store_tile(launch, plan, tile, 0, accs, dtype);
+  }
+  atalla_dtype dtype;
+};
+
+// A sum, divided by the number of elements.
+template <class T>
+struct Mean : Plain<SumOp<T>> {
+  Mean(const Launch& launch, int64_t count, atalla_dtype dtype)
+      : Plain<SumOp<T>>(launch, count, dtype), divisor(static_cast<double>(count)) {}
+  void store(const Launch& launch, const ReducePlan& plan, const Block& tile, T* accs, const T*) const {
+    for (int64_t c = 0; c < tile.sizes[0]; ++c) {
+      if constexpr (kIsComplex<T>) {
+        using R = decltype(T::re);
+        accs[c] = {accs[c].re / static_cast<R>(divisor), accs[c].im / static_cast<R>(divisor)};
+      } else {
+        accs[c] = static_cast<T>(accs[c] / static_cast<T>(divisor));
+      }
+    }
+    store_tile(launch, plan, tile, 0, accs, this->dtype);
+  }
+  double divisor;
+};
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernel_parameters.h"
+#include "sim/kernels/reduce/reduce.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Up to so many reduced elements an output, rows are too short to fill vector lanes.
+constexpr int64_t kShortRow = 32;
+constexpr int64_t kFewOutputs = 8;
+
+void start_space(Space& space, int n_operands) {
+  space.n_operands = n_operands;
+  space.ndim = 0;
+  space.numel = 1;
+}
+
+void finish_space(Space& space) {
+  if (space.ndim > 0) return;
+  space.ndim = 1;
+  space.sizes[0] = 1;
+  for (int k = 0; k < space.n_operands; ++k) space.strides[k][0] = 0;
+}
+
+}  // namespace
+
+atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs, uint64_t dtypes) {
+  const atalla_launch_desc& desc = launch.desc;
+  if (desc.n_outputs != n_outputs || desc.n_operands != n_outputs + 1) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected %d and %d", kernel,
+                     desc.n_outputs, desc.n_operands, n_outputs, n_outputs + 1);
+  }
+  if (!is_dtype(desc.compute_dtype) || !(dtypes >> desc.compute_dtype & 1)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: does not compute in dtype %s", kernel,
+                     dtype_name(desc.compute_dtype));
+  }
+  const atalla_operand& in = desc.operands[n_outputs];
+  const auto mask = static_cast<uint64_t>(ReduceSumParameters::read(desc).reduced);
+  if (in.ndim > ATALLA_MAX_DIMS || (in.ndim < 64 && mask >> in.ndim != 0)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the mask of reduced dimensions %#llx exceeds the input's %d dimensions",
+                     kernel, static_cast<unsigned long long>(mask), in.ndim);
+  }
+  for (int k = 0; k <= n_outputs; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (operand.immediate || !is_dtype(operand.dtype) || operand.ndim != in.ndim) {
+      return set_error(ATALLA_ERR_ARGUMENT,
+                       "%s: operand %d has dtype code %d and %d dimensions%s, expected %d in memory", kernel, k,
+                       operand.dtype, operand.ndim, operand.immediate ? " (immediate)" : "", in.ndim);
+    }
+    if (k == n_outputs) break;
+    for (int d = 0; d < in.ndim; ++d) {
+      const int64_t expected = mask >> d & 1 ? 1 : in.sizes[d];
+      if (operand.sizes[d] != expected) {
+        return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", kernel, k,
+                         static_cast<long long>(operand.sizes[d]), d, static_cast<long long>(expected));
+      }
+    }
+  }
+  if (operand_numel(desc.operands[0]) > 0) {
+    for (int k = 0; k <= n_outputs; ++k) {
+      const bool needed = k < n_outputs || operand_numel(in) > 0;
+      if (needed && !launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);
+    }
+  }
+  return ATALLA_OK;
+}
+
+void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan) {
+  const atalla_operand& in = desc.operands[n_outputs];
+  const int64_t mask = ReduceSumParameters::read(desc).reduced;
+  Space& kept = plan.kept;
+  Space& reduced = plan.reduced;
+  start_space(kept, 1 + n_outputs);
+  start_space(reduced, 1);
+  for (int d = in.ndim - 1; d >= 0; --d) {
+    const bool is_reduced = mask >> d & 1;
+    Space& space = is_reduced ? reduced : kept;
+    space.numel *= in.sizes[d];
+    if (in.sizes[d] == 1) continue;
+    space.sizes[space.ndim] = in.sizes[d];
+    space.strides[0][space.ndim] = in.strides[d];
+    for (int k = 0; !is_reduced && k < n_outputs; ++k) space.strides[k + 1][space.ndim] = desc.operands[k].strides[d];
+    ++space.ndim;
+  }
+  finish_space(kept);
+  finish_space(reduced);
+  plan.count = reduced.numel;
+  if (kept.ndim > 1) {
+    order_dims(kept);
+    merge_dims(kept);
+  }
+  if (reduced.ndim > 1) {
+    if (!ordered) order_dims(reduced);
+    merge_dims(reduced);
+  }
+  const bool kept_contiguous = kept.strides[0][0] < reduced.strides[0][0] || plan.count == 1;
+  plan.columns = kept.sizes[0] >= kFewOutputs && (kept_contiguous || plan.count <= kShortRow);
+
+  int64_t tile = kTileOutputs;
+  if (!plan.columns && plan.count > 0) {
+    tile = kParallelGrain / plan.count;
+    tile = tile < 1 ? 1 : tile > kTileOutputs ? kTileOutputs : tile;
+  }
+  if (tile > kept.sizes[0]) tile = kept.sizes[0];
+  kept.block[0] = tile;
+  kept.block[1] = kept.block[2] = 1;
+  kept.n_blocks = tile == 0 ? 0 : (kept.sizes[0] + tile - 1) / tile;
+  for (int d = 1; d < kept.ndim; ++d) kept.n_blocks *= kept.sizes[d];
+
+  if (plan.count == 0) {
+    reduced.n_blocks = 0;
+  } else if (plan.columns) {
+    reduced.block[0] = reduced.sizes[0] < kLeafRows ? reduced.sizes[0] : kLeafRows;
+    reduced.block[1] = reduced.block[2] = 1;
+    reduced.n_blocks = (reduced.sizes[0] + kLeafRows - 1) / kLeafRows;
+    for (int d = 1; d < reduced.ndim; ++d) reduced.n_blocks *= reduced.sizes[d];
+  } else {
+    plan_blocks(reduced, false);
+  }
+  const int64_t task_work = tile * plan.count;
+  plan.parts = 1;
+  if (kept.n_blocks < 16) {
+    plan.parts = task_work / (2 * kParallelGrain);
+    if (plan.parts > kMaxParts) plan.parts = kMaxParts;
+    if (plan.parts > reduced.n_blocks) plan.parts = reduced.n_blocks;
+    if (plan.parts < 1) plan.parts = 1;
+  }
+  const int64_t part_work = task_work / plan.parts;
+  plan.grain = part_work >= kParallelGrain ? 1 : kParallelGrain / (part_work > 0 ? part_work : 1);
+}
+
+void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost) {
+  const atalla_operand& in = desc.operands[desc.n_operands - 1];
+  for (int k = 0; k < desc.n_outputs; ++k) cost.bytes_written += operand_bytes(desc.operands[k]);
+  cost.bytes_read += passes * operand_bytes(in);
+  const auto outputs = static_cast<uint64_t>(operand_numel(desc.operands[0]));
+  const uint64_t vectors = (static_cast<uint64_t>(operand_numel(in)) + 31) / 32;
+  // One lane reduction (rsum.vi and its kin) an output at the end.
+  cost.vector_ops += vectors * vector_ops + outputs;
+  cost.exp_ops += vectors * exp_ops;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// sum, prod, mean, any, all.
+#include "sim/kernels/reduce/reduce_passes.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+atalla_status run_reduce_sum(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.sum", launch, 1, kAllDtypes));
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<SumOp<T>>>(launch, dtype);
+  });
+}
+
+atalla_status run_reduce_prod(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.prod", launch, 1, kAllDtypes));
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<ProdOp<T>>>(launch, dtype);
+  });
+}
+
+atalla_status run_reduce_mean(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.mean", launch, 1, kFloatDtypes | kComplexDtypes));
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
+    if constexpr (std::is_integral_v<T>) {
+      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
+    } else {
+      return run_reduction<Mean<T>>(launch, dtype);
+    }
+  });
+}
+
+// Truth values are bytes: some is non-zero if the largest is, all are if the smallest is.
+atalla_status run_reduce_any(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.any", launch, 1, kAllDtypes));
+  return run_reduction<Plain<MaxOp<uint8_t>>>(launch, ATALLA_BOOL);
+}
+
+atalla_status run_reduce_all(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.all", launch, 1, kAllDtypes));
+  return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL);
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

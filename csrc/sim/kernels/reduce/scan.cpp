@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cumsum, cumprod, logcumsumexp: running results along one dimension, in serial order. Sums and products of F16 and
+// BF16 accumulate in F32; of F32 in F64, because an error of a serial F32 sum grows with the length and a cascade has
+// no running values; integers and BOOL in I64 with wrap-around (a store to BOOL is `!= 0`). cummax and cummin:
+// scan_extreme.cpp.
+#include <cmath>
+#include <limits>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kBufferElements = 1024;
+constexpr int64_t kColumns = 128;
+
+template <class T>
+struct Sum {
+  using Value = T;
+  static T identity() { return T{}; }
+  [[gnu::always_inline]] static T step(T a, T b) {
+    if constexpr (kIsComplex<T>) return {a.re + b.re, a.im + b.im};
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else return a + b;
+  }
+};
+
+template <class T>
+struct Product {
+  using Value = T;
+  static T identity() {
+    if constexpr (kIsComplex<T>) return {1, 0};
+    else return T(1);
+  }
+  [[gnu::always_inline]] static T step(T a, T b) {
+    if constexpr (kIsComplex<T>) return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else return a * b;
+  }
+};
+
+// log(exp(a) + exp(b)), from the larger of the two on. NaN stays.
+template <class T>
+struct LogSumExp {
+  using Value = T;
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  static T identity() {
+    if constexpr (kIsComplex<T>) return {-kInfinity, 0};
+    else return static_cast<T>(-kInfinity);
+  }
+  static T step(T a, T x) {
+    if constexpr (kIsComplex<T>) {
+      return complex_step(a, x);
+    } else {
+      if (std::isnan(a) || std::isnan(x)) return a + x;
+      const T low = a < x ? a : x, high = a < x ? x : a;
+      if (low == high && std::isinf(low)) return x;
+      return high + std::log1p(std::exp(low - high));
+    }
+  }
+  // By the real parts. Where both are minus infinity the angle cannot be told, and either will do.
+  static T complex_step(T a, T x) {
+    constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+    if (std::isnan(a.re) || std::isnan(a.im) || std::isnan(x.re) || std::isnan(x.im)) return {kNaN, kNaN};
+    const T low = x.re < a.re ? x : a, high = x.re < a.re ? a : x;
+    if (low.re == high.re && std::isinf(low.re)) {
+      if (low.re < 0) return low;
+      const double re = kInfinity * std::cos(low.im) + kInfinity * std::cos(high.im);
+      const double im = kInfinity * std::sin(low.im) + kInfinity * std::sin(high.im);
+      return {std::log(std::hypot(re, im)), std::atan2(im, re)};
+    }
+    const double scale = std::exp(low.re - high.re), angle = low.im - high.im;
+    const double re = scale == 0 ? 0 : scale * std::cos(angle), im = scale == 0 ? 0 : scale * std::sin(angle);
+    // log1p of a complex number: |1 + z|^2 - 1 = re (2 + re) + im^2 keeps the digits of a small z.
+    return {high.re + 0.5 * std::log1p(re * (2 + re) + im * im), high.im + std::atan2(im, 1 + re)};
+  }
+};
+
+template <class Op>
+struct Scan {
+  using T = typename Op::Value;
+
+  const Launch& l;
+  int64_t dim;
+  int64_t size = 1, in_stride = 1, out_stride = 1;
+  atalla_dtype compute, in_dtype, out_dtype;
+
+  Scan(const Launch& launch, int64_t d) : l(launch), dim(d) {
+    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    compute = l.desc.compute_dtype, in_dtype = in.dtype, out_dtype = out.dtype;
+    if (in.ndim) size = in.sizes[dim], in_stride = in.strides[dim], out_stride = out.strides[dim];
+  }
+
+  // Elements of the running type stand where they are needed already.
+  bool in_place() const {
+    constexpr atalla_dtype kOwn = std::is_same_v<T, int64_t> ? ATALLA_I64 : ATALLA_F64;
+    return (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) && in_dtype == kOwn && out_dtype == kOwn;
+  }
+
+  void row(const char* in, char* out, T* buffer) const {
+    T sum = Op::identity();
+    if (in_place()) {
+      const T* from = reinterpret_cast<const T*>(in);
+      T* to = reinterpret_cast<T*>(out);
+      for (int64_t i = 0; i < size; ++i) to[i * out_stride] = sum = Op::step(sum, from[i * in_stride]);
+      return;
+    }
+    for (int64_t i = 0; i < size; i += kBufferElements) {
+      const int64_t n = size - i < kBufferElements ? size - i : kBufferElements;
+      load_as(at(in, in_dtype, i * in_stride), in_dtype, compute, in_stride, n, buffer);
+      for (int64_t j = 0; j < n; ++j) buffer[j] = sum = Op::step(sum, buffer[j]);
+      store_run(buffer, n, at(out, out_dtype, i * out_stride), out_dtype, out_stride);
+    }
+  }
+
+  // `columns` adjacent columns at once.
+  void block(const char* in, char* out, int64_t columns) const {
+    T sum[kColumns], work[kColumns];
+    for (T& s : sum) s = Op::identity();
+    for (int64_t i = 0; i < size; ++i) {
+      load_as(at(in, in_dtype, i * in_stride), in_dtype, compute, 1, columns, work);
+      for (int64_t c = 0; c < columns; ++c) sum[c] = Op::step(sum[c], work[c]);
+      store_run(sum, columns, at(out, out_dtype, i * out_stride), out_dtype, 1);
+    }
+  }
+
+  void run() const {
+    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    Dims<2> dims;
+    for (int d = 0; d < in.ndim; ++d) {
+      if (d != dim) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
+    }
+    const int last = dims.ndim - 1;
+    const bool rows_contiguous = in_stride == 1 && out_stride == 1;
+    if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
+      int64_t s[2];
+      const int64_t columns = dims.pop(s), blocks = (columns + kColumns - 1) / kColumns;
+      parallel_for(dims.count() * blocks, grain_for(size * kColumns), [&](int64_t begin, int64_t end) {
+        Cursor<2> at_row(dims, begin / blocks);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t c = i % blocks * kColumns;
+          block(at(l.data[1], in_dtype, at_row.offsets[1] + c), at(l.data[0], out_dtype, at_row.offsets[0] + c),
+                columns - c < kColumns ? columns - c : kColumns);
+          if (i % blocks == blocks - 1) at_row.next();
+        }
+      });
+      return;
+    }
+    parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+      T buffer[kBufferElements];
+      Cursor<2> at_row(dims, begin);
+      for (int64_t i = begin; i < end; ++i, at_row.next()) {
+        row(at(l.data[1], in_dtype, at_row.offsets[1]), at(l.data[0], out_dtype, at_row.offsets[0]), buffer);
+      }
+    });
+  }
+};
+
+atalla_status check_scan(const char* name, const Launch& l, int64_t dim, uint64_t computing) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  ATALLA_CHECK(check_dim(name, dim, l.operand(1).ndim));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kAllDtypes));
+  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, computing));
+  ATALLA_CHECK(check_present(name, l, 0));
+  return check_present(name, l, 1);
+}
+
+template <template <class> class Op>
+atalla_status run_accumulation(const char* name, const Launch& l) {
+  const int64_t dim = CumsumParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_scan(name, l, dim, kAllDtypes));
+  if (element_count(l.operand(1)) == 0) return ATALLA_OK;
+  switch (l.desc.compute_dtype) {
+    case ATALLA_F16:
+    case ATALLA_BF16:
+      Scan<Op<float>>(l, dim).run();
+      break;
+    case ATALLA_F32:
+    case ATALLA_F64:
+      Scan<Op<double>>(l, dim).run();
+      break;
+    case ATALLA_C64:
+    case ATALLA_C128:
+      Scan<Op<Complex<double>>>(l, dim).run();
+      break;
+    default:
+      Scan<Op<int64_t>>(l, dim).run();
+      break;
+  }
+  return ATALLA_OK;
+}
+
+atalla_status run_cumsum(const Launch& l) { return run_accumulation<Sum>("cumsum", l); }
+atalla_status run_cumprod(const Launch& l) { return run_accumulation<Product>("cumprod", l); }
+
+atalla_status run_logcumsumexp(const Launch& l) {
+  const int64_t dim = LogcumsumexpParameters::read(l.desc).dim;
+  ATALLA_CHECK(check_scan("logcumsumexp", l, dim, kFloatDtypes | kComplexDtypes));
+  if (element_count(l.operand(1)) == 0) return ATALLA_OK;
+  if (is_complex(l.desc.compute_dtype)) Scan<LogSumExp<Complex<double>>>(l, dim).run();
+  else if (l.desc.compute_dtype == ATALLA_F64) Scan<LogSumExp<double>>(l, dim).run();
+  else Scan<LogSumExp<float>>(l, dim).run();
+  return ATALLA_OK;
+}
+
+// `operations` a step, for 32 rows at once; the rows are laid across the lanes by the SDMA.
+void cost_scan(const atalla_launch_desc& d, uint64_t operations, uint64_t exps, Cost& cost) {
+  const atalla_operand& in = d.operands[1];
+  const int64_t n = size_along(in, CumsumParameters::read(d).dim);
+  cost_operand_bytes(d, cost);
+  if (n <= 0) return;
+  const uint64_t steps = static_cast<uint64_t>(n) * vectors(element_count(in) / n);
+  cost.vector_ops += operations * steps;
+  cost.exp_ops += exps * steps;
+}
+void cost_running(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 1, 0, cost); }
+// Compare and select, exp, and a logarithm of 17 operations (docs/concepts/pointwise.md).
+void cost_logcumsumexp(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 23, 1, cost); }
+
+constexpr Kernel kKernels[] = {
+    {"cumsum", 1, kAllDtypes, run_cumsum, cost_running},
+    {"cumprod", 1, kAllDtypes, run_cumprod, cost_running},
+    {"logcumsumexp", 1, kFloatDtypes | kComplexDtypes, run_logcumsumexp, cost_logcumsumexp},
+};
+
+}  // namespace
+
+KernelTable scan_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

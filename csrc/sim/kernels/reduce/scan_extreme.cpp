@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cummax, cummin: the extreme element so far and its position; the last of equal ones, and a NaN from the first on.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/sort/sort_keys.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kColumns = 64;
+
+// A key that is at least as large as the one before when the element takes its place. For cummin the order is turned
+// round, but for NaN, which wins either way.
+template <class S, bool kMax>
+[[gnu::always_inline]] inline auto extreme_key(S x) {
+  using U = decltype(order_key(x));
+  const U key = order_key(x);
+  if constexpr (kMax) return key;
+  else return static_cast<U>(static_cast<U>(~key) - (kHasNaN<S> ? 1 : 0));  // ~NaN is 0, and becomes the largest
+}
+
+// `columns` adjacent rows at once: each operand's columns are `*_column` elements apart.
+template <class S, bool kMax>
+void scan_columns(const Rows& rows, const S* in, S* values, int64_t* indices, int64_t in_column, int64_t values_column,
+                  int64_t indices_column, int64_t columns) {
+  using U = decltype(order_key(S{}));
+  U best[kColumns];
+  S value[kColumns];
+  int64_t place[kColumns];
+  for (int64_t i = 0; i < rows.size; ++i) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const S x = in[i * rows.in_stride + c * in_column];
+      const U key = extreme_key<S, kMax>(x);
+      if (i == 0 || key >= best[c]) best[c] = key, value[c] = x, place[c] = i;
+      values[i * rows.values_stride + c * values_column] = value[c];
+      indices[i * rows.indices_stride + c * indices_column] = place[c];
+    }
+  }
+}
+
+// One row, whose best element stays in registers.
+template <class S, bool kMax>
+void scan_row(const Rows& rows, const S* in, S* values, int64_t* indices) {
+  S value = in[0];
+  auto best = extreme_key<S, kMax>(value);
+  int64_t place = 0;
+  for (int64_t i = 0; i < rows.size; ++i) {
+    const S x = in[i * rows.in_stride];
+    const auto key = extreme_key<S, kMax>(x);
+    if (key >= best) best = key, value = x, place = i;
+    values[i * rows.values_stride] = value;
+    indices[i * rows.indices_stride] = place;
+  }
+}
+
+template <class S, bool kMax>
+void scan_extreme(const Launch& l) {
+  Rows rows(l, CummaxParameters::read(l.desc).dim);
+  int64_t s[3] = {};
+  // Along a dimension that is not the contiguous one, rows are taken together.
+  const bool together = rows.in_stride != 1 && rows.dims.ndim > 0;
+  const int64_t width = together ? rows.dims.pop(s) : 1, blocks = (width + kColumns - 1) / kColumns;
+  const int64_t per_task = rows.size * (width < kColumns ? width : kColumns);
+  parallel_for(rows.dims.count() * blocks, grain_for(2 * per_task), [&](int64_t begin, int64_t end) {
+    Cursor<3> at(rows.dims, begin / blocks);
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t c = b % blocks * kColumns;
+      const S* in = l.ptr<const S>(2) + at.offsets[2] + c * s[2];
+      S* values = l.ptr<S>(0) + at.offsets[0] + c * s[0];
+      int64_t* indices = l.ptr<int64_t>(1) + at.offsets[1] + c * s[1];
+      const int64_t columns = width - c < kColumns ? width - c : kColumns;
+      if (columns == 1) scan_row<S, kMax>(rows, in, values, indices);
+      else scan_columns<S, kMax>(rows, in, values, indices, s[2], s[0], s[1], columns);
+      if (b % blocks == blocks - 1) at.next();
+    }
+  });
+}
+
+template <bool kMax>
+atalla_status run_extreme(const Launch& l) {
+  const char* name = kMax ? "cummax" : "cummin";
+  ATALLA_CHECK(check_rows(name, l, CummaxParameters::read(l.desc).dim, -1));
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  if (element_count(l.operand(2)) == 0) return ATALLA_OK;
+  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) { scan_extreme<S, kMax>(l); });
+  return ATALLA_OK;
+}
+
+// A compare and two selects of two operations a step, for 32 rows at once.
+void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& in = d.operands[2];
+  const int64_t n = size_along(in, CummaxParameters::read(d).dim);
+  cost_operand_bytes(d, cost);
+  if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * vectors(element_count(in) / n);
+}
+
+constexpr Kernel kKernels[] = {
+    {"cummax", 1, kSortableDtypes, run_extreme<true>, cost_extreme},
+    {"cummin", 1, kSortableDtypes, run_extreme<false>, cost_extreme},
+};
+
+}  // namespace
+
+KernelTable scan_extreme_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

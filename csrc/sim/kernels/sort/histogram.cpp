@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// histogram: counts, or sums of weights, of points in the bins that D rows of edges make. A point beyond the edges of a
+// dimension counts nowhere; the last bin includes its right edge.
+//
+// Instruction sets: up to avx2
+#include <cstring>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/matrix/gemm_scratch.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kMaxHistogramDims = ATALLA_MAX_OPERANDS - 3;
+constexpr int64_t kPointsPerPart = 32768;
+constexpr int64_t kMaxParts = 16;
+constexpr int64_t kMaxPartBins = int64_t{1} << 20;  // bins of all parts together
+
+enum class Bins { Interpolate, InterpolateAndLook, Search };
+
+// Arithmetic as upstream's on the type: each step is rounded to it.
+template <class S>
+struct Arithmetic {
+  using C = std::conditional_t<kIsHalf<S>, float, S>;
+  static C round(C x) {
+    if constexpr (kIsHalf<S>) return convert<C>(convert<S>(x));
+    else return x;
+  }
+};
+
+template <class S>
+struct Histogram {
+  using C = typename Arithmetic<S>::C;
+  struct Axis {
+    const S* edges;
+    int64_t stride, bins, hist_stride;
+    C first, last;
+    C edge(int64_t i) const { return convert<C>(edges[i * stride]); }
+  };
+  const Launch& l;
+  Bins way;
+  int dims;
+  int64_t n, bins = 1;
+  Axis axes[kMaxHistogramDims];
+
+  Histogram(const Launch& launch, Bins bins_way) : l(launch), way(bins_way) {
+    dims = l.desc.n_operands - 3;
+    n = l.operand(1).sizes[0];
+    for (int d = dims - 1; d >= 0; --d) {
+      const atalla_operand& o = l.operand(3 + d);
+      Axis& a = axes[d];
+      a.edges = l.ptr<const S>(3 + d), a.stride = o.strides[0], a.bins = o.sizes[0] - 1;
+      a.first = a.edge(0), a.last = a.edge(a.bins);
+      a.hist_stride = bins;
+      bins *= a.bins;
+    }
+  }
+
+  // The first of edges [begin, end) that is larger than x.
+  static int64_t upper_bound(const Axis& a, int64_t begin, int64_t end, C x) {
+    while (begin < end) {
+      const int64_t middle = begin + (end - begin) / 2;
+      if (a.edge(middle) > x) end = middle;
+      else begin = middle + 1;
+    }
+    return begin;
+  }
+
+  int64_t bin(const Axis& a, C x) const {
+    int64_t pos;
+    if (way == Bins::Search) {
+      pos = upper_bound(a, 0, a.bins + 1, x) - 1;
+    } else {
+      using A = Arithmetic<S>;
+      const C width = A::round(a.last - a.first);
+      pos = static_cast<int64_t>(A::round(A::round(A::round(x - a.first) * A::round(static_cast<C>(a.bins))) / width));
+      if (way == Bins::InterpolateAndLook) {
+        const int64_t low = pos > 1 ? pos - 1 : 0, high = pos + 2 < a.bins + 1 ? pos + 2 : a.bins + 1;
+        pos = upper_bound(a, low, high, x) - 1;
+      }
+    }
+    return pos == a.bins ? pos - 1 : pos;
+  }
+
+  void count(double* hist, int64_t begin, int64_t end) const {
+    const atalla_operand& in = l.operand(1);
+    const bool weighted = l.operand(2).addr != 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const S* point = l.ptr<const S>(1) + i * in.strides[0];
+      int64_t place = 0;
+      bool inside = true;
+      for (int d = 0; d < dims; ++d) {
+        const C x = convert<C>(point[d * in.strides[1]]);
+        if (!(x >= axes[d].first && x <= axes[d].last)) {
+          inside = false;
+          break;
+        }
+        place += bin(axes[d], x) * axes[d].hist_stride;
+      }
+      if (!inside || place < 0 || place >= bins) continue;
+      hist[place] += weighted ? convert<double>(l.ptr<const S>(2)[i * l.operand(2).strides[0]]) : 1.0;
+    }
+  }
+
+  // Parts of the points count apart, and are added in order: their number depends on the sizes alone.
+  bool run() const {
+    int64_t parts = (n + kPointsPerPart - 1) / kPointsPerPart;
+    if (parts > kMaxParts) parts = kMaxParts;
+    if (parts * bins > kMaxPartBins) parts = kMaxPartBins / bins;
+    if (parts < 1) parts = 1;
+    double* hists = scratch<double>(ScratchSlot::SortA, parts * bins);
+    if (hists == nullptr) return false;
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        std::memset(hists + p * bins, 0, static_cast<size_t>(bins) * sizeof(double));
+        count(hists + p * bins, n * p / parts, n * (p + 1) / parts);
+      }
+    });
+    S* out = l.ptr<S>(0);
+    for (int64_t b = 0; b < bins; ++b) {
+      double sum = 0;
+      for (int64_t p = 0; p < parts; ++p) sum += hists[p * bins + b];
+      out[b] = convert<S>(sum);
+    }
+    return true;
+  }
+};
+
+atalla_status run_histogram(const Launch& l) {
+  const char* name = "histogram";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 4, ATALLA_MAX_OPERANDS));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1), &weight = l.operand(2);
+  const int dims = l.desc.n_operands - 3;
+  ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kFloatDtypes));
+  const int64_t method = HistogramParameters::read(l.desc).method;
+  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims && method >= 0 &&
+              method <= static_cast<int64_t>(Bins::Search) &&
+              (weight.addr == 0 || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
+  int64_t expected = 1;
+  for (int d = dims - 1; fits && d >= 0; --d) {
+    const atalla_operand& edges = l.operand(3 + d);
+    fits = edges.ndim == 1 && edges.sizes[0] == out.sizes[d] + 1 && (out.sizes[d] == 1 || out.strides[d] == expected);
+    expected *= out.sizes[d];
+  }
+  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "histogram: the sizes of result, points, weights and edges differ");
+  for (int i = 0; i < l.desc.n_operands; ++i) {
+    if (i == 2 && weight.addr == 0) continue;
+    ATALLA_CHECK(check_present(name, l, i));
+    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
+  }
+  if (element_count(out) == 0) return ATALLA_OK;
+  bool done = false;
+  dispatch_dtype(out.dtype, [&]<class S>(S) {
+    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l, static_cast<Bins>(method)).run();
+  });
+  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "histogram: no host memory for the counts");
+}
+
+// Two comparisons and an interpolation, or a comparison and a select for each halving, an element; a gather, an
+// addition and a scatter a point.
+void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const atalla_operand& in = d.operands[1];
+  if (in.ndim != 2) return;
+  const bool search = static_cast<Bins>(HistogramParameters::read(d).method) == Bins::Search;
+  uint64_t each = 3;
+  for (int i = 3; i < d.n_operands; ++i) {
+    uint64_t steps = 4;
+    for (int64_t n = search && d.operands[i].ndim > 0 ? d.operands[i].sizes[0] : 0; n > 1; n /= 2) steps += 3;
+    each += search ? steps : 12;
+  }
+  cost.vector_ops += vectors(in.sizes[0]) * each;
+}
+
+constexpr Kernel kKernels[] = {{"histogram", 1, kFloatDtypes, run_histogram, cost_histogram}};
+
+}  // namespace
+
+KernelTable histogram_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// searchsorted: where values would be inserted in sorted rows. isin: whether elements are among a list.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_scratch.h"
+#include "sim/kernels/sort/sort_engine.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kSearchBlock = 1024;
+
+// The type in which elements of storage type S are compared.
+template <class S>
+using Compared = std::conditional_t<kIsHalf<S>, float, std::conditional_t<std::is_same_v<S, BoolByte>, uint8_t, S>>;
+
+// A NaN among the values compares as larger than all boundaries.
+template <class S>
+int64_t bound(const S* row, int64_t stride, const int64_t* sorter, int64_t sorter_stride, int64_t n, Compared<S> value,
+              bool right) {
+  int64_t base = 0;
+  while (n > 0) {
+    const int64_t half = n / 2, middle = base + half;
+    const int64_t at = sorter ? sorter[middle * sorter_stride] : middle;
+    const auto x = convert<Compared<S>>(row[at * stride]);
+    const bool behind = right ? !(x > value) : !(x >= value);
+    base = behind ? middle + 1 : base;
+    n = behind ? n - half - 1 : half;
+  }
+  return base;
+}
+
+atalla_status check_sorter(const Launch& l, int64_t n) {
+  const atalla_operand& o = l.operand(3);
+  Dims<1> dims;
+  for (int d = 0; d < o.ndim; ++d) dims.add(o.sizes[d], o.strides[d]);
+  const int64_t count = dims.count();
+  if (count == 0) return ATALLA_OK;
+  Cursor<1> c(dims, 0);
+  for (int64_t i = 0; i < count; ++i, c.next()) {
+    const int64_t x = l.ptr<const int64_t>(3)[c.offsets[0]];
+    if (x >= 0 && x < n) continue;
+    return set_error(ATALLA_ERR_FAULT_INDEX, "searchsorted: sorter index %lld is out of range for rows of %lld",
+                     static_cast<long long>(x), static_cast<long long>(n));
+  }
+  return ATALLA_OK;
+}
+
+atalla_status check_searchsorted(const Launch& l) {
+  const char* name = "searchsorted";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 4));
+  const atalla_operand &rows = l.operand(1), &values = l.operand(2);
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kIndexDtypes));
+  ATALLA_CHECK(check_dtype(name, "the values", values.dtype, kSortableDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 2, 1));
+  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  ATALLA_CHECK(check_present(name, l, 2));
+  bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
+  for (int d = 0; fits && d + 1 < rows.ndim; ++d) fits = rows.sizes[d] == values.sizes[d];
+  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "searchsorted: the rows do not go with the values");
+  if (l.desc.n_operands == 3 || l.operand(3).addr == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_dtype(name, "the sorter", l.operand(3).dtype, dtype_bit(ATALLA_I64)));
+  ATALLA_CHECK(check_same_sizes(name, l, 1, 3));
+  return check_sorter(l, rows.sizes[rows.ndim - 1]);
+}
+
+template <class S, class X>
+void search(const Launch& l) {
+  const atalla_operand &out = l.operand(0), &rows = l.operand(1), &values = l.operand(2);
+  const bool sorted = l.desc.n_operands == 3 || l.operand(3).addr == 0;
+  const bool right = SearchsortedParameters::read(l.desc).right;
+  const int last = rows.ndim - 1;
+  const int64_t n = rows.sizes[last], stride = rows.strides[last];
+  const int64_t sorter_stride = sorted ? 0 : l.operand(3).strides[last];
+  Dims<4> dims;  // out, values, rows, sorter
+  for (int d = 0; d < values.ndim; ++d) {
+    const bool along = d < last;
+    dims.add(values.sizes[d], out.strides[d], values.strides[d], along ? rows.strides[d] : 0,
+             along && !sorted ? l.operand(3).strides[d] : 0);
+  }
+  int64_t s[4] = {};
+  const bool shared = dims.ndim > 0 && dims.strides[2][dims.ndim - 1] == 0 && dims.strides[3][dims.ndim - 1] == 0;
+  const int64_t length = shared ? dims.pop(s) : 1, blocks = (length + kSearchBlock - 1) / kSearchBlock;
+  parallel_for(dims.count() * blocks, grain_for(16 * length), [&](int64_t begin, int64_t end) {
+    Cursor<4> c(dims, begin / blocks);
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b % blocks * kSearchBlock;
+      const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
+      const S* row = l.ptr<const S>(1) + c.offsets[2];
+      const int64_t* sorter = sorted ? nullptr : l.ptr<const int64_t>(3) + c.offsets[3];
+      for (int64_t i = first; i < behind; ++i) {
+        const auto value = convert<Compared<S>>(l.ptr<const S>(2)[c.offsets[1] + i * s[1]]);
+        l.ptr<X>(0)[c.offsets[0] + i * s[0]] =
+            static_cast<X>(bound(row, stride, sorter, sorter_stride, n, value, right));
+      }
+      if (b % blocks == blocks - 1) c.next();
+    }
+  });
+}
+
+atalla_status run_searchsorted(const Launch& l) {
+  ATALLA_CHECK(check_searchsorted(l));
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) {
+    if (l.operand(0).dtype == ATALLA_I64) search<S, int64_t>(l);
+    else search<S, int32_t>(l);
+  });
+  return ATALLA_OK;
+}
+
+// The keys of the list without NaNs, sorted.
+template <class S>
+int64_t sorted_keys(const Launch& l, uint64_t* keys, Entry<S>* e, Entry<S>* spare) {
+  const int64_t n = element_count(l.operand(2));
+  load_entries(l.ptr<const S>(2), l.operand(2).ndim > 0 ? l.operand(2).strides[0] : 1, n, false, e);
+  const Entry<S>* sorted = sort_entries(e, spare, n, kKeyBits<S>);
+  int64_t valid = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (kHasNaN<S> && sorted[i].key() == kLastKey<S>) break;
+    keys[valid++] = sorted[i].key();
+  }
+  return valid;
+}
+
+template <class S>
+bool test_elements(const Launch& l) {
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const int64_t n = element_count(l.operand(2));
+  Entry<S>* e = scratch<Entry<S>>(ScratchSlot::SortA, n);
+  Entry<S>* spare = scratch<Entry<S>>(ScratchSlot::SortB, n);
+  uint64_t* keys = scratch<uint64_t>(ScratchSlot::SortC, n);
+  if (e == nullptr || spare == nullptr || keys == nullptr) return false;
+  const int64_t count = sorted_keys<S>(l, keys, e, spare);
+  const bool invert = IsinParameters::read(l.desc).invert;
+  constexpr int64_t kFew = 16;
+  Dims<2> dims;
+  for (int d = 0; d < in.ndim; ++d) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
+  int64_t s[2];
+  const int64_t length = dims.pop(s), blocks = (length + kSearchBlock - 1) / kSearchBlock;
+  parallel_for(dims.count() * blocks, grain_for(8 * length), [&](int64_t begin, int64_t end) {
+    Cursor<2> c(dims, begin / blocks);
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b % blocks * kSearchBlock;
+      const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
+      for (int64_t i = first; i < behind; ++i) {
+        const uint64_t key = order_key(l.ptr<const S>(1)[c.offsets[1] + i * s[1]]);
+        bool found = false;
+        if (count <= kFew) {
+          for (int64_t k = 0; k < count; ++k) found |= keys[k] == key;
+        } else {
+          int64_t base = 0;
+          for (int64_t size = count; size > 1;) {
+            const int64_t half = size / 2;
+            base = keys[base + half] <= key ? base + half : base;
+            size -= half;
+          }
+          found = keys[base] == key;
+        }
+        l.ptr<uint8_t>(0)[c.offsets[0] + i * s[0]] = static_cast<uint8_t>(found != invert);
+      }
+      if (b % blocks == blocks - 1) c.next();
+    }
+  });
+  return true;
+}
+
+atalla_status run_isin(const Launch& l) {
+  const char* name = "isin";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
+  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, dtype_bit(ATALLA_BOOL)));
+  ATALLA_CHECK(check_dtype(name, "the elements", l.operand(1).dtype, kSortableDtypes));
+  ATALLA_CHECK(check_same_dtype(name, l, 1, 2));
+  ATALLA_CHECK(check_same_sizes(name, l, 1, 0));
+  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
+  if (l.operand(2).ndim > 1) return set_error(ATALLA_ERR_ARGUMENT, "isin: the list has more than one dimension");
+  if (element_count(l.operand(2)) >= kMaxSortLength) return set_error(ATALLA_ERR_UNSUPPORTED, "isin: too long a list");
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  bool done = false;
+  dispatch_sortable(l.operand(1).dtype, [&]<class S>(S) { done = test_elements<S>(l); });
+  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "isin: no host memory for the list");
+}
+
+uint64_t halvings(int64_t n) {
+  uint64_t steps = 1;
+  while (n > 1) n /= 2, ++steps;
+  return steps;
+}
+
+// Each halving gathers an element and compares: two operations a step.
+void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const atalla_operand& rows = d.operands[1];
+  if (rows.ndim > 0) cost.vector_ops += vectors(element_count(d.operands[0])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
+}
+
+// The list is sorted by a network of compares and selects first.
+void cost_isin(const atalla_launch_desc& d, Cost& cost) {
+  const int64_t n = element_count(d.operands[2]);
+  const uint64_t levels = halvings(n);
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += vectors(n) * 5 * levels * (levels + 1) / 2 + vectors(element_count(d.operands[0])) * 2 * levels;
+}
+
+constexpr Kernel kKernels[] = {
+    {"searchsorted", 1, kSortableDtypes, run_searchsorted, cost_searchsorted},
+    {"isin", 1, kSortableDtypes, run_isin, cost_isin},
+};
+
+}  // namespace
+
+KernelTable search_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// topk, kthvalue, median and mode: parts of a row's order without all of it.
+//
+// Which of several equal elements is returned follows upstream's CPU: its algorithms are the standard library's
+// partial_sort, nth_element and sort, and a quickselect with a median of three, over pairs that compare by value alone.
+//
+// Instruction sets: up to avx2
+#include <algorithm>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_scratch.h"
+#include "sim/kernels/sort/sort_keys.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+struct ByKeyThenPosition {
+  template <class E>
+  bool operator()(const E& a, const E& b) const {
+    return before(a, b);
+  }
+};
+
+struct TopK {
+  static constexpr const char* kName = "topk";
+  int64_t k;
+  bool descending, sorted;
+
+  template <class E>
+  void select(E* e, int64_t n) const {
+    if (k * 64 <= n) {
+      std::partial_sort(e, e + k, e + n, ByKey{});
+      return;
+    }
+    std::nth_element(e, e + (k - 1), e + n, ByKey{});
+    if (sorted) std::sort(e, e + (k - 1), ByKey{});
+  }
+};
+
+struct KthValue {
+  static constexpr const char* kName = "kthvalue";
+  int64_t k;  // from 0 on
+  bool descending = false;
+
+  // Quickselect with a median of three: Sedgewick, "Implementing Quicksort Programs", CACM 1978.
+  template <class E>
+  void select(E* e, int64_t n) const {
+    auto order = [&](int64_t a, int64_t b) {
+      if (e[a].key() > e[b].key()) std::swap(e[a], e[b]);
+    };
+    int64_t left = 0, right = n - 1;
+    while (right > left + 1) {
+      std::swap(e[(left + right) / 2], e[left + 1]);
+      order(left + 1, right);
+      order(left, right);
+      order(left + 1, left);
+      const uint64_t pivot = e[left].key();
+      int64_t i = left + 1, j = right;
+      for (;;) {
+        do ++i;
+        while (e[i].key() < pivot);
+        do --j;
+        while (e[j].key() > pivot);
+        if (j < i) break;
+        std::swap(e[i], e[j]);
+      }
+      std::swap(e[left], e[j]);
+      if (j <= k) left = i;
+      if (j >= k) right = j - 1;
+    }
+    if (right == left + 1) order(left, right);
+    std::swap(e[0], e[k]);
+  }
+};
+
+struct Median {
+  static constexpr const char* kName = "median";
+  bool ignore_nan, has_nan;
+  uint64_t nan_key;
+  bool descending = false;
+  static constexpr int64_t k = 1;
+
+  // The first NaN, if NaNs count; else the lower median of the others.
+  template <class E>
+  void select(E* e, int64_t n) const {
+    int64_t valid = n;
+    if (has_nan) {
+      valid = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const bool nan = e[i].key() == nan_key;
+        valid += !nan;
+        if (nan && !ignore_nan) {
+          e[0] = e[i];
+          return;
+        }
+      }
+    }
+    E* middle = e + (valid > 0 ? (valid - 1) / 2 : 0);
+    std::nth_element(e, middle, e + n, ByKeyThenPosition{});
+    e[0] = *middle;
+  }
+};
+
+struct Mode {
+  static constexpr const char* kName = "mode";
+  bool has_nan;
+  uint64_t nan_key;
+  bool descending = false;
+  static constexpr int64_t k = 1;
+
+  // The least of the most frequent values. A NaN equals nothing.
+  template <class E>
+  void select(E* e, int64_t n) const {
+    std::sort(e, e + n, ByKey{});
+    int64_t frequency = 0, most = 0, found = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      ++frequency;
+      const bool last = i == n - 1 || e[i].key() != e[i + 1].key() || (has_nan && e[i].key() == nan_key);
+      if (!last) continue;
+      if (frequency > most) most = frequency, found = i;
+      frequency = 0;
+    }
+    e[0] = e[found];
+  }
+};
+
+// Runs `way` on every row along `dim` and writes its first `count` entries.
+template <class S, class Way>
+bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
+  using E = Entry<S>;
+  const Rows rows(l, dim);
+  const int64_t n = rows.size;
+  bool memory = true;
+  parallel_for(rows.dims.count(), grain_for(4 * n), [&](int64_t begin, int64_t end) {
+    E* e = scratch<E>(ScratchSlot::SortA, n);
+    if (e == nullptr) {
+      __atomic_store_n(&memory, false, __ATOMIC_RELAXED);
+      return;
+    }
+    Cursor<3> c(rows.dims, begin);
+    for (int64_t r = begin; r < end; ++r, c.next()) {
+      const S* in = l.ptr<const S>(2) + c.offsets[2];
+      load_entries(in, rows.in_stride, n, way.descending, e);
+      way.select(e, n);
+      if (int64_t* x = l.ptr<int64_t>(1)) {
+        x += c.offsets[1];
+        for (int64_t i = 0; i < count; ++i) x[i * rows.indices_stride] = e[i].index();
+      }
+      if (S* v = l.ptr<S>(0)) {
+        v += c.offsets[0];
+        for (int64_t i = 0; i < count; ++i) v[i * rows.values_stride] = in[e[i].index() * rows.in_stride];
+      }
+    }
+  });
+  return memory;
+}
+
+// `make`: the way of a row, given the row's length and a value of the DRAM type.
+template <class Make>
+atalla_status run_selection(const char* name, const Launch& l, int64_t dim, int64_t count, Make&& make) {
+  ATALLA_CHECK(check_rows(name, l, dim, count));
+  if (element_count(l.operand(2)) == 0 || count == 0) return ATALLA_OK;
+  for (int i = 0; i < 2; ++i) {
+    if (l.data[i] != nullptr && l.data[i] == l.data[2]) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: the result cannot be written over the input", name);
+    }
+  }
+  bool done = false;
+  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), dim, count); });
+  return done ? ATALLA_OK : no_memory_for_keys(name);
+}
+
+atalla_status check_k(const char* name, const Launch& l, int64_t dim, int64_t k, int64_t least) {
+  if (l.desc.n_operands != 3) return ATALLA_OK;  // check_rows() refuses it
+  const int64_t length = size_along(l.operand(2), dim);
+  if (k >= least && k <= length) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, of rows of %lld elements", name, static_cast<long long>(k),
+                   static_cast<long long>(length));
+}
+
+atalla_status run_topk(const Launch& l) {
+  const TopkParameters p = TopkParameters::read(l.desc);
+  ATALLA_CHECK(check_k("topk", l, p.dim, p.k, 0));
+  return run_selection("topk", l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted}; });
+}
+
+atalla_status run_kthvalue(const Launch& l) {
+  const KthvalueParameters p = KthvalueParameters::read(l.desc);
+  ATALLA_CHECK(check_k("kthvalue", l, p.dim, p.k, 1));
+  return run_selection("kthvalue", l, p.dim, 1, [&](auto) { return KthValue{p.k - 1}; });
+}
+
+atalla_status run_median(const Launch& l) {
+  const MedianParameters p = MedianParameters::read(l.desc);
+  return run_selection("median", l, p.dim, 1,
+                       [&]<class S>(S) { return Median{p.ignore_nan, kHasNaN<S>, kLastKey<S>}; });
+}
+
+atalla_status run_mode(const Launch& l) {
+  const int64_t dim = ModeParameters::read(l.desc).dim;
+  return run_selection("mode", l, dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>}; });
+}
+
+// A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.
+void cost_selection(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += vectors(element_count(d.operands[2])) * 2 * 8 * dtype_size(d.operands[2].dtype);
+}
+
+// A sorting network (see sort) and three operations an element to count runs.
+void cost_mode(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const uint64_t levels = network_levels(size_along(d.operands[2], ModeParameters::read(d).dim));
+  cost.vector_ops += vectors(element_count(d.operands[2])) * (5 * levels * (levels + 1) / 2 + 3);
+}
+
+constexpr Kernel kKernels[] = {
+    {"topk", 1, kSortableDtypes, run_topk, cost_selection},
+    {"kthvalue", 1, kSortableDtypes, run_kthvalue, cost_selection},
+    {"median", 1, kSortableDtypes, run_median, cost_selection},
+    {"mode", 1, kSortableDtypes, run_mode, cost_mode},
+};
+
+}  // namespace
+
+KernelTable select_k_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// sort: rows along one dimension, stable, with the positions that the values came from. sort_rows: the order of the
+// rows of a matrix, by their first elements, then the second, ...
+//
+// Instruction sets: up to avx2
+#include <algorithm>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_scratch.h"
+#include "sim/kernels/sort/sort_engine.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// Where equal elements may come in any order, bytes (which are mostly equal) come in the order of upstream's CPU: that
+// of the standard library's sort. Rows for which this would be slow are sorted in the stable order.
+constexpr int64_t kUpstreamOrderLength = 16384;
+
+template <class S>
+struct SortRows {
+  using E = Entry<S>;
+  const Launch& l;
+  Rows rows;
+  bool descending, any_order;
+
+  SortRows(const Launch& launch, const SortParameters& p) : l(launch), rows(launch, p.dim), descending(p.descending) {
+    any_order = p.any_order && sizeof(S) == 1 && rows.size <= kUpstreamOrderLength;
+  }
+
+  E* sort_row(E* e, E* spare) const {
+    if (!any_order) return sort_entries(e, spare, rows.size, kKeyBits<S>);
+    std::sort(e, e + rows.size, ByKey{});
+    return e;
+  }
+
+  void row(const Cursor<3>& c, E* e, E* spare) const {
+    const int64_t n = rows.size;
+    const S* in = l.ptr<const S>(2) + c.offsets[2];
+    load_entries(in, rows.in_stride, n, descending, e);
+    const E* sorted = sort_row(e, spare);
+    if (int64_t* x = l.ptr<int64_t>(1)) {
+      x += c.offsets[1];
+      for (int64_t i = 0; i < n; ++i) x[i * rows.indices_stride] = sorted[i].index();
+    }
+    if (S* v = l.ptr<S>(0)) {
+      // Collected apart, because the values may take the input's place.
+      v += c.offsets[0];
+      S* values = reinterpret_cast<S*>(sorted == e ? spare : e);
+      for (int64_t i = 0; i < n; ++i) values[i] = in[sorted[i].index() * rows.in_stride];
+      for (int64_t i = 0; i < n; ++i) v[i * rows.values_stride] = values[i];
+    }
+  }
+
+  bool run() const {
+    const int64_t n = rows.size, count = rows.dims.count();
+    const bool long_rows = n >= kParallelLength;
+    bool memory = true;
+    auto some = [&](int64_t begin, int64_t end) {
+      E* e = scratch<E>(ScratchSlot::SortA, n);
+      E* spare = scratch<E>(ScratchSlot::SortB, n);
+      if (e == nullptr || spare == nullptr) {
+        __atomic_store_n(&memory, false, __ATOMIC_RELAXED);
+        return;
+      }
+      Cursor<3> c(rows.dims, begin);
+      for (int64_t i = begin; i < end; ++i, c.next()) row(c, e, spare);
+    };
+    if (long_rows) some(0, count);
+    else parallel_for(count, grain_for(8 * n), some);
+    return memory;
+  }
+};
+
+atalla_status run_sort(const Launch& l) {
+  const SortParameters p = SortParameters::read(l.desc);
+  ATALLA_CHECK(check_rows("sort", l, p.dim, -1));
+  if (element_count(l.operand(2)) == 0) return ATALLA_OK;
+  bool done = false;
+  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, p).run(); });
+  return done ? ATALLA_OK : no_memory_for_keys("sort");
+}
+
+// Merges runs of positions; rows compare by their keys, element by element.
+template <class S>
+void order_rows(const S* x, int64_t row_stride, int64_t stride, int64_t n, int64_t width, int64_t* order,
+                int64_t* spare) {
+  auto greater = [&](int64_t a, int64_t b) {
+    const S *p = x + a * row_stride, *q = x + b * row_stride;
+    for (int64_t k = 0; k < width; ++k) {
+      const auto u = order_key(p[k * stride]), v = order_key(q[k * stride]);
+      if (u != v) return u > v;
+    }
+    return false;
+  };
+  int64_t *from = order, *to = spare;
+  for (int64_t i = 0; i < n; ++i) from[i] = i;
+  for (int64_t run = 1; run < n; run *= 2) {
+    const int64_t pairs = (n + 2 * run - 1) / (2 * run);
+    parallel_for(pairs, grain_for(2 * run * (width < 8 ? width + 1 : 8)), [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        int64_t i = p * 2 * run, o = i;
+        const int64_t middle = i + run < n ? i + run : n, last = middle + run < n ? middle + run : n;
+        int64_t j = middle;
+        while (i < middle && j < last) to[o++] = greater(from[i], from[j]) ? from[j++] : from[i++];
+        while (i < middle) to[o++] = from[i++];
+        while (j < last) to[o++] = from[j++];
+      }
+    });
+    int64_t* swapped = from;
+    from = to, to = swapped;
+  }
+  if (from != order) std::memcpy(order, from, static_cast<size_t>(n) * sizeof(int64_t));
+}
+
+atalla_status run_sort_rows(const Launch& l) {
+  const char* name = "sort_rows";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
+  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kSortableDtypes));
+  ATALLA_CHECK(check_dtype(name, "the order", out.dtype, dtype_bit(ATALLA_I64)));
+  const bool fits = in.ndim == 2 && out.ndim == 1 && out.sizes[0] == in.sizes[0] && out.strides[0] == 1;
+  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "sort_rows: expected a contiguous order [n] of rows [n, k]");
+  if (element_count(out) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, 0));
+  ATALLA_CHECK(check_present(name, l, 1));
+  int64_t* spare = scratch<int64_t>(ScratchSlot::SortA, out.sizes[0]);
+  if (spare == nullptr) return no_memory_for_keys(name);
+  dispatch_sortable(in.dtype, [&](auto tag) {
+    using S = decltype(tag);
+    order_rows(l.ptr<const S>(1), in.strides[0], in.strides[1], in.sizes[0], in.sizes[1], l.ptr<int64_t>(0), spare);
+  });
+  return ATALLA_OK;
+}
+
+// A bitonic network over 32 lanes: log2(n) (log2(n) + 1) / 2 stages, each a compare and two selects of keys and of
+// positions; longer rows than a scratchpad are merged through DRAM once for each doubling.
+void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cost) {
+  const uint64_t total = static_cast<uint64_t>(element_count(in)), levels = network_levels(n);
+  cost.vector_ops += vectors(static_cast<int64_t>(total)) * (levels * (levels + 1) / 2) * 5;
+  constexpr uint64_t kLevelsOnChip = 16;
+  if (levels > kLevelsOnChip) {
+    const uint64_t bytes = total / width * (dtype_size(in.dtype) * width + 8) * (levels - kLevelsOnChip);
+    cost.bytes_read += bytes, cost.bytes_written += bytes;
+  }
+}
+
+void cost_sort(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  cost_network(d.operands[2], size_along(d.operands[2], SortParameters::read(d).dim), 1, cost);
+}
+
+void cost_sort_rows(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& in = d.operands[1];
+  cost_operand_bytes(d, cost);
+  if (in.ndim == 2 && in.sizes[1] > 0) cost_network(in, in.sizes[0], static_cast<uint64_t>(in.sizes[1]), cost);
+}
+
+constexpr Kernel kKernels[] = {
+    {"sort", 1, kSortableDtypes, run_sort, cost_sort},
+    {"sort_rows", 1, kSortableDtypes, run_sort_rows, cost_sort_rows},
+};
+
+}  // namespace
+
+KernelTable sort_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the sorting kernels compare: unsigned images of the elements that keep their order, each with its position.
+//
+// NaN is the largest value and all NaNs are equal, -0.0 equals 0.0. A key of at most 32 bits and its position share one
+// 64-bit word, so that comparing words orders equal keys by position.
+#pragma once
+
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kSortableDtypes = kFloatDtypes | kIntegerDtypes;
+constexpr int64_t kMaxSortLength = int64_t{1} << 32;
+
+template <class S>
+inline constexpr int kKeyBits = static_cast<int>(8 * sizeof(S));
+
+// Moves the bits of a floating value into ascending order; `infinity` is the pattern of +inf.
+template <class U>
+[[gnu::always_inline]] inline U float_key(U bits, U infinity) {
+  constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
+  const U magnitude = static_cast<U>(bits & static_cast<U>(~kSign));
+  const U ordered = static_cast<U>((bits & kSign) != 0 && magnitude != 0 ? ~bits : magnitude | kSign);
+  return magnitude > infinity ? static_cast<U>(~U{0}) : ordered;
+}
+
+template <class S>
+[[gnu::always_inline]] inline auto order_key(S x) {
+  if constexpr (std::is_same_v<S, BoolByte>) return static_cast<uint8_t>(x.byte != 0);
+  else if constexpr (std::is_same_v<S, Half>) return float_key<uint16_t>(x.bits, 0x7c00);
+  else if constexpr (std::is_same_v<S, BFloat16>) return float_key<uint16_t>(x.bits, 0x7f80);
+  else if constexpr (std::is_same_v<S, float>) return float_key<uint32_t>(std::bit_cast<uint32_t>(x), 0x7f800000u);
+  else if constexpr (std::is_same_v<S, double>)
+    return float_key<uint64_t>(std::bit_cast<uint64_t>(x), uint64_t{0x7ff} << 52);
+  else if constexpr (std::is_same_v<S, uint8_t>) return x;
+  else {
+    using U = std::make_unsigned_t<S>;
+    return static_cast<U>(static_cast<U>(x) ^ static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
+  }
+}
+
+template <class S>
+inline constexpr bool kHasNaN = std::is_floating_point_v<S> || kIsHalf<S>;
+
+struct Narrow {
+  uint64_t word;  // key, then position
+  static Narrow make(uint64_t key, int64_t i) { return {key << 32 | static_cast<uint64_t>(i)}; }
+  uint64_t key() const { return word >> 32; }
+  int64_t index() const { return static_cast<int64_t>(word & 0xffffffffu); }
+};
+struct Wide {
+  uint64_t word;
+  uint32_t position;
+  static Wide make(uint64_t key, int64_t i) { return {key, static_cast<uint32_t>(i)}; }
+  uint64_t key() const { return word; }
+  int64_t index() const { return position; }
+};
+
+// By key, then by position.
+[[gnu::always_inline]] inline bool before(Narrow a, Narrow b) { return a.word < b.word; }
+[[gnu::always_inline]] inline bool before(const Wide& a, const Wide& b) {
+  return a.word < b.word || (a.word == b.word && a.position < b.position);
+}
+
+// A type of this namespace, so that the standard library's algorithms are instantiated for it here only.
+struct ByKey {
+  template <class E>
+  bool operator()(const E& a, const E& b) const {
+    return a.key() < b.key();
+  }
+};
+
+template <class S>
+using Entry = std::conditional_t<sizeof(S) == 8, Wide, Narrow>;
+
+// The largest key: NaN's (and for a dtype without NaN just the largest value's).
+template <class S>
+inline constexpr uint64_t kLastKey = ~uint64_t{0} >> (64 - kKeyBits<S>);
+
+// Entries of a row. Descending: the complement of the key ascends, and equal elements keep their order.
+template <class S>
+inline void load_entries(const S* x, int64_t stride, int64_t n, bool descending, Entry<S>* entries) {
+  using U = decltype(order_key(S{}));
+  const U flip = static_cast<U>(descending ? ~U{0} : U{0});
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) entries[i] = Entry<S>::make(static_cast<U>(order_key(x[i]) ^ flip), i);
+  } else {
+    for (int64_t i = 0; i < n; ++i) entries[i] = Entry<S>::make(static_cast<U>(order_key(x[i * stride]) ^ flip), i);
+  }
+}
+
+// Calls f with a value of the DRAM type of a real dtype.
+template <class F>
+inline void dispatch_sortable(atalla_dtype dtype, F&& f) {
+  dispatch_dtype(dtype, [&](auto tag) {
+    if constexpr (!kIsComplex<decltype(tag)>) f(tag);
+  });
+}
+
+// The rows of operands values, indices (either may be absent) and in along `dim`.
+struct Rows {
+  Dims<3> dims;
+  int64_t size = 1, values_stride = 0, indices_stride = 0, in_stride = 0;
+
+  Rows(const Launch& l, int64_t dim) {
+    const atalla_operand &v = l.operand(0), &x = l.operand(1), &o = l.operand(2);
+    for (int d = 0; d < o.ndim; ++d) {
+      const int64_t vs = v.addr != 0 ? v.strides[d] : 0, xs = x.addr != 0 ? x.strides[d] : 0;
+      if (d == dim) size = o.sizes[d], values_stride = vs, indices_stride = xs, in_stride = o.strides[d];
+      else dims.add(o.sizes[d], vs, xs, o.strides[d]);
+    }
+  }
+};
+
+// The checks of a kernel with operands values, indices, in, whose rows go along dimension `along`. `length`: size of
+// the outputs along it, -1: as in.
+inline atalla_status check_rows(const char* name, const Launch& l, int64_t along, int64_t length) {
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 3, 3));
+  const atalla_operand& in = l.operand(2);
+  ATALLA_CHECK(check_dim(name, along, in.ndim));
+  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kSortableDtypes));
+  ATALLA_CHECK(check_present(name, l, 2));
+  const int dim = static_cast<int>(along);
+  for (int i = 0; i < 2; ++i) {
+    const atalla_operand& out = l.operand(i);
+    if (out.addr == 0) continue;
+    if (i == 0) ATALLA_CHECK(check_same_dtype(name, l, 2, 0));
+    if (i == 1) ATALLA_CHECK(check_dtype(name, "an index", out.dtype, dtype_bit(ATALLA_I64)));
+    bool same = out.ndim == in.ndim;
+    for (int d = 0; same && d < in.ndim; ++d) {
+      same = out.sizes[d] == (d == dim && length >= 0 ? length : in.sizes[d]);
+    }
+    if (!same) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have the sizes of the result", name, i);
+  }
+  if (in.ndim > 0 && in.sizes[dim] >= kMaxSortLength) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: a row of %lld elements, at most 2^32 - 1 are supported", name,
+                     static_cast<long long>(in.sizes[dim]));
+  }
+  return ATALLA_OK;
+}
+
+inline atalla_status no_memory_for_keys(const char* name) {
+  return set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
+}
+
+// Levels of a bitonic network over rows of n elements: l (l + 1) / 2 stages.
+inline uint64_t network_levels(int64_t n) {
+  uint64_t levels = 0;
+  while (levels < 63 && (int64_t{1} << levels) < n) ++levels;
+  return levels;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Distinct elements, or rows, of a sequence in which equal ones stand together. unique.count numbers the runs and gives
+// their total, by which the caller sizes the results; unique.write fills them.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/matrix/gemm_scratch.h"
+#include "sim/kernels/sort/sort_keys.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kCountChunk = 16384;
+
+// Rows [n, k] (k = 1 for a sequence of elements) in an order that is given or their own.
+template <class S>
+struct Sequence {
+  const S* x;
+  int64_t n, width, row_stride, stride;
+  const int64_t* order;
+
+  Sequence(const Launch& l, int in, int order_operand) {
+    const atalla_operand& o = l.operand(in);
+    x = l.ptr<const S>(in);
+    n = o.sizes[0], row_stride = o.strides[0];
+    width = o.ndim == 2 ? o.sizes[1] : 1, stride = o.ndim == 2 ? o.strides[1] : 0;
+    order = order_operand < l.desc.n_operands ? l.ptr<const int64_t>(order_operand) : nullptr;
+  }
+  int64_t source(int64_t i) const { return order ? order[i] : i; }
+  const S* row(int64_t i) const { return x + source(i) * row_stride; }
+  // A NaN differs from everything.
+  static bool differ(S a, S b) {
+    const auto u = order_key(a), v = order_key(b);
+    return u != v || (kHasNaN<S> && u == kLastKey<S>);
+  }
+  bool rows_differ(int64_t i, int64_t j) const {
+    const S *a = row(i), *b = row(j);
+    if (width == 1) return differ(*a, *b);
+    for (int64_t k = 0; k < width; ++k) {
+      if (differ(a[k * stride], b[k * stride])) return true;
+    }
+    return false;
+  }
+};
+
+template <class S>
+bool count_runs(const Launch& l) {
+  const Sequence<S> x(l, 2, 3);
+  int64_t* ranks = l.ptr<int64_t>(0);
+  const int64_t chunks = (x.n + kCountChunk - 1) / kCountChunk;
+  int64_t* firsts = scratch<int64_t>(ScratchSlot::SortA, chunks);
+  if (firsts == nullptr) return false;
+  parallel_for(x.n, kCountChunk, [&](int64_t begin, int64_t end) {
+    int64_t rank = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      if (i % kCountChunk == 0) rank = 0;
+      if (i > 0) rank += x.rows_differ(i, i - 1);
+      ranks[i] = rank;
+    }
+  });
+  int64_t total = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    firsts[c] = total;
+    const int64_t last = (c + 1) * kCountChunk < x.n ? (c + 1) * kCountChunk : x.n;
+    total += ranks[last - 1];
+  }
+  parallel_for(x.n, kCountChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ranks[i] += firsts[i / kCountChunk];
+  });
+  *l.ptr<int64_t>(1) = total + 1;
+  return true;
+}
+
+// Where the run that begins at i ends; ranks ascend.
+int64_t run_end(const int64_t* ranks, int64_t i, int64_t n) {
+  int64_t step = 1, low = i;
+  while (low + step < n && ranks[low + step] == ranks[i]) low += step, step *= 2;
+  int64_t high = low + step < n ? low + step : n;  // beyond the run
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    if (ranks[middle] == ranks[i]) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+template <class S>
+void write_runs(const Launch& l) {
+  const Sequence<S> x(l, 3, 5);
+  const int64_t* ranks = l.ptr<const int64_t>(4);
+  S* values = l.ptr<S>(0);
+  int64_t *inverse = l.ptr<int64_t>(1), *counts = l.ptr<int64_t>(2);
+  parallel_for(x.n, kCountChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (inverse) inverse[x.source(i)] = ranks[i];
+      if (i > 0 && ranks[i] == ranks[i - 1]) continue;
+      if (counts) counts[ranks[i]] = run_end(ranks, i, x.n) - i;
+      if (!values) continue;
+      const S* row = x.row(i);
+      S* out = values + ranks[i] * x.width;
+      for (int64_t k = 0; k < x.width; ++k) out[k] = row[k * x.stride];
+    }
+  });
+}
+
+// An operand of I64 numbers, contiguous and of the given length (-1: any).
+atalla_status check_numbers(const char* name, const Launch& l, int i, int64_t length, bool optional) {
+  const atalla_operand& o = l.operand(i);
+  if (optional && o.addr == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_present(name, l, i));
+  ATALLA_CHECK(check_dtype(name, "a number", o.dtype, dtype_bit(ATALLA_I64)));
+  if (is_contiguous(o) && (length < 0 || element_count(o) == length)) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous, or of the wrong length", name, i);
+}
+
+atalla_status check_sequence(const char* name, const Launch& l, int in) {
+  const atalla_operand& o = l.operand(in);
+  ATALLA_CHECK(check_dtype(name, "the input", o.dtype, kSortableDtypes));
+  ATALLA_CHECK(check_present(name, l, in));
+  if ((o.ndim == 1 || o.ndim == 2) && o.sizes[0] > 0) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: expected elements [n] or rows [n, k], and at least one", name);
+}
+
+atalla_status check_order(const char* name, const Launch& l, int i, int64_t n) {
+  if (i >= l.desc.n_operands || l.operand(i).addr == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_numbers(name, l, i, n, false));
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t x = l.ptr<const int64_t>(i)[k];
+    if (x >= 0 && x < n) continue;
+    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: position %lld is out of range for %lld rows", name,
+                     static_cast<long long>(x), static_cast<long long>(n));
+  }
+  return ATALLA_OK;
+}
+
+atalla_status run_count(const Launch& l) {
+  const char* name = "unique.count";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 3, 4));
+  ATALLA_CHECK(check_sequence(name, l, 2));
+  const int64_t n = l.operand(2).sizes[0];
+  ATALLA_CHECK(check_numbers(name, l, 0, n, false));
+  ATALLA_CHECK(check_numbers(name, l, 1, 1, false));
+  ATALLA_CHECK(check_order(name, l, 3, n));
+  bool done = false;
+  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) { done = count_runs<S>(l); });
+  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no host memory", name);
+}
+
+atalla_status run_write(const Launch& l) {
+  const char* name = "unique.write";
+  ATALLA_CHECK(check_operands(name, l.desc, 3, 5, 6));
+  ATALLA_CHECK(check_sequence(name, l, 3));
+  const int64_t n = l.operand(3).sizes[0], width = l.operand(3).ndim == 2 ? l.operand(3).sizes[1] : 1;
+  ATALLA_CHECK(check_numbers(name, l, 4, n, false));
+  ATALLA_CHECK(check_numbers(name, l, 1, n, true));
+  const int64_t* ranks = l.ptr<const int64_t>(4);
+  const int64_t total = ranks[n - 1] + 1;
+  for (int64_t i = 0; i < n; ++i) {
+    if (ranks[i] == (i > 0 ? ranks[i - 1] : 0) || (i > 0 && ranks[i] == ranks[i - 1] + 1)) continue;
+    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: the ranks are not those of unique.count", name);
+  }
+  ATALLA_CHECK(check_numbers(name, l, 2, total, true));
+  ATALLA_CHECK(check_order(name, l, 5, n));
+  if (l.operand(0).addr != 0) {
+    ATALLA_CHECK(check_same_dtype(name, l, 3, 0));
+    if (!is_contiguous(l.operand(0)) || element_count(l.operand(0)) != total * width) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: the values are not contiguous, or not %lld of them", name,
+                       static_cast<long long>(total * width));
+    }
+  }
+  dispatch_sortable(l.operand(3).dtype, [&]<class S>(S) { write_runs<S>(l); });
+  return ATALLA_OK;
+}
+
+// A comparison with the neighbour and a running sum; writing gathers and scatters.
+void cost_of(const atalla_launch_desc& d, int in, uint64_t operations, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  cost.vector_ops += vectors(element_count(d.operands[in])) * operations;
+}
+void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 2, 2, cost); }
+void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 3, 3, cost); }
+
+constexpr Kernel kKernels[] = {
+    {"unique.count", 1, kSortableDtypes, run_count, cost_count},
+    {"unique.write", 1, kSortableDtypes, run_write, cost_write},
+};
+
+}  // namespace
+
+KernelTable unique_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// ctc_loss: the forward recursion of A. Graves et al., "Connectionist temporal classification", ICML 2006, in
+// logarithms. A sample is a task of its own. State s of a target of length u is a blank where s is even, label (s - 1)
+// / 2 where it is odd; there are 2 u + 1.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/training/ctc.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+void run_sample(const CtcShape& shape, int64_t b) {
+  const Launch& l = shape.l;
+  const atalla_operand &x = l.operand(kLogProbs), &alpha_operand = l.operand(kAlpha), &out = l.operand(kNll);
+  const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
+  const int64_t used = 2 * target + 1, begin = shape.begin(b);
+  const T none = -INFINITY;
+  const auto symbol = [&](int64_t s) { return s % 2 == 0 ? shape.blank : shape.label(begin, s); };
+  const auto probability = [&](int64_t t, int64_t s) {
+    return element_of<T>(l.data[kLogProbs], x.dtype, t * x.strides[0] + b * x.strides[1] + symbol(s) * x.strides[2]);
+  };
+  T* alpha = l.ptr<T>(kAlpha) + b * alpha_operand.strides[0];  // rows of `states`, contiguous
+  for (int64_t i = 0; i < shape.time * shape.states; ++i) alpha[i] = none;
+  double likelihood = 0;
+  if (steps == 0) {
+    likelihood = target == 0 ? 0 : -INFINITY;
+  } else {
+    alpha[0] = probability(0, 0);
+    if (target > 0) alpha[1] = probability(0, 1);
+    for (int64_t t = 1; t < steps; ++t) {
+      const T* before = alpha + (t - 1) * shape.states;
+      T* now = alpha + t * shape.states;
+      for (int64_t s = 0; s < used; ++s) {
+        const bool skips = s > 1 && symbol(s) != symbol(s - 2);
+        now[s] = log_sum(before[s], s > 0 ? before[s - 1] : none, skips ? before[s - 2] : none) + probability(t, s);
+      }
+    }
+    const T* last = alpha + (steps - 1) * shape.states;
+    likelihood = static_cast<double>(target == 0 ? last[0] : log_sum(last[used - 1], last[used - 2], none));
+  }
+  const double loss = -likelihood;
+  store_run(&loss, 1, at(l.data[kNll], out.dtype, b * out.strides[0]), out.dtype, 1);
+}
+
+atalla_status check(const Launch& l) {
+  const char* name = "ctc_loss";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 6, 6));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
+  for (const int i : {kNll, kAlpha, kLogProbs}) {
+    if (l.operand(i).dtype == l.desc.compute_dtype) continue;
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is %s, expected %s", name, i,
+                     dtype_name(l.operand(i).dtype), dtype_name(l.desc.compute_dtype));
+  }
+  const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha), &targets = l.operand(kTargets);
+  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, kIndexDtypes));
+  if (x.ndim != 3 || alpha.ndim != 3 || alpha.sizes[0] != x.sizes[1] || alpha.sizes[1] != x.sizes[0] ||
+      alpha.strides[2] != 1 || alpha.strides[1] != alpha.sizes[2] || targets.ndim < 1 || targets.ndim > 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
+                     name);
+  }
+  for (const int i : {kInputLengths, kTargetLengths}) {
+    ATALLA_CHECK(check_dtype(name, "a length", l.operand(i).dtype, dtype_bit(ATALLA_I64)));
+    if (l.operand(i).ndim == 1 && l.operand(i).sizes[0] == x.sizes[1]) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a length for each of %lld samples", name,
+                     static_cast<long long>(x.sizes[1]));
+  }
+  for (int i = 0; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_present(name, l, i));
+  return check_labels(name, CtcShape(l));
+}
+
+atalla_status run(const Launch& l) {
+  ATALLA_CHECK(check(l));
+  const CtcShape shape(l);
+  parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      if (l.desc.compute_dtype == ATALLA_F64) run_sample<double>(shape, b);
+      else run_sample<float>(shape, b);
+    }
+  });
+  return ATALLA_OK;
+}
+
+// A state of a step: three differences and exponentials, two maxima, two sums, a logarithm and two additions.
+void cost(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const uint64_t v = vectors(element_count(d.operands[kAlpha]));
+  cost.vector_ops += v * (3 + 6 + 2 + 16 + 2);
+  cost.exp_ops += 3 * v;
+}
+
+constexpr Kernel kKernels[] = {{"ctc_loss", 1, kWideFloatDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable ctc_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What both directions of ctc_loss share: the operands that they have in common, and sums of logarithms.
+#pragma once
+
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/norm/channel_norm.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum CtcOperand { kNll, kAlpha, kLogProbs, kTargets, kInputLengths, kTargetLengths };
+
+struct CtcShape {
+  const Launch& l;
+  int64_t time, batch, classes, states, blank;
+  bool joined;  // targets of all samples one after another
+
+  explicit CtcShape(const Launch& launch) : l(launch) {
+    const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha);
+    time = x.sizes[0], batch = x.sizes[1], classes = x.sizes[2], states = alpha.sizes[2];
+    blank = CtcLossParameters::read(l.desc).blank;
+    joined = l.operand(kTargets).ndim == 1;
+  }
+  int64_t length(int operand, int64_t b) const {
+    return l.ptr<const int64_t>(operand)[b * l.operand(operand).strides[0]];
+  }
+  // Where the labels of sample b begin.
+  int64_t begin(int64_t b) const {
+    if (!joined) return b * l.operand(kTargets).strides[0];
+    int64_t sum = 0;
+    for (int64_t i = 0; i < b; ++i) sum += length(kTargetLengths, i);
+    return sum * l.operand(kTargets).strides[0];
+  }
+  int64_t label(int64_t begin, int64_t s) const {
+    const atalla_operand& t = l.operand(kTargets);
+    const int64_t o = begin + s / 2 * t.strides[t.ndim - 1];
+    return t.dtype == ATALLA_I32 ? l.ptr<const int32_t>(kTargets)[o] : l.ptr<const int64_t>(kTargets)[o];
+  }
+};
+
+template <class T>
+T log_sum(T a, T b, T c) {
+  T most = a > b ? a : b;
+  most = c > most ? c : most;
+  if (most == -INFINITY) most = 0;  // the difference of two infinities is none
+  return std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most)) + most;
+}
+
+// Lengths within the operands, labels within the classes.
+inline atalla_status check_labels(const char* name, const CtcShape& shape) {
+  const Launch& l = shape.l;
+  const atalla_operand& targets = l.operand(kTargets);
+  int64_t total = 0;
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
+    if (steps < 0 || steps > shape.time || target < 0 || 2 * target + 1 > shape.states ||
+        (!shape.joined && target > targets.sizes[1])) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: sample %lld has lengths %lld and %lld, at most %lld and %lld", name,
+                       static_cast<long long>(b), static_cast<long long>(steps), static_cast<long long>(target),
+                       static_cast<long long>(shape.time), static_cast<long long>(shape.states / 2));
+    }
+    total += target;
+    if (shape.joined && total > targets.sizes[0]) return set_error(ATALLA_ERR_ARGUMENT, "%s: too few labels", name);
+    for (int64_t u = 0; u < target; ++u) {
+      const int64_t label = shape.label(shape.begin(b), 2 * u + 1);
+      if (label >= 0 && label < shape.classes) continue;
+      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: label %lld is out of bounds for %lld classes", name,
+                       static_cast<long long>(label), static_cast<long long>(shape.classes));
+    }
+  }
+  return ATALLA_OK;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// ctc_loss_backward: the backward recursion, of which two steps are kept, joined with the forward one of ctc_loss. A
+// sample is a task of its own.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/training/ctc.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// kTargets, kInputLengths and kTargetLengths as in ctc_loss.
+enum BackwardOperand { kGradProbs, kBackAlpha, kBackProbs, kGradNll = 6, kBackNll };
+
+template <class T>
+struct Sample {
+  const CtcShape& shape;
+  int64_t b, steps, target, used, begin;
+
+  Sample(const CtcShape& s, int64_t sample) : shape(s), b(sample) {
+    steps = s.length(kInputLengths, b), target = s.length(kTargetLengths, b);
+    used = 2 * target + 1, begin = s.begin(b);
+  }
+  int64_t symbol(int64_t s) const { return s % 2 == 0 ? shape.blank : shape.label(begin, s); }
+  T log_probability(int64_t t, int64_t c) const {
+    const atalla_operand& x = shape.l.operand(kBackProbs);
+    return shape.l.ptr<const T>(kBackProbs)[t * x.strides[0] + b * x.strides[1] + c * x.strides[2]];
+  }
+  T& gradient(int64_t t, int64_t c) const {
+    const atalla_operand& g = shape.l.operand(kGradProbs);
+    return shape.l.ptr<T>(kGradProbs)[t * g.strides[0] + b * g.strides[1] + c * g.strides[2]];
+  }
+  T one(int operand) const {
+    const atalla_operand& o = shape.l.operand(operand);
+    return element_of<T>(shape.l.data[operand], o.dtype, b * o.strides[0]);
+  }
+
+  // `beta`: two rows of states; `joint`: a value a class.
+  void run(bool zero_infinity, T* beta, T* joint) const {
+    const T none = -INFINITY, loss = one(kBackNll), scale = one(kGradNll);
+    const bool skipped = zero_infinity && loss == INFINITY;
+    const atalla_operand& a = shape.l.operand(kBackAlpha);
+    for (int64_t t = shape.time - 1; t >= 0; --t) {
+      if (t >= steps || skipped) {
+        for (int64_t c = 0; c < shape.classes; ++c) gradient(t, c) = 0;
+        continue;
+      }
+      const T* alpha = shape.l.ptr<const T>(kBackAlpha) + b * a.strides[0] + t * shape.states;
+      T *now = beta + t % 2 * shape.states, *after = beta + (t + 1) % 2 * shape.states;
+      for (int64_t c = 0; c < shape.classes; ++c) joint[c] = none;
+      for (int64_t s = used - 1; s >= 0; --s) {
+        const int64_t c = symbol(s);
+        if (t == steps - 1) {
+          now[s] = s >= used - 2 ? log_probability(t, c) : none;
+        } else {
+          const bool skips = s + 2 < used && symbol(s + 2) != c;
+          now[s] = log_sum(after[s], s + 1 < used ? after[s + 1] : none, skips ? after[s + 2] : none) +
+                   log_probability(t, c);
+        }
+        joint[c] = log_sum(joint[c], alpha[s] + now[s], none);
+      }
+      for (int64_t c = 0; c < shape.classes; ++c) {
+        const T p = log_probability(t, c);
+        gradient(t, c) = (std::exp(p) - std::exp(joint[c] + loss - p)) * scale;
+      }
+    }
+  }
+};
+
+template <class T>
+atalla_status run_typed(const CtcShape& shape) {
+  const bool zero_infinity = CtcLossBackwardParameters::read(shape.l.desc).zero_infinity;
+  bool ok = true;
+  parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
+    ScratchArray<T> beta(2 * shape.states), joint(shape.classes);
+    if (!beta || !joint) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    for (int64_t b = begin; b < end; ++b) Sample<T>(shape, b).run(zero_infinity, beta.get(), joint.get());
+  });
+  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "ctc_loss_backward: no memory for two rows of states");
+}
+
+atalla_status run(const Launch& l) {
+  const char* name = "ctc_loss_backward";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 8, 8));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
+  for (const int i : {kGradProbs, kBackAlpha, kBackProbs}) {
+    if (l.operand(i).dtype == l.desc.compute_dtype && l.operand(i).ndim == 3) continue;
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is not of three dimensions and %s", name, i,
+                     dtype_name(l.desc.compute_dtype));
+  }
+  ATALLA_CHECK(check_same_sizes(name, l, kBackProbs, kGradProbs));
+  const atalla_operand &x = l.operand(kBackProbs), &a = l.operand(kBackAlpha), &targets = l.operand(kTargets);
+  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, kIndexDtypes));
+  if (a.sizes[0] != x.sizes[1] || a.sizes[1] != x.sizes[0] || a.strides[2] != 1 || a.strides[1] != a.sizes[2] ||
+      targets.ndim < 1 || targets.ndim > 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
+                     name);
+  }
+  for (const int i : {int{kInputLengths}, int{kTargetLengths}, int{kGradNll}, int{kBackNll}}) {
+    const bool length = i == kInputLengths || i == kTargetLengths;
+    ATALLA_CHECK(check_dtype(name, "an operand", l.operand(i).dtype, length ? dtype_bit(ATALLA_I64) : kFloatDtypes));
+    if (l.operand(i).ndim == 1 && l.operand(i).sizes[0] == x.sizes[1]) continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a value of operand %d for each of %lld samples", name, i,
+                     static_cast<long long>(x.sizes[1]));
+  }
+  for (int i = 0; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_present(name, l, i));
+  const CtcShape shape(l);
+  ATALLA_CHECK(check_labels(name, shape));
+  return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
+}
+
+// The recursion as forward, joining each state, and two exponentials a class.
+void cost(const atalla_launch_desc& d, Cost& cost) {
+  cost_operand_bytes(d, cost);
+  const uint64_t states = vectors(element_count(d.operands[kBackAlpha]));
+  const uint64_t classes = vectors(element_count(d.operands[kGradProbs]));
+  cost.vector_ops += states * (29 + 24) + classes * 4;
+  cost.exp_ops += states * 6 + classes * 2;
+}
+
+constexpr Kernel kKernels[] = {{"ctc_loss_backward", 1, kWideFloatDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable ctc_backward_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

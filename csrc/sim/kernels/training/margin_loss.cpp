@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// multi_margin_loss and multilabel_margin_loss: hinges of the distances between the scores of a row.
+//
+// Instruction sets: up to avx2
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/norm/channel_norm.h"
+#include "sim/kernels/training/loss.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T>
+T value_at(const Launch& l, int operand, int64_t offset) {
+  return element_of<T>(l.data[operand], l.operand(operand).dtype, offset);
+}
+
+// Losses of all rows: out [n] each on its own, or one value, their sum divided by `divisor`.
+template <class RowLoss>
+atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, double divisor, RowLoss&& row_loss) {
+  const atalla_operand& out = l.operand(0);
+  ScratchArray<double> losses(rows);
+  if (!losses)
+    return set_error(ATALLA_ERR_SYSTEM, "margin loss: no memory for the losses of %lld rows",
+                     static_cast<long long>(rows));
+  parallel_for(rows, grain_for(row_work), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) losses[r] = row_loss(r);
+  });
+  double sum = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    sum += losses[r];
+    if (out.ndim == 0) continue;
+    store_run(&losses[r], 1, at(l.data[0], out.dtype, r * out.strides[0]), out.dtype, 1);
+  }
+  sum /= divisor;
+  if (out.ndim == 0) store_run(&sum, 1, l.data[0], out.dtype, 1);
+  return ATALLA_OK;
+}
+
+double divisor_of(LossReduction reduction, int64_t rows) {
+  return reduction == LossReduction::Mean ? static_cast<double>(rows) : 1;
+}
+
+atalla_status check_scores(const char* name, const Launch& l, int scores, int target, int target_dims) {
+  const atalla_operand &x = l.operand(scores), &t = l.operand(target), &out = l.operand(0);
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "a score", x.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "the loss", out.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "a target", t.dtype, dtype_bit(ATALLA_I64)));
+  if (x.ndim != 2 || t.ndim != target_dims || t.sizes[0] != x.sizes[0] ||
+      (target_dims == 2 && t.sizes[1] != x.sizes[1]) ||
+      (out.ndim != 0 && (out.ndim != 1 || out.sizes[0] != x.sizes[0]))) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, d], targets for them, and losses [n] or one", name);
+  }
+  ATALLA_CHECK(check_present(name, l, scores));
+  ATALLA_CHECK(check_present(name, l, target));
+  return check_present(name, l, 0);
+}
+
+enum MultiMargin { kLossOut, kScores, kClass, kClassWeight };
+
+template <class T>
+atalla_status multi_margin(const Launch& l) {
+  const atalla_operand &x = l.operand(kScores), &target = l.operand(kClass);
+  const MultiMarginLossParameters p = MultiMarginLossParameters::read(l.desc);
+  const T margin = static_cast<T>(p.margin);
+  const bool squared = p.p == 2;
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  const int64_t d = x.sizes[1];
+  return reduce_rows(l, x.sizes[0], d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
+    const int64_t t = l.ptr<const int64_t>(kClass)[r * target.strides[0]];
+    const T own = value_at<T>(l, kScores, r * x.strides[0] + t * x.strides[1]);
+    double sum = 0;
+    for (int64_t j = 0; j < d; ++j) {
+      const T z = margin - own + value_at<T>(l, kScores, r * x.strides[0] + j * x.strides[1]);
+      if (j != t && z > 0) sum += static_cast<double>(squared ? z * z : z);
+    }
+    const double weight =
+        l.data[kClassWeight] ? value_at<double>(l, kClassWeight, t * l.operand(kClassWeight).strides[0]) : 1;
+    return sum * weight / static_cast<double>(d);
+  });
+}
+
+atalla_status run_multi_margin(const Launch& l) {
+  const char* name = "multi_margin_loss";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 4, 4));
+  ATALLA_CHECK(check_scores(name, l, kScores, kClass, 1));
+  const atalla_operand &x = l.operand(kScores), &w = l.operand(kClassWeight);
+  if (w.addr != 0) {
+    ATALLA_CHECK(check_dtype(name, "a weight", w.dtype, kFloatDtypes));
+    if (w.ndim != 1 || w.sizes[0] != x.sizes[1]) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a weight for each class", name);
+    }
+  }
+  for (int64_t r = 0; r < x.sizes[0]; ++r) {
+    const int64_t t = l.ptr<const int64_t>(kClass)[r * l.operand(kClass).strides[0]];
+    if (t < 0 || t >= x.sizes[1]) return set_error(ATALLA_ERR_FAULT_KERNEL, "target out of range");
+  }
+  return l.desc.compute_dtype == ATALLA_F64 ? multi_margin<double>(l) : multi_margin<float>(l);
+}
+
+enum MultiLabel { kLabelLoss, kIsTarget, kLabelScores, kLabels };
+
+template <class T>
+atalla_status multilabel(const Launch& l) {
+  const atalla_operand &x = l.operand(kLabelScores), &target = l.operand(kLabels), &is_target = l.operand(kIsTarget);
+  const int64_t d = x.sizes[1];
+  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossParameters::read(l.desc).reduction);
+  const auto flag_place = [&](int64_t r, int64_t j) {
+    return at(l.data[kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
+  };
+  return reduce_rows(l, x.sizes[0], d * d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
+    const int64_t* labels = l.ptr<const int64_t>(kLabels) + r * target.strides[0];
+    const double zero = 0, one = 1;
+    int64_t count = 0;
+    for (int64_t j = 0; j < d; ++j) store_run(&zero, 1, flag_place(r, j), is_target.dtype, 1);
+    for (; count < d && labels[count * target.strides[1]] >= 0; ++count) {
+      store_run(&one, 1, flag_place(r, labels[count * target.strides[1]]), is_target.dtype, 1);
+    }
+    double sum = 0;
+    for (int64_t j = 0; j < d; ++j) {
+      if (element_of<double>(flag_place(r, j), is_target.dtype, 0) != 0) continue;
+      const T other = value_at<T>(l, kLabelScores, r * x.strides[0] + j * x.strides[1]);
+      for (int64_t k = 0; k < count; ++k) {
+        const T own = value_at<T>(l, kLabelScores, r * x.strides[0] + labels[k * target.strides[1]] * x.strides[1]);
+        const T z = 1 - own + other;
+        if (z > 0) sum += static_cast<double>(z);
+      }
+    }
+    return sum / static_cast<double>(d);
+  });
+}
+
+atalla_status run_multilabel(const Launch& l) {
+  const char* name = "multilabel_margin_loss";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 4, 4));
+  ATALLA_CHECK(check_scores(name, l, kLabelScores, kLabels, 2));
+  ATALLA_CHECK(check_same_sizes(name, l, kLabels, kIsTarget));
+  ATALLA_CHECK(check_dtype(name, "is_target", l.operand(kIsTarget).dtype, kFloatDtypes));
+  ATALLA_CHECK(check_present(name, l, kIsTarget));
+  const atalla_operand& t = l.operand(kLabels);
+  for (int64_t r = 0; r < t.sizes[0]; ++r) {
+    for (int64_t j = 0; j < t.sizes[1]; ++j) {
+      const int64_t label = l.ptr<const int64_t>(kLabels)[r * t.strides[0] + j * t.strides[1]];
+      if (label < -1 || label >= t.sizes[1])
+        return set_error(ATALLA_ERR_FAULT_KERNEL, "argument #2 'target' is out of range");
+    }
+  }
+  return l.desc.compute_dtype == ATALLA_F64 ? multilabel<double>(l) : multilabel<float>(l);
+}
+
+void cost_margin(const atalla_launch_desc& d, int scores, bool pairs, Cost& cost) {
+  const atalla_operand& x = d.operands[scores];
+  if (x.ndim != 2) return;
+  cost_operand_bytes(d, cost);
+  // Two additions, a comparison, a product and a sum; for multilabel against every label.
+  const uint64_t rows = static_cast<uint64_t>(x.sizes[0]), labels = pairs ? static_cast<uint64_t>(x.sizes[1]) : 1;
+  cost.vector_ops += rows * labels * 6 * vectors(x.sizes[1]) + rows;
+}
+void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kScores, false, cost); }
+void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kLabelScores, true, cost); }
+
+constexpr Kernel kKernels[] = {
+    {"multi_margin_loss", 1, kWideFloatDtypes, run_multi_margin, cost_multi_margin},
+    {"multilabel_margin_loss", 1, kWideFloatDtypes, run_multilabel, cost_multilabel},
+};
+
+}  // namespace
+
+KernelTable margin_loss_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Gradients of multi_margin_loss and multilabel_margin_loss: every pair whose hinge is open pulls its two scores apart.
+//
+// Instruction sets: up to avx2
+#include <cmath>
+
+#include "kernel_parameters.h"
+#include "sim/kernels/norm/channel_norm.h"
+#include "sim/kernels/training/loss.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+// The gradient of the scores, that of the losses [n], the scores, their targets, and the classes' weights or is_target.
+enum Operand { kGradIn, kGradLoss, kScoresOf, kTarget, kExtra };
+
+// Rows of [n, d] of the compute dtype, contiguous.
+template <class T>
+struct Row {
+  const T* x;
+  T* gradient;
+  const int64_t* target;
+  double factor;  // gradient of the row's loss, over d and, for a mean, over n
+};
+
+template <class T, class Rule>
+void each_row(const Launch& l, LossReduction reduction, Rule&& rule) {
+  const atalla_operand &in = l.operand(kScoresOf), &loss = l.operand(kGradLoss);
+  const int64_t n = in.sizes[0], d = in.sizes[1], per_row = element_count(l.operand(kTarget)) / n;
+  const double share = 1.0 / static_cast<double>(reduction == LossReduction::Mean ? n * d : d);
+  parallel_for(n, grain_for(d), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      Row<T> row{l.ptr<const T>(kScoresOf) + r * d, l.ptr<T>(kGradIn) + r * d,
+                 l.ptr<const int64_t>(kTarget) + r * per_row,
+                 share * element_of<double>(l.data[kGradLoss], loss.dtype, r * loss.strides[0])};
+      for (int64_t j = 0; j < d; ++j) row.gradient[j] = 0;
+      rule(r, d, row);
+    }
+  });
+}
+
+template <class T>
+void multi_margin(const Launch& l) {
+  const MultiMarginLossBackwardParameters p = MultiMarginLossBackwardParameters::read(l.desc);
+  const T margin = static_cast<T>(p.margin);
+  const bool squared = p.p == 2;
+  each_row<T>(l, static_cast<LossReduction>(p.reduction), [&](int64_t, int64_t d, const Row<T>& row) {
+    const int64_t t = row.target[0];
+    const T factor = static_cast<T>(row.factor) * (l.data[kExtra] ? l.ptr<const T>(kExtra)[t] : T(1));
+    T own = 0;
+    for (int64_t j = 0; j < d; ++j) {
+      const T z = margin - row.x[t] + row.x[j];
+      const T g = j != t && z > 0 ? (squared ? 2 * z : T(1)) * factor : T(0);
+      row.gradient[j] = g;
+      own -= g;
+    }
+    row.gradient[t] = own;
+  });
+}
+
+template <class T>
+void multilabel(const Launch& l) {
+  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossBackwardParameters::read(l.desc).reduction);
+  each_row<T>(l, reduction, [&](int64_t r, int64_t d, const Row<T>& row) {
+    const T* is_target = l.ptr<const T>(kExtra) + r * d;
+    const T factor = static_cast<T>(row.factor);
+    for (int64_t k = 0; k < d && row.target[k] >= 0; ++k) {
+      const int64_t t = row.target[k];
+      for (int64_t j = 0; j < d; ++j) {
+        if (is_target[j] != 0 || 1 - row.x[t] + row.x[j] <= 0) continue;
+        row.gradient[t] -= factor;
+        row.gradient[j] += factor;
+      }
+    }
+  });
+}
+
+atalla_status check(const char* name, const Launch& l, bool labels) {
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
+  const atalla_operand &in = l.operand(kScoresOf), &target = l.operand(kTarget), &loss = l.operand(kGradLoss);
+  if (in.ndim != 2 || target.ndim != (labels ? 2 : 1) || loss.ndim != 1 || loss.sizes[0] != in.sizes[0]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, d], targets for them, and a gradient [n]", name);
+  }
+  ATALLA_CHECK(check_same_sizes(name, l, kScoresOf, kGradIn));
+  ATALLA_CHECK(check_dtype(name, "a gradient", loss.dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "a target", target.dtype, dtype_bit(ATALLA_I64)));
+  const int64_t targets = labels ? in.sizes[0] * in.sizes[1] : in.sizes[0];
+  const int64_t extra = labels ? targets : in.sizes[1];
+  for (const int i : {kGradIn, kScoresOf, kExtra}) {
+    if (l.operand(i).addr == 0 && i == kExtra && !labels) continue;
+    ATALLA_CHECK(check_present(name, l, i));
+    if (l.operand(i).dtype == l.desc.compute_dtype && is_contiguous(l.operand(i)) &&
+        (i != kExtra || element_count(l.operand(i)) == extra)) {
+      continue;
+    }
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous %s of the expected size", name, i,
+                     dtype_name(l.desc.compute_dtype));
+  }
+  ATALLA_CHECK(check_present(name, l, kTarget));
+  ATALLA_CHECK(check_present(name, l, kGradLoss));
+  if (element_count(target) != targets || !is_contiguous(target)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected %lld contiguous targets", name,
+                     static_cast<long long>(targets));
+  }
+  for (int64_t i = 0; i < targets; ++i) {
+    const int64_t t = l.ptr<const int64_t>(kTarget)[i];
+    if (t < (labels ? -1 : 0) || t >= in.sizes[1]) {
+      return set_error(ATALLA_ERR_FAULT_KERNEL,
+                       labels ? "argument #3 'target' is out of range" : "target out of range");
+    }
+  }
+  return ATALLA_OK;
+}
+
+template <bool kLabels>
+atalla_status run(const Launch& l) {
+  ATALLA_CHECK(check(kLabels ? "multilabel_margin_loss_backward" : "multi_margin_loss_backward", l, kLabels));
+  if (element_count(l.operand(kScoresOf)) == 0) return ATALLA_OK;
+  const bool wide = l.desc.compute_dtype == ATALLA_F64;
+  if constexpr (kLabels) wide ? multilabel<double>(l) : multilabel<float>(l);
+  else wide ? multi_margin<double>(l) : multi_margin<float>(l);
+  return ATALLA_OK;
+}
+
+// Two additions, a comparison, a selected product, and the sum; for labels against every one.
+template <bool kLabels>
+void cost(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand& in = d.operands[kScoresOf];
+  if (in.ndim != 2) return;
+  cost_operand_bytes(d, cost);
+  const uint64_t rows = static_cast<uint64_t>(in.sizes[0]), labels = kLabels ? static_cast<uint64_t>(in.sizes[1]) : 1;
+  cost.vector_ops += rows * labels * 7 * vectors(in.sizes[1]);
+}
+
+constexpr Kernel kKernels[] = {
+    {"multi_margin_loss_backward", 1, kWideFloatDtypes, run<false>, cost<false>},
+    {"multilabel_margin_loss_backward", 1, kWideFloatDtypes, run<true>, cost<true>},
+};
+
+}  // namespace
+
+KernelTable margin_loss_backward_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

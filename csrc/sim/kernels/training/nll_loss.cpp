@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Negative log likelihood of class indices, and its gradient. Targets are checked before anything is written. Sums are
+// taken in double over fixed parts, and combined in order.
+//
+// Instruction sets: up to avx2
+#include "kernel_parameters.h"
+#include "sim/kernels/norm/channel_norm.h"
+#include "sim/kernels/training/loss.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+enum ForwardOperand { kLoss, kTotal, kLogits, kTarget, kWeight };
+enum BackwardOperand { kGradInput, kGradOutput, kBackTarget, kBackWeight, kBackTotal };
+constexpr int64_t kPart = 4096;  // samples that one partial sum covers
+
+// The samples: target [n, s] over classes [n, c, s].
+struct Samples {
+  const Launch& l;
+  const atalla_operand& target;
+  const void* data;
+  int64_t n, classes, s, ignored;
+
+  Samples(const Launch& launch, int target_index, const atalla_operand& scores, int64_t ignore_index)
+      : l(launch), target(l.operand(target_index)), data(l.data[target_index]) {
+    n = scores.sizes[0], classes = scores.sizes[1], s = scores.sizes[2];
+    ignored = ignore_index;
+  }
+  int64_t count() const { return n * s; }
+  int64_t at_index(int64_t i) const {
+    const int64_t o = i / s * target.strides[0] + i % s * target.strides[1];
+    if (target.dtype == ATALLA_U8) return static_cast<const uint8_t*>(data)[o];
+    if (target.dtype == ATALLA_I32) return static_cast<const int32_t*>(data)[o];
+    return static_cast<const int64_t*>(data)[o];
+  }
+  atalla_status check() const {
+    for (int64_t i = 0; i < count(); ++i) {
+      const int64_t t = at_index(i);
+      if (t == ignored || (t >= 0 && t < classes)) continue;
+      return set_error(ATALLA_ERR_FAULT_INDEX, "Target %lld is out of bounds.", static_cast<long long>(t));
+    }
+    return ATALLA_OK;
+  }
+};
+
+int64_t place(const atalla_operand& o, int64_t i, int64_t s, int64_t t) {
+  return i / s * o.strides[0] + t * o.strides[1] + i % s * o.strides[2];
+}
+
+template <class T>
+T weight_of(const Launch& l, int operand, int64_t t) {
+  if (l.data[operand] == nullptr) return T(1);
+  return element_of<T>(l.data[operand], l.operand(operand).dtype, t * l.operand(operand).strides[0]);
+}
+
+void store_one(const Launch& l, int operand, int64_t offset, double value) {
+  if (l.data[operand] == nullptr) return;
+  const atalla_operand& o = l.operand(operand);
+  store_run(&value, 1, at(l.data[operand], o.dtype, offset), o.dtype, 1);
+}
+
+template <class T>
+atalla_status forward(const Launch& l, const Samples& samples, LossReduction reduction) {
+  const atalla_operand& in = l.operand(kLogits);
+  const int64_t count = samples.count();
+  auto loss = [&](int64_t i, int64_t t, T weight) {
+    return -element_of<T>(l.data[kLogits], in.dtype, place(in, i, samples.s, t)) * weight;
+  };
+  if (reduction == LossReduction::None) {
+    const atalla_operand& out = l.operand(kLoss);
+    parallel_for(count, kPart, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t t = samples.at_index(i);
+        const double value = t == samples.ignored ? 0 : static_cast<double>(loss(i, t, weight_of<T>(l, kWeight, t)));
+        store_one(l, kLoss, i / samples.s * out.strides[0] + i % samples.s * out.strides[1], value);
+      }
+    });
+    store_one(l, kTotal, 0, 0);
+    return ATALLA_OK;
+  }
+  const int64_t parts = divide_up(count, kPart);
+  ScratchArray<double> losses(parts), weights(parts);
+  if (!losses || !weights) return set_error(ATALLA_ERR_SYSTEM, "nll_loss: no memory for partial sums");
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      losses[p] = 0, weights[p] = 0;
+      for (int64_t i = p * kPart; i < smaller(count, (p + 1) * kPart); ++i) {
+        const int64_t t = samples.at_index(i);
+        if (t == samples.ignored) continue;
+        const T weight = weight_of<T>(l, kWeight, t);
+        losses[p] += static_cast<double>(loss(i, t, weight));
+        weights[p] += static_cast<double>(weight);
+      }
+    }
+  });
+  double sum = 0, total = 0;
+  for (int64_t p = 0; p < parts; ++p) sum += losses[p], total += weights[p];
+  store_one(l, kLoss, 0, reduction == LossReduction::Mean ? sum / total : sum);
+  store_one(l, kTotal, 0, total);
+  return ATALLA_OK;
+}
+
+template <class T>
+atalla_status backward(const Launch& l, const Samples& samples, LossReduction reduction) {
+  const atalla_operand &out = l.operand(kGradInput), &grad = l.operand(kGradOutput);
+  T divisor = 1;
+  if (reduction == LossReduction::Mean) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
+  parallel_for(samples.count(), kPart, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t t = samples.at_index(i);
+      if (t == samples.ignored) continue;
+      const T g = element_of<T>(l.data[kGradOutput], grad.dtype,
+                                i / samples.s * grad.strides[0] + i % samples.s * grad.strides[1]);
+      store_one(l, kGradInput, place(out, i, samples.s, t),
+                static_cast<double>(-(g / divisor) * weight_of<T>(l, kBackWeight, t)));
+    }
+  });
+  return ATALLA_OK;
+}
+
+atalla_status check_shapes(const char* name, const Launch& l, int scores, int target, int weight,
+                           LossReduction reduction) {
+  const atalla_operand &x = l.operand(scores), &t = l.operand(target), &w = l.operand(weight);
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kFloatDtypes));
+  ATALLA_CHECK(check_dtype(name, "a score", x.dtype, kFloatDtypes));
+  ATALLA_CHECK(
+      check_dtype(name, "a target", t.dtype, dtype_bit(ATALLA_U8) | dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64)));
+  if (x.ndim != 3 || t.ndim != 2 || t.sizes[0] != x.sizes[0] || t.sizes[1] != x.sizes[2]) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, c, s] and targets [n, s]", name);
+  }
+  if (w.addr != 0) {
+    ATALLA_CHECK(check_dtype(name, "a weight", w.dtype, kFloatDtypes));
+    if (w.ndim != 1 || w.sizes[0] != x.sizes[1]) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a weight for each of %lld classes", name,
+                       static_cast<long long>(x.sizes[1]));
+    }
+  }
+  if (reduction < LossReduction::None || reduction > LossReduction::Sum) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: unknown reduction %lld", name, static_cast<long long>(reduction));
+  }
+  ATALLA_CHECK(check_present(name, l, scores));
+  return check_present(name, l, target);
+}
+
+atalla_status run_forward(const Launch& l) {
+  const char* name = "nll_loss";
+  ATALLA_CHECK(check_operands(name, l.desc, 2, 5, 5));
+  const NllLossParameters p = NllLossParameters::read(l.desc);
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  ATALLA_CHECK(check_shapes(name, l, kLogits, kTarget, kWeight, reduction));
+  const atalla_operand& out = l.operand(kLoss);
+  ATALLA_CHECK(check_dtype(name, "the loss", out.dtype, kFloatDtypes));
+  if (reduction == LossReduction::None) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
+  ATALLA_CHECK(check_present(name, l, kLoss));
+  const Samples samples(l, kTarget, l.operand(kLogits), p.ignore_index);
+  ATALLA_CHECK(samples.check());
+  return l.desc.compute_dtype == ATALLA_F64 ? forward<double>(l, samples, reduction)
+                                            : forward<float>(l, samples, reduction);
+}
+
+atalla_status run_backward(const Launch& l) {
+  const char* name = "nll_loss_backward";
+  ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
+  const NllLossBackwardParameters p = NllLossBackwardParameters::read(l.desc);
+  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  ATALLA_CHECK(check_shapes(name, l, kGradInput, kBackTarget, kBackWeight, reduction));
+  ATALLA_CHECK(check_dtype(name, "a gradient", l.operand(kGradOutput).dtype, kFloatDtypes));
+  ATALLA_CHECK(check_same_sizes(name, l, kBackTarget, kGradOutput));
+  ATALLA_CHECK(check_present(name, l, kGradOutput));
+  if (reduction == LossReduction::Mean) {
+    if (l.data[kBackTotal] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "%s: no total weight", name);
+    ATALLA_CHECK(check_dtype(name, "the total weight", l.operand(kBackTotal).dtype, kFloatDtypes));
+  }
+  const Samples samples(l, kBackTarget, l.operand(kGradInput), p.ignore_index);
+  ATALLA_CHECK(samples.check());
+  return l.desc.compute_dtype == ATALLA_F64 ? backward<double>(l, samples, reduction)
+                                            : backward<float>(l, samples, reduction);
+}
+
+// One tile a score that is picked out; two multiplications and an addition for each sample.
+void cost_picks(const atalla_launch_desc& d, int scores, int target, Cost& cost) {
+  const atalla_operand& t = d.operands[target];
+  const uint64_t samples = static_cast<uint64_t>(element_count(t));
+  for (int i = 0; i < d.n_operands; ++i) {
+    const uint64_t bytes = i == scores ? samples * dtype_size(d.operands[i].dtype) : distinct_bytes(d.operands[i]);
+    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += bytes;
+  }
+  cost.tiles += samples + vectors(element_count(t));
+  cost.vector_ops += 3 * vectors(element_count(t));
+}
+void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kLogits, kTarget, cost); }
+void cost_backward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kGradInput, kBackTarget, cost); }
+
+constexpr Kernel kKernels[] = {
+    {"nll_loss", 1, kFloatDtypes, run_forward, cost_forward},
+    {"nll_loss_backward", 1, kFloatDtypes, run_backward, cost_backward},
+};
+
+}  // namespace
+
+KernelTable nll_loss_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

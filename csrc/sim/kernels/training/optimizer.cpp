@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One step of an optimizer over a parameter and its state, in place. The outputs are read and written: parameter,
+// gradient, and up to three states. Half-precision operands are computed in float and rounded where they are stored.
+#include "sim/kernels/training/optimizer.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <template <class> class Rule>
+atalla_status run_rule(const char* name, const Launch& l, int states, bool needs_step) {
+  ATALLA_CHECK(check_operands(name, l.desc, kOptimizerOutputs, kOptimizerOperands, kOptimizerOperands));
+  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kFloatDtypes));
+  for (int i = 0; i < kOptimizerOperands; ++i) {
+    const atalla_operand& o = l.operand(i);
+    if (i < kOptimizerOutputs ? i < states : (i == kStep && needs_step)) ATALLA_CHECK(check_present(name, l, i));
+    if (o.addr == 0) continue;
+    ATALLA_CHECK(check_dtype(name, "an operand", o.dtype, kFloatDtypes));
+    if (i < kOptimizerOutputs) ATALLA_CHECK(check_same_sizes(name, l, kParameter, i));
+    else if (element_count(o) != 1) {
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %lld elements, expected 1", name, i,
+                       static_cast<long long>(element_count(o)));
+    }
+  }
+  if (element_count(l.operand(kParameter)) == 0 || single_value(l, kFoundInf, 0) != 0) return ATALLA_OK;
+  const auto parameters = Rule<float>::Parameters::read(l.desc);
+  if (l.desc.compute_dtype == ATALLA_F64) run_step<double>(l, Rule<double>(l, parameters));
+  else run_step<float>(l, Rule<float>(l, parameters));
+  return ATALLA_OK;
+}
+
+atalla_status run_adam(const Launch& l) { return run_rule<Adam>("optimizer.adam", l, 4, true); }
+atalla_status run_sgd(const Launch& l) { return run_rule<Sgd>("optimizer.sgd", l, 2, false); }
+atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>("optimizer.adagrad", l, 3, true); }
+
+// Everything but the gradient is read and written; the gradient is written where it is unscaled.
+void cost_step(const atalla_launch_desc& d, Cost& cost, uint64_t per_vector) {
+  for (int i = 0; i < d.n_operands; ++i) {
+    const uint64_t bytes = distinct_bytes(d.operands[i]);
+    cost.bytes_read += bytes;
+    if (i < kOptimizerOutputs && (i != kGradient || d.operands[kGradScale].addr != 0)) cost.bytes_written += bytes;
+  }
+  cost.vector_ops += per_vector * vectors(element_count(d.operands[kParameter]));
+}
+// Two moving averages, a root, a quotient; the maximum.
+void cost_adam(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, d.operands[kState + 2].addr ? 30 : 27); }
+void cost_sgd(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 7); }
+void cost_adagrad(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 22); }
+
+constexpr Kernel kKernels[] = {
+    {"optimizer.adam", 1, kFloatDtypes, run_adam, cost_adam},
+    {"optimizer.sgd", 1, kFloatDtypes, run_sgd, cost_sgd},
+    {"optimizer.adagrad", 1, kFloatDtypes, run_adagrad, cost_adagrad},
+};
+
+}  // namespace
+
+KernelTable optimizer_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/time/telemetry.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "sim/host/host_clock.h"
+
+namespace atalla::sim {
+
+// Populated at once: the first pass through the ring must not pay for page faults inside launches.
+Telemetry::Telemetry(size_t capacity) : capacity_(capacity) {
+  void* memory = mmap(nullptr, capacity * sizeof(atalla_work_record), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  ring_ = static_cast<atalla_work_record*>(memory);
+}
+
+Telemetry::~Telemetry() { munmap(ring_, capacity_ * sizeof(atalla_work_record)); }
+
+void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const Charge& charge,
+                        atalla_launch_record* record) {
+  record->tag = desc.tag;
+  record->cycles = charge.cycles;
+  record->sdma_cycles = charge.sdma_cycles;
+  record->vector_cycles = charge.vector_cycles;
+  record->array_cycles = charge.array_cycles;
+  record->dram_bytes_read = cost.bytes_read;
+  record->dram_bytes_written = cost.bytes_written;
+  record->macs = cost.macs;
+  record->kernel = desc.kernel;
+  record->n_operands = desc.n_operands;
+  record->dtype = desc.compute_dtype;
+  record->ndim = 0;
+  if (desc.n_operands != 0) {
+    const atalla_operand& operand = desc.operands[0];
+    record->ndim = operand.ndim;
+    for (int d = 0; d < operand.ndim; ++d) record->sizes[d] = operand.sizes[d];
+  }
+}
+
+Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
+  const Placement placed = schedule_.place(not_before_host(std::max(clock->cycles, floor_)), charge);
+  clock->cycles = placed.end;
+  horizon_ = std::max(horizon_, placed.end);
+  return placed;
+}
+
+atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kind, uint32_t stream) {
+  atalla_work_record& record = ring_[next_];
+  if (++next_ == capacity_) next_ = 0;
+  record.sequence = sequence_++;
+  record.end_cycle = placed.end;
+  record.sdma = placed.sdma;
+  record.vector = placed.vector;
+  record.array = placed.array;
+  record.kind = kind;
+  record.work.sequence = launches_;
+  record.work.start_cycle = placed.start;
+  record.work.stream = stream;
+  return record;
+}
+
+void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
+                              const Charge& charge) {
+  const std::lock_guard lock(lock_);
+  const Placement placed = place(clock, charge);
+  fill_launch_record(desc, cost, charge, &next_record(placed, ATALLA_WORK_LAUNCH, stream).work);
+  ++launches_;
+  counters_.launches += 1;
+  counters_.cycles += charge.cycles;
+  counters_.sdma_cycles += charge.sdma_cycles;
+  counters_.vector_cycles += charge.vector_cycles;
+  counters_.array_cycles += charge.array_cycles;
+  counters_.dram_bytes_read += cost.bytes_read;
+  counters_.dram_bytes_written += cost.bytes_written;
+  counters_.macs += cost.macs;
+}
+
+Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {
+  const uint64_t bytes = copy.row_bytes * copy.rows;
+  const std::lock_guard lock(lock_);
+  const Placement placed = place(clock, charge);
+  atalla_launch_record& work = next_record(placed, copy.kind, stream).work;
+  work.tag = copy.tag;
+  work.cycles = charge.cycles;
+  work.sdma_cycles = charge.sdma_cycles;
+  work.vector_cycles = work.array_cycles = work.macs = 0;
+  work.dram_bytes_read = copy.reads ? bytes : 0;
+  work.dram_bytes_written = copy.writes ? bytes : 0;
+  work.kernel = ATALLA_NO_KERNEL;
+  work.n_operands = 0;
+  work.dtype = ATALLA_U8;
+  work.ndim = 2;
+  work.sizes[0] = static_cast<int64_t>(copy.rows);
+  work.sizes[1] = static_cast<int64_t>(copy.row_bytes);
+  counters_.copies += 1;
+  counters_.cycles += charge.cycles;
+  counters_.sdma_cycles += charge.sdma_cycles;
+  counters_.dram_bytes_read += work.dram_bytes_read;
+  counters_.dram_bytes_written += work.dram_bytes_written;
+  counters_.host_bytes_to_device += copy.kind == ATALLA_COPY_HOST_TO_DEVICE ? bytes : 0;
+  counters_.host_bytes_from_device += copy.kind == ATALLA_COPY_DEVICE_TO_HOST ? bytes : 0;
+  return placed;
+}
+
+uint64_t Telemetry::read(const StreamClock& clock) const {
+  const std::lock_guard lock(lock_);
+  return not_before_host(std::max(clock.cycles, floor_));
+}
+
+void Telemetry::lift(StreamClock* clock, uint64_t cycles) {
+  const std::lock_guard lock(lock_);
+  clock->cycles = std::max(clock->cycles, cycles);
+}
+
+void Telemetry::reset(StreamClock* clock) {
+  const std::lock_guard lock(lock_);
+  clock->cycles = 0;
+}
+
+uint64_t Telemetry::barrier() {
+  const std::lock_guard lock(lock_);
+  floor_ = horizon_;
+  schedule_.forget_before(floor_);
+  return floor_;
+}
+
+uint64_t Telemetry::launches() const {
+  const std::lock_guard lock(lock_);
+  return launches_;
+}
+
+atalla_counters Telemetry::counters() const {
+  const std::lock_guard lock(lock_);
+  atalla_counters value = counters_;
+  value.clock = horizon_;
+  return value;
+}
+
+void Telemetry::reset_counters() {
+  const std::lock_guard lock(lock_);
+  counters_ = {};
+}
+
+const atalla_work_record& Telemetry::kept(uint64_t sequence) const {
+  return ring_[(next_ + capacity_ - (sequence_ - sequence)) % capacity_];
+}
+
+void Telemetry::launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const {
+  const std::lock_guard lock(lock_);
+  // Backwards over the copies in between, so as to keep the latest ones when not all fit.
+  uint64_t first = sequence_;
+  size_t n = 0;
+  for (uint64_t s = sequence_; s > oldest() && n < *count; --s) {
+    const atalla_work_record& record = kept(s - 1);
+    if (record.kind != ATALLA_WORK_LAUNCH) continue;
+    if (record.work.sequence < from) break;
+    first = s - 1;
+    ++n;
+  }
+  n = 0;
+  for (uint64_t s = first; s < sequence_; ++s) {
+    const atalla_work_record& record = kept(s);
+    if (record.kind != ATALLA_WORK_LAUNCH) continue;
+    out[n] = record.work;
+    for (int d = out[n].ndim; d < ATALLA_MAX_DIMS; ++d) out[n].sizes[d] = 0;
+    ++n;
+  }
+  *count = n;
+}
+
+void Telemetry::work_records(uint64_t from, void* out, size_t record_bytes, size_t* count) const {
+  const std::lock_guard lock(lock_);
+  const uint64_t begin = std::max(from, oldest());
+  const uint64_t n = begin < sequence_ ? std::min<uint64_t>(sequence_ - begin, *count) : 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    atalla_work_record record = kept(begin + i);
+    for (int d = record.work.ndim; d < ATALLA_MAX_DIMS; ++d) record.work.sizes[d] = 0;
+    char* place = static_cast<char*>(out) + i * record_bytes;
+    std::memcpy(place, &record, std::min(record_bytes, sizeof record));
+    if (record_bytes > sizeof record) std::memset(place + sizeof record, 0, record_bytes - sizeof record);
+  }
+  *count = n;
+}
+
+}  // namespace atalla::sim

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The simulated time of a device, its counters, and the ring of its latest work records.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "sim/abi/atalla.h"
+#include "sim/host/spin_lock.h"
+#include "sim/kernels/base/kernel.h"
+#include "sim/time/schedule.h"
+#include "sim/time/timing.h"
+
+namespace atalla::sim {
+
+// When a stream is free, in cycles. Guarded by the lock of its device's telemetry.
+struct StreamClock {
+  uint64_t cycles = 0;
+};
+
+// Thread-safe.
+class Telemetry {
+ public:
+  // `capacity` records are allocated here, none later.
+  explicit Telemetry(size_t capacity);
+  ~Telemetry();
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
+  // free, not before what the calling thread has waited for, and not before the latest barrier.
+  void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
+                     const Charge& charge);
+  struct Copy {
+    uint32_t kind = 0;
+    uint64_t tag = 0;
+    uint64_t row_bytes = 0;
+    uint64_t rows = 0;
+    bool reads = false;  // DRAM of this device
+    bool writes = false;
+  };
+  Placement record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge);
+
+  // The simulated time of a stream for whoever records an event on it.
+  uint64_t read(const StreamClock& clock) const;
+  void lift(StreamClock* clock, uint64_t cycles);
+  void reset(StreamClock* clock);
+
+  // The host has waited for the whole device: nothing submitted later starts before the end of what was submitted so
+  // far, which is returned.
+  uint64_t barrier();
+
+  uint64_t launches() const;  // sequence number of the next launch
+  atalla_counters counters() const;
+  void reset_counters();  // time, sequences and records stay
+  // As launch_records and work_records of atalla.h.
+  void launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const;
+  void work_records(uint64_t from, void* out, size_t record_bytes, size_t* count) const;
+
+ private:
+  Placement place(StreamClock* clock, const Charge& charge);
+  atalla_work_record& next_record(const Placement& placed, uint32_t kind, uint32_t stream);
+  const atalla_work_record& kept(uint64_t sequence) const;
+  uint64_t oldest() const { return sequence_ > capacity_ ? sequence_ - capacity_ : 0; }
+
+  mutable SpinLock lock_;
+  Schedule schedule_;
+  uint64_t floor_ = 0;     // of the latest barrier
+  uint64_t horizon_ = 0;   // when all work submitted so far is done
+  uint64_t sequence_ = 0;  // of the next work
+  uint64_t launches_ = 0;
+  size_t capacity_;
+  size_t next_ = 0;  // slot of the next record
+  atalla_work_record* ring_;
+  atalla_counters counters_{};
+};
+
+// Fills all of *record but sequence, start_cycle and stream; sizes beyond ndim keep what they were.
+void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const Charge& charge,
+                        atalla_launch_record* record);
+
+}  // namespace atalla::sim

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/time/timing.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace atalla::sim {
+namespace {
+
+constexpr uint64_t kMilli = 1000;
+
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+// A kernel that counts absurd sizes (an estimate of shapes that no DRAM holds) must not wrap the clock.
+constexpr uint64_t kMaxUnits = uint64_t{1} << 48;
+constexpr uint64_t clip(uint64_t units) { return std::min(units, kMaxUnits); }
+
+}  // namespace
+
+Timing::Timing(const ChipConfig& config)
+    : beat_millicycles_(static_cast<uint64_t>(config.sdma_beat_cycles * kMilli + 0.5)),
+      setup_cycles_(config.sdma_setup_cycles),
+      vector_occupancy_(config.vector_occupancy_cycles),
+      vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
+                      config.vector_store_latency_cycles),
+      exp_latency_(config.vector_exp_latency_cycles),
+      row_cycles_(config.array_row_cycles),
+      weight_cycles_(config.array_weight_cycles),
+      array_latency_(config.array_latency_cycles),
+      overhead_(config.launch_overhead_cycles),
+      cores_(config.core_count),
+      core_start_(config.core_start_cycles),
+      link_bytes_per_cycle_(config.link_bytes_per_cycle),
+      link_latency_(config.link_latency_cycles) {
+  const uint64_t tile_bytes = config.sdma_tile_rows * config.sdma_tile_columns * config.sdma_element_bytes;
+  tile_bytes_mask_ = tile_bytes - 1;
+  tile_bytes_shift_ = static_cast<unsigned>(std::countr_zero(tile_bytes));
+  bus_bytes_mask_ = config.bus_width_bytes - 1;
+  bus_bytes_shift_ = static_cast<unsigned>(std::countr_zero(config.bus_width_bytes));
+}
+
+uint64_t Timing::bus_cycles(uint64_t beats) const {
+  const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * beat_millicycles_;
+  if (millicycles >> 63 == 0) [[likely]]
+    return (static_cast<uint64_t>(millicycles) + kMilli - 1) / kMilli;
+  return static_cast<uint64_t>((millicycles + kMilli - 1) / kMilli);
+}
+
+// Double-buffered tiles: a step loads its tile while the one before is computed on and the one before that is stored.
+uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles) {
+  const uint64_t steps = std::max(read_tiles, written_tiles);
+  if (counted_tiles == 0 || read_tiles + written_tiles == 0) return steps;
+  const unsigned __int128 share = static_cast<unsigned __int128>(counted_tiles) * steps;
+  return static_cast<uint64_t>(share / (read_tiles + written_tiles));
+}
+
+// The busiest unit sets the pace, and of every other unit one step stands outside its shadow.
+void Timing::overlap(Charge* charge, uint64_t steps, bool uses_exp) const {
+  uint64_t latency = 0;
+  if (charge->vector_cycles != 0) latency += vector_latency_ + (uses_exp ? exp_latency_ : 0);
+  if (charge->array_cycles != 0) latency += array_latency_;
+  const uint64_t longest = std::max({charge->sdma_cycles, charge->vector_cycles, charge->array_cycles});
+  uint64_t fill = charge->sdma_cycles + charge->vector_cycles + charge->array_cycles - longest;
+  if (steps > 1) {
+    // Rounded up a unit; the longest unit is taken out again.
+    fill = ceil_div(charge->sdma_cycles, steps) + ceil_div(charge->vector_cycles, steps) +
+           ceil_div(charge->array_cycles, steps) - ceil_div(longest, steps);
+  }
+  charge->cycles = overhead_ + longest + fill + latency;
+}
+
+Charge Timing::launch(const Cost& cost) const {
+  const uint64_t read = clip(cost.bytes_read);
+  const uint64_t written = clip(cost.bytes_written);
+  const uint64_t read_tiles = tiles_of(read), written_tiles = tiles_of(written);
+  const uint64_t tiles = cost.tiles != 0 ? clip(cost.tiles) : read_tiles + written_tiles;
+  const uint64_t beats = cost.beats != 0 ? clip(cost.beats) : beats_of(read) + beats_of(written);
+  Charge charge;
+  charge.sdma_cycles = tiles * setup_cycles_ + bus_cycles(beats);
+  // The exp unit stands beside the others: the longer queue of the two counts.
+  charge.vector_cycles = std::max(clip(cost.vector_ops), clip(cost.exp_ops)) * vector_occupancy_;
+  charge.array_cycles = clip(cost.array_rows) * row_cycles_ + clip(cost.weight_rows) * weight_cycles_;
+  overlap(&charge, steps_of(read_tiles, written_tiles, cost.tiles != 0 ? tiles : 0), cost.exp_ops != 0);
+  return charge;
+}
+
+Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_t cores, uint64_t* read,
+                      uint64_t* written) const {
+  const uint64_t all_read = clip(work.bytes_read), all_written = clip(work.bytes_written);
+  const uint64_t n = std::clamp<uint64_t>(cores, 1, std::max<uint64_t>(1, work.parts));
+  // Of DRAM: what does not lie in a scratchpad, and what every further core reads again.
+  uint64_t reads = work.bytes_read, writes = work.bytes_written;
+  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
+    const uint64_t bytes = work.operand_bytes[k];
+    if (resident >> k & 1) {
+      if (work.written >> k & 1) writes -= bytes;
+      else reads -= bytes;
+    }
+  }
+  reads = clip(reads);
+  writes = clip(writes);
+  for (uint32_t k = 0; n > 1 && k < ATALLA_MAX_OPERANDS; ++k)
+    if ((work.shared & ~resident) >> k & 1) reads = clip(reads + (n - 1) * clip(work.operand_bytes[k]));
+  *read = reads;
+  *written = writes;
+  const uint64_t moved_tiles = tiles_of(reads) + tiles_of(writes);
+  const uint64_t all_tiles = tiles_of(all_read) + tiles_of(all_written);
+  uint64_t tiles = moved_tiles;
+  if (work.tiles != 0 && all_tiles != 0) {
+    const unsigned __int128 share = static_cast<unsigned __int128>(clip(work.tiles)) * moved_tiles;
+    tiles = static_cast<uint64_t>((share + all_tiles - 1) / all_tiles);
+  }
+  uint64_t beats = beats_of(reads) + beats_of(writes);
+  if (work.beats != 0 && all_tiles != 0) {
+    const unsigned __int128 share = static_cast<unsigned __int128>(clip(work.beats)) * moved_tiles;
+    beats = static_cast<uint64_t>((share + all_tiles - 1) / all_tiles);
+  }
+  // The busiest core's parts of the whole.
+  const uint64_t busiest = ceil_div(work.parts, n);
+  const auto share = [&](uint64_t amount) {
+    const unsigned __int128 product = static_cast<unsigned __int128>(amount) * busiest;
+    return static_cast<uint64_t>((product + work.parts - 1) / work.parts);
+  };
+  Charge charge;
+  // One bus. A core's engine sets up a tile while the bus serves the others.
+  const uint64_t bus = bus_cycles(beats);
+  charge.sdma_cycles = std::max(bus, ceil_div(tiles * setup_cycles_ + bus, n));
+  charge.vector_cycles = share(std::max(clip(work.vector_ops), clip(work.exp_ops))) * vector_occupancy_;
+  charge.array_cycles = share(clip(work.array_rows)) * row_cycles_ + share(clip(work.weight_rows)) * weight_cycles_;
+  // Tiles in a scratchpad are computed on one after the other, too.
+  const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
+  overlap(&charge, share(steps), work.exp_ops != 0);
+  charge.cycles += (n - 1) * core_start_;
+  return charge;
+}
+
+Charge Timing::copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const {
+  Charge charge;
+  if (row_bytes == 0 || rows == 0) return charge;
+  const uint64_t directions = (reads ? 1u : 0u) + (writes ? 1u : 0u);
+  const uint64_t bytes = clip(row_bytes);
+  const uint64_t beats = ((bytes + bus_bytes_mask_) >> bus_bytes_shift_) * std::min(rows, kMaxUnits / bytes + 1);
+  const uint64_t total = bytes * std::min(rows, kMaxUnits / bytes + 1);
+  const uint64_t tiles = (total + tile_bytes_mask_) >> tile_bytes_shift_;
+  charge.sdma_cycles = directions * (tiles * setup_cycles_ + bus_cycles(beats));
+  charge.cycles = overhead_ + charge.sdma_cycles;
+  return charge;
+}
+
+Charge Timing::link(uint64_t bytes, uint64_t messages, bool reads, bool writes) const {
+  Charge charge = copy(bytes, messages, reads, writes);
+  const unsigned __int128 each = link_latency_ + ceil_div(clip(bytes), link_bytes_per_cycle_);
+  charge.link_cycles = static_cast<uint64_t>(std::min<unsigned __int128>(each * messages, kMaxUnits));
+  charge.cycles = messages == 0 ? 0 : overhead_ + std::max(charge.link_cycles, charge.sdma_cycles);
+  return charge;
+}
+
+}  // namespace atalla::sim

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The timing model: turns what a kernel does (Cost) into cycles of the chip's units. docs/concepts/timing.md derives
+// it. Integer arithmetic throughout, so that every machine gets the same cycles.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/abi/atalla_schedule.h"
+#include "sim/device/config.h"
+#include "sim/kernels/base/kernel.h"
+
+namespace atalla::sim {
+
+struct Charge {
+  uint64_t cycles = 0;  // from the launch's first to its last cycle
+  uint64_t sdma_cycles = 0;
+  uint64_t vector_cycles = 0;
+  uint64_t array_cycles = 0;
+  uint64_t link_cycles = 0;  // of the link to other chips
+};
+
+class Timing {
+ public:
+  explicit Timing(const ChipConfig& config);
+
+  // On one core, all operands in DRAM.
+  Charge launch(const Cost& cost) const;
+
+  // A launch whose operands of the mask `resident` lie in the scratchpads, divided over `cores` cores (at least 1, at
+  // most the chip's). *read and *written become the bytes of DRAM that it moves.
+  Charge launch(const atalla_launch_work& work, uint32_t resident, uint64_t cores, uint64_t* read,
+                uint64_t* written) const;
+  uint64_t cores() const { return cores_; }
+
+  // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
+  Charge copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const;
+
+  // `messages` messages over the link, one after the other, each of `bytes` bytes (possibly none) that are read from
+  // or written to DRAM while they pass.
+  Charge link(uint64_t bytes, uint64_t messages, bool reads, bool writes) const;
+
+ private:
+  uint64_t bus_cycles(uint64_t beats) const;
+  uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
+  uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
+  static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
+  // The cycles of the launch out of those of its units.
+  void overlap(Charge* charge, uint64_t steps, bool uses_exp) const;
+
+  uint64_t beat_millicycles_;
+  uint64_t setup_cycles_;
+  uint64_t tile_bytes_mask_;
+  uint64_t bus_bytes_mask_;
+  unsigned tile_bytes_shift_;  // of a contiguous SDMA tile of the largest size
+  unsigned bus_bytes_shift_;
+  uint64_t vector_occupancy_;
+  uint64_t vector_latency_;  // scratchpad load, operation, scratchpad store
+  uint64_t exp_latency_;
+  uint64_t row_cycles_;
+  uint64_t weight_cycles_;
+  uint64_t array_latency_;
+  uint64_t overhead_;
+  uint64_t cores_;
+  uint64_t core_start_;
+  uint64_t link_bytes_per_cycle_;
+  uint64_t link_latency_;
+};
+
+}  // namespace atalla::sim
