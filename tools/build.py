@@ -107,12 +107,23 @@ class Build:
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
+    def folders(self, sources: list[Path], **options) -> list[Path]:
+        """The files of each folder as one translation unit: most of the time of a file goes into its headers."""
+        found = []
+        for folder in sorted({source.parent for source in sources}):
+            unit = self.generated / "units" / f"{folder}.cpp"
+            unit.parent.mkdir(parents=True, exist_ok=True)
+            files = (source.relative_to("csrc") for source in sources if source.parent == folder)
+            write(unit, "".join(f'#include "{file}"\n' for file in files))
+            found.append(self.object(unit, **options))
+        return found
+
     def sim(self) -> Path:
         sim = Path("csrc/sim")
         isas = host_isa() if self.one_isa else ISAS
         one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
         once = [f for folder in CHIP_FOLDERS for f in sorted((sim / folder).glob("*.cpp"))]
-        objects = [self.object(f, flags=f"{FLOAT} {one}") for f in once]
+        objects = self.folders(once, flags=f"{FLOAT} {one}")
         families = sorted((sim / "isa/engine").glob("*.cpp")) + sorted((sim / "kernels").rglob("*.cpp"))
         families += sorted((self.generated / "sim").glob("*.cpp"))
         for source in families:
@@ -133,7 +144,7 @@ class Build:
 
     def runtime(self) -> Path:
         sources = [f for f in sorted(Path("csrc/runtime").rglob("*.cpp")) if f.parent.name != "tools"]
-        objects = [self.object(f) for f in sources]
+        objects = self.folders(sources)
         out = self.lib / "libatalla_runtime.so"
         self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-ldl")
         return out
@@ -155,10 +166,9 @@ class Build:
         header = self.dir / "pch/pch.h"
         write(header, '#include "aten/pch.h"\n')
         self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
-        sources = sorted(Path("csrc/aten").rglob("*.cpp")) + sorted((self.generated / "aten").glob("*.cpp"))
-        objects = [
-            self.object(f, flags=f"{flags} -include {header}", rule="cxx", implicit=[f"{header}.gch"]) for f in sources
-        ]
+        options = {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
+        objects = [self.object(f, **options) for f in sorted((self.generated / "aten").glob("*.cpp"))]
+        objects += self.folders(sorted(Path("csrc/aten").rglob("*.cpp")), **options)
         libs = f"-L{torch_dir}/lib -ltorch -ltorch_cpu -lc10 -ltorch_python -L{self.lib} -latalla_runtime"
         libs += " -Wl,-rpath,'$$ORIGIN/lib'"
         self.ninja.build(self.ext, "link", objects, [runtime], flags=f"{self.flags} -shared", libs=libs)
@@ -195,7 +205,7 @@ class Build:
     def tool(self, runtime: Path, out: Path) -> Path:
         """atalla-run: needs the driver's library only, which loads the chip's."""
         if not self.tool_objects:
-            self.tool_objects = [self.object(f) for f in sorted(Path("csrc/runtime/tools").glob("*.cpp"))]
+            self.tool_objects = self.folders(sorted(Path("csrc/runtime/tools").glob("*.cpp")))
         rpath = os.path.relpath(self.lib, out.parent)
         libs = f"-L{self.lib} -latalla_runtime -ldl -Wl,-rpath,'$$ORIGIN/{rpath}'"
         self.ninja.build(out, "link", self.tool_objects, [runtime], flags=self.flags, libs=libs)

@@ -46,12 +46,6 @@ py::dict counters(int ordinal) {
   return d;
 }
 
-std::string kernel_name(atalla_kernel id) {
-  atalla_kernel_info info{};
-  info.struct_size = sizeof info;
-  return runtime::api().kernel_info(id, &info) == ATALLA_OK ? info.name : "?";
-}
-
 // Launch records from sequence `from` on, as dicts; at most `limit`.
 py::list launch_records(int ordinal, uint64_t from, size_t limit) {
   std::vector<atalla_launch_record> records(limit);
@@ -64,7 +58,7 @@ py::list launch_records(int ordinal, uint64_t from, size_t limit) {
     const atalla_launch_record& r = records[i];
     py::dict d;
     d["sequence"] = r.sequence;
-    d["kernel"] = kernel_name(r.kernel);
+    d["kernel"] = runtime::kernel_name(r.kernel);
     d["dtype"] = static_cast<int>(r.dtype);
     py::tuple shape(r.ndim);
     for (int k = 0; k < r.ndim; ++k) shape[k] = r.sizes[k];
@@ -160,7 +154,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     uint32_t count = 0;
     driver_call([&] { runtime::check(runtime::api().kernel_count(&count)); });
     std::vector<std::string> names;
-    for (uint32_t i = 0; i < count; ++i) names.push_back(kernel_name(i));
+    for (uint32_t i = 0; i < count; ++i) names.push_back(runtime::kernel_name(i));
     return names;
   });
 

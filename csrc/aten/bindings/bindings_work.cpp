@@ -36,20 +36,13 @@ const char* kind_name(uint32_t kind) {
   }
 }
 
-std::string kernel_name(atalla_kernel id) {
-  if (id == ATALLA_NO_KERNEL) return "";
-  atalla_kernel_info info{};
-  info.struct_size = sizeof info;
-  return runtime::api().kernel_info(id, &info) == ATALLA_OK ? info.name : "?";
-}
-
 py::list to_python(const std::vector<atalla_work_record>& records) {
   py::list out;
   for (const atalla_work_record& r : records) {
     py::dict d;
     d["sequence"] = r.sequence;
     d["kind"] = kind_name(r.kind);
-    d["kernel"] = kernel_name(r.work.kernel);
+    d["kernel"] = runtime::kernel_name(r.work.kernel);
     d["dtype"] = static_cast<int>(r.work.dtype);
     py::tuple shape(r.work.ndim);
     for (int k = 0; k < r.work.ndim; ++k) shape[static_cast<size_t>(k)] = r.work.sizes[k];

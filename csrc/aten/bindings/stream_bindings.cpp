@@ -10,6 +10,7 @@
 #include <string>
 
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 #include "runtime/device/fork.h"
 #include "runtime/device/runtime.h"
 
@@ -46,8 +47,7 @@ void host_call(int ordinal, int64_t stream_id, py::function function) {
 // objects, nothing of the earlier graphs is left in it. The graph's tensors are empty, so that nothing is launched.
 void settle_autograd(int ordinal) {
   const c10::AutoGradMode grad_mode(true);
-  const auto options =
-      at::TensorOptions(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(ordinal)));
+  const auto options = at::TensorOptions(torch_device(ordinal));
   at::Tensor leaf = at::empty({0}, options.dtype(at::kFloat));
   leaf.requires_grad_();
   const at::Tensor root = leaf.neg();

@@ -5,26 +5,24 @@
 
 #include "aten/device/error.h"
 #include "aten/device/sharing.h"
+#include "aten/device/streams.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
 
 namespace {
 
-c10::Device make_device(int ordinal) {
-  return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(ordinal));
-}
-
 // `bytes`: positive for an allocation, negative for a free.
 C10_NOINLINE void report_to_profiler(runtime::Device& device, void* ptr, int64_t bytes) {
   const runtime::Stats stats = device.allocator().stats();
   c10::reportMemoryUsageToProfiler(ptr, bytes, static_cast<size_t>(stats.allocated_bytes[0].current),
-                                   static_cast<size_t>(stats.reserved_bytes[0].current), make_device(device.ordinal()));
+                                   static_cast<size_t>(stats.reserved_bytes[0].current),
+                                   torch_device(device.ordinal()));
 }
 
 void report_out_of_memory(const runtime::OutOfMemory& error) {
   const auto& n = error.numbers();
-  c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(n.requested), n.allocated, n.reserved, make_device(n.device));
+  c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(n.requested), n.allocated, n.reserved, torch_device(n.device));
 }
 
 void free_reported(runtime::Device& device, void* ptr) {
@@ -49,7 +47,7 @@ struct Allocator final : c10::DeviceAllocator {
     const int ordinal = runtime::current_device();
     runtime::Stream& stream = driver_call([&]() -> runtime::Stream& { return runtime::current_stream(ordinal); });
     void* ptr = allocate_device_memory(bytes, stream);
-    return {ptr, ptr, &free_device_memory, make_device(ordinal)};
+    return {ptr, ptr, &free_device_memory, torch_device(ordinal)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_device_memory; }
 

@@ -6,6 +6,7 @@
 
 #include "aten/device/allocator.h"
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 #include "aten/device/sync_debug.h"
 #include "aten/launch/launch.h"
 #include "runtime/device/fork.h"
@@ -18,16 +19,6 @@ namespace {
 
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
-c10::Device make_device(int ordinal) { return c10::Device(kType, static_cast<c10::DeviceIndex>(ordinal)); }
-
-c10::Stream make_stream(const runtime::Stream& s) {
-  return c10::Stream(c10::Stream::UNSAFE, make_device(s.device().ordinal()), s.id());
-}
-
-runtime::Stream& driver_stream(const c10::Stream& s) {
-  return driver_call([&]() -> runtime::Stream& { return runtime::Device::get(s.device_index()).stream(s.id()); });
-}
-
 int ordinal_of(c10::Device d) { return d.has_index() ? d.index() : runtime::current_device(); }
 
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
@@ -38,7 +29,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     setDevice(d);
     return previous;
   }
-  c10::Device getDevice() const override { return make_device(runtime::current_device()); }
+  c10::Device getDevice() const override { return torch_device(runtime::current_device()); }
   void setDevice(c10::Device d) const override {
     TORCH_CHECK(d.type() == kType, "Expected a device of type ", kType, ", got ", d);
     if (d.index() != runtime::current_device()) driver_call([&] { runtime::set_current_device(ordinal_of(d)); });
@@ -66,17 +57,17 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   // ends the process.
   c10::Stream getStream(c10::Device d) const override {
     if (runtime::in_forked_child()) [[unlikely]]
-      return c10::Stream(c10::Stream::DEFAULT, make_device(ordinal_of(d)));
-    return driver_call([&] { return make_stream(runtime::current_stream(ordinal_of(d))); });
+      return c10::Stream(c10::Stream::DEFAULT, torch_device(ordinal_of(d)));
+    return driver_call([&] { return torch_stream(runtime::current_stream(ordinal_of(d))); });
   }
   c10::Stream getDefaultStream(c10::Device d) const override {
-    return driver_call([&] { return make_stream(runtime::Device::get(ordinal_of(d)).default_stream()); });
+    return driver_call([&] { return torch_stream(runtime::Device::get(ordinal_of(d)).default_stream()); });
   }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool high_priority) const override {
     return getNewStream(d, high_priority ? -1 : 0);
   }
   c10::Stream getNewStream(c10::Device d, int priority) const override {
-    return driver_call([&] { return make_stream(runtime::Device::get(ordinal_of(d)).new_stream(priority)); });
+    return driver_call([&] { return torch_stream(runtime::Device::get(ordinal_of(d)).new_stream(priority)); });
   }
   c10::Stream exchangeStream(c10::Stream s) const override {
     c10::Stream previous = getStream(s.device());

@@ -13,6 +13,7 @@
 #include "aten/device/error.h"
 #include "aten/device/generator.h"
 #include "aten/device/host_allocator.h"
+#include "aten/device/streams.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
@@ -42,7 +43,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   c10::Device getDeviceFromPtr(void* data) const override {
     auto ordinal = runtime::device_of(data);
     TORCH_CHECK(ordinal.has_value(), "The pointer ", data, " lies in the memory of no atalla device");
-    return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(*ordinal));
+    return torch_device(*ordinal);
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }

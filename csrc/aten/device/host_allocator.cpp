@@ -6,16 +6,13 @@
 #include <chrono>
 
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/capture.h"
 
 namespace atalla::aten {
 
 namespace {
-
-runtime::Stream& driver_stream(c10::Stream s) {
-  return driver_call([&]() -> runtime::Stream& { return runtime::Device::get(s.device_index()).stream(s.id()); });
-}
 
 using Block = at::HostBlock<c10::Stream>;
 
@@ -46,9 +43,7 @@ class HostAllocatorImpl final : public at::CachingHostAllocatorImpl<c10::Stream,
   c10::Stream get_current_stream() const override {
     return driver_call([&] {
       const int ordinal = runtime::current_device();
-      return c10::Stream(c10::Stream::UNSAFE,
-                         c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(ordinal)),
-                         runtime::current_stream(ordinal).id());
+      return c10::Stream(c10::Stream::UNSAFE, torch_device(ordinal), runtime::current_stream(ordinal).id());
     });
   }
   bool stream_is_capturing(c10::Stream stream) const override {
@@ -67,26 +62,26 @@ class HostAllocatorImpl final : public at::CachingHostAllocatorImpl<c10::Stream,
 
 void release(void* block);
 
-struct Allocator final : at::CachingHostAllocatorInterface<HostAllocatorImpl, &release> {};
+struct PinnedAllocator final : at::CachingHostAllocatorInterface<HostAllocatorImpl, &release> {};
 
-Allocator& instance() {
-  static auto* allocator = new Allocator;  // tensors may outlive static destruction
+PinnedAllocator& pinned_allocator() {
+  static auto* allocator = new PinnedAllocator;  // tensors may outlive static destruction
   return *allocator;
 }
 
-void release(void* block) { instance().free(block); }
+void release(void* block) { pinned_allocator().free(block); }
 
 }  // namespace
 
-at::HostAllocator* host_allocator() { return &instance(); }
+at::HostAllocator* host_allocator() { return &pinned_allocator(); }
 
-void register_host_allocator() { at::setHostAllocator(c10::DeviceType::PrivateUse1, &instance()); }
+void register_host_allocator() { at::setHostAllocator(c10::DeviceType::PrivateUse1, &pinned_allocator()); }
 
 bool keep_for_stream(const at::Tensor& host, c10::Stream stream) {
   if (!host.has_storage()) return false;
   const c10::DataPtr& data = host.storage().data_ptr();
   return data.get() != nullptr && runtime::is_pinned(data.get()) &&
-         instance().record_event(const_cast<void*>(data.get()), data.get_context(), stream);
+         pinned_allocator().record_event(const_cast<void*>(data.get()), data.get_context(), stream);
 }
 
 }  // namespace atalla::aten

@@ -17,6 +17,7 @@
 
 #include "aten/device/empty.h"
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/boxed.h"
 #include "aten/dispatch/carried.h"
@@ -224,8 +225,7 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   operands.write_back();
 
-  const c10::Device device = operands.device().value_or(named.value_or(
-      c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(runtime::current_device()))));
+  const c10::Device device = operands.device().value_or(named.value_or(torch_device(runtime::current_device())));
   const size_t n_returns = schema.returns().size();
   for (size_t i = stack->size() - n_returns; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];

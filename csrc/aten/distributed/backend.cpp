@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 #include "aten/distributed/reaper.h"
 #include "runtime/graph/capture.h"
 #include "runtime/stream/observer.h"
@@ -26,11 +27,6 @@ bool is_message(c10d::OpType type) {
 
 // Whether a call waits for works of other calls or for one peer: then it gets a stream of its own.
 bool goes_alone(c10d::OpType type) { return is_message(type) || type == c10d::OpType::COALESCED; }
-
-c10::Stream torch_stream(const runtime::Stream& stream) {
-  const auto index = static_cast<c10::DeviceIndex>(stream.device().ordinal());
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, index), stream.id());
-}
 
 }  // namespace
 

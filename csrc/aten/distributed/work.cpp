@@ -5,16 +5,9 @@
 #include <c10/core/StreamGuard.h>
 
 #include "aten/device/error.h"
+#include "aten/device/streams.h"
 
 namespace atalla::aten {
-
-namespace {
-
-c10::Device torch_device(const runtime::Device& device) {
-  return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device.ordinal()));
-}
-
-}  // namespace
 
 CollectiveWork::CollectiveWork(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
                                std::vector<at::Tensor> outputs, runtime::Device& device, uint64_t sequence,
@@ -26,7 +19,7 @@ CollectiveWork::CollectiveWork(int rank, c10d::OpType type, const char* title, c
       sequence_(sequence),
       blocking_(blocking || type == c10d::OpType::BARRIER),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                       std::vector<c10::Device>{torch_device(device)})) {}
+                                                       std::vector<c10::Device>{torch_device(device.ordinal())})) {}
 
 bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
   if (blocking_ || timeout != kNoTimeout) block_host(timeout);
@@ -87,7 +80,7 @@ void CollectiveWork::submitted(runtime::Stream& stream) {
     });
   }
   // Whoever waits for the future waits for the stream that is current here.
-  const c10::StreamGuard guard(c10::Stream(c10::Stream::UNSAFE, torch_device(device_), stream.id()));
+  const c10::StreamGuard guard(c10::Stream(c10::Stream::UNSAFE, torch_device(device_.ordinal()), stream.id()));
   future_->markCompleted(c10::IValue(outputs_));
 }
 

@@ -12,6 +12,10 @@
 
 namespace atalla::aten {
 
+at::Tensor widened(const at::Tensor& t) {
+  return t.defined() && at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t;
+}
+
 namespace {
 
 // The bytes of `value` as one element of `dtype`, at the start of an immediate operand's sizes.

@@ -56,6 +56,10 @@ void check_devices(const char* op, const T&... tensors) {
   (check_device(op, common, tensors), ...);
 }
 
+// Half-precision values as float32, in which ops of several kernels compute to round once; others as they are.
+at::Tensor widened(const at::Tensor& t);
+inline at::Tensor widened(const std::optional<at::Tensor>& t) { return widened(t.value_or(at::Tensor())); }
+
 // A kernel of the chip, resolved by name on first use.
 class Kernel {
  public:

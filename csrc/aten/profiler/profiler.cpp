@@ -225,11 +225,7 @@ class Activities {
 
   const std::string& kernel_name(atalla_kernel id) {
     auto [found, fresh] = kernel_names_.try_emplace(id);
-    if (fresh) {
-      atalla_kernel_info info{};
-      info.struct_size = sizeof info;
-      found->second = runtime::api().kernel_info(id, &info) == ATALLA_OK ? info.name : "kernel " + std::to_string(id);
-    }
+    if (fresh) found->second = runtime::kernel_name(id);
     return found->second;
   }
 

@@ -117,4 +117,11 @@ atalla_kernel kernel(const char* name) {
   return id;
 }
 
+std::string kernel_name(atalla_kernel id) {
+  if (id == ATALLA_NO_KERNEL) return "";
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  return api().kernel_info(id, &info) == ATALLA_OK ? info.name : "kernel " + std::to_string(id);
+}
+
 }  // namespace atalla::runtime

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <string>
+
 #include "runtime/c_api/export.h"
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"
@@ -24,5 +26,8 @@ ATALLA_RUNTIME_API int device_count() noexcept;
 
 // The id of a kernel, for this process only. Callers keep it in a static. Throws Error (ATALLA_ERR_UNKNOWN_KERNEL).
 ATALLA_RUNTIME_API atalla_kernel kernel(const char* name);
+
+// The name of a kernel; "kernel <id>" if there is none of that id, and nothing for ATALLA_NO_KERNEL.
+ATALLA_RUNTIME_API std::string kernel_name(atalla_kernel id);
 
 }  // namespace atalla::runtime

@@ -14,12 +14,6 @@
 namespace atalla::runtime {
 namespace {
 
-std::string kernel_name(atalla_kernel kernel) {
-  atalla_kernel_info info{};
-  info.struct_size = sizeof info;
-  return api().kernel_info(kernel, &info) == ATALLA_OK ? info.name : "kernel " + std::to_string(kernel);
-}
-
 const char* dtype_name(atalla_dtype dtype) {
   static constexpr const char* kNames[] = {"u8", "i8",  "i16",  "i32",  "i64", "f16", "f32", "f64",
                                            "?",  "c64", "c128", "bool", "?",   "?",   "?",   "bf16"};

@@ -23,7 +23,7 @@ struct PrivateStreams {
 };
 
 // Never destroyed, like the devices.
-PrivateStreams& table() {
+PrivateStreams& private_streams() {
   static auto* const streams = new PrivateStreams;
   return *streams;
 }
@@ -32,7 +32,7 @@ PrivateStreams& table() {
 
 Stream& take_private_stream(Device& device) {
   refuse_after_fork();
-  PrivateStreams& streams = table();
+  PrivateStreams& streams = private_streams();
   const auto ordinal = static_cast<size_t>(device.ordinal());
   const std::lock_guard lock(streams.mutex);
   std::vector<Stream*>& free = streams.free[ordinal];
@@ -56,13 +56,13 @@ Stream& take_private_stream(Device& device) {
 }
 
 void give_back_private_stream(Stream& stream) {
-  PrivateStreams& streams = table();
+  PrivateStreams& streams = private_streams();
   const std::lock_guard lock(streams.mutex);
   streams.free[static_cast<size_t>(stream.device().ordinal())].push_back(&stream);
 }
 
 Stream* find_private_stream(const Device& device, int64_t id) noexcept {
-  PrivateStreams& streams = table();
+  PrivateStreams& streams = private_streams();
   const std::lock_guard lock(streams.mutex);
   const std::vector<Stream*>& all = streams.all[static_cast<size_t>(device.ordinal())];
   const int64_t place = id - kMaxStreams;
@@ -70,7 +70,7 @@ Stream* find_private_stream(const Device& device, int64_t id) noexcept {
 }
 
 void for_each_private_stream(const Device& device, const std::function<void(Stream&)>& action) {
-  PrivateStreams& streams = table();
+  PrivateStreams& streams = private_streams();
   std::vector<Stream*> all;
   {
     const std::lock_guard lock(streams.mutex);
@@ -80,7 +80,7 @@ void for_each_private_stream(const Device& device, const std::function<void(Stre
 }
 
 void before_stop_of_workers(std::function<void()> hook) {
-  PrivateStreams& streams = table();
+  PrivateStreams& streams = private_streams();
   const std::lock_guard lock(streams.mutex);
   streams.hooks.push_back(std::move(hook));
 }
@@ -88,8 +88,8 @@ void before_stop_of_workers(std::function<void()> hook) {
 void run_stop_hooks() {
   std::vector<std::function<void()>> hooks;
   {
-    const std::lock_guard lock(table().mutex);
-    hooks = table().hooks;
+    const std::lock_guard lock(private_streams().mutex);
+    hooks = private_streams().hooks;
   }
   for (const auto& hook : hooks) hook();
 }

@@ -14,10 +14,7 @@ namespace atalla::tools {
 namespace {
 
 std::string name_of(const atalla_work_record& record) {
-  if (record.kind != ATALLA_WORK_LAUNCH) return "copy";
-  atalla_kernel_info info{};
-  info.struct_size = sizeof info;
-  return runtime::api().kernel_info(record.work.kernel, &info) == ATALLA_OK ? info.name : "?";
+  return record.kind == ATALLA_WORK_LAUNCH ? runtime::kernel_name(record.work.kernel) : "copy";
 }
 
 }  // namespace

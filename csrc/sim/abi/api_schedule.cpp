@@ -39,7 +39,7 @@ atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t 
   });
 }
 
-constexpr atalla_schedule_api kApi = {
+constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
     .abi_minor = 1,
@@ -60,6 +60,6 @@ extern "C" atalla_status atalla_get_schedule_api(uint32_t abi_major, const atall
     return set_error(ATALLA_ERR_VERSION, "the caller wants version %u of the schedule ABI; this library speaks %u",
                      abi_major, ATALLA_SCHEDULE_ABI_MAJOR);
   }
-  *api = &atalla::sim::kApi;
+  *api = &atalla::sim::kScheduleApi;
   return ATALLA_OK;
 }

@@ -9,8 +9,6 @@ namespace {
 
 constexpr uint64_t kMilli = 1000;
 
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
 // A kernel that counts absurd sizes (an estimate of shapes that no DRAM holds) must not wrap the clock.
 constexpr uint64_t kMaxUnits = uint64_t{1} << 48;
 constexpr uint64_t clip(uint64_t units) { return std::min(units, kMaxUnits); }

@@ -12,6 +12,8 @@
 
 namespace atalla::sim {
 
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
 struct Charge {
   uint64_t cycles = 0;  // from the launch's first to its last cycle
   uint64_t sdma_cycles = 0;

@@ -5,6 +5,7 @@
 
 #include "sim/abi/dtype.h"
 #include "sim/device/kernel_traits.h"
+#include "sim/time/timing.h"
 
 namespace atalla::sim {
 namespace {
@@ -15,8 +16,6 @@ constexpr uint64_t kTileElements = 1024;
 constexpr uint64_t kTileBytes = 2048;
 constexpr uint64_t kArrayEdge = 32;
 constexpr uint64_t kMost = uint64_t{1} << 60;
-
-uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product = 0;

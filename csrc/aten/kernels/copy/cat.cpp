@@ -3,13 +3,12 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/IListRef.h>
 
+#include "aten/device/copy.h"
 #include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
 namespace {
-
-const Kernel kCopy("copy");
 
 // Upstream's legacy: an empty 1-d tensor takes part whatever the shape of the others.
 bool is_skipped(const at::Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }

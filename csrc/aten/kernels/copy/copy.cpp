@@ -10,7 +10,7 @@
 #include "aten/device/empty.h"
 #include "aten/device/error.h"
 #include "aten/device/host_allocator.h"
-#include "aten/device/stream_order.h"
+#include "aten/device/streams.h"
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/kernels/copy/copy_foreign.h"
@@ -21,8 +21,6 @@
 namespace atalla::aten {
 
 namespace {
-
-const Kernel kCopy("copy");
 
 // Says whether the elements of both are one range of bytes in one order, so that memcpy may move them. The stride of a
 // dimension of size 1 is not part of that: contiguous tensors may differ in it.

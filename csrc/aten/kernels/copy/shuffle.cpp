@@ -15,7 +15,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kFlip("flip"), kRoll("roll"), kCopy("copy");
+const Kernel kFlip("flip"), kRoll("roll");
 
 }  // namespace
 

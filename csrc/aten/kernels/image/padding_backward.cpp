@@ -14,7 +14,7 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-const Kernel kReflect("pad_backward.reflect"), kReplicate("pad_backward.replicate");
+const Kernel kReflectBackward("pad_backward.reflect"), kReplicateBackward("pad_backward.replicate");
 
 // Real and imaginary parts are two channels that lie together.
 void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef padding, const Tensor& grad_input) {
@@ -81,42 +81,42 @@ Tensor& make_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& 
 
 void reflection_pad1d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                const Tensor& grad_input) {
-  pad_backward(kReflect, grad_output, padding, grad_input);
+  pad_backward(kReflectBackward, grad_output, padding, grad_input);
 }
 Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
-  return make(kReflect, grad_output, self, padding);
+  return make(kReflectBackward, grad_output, self, padding);
 }
 Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                       Tensor& grad_input) {
-  return make_out(kReflect, grad_output, self, padding, grad_input);
+  return make_out(kReflectBackward, grad_output, self, padding, grad_input);
 }
 void reflection_pad3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                const Tensor& grad_input) {
   grad_input.resize_(self.sizes(), self.suggest_memory_format());  // the meta does not ask for it
-  pad_backward(kReflect, grad_output, padding, grad_input);
+  pad_backward(kReflectBackward, grad_output, padding, grad_input);
 }
 
 void replication_pad1d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                 const Tensor& grad_input) {
-  pad_backward(kReplicate, grad_output, padding, grad_input);
+  pad_backward(kReplicateBackward, grad_output, padding, grad_input);
 }
 Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
   TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4");
-  return make(kReplicate, grad_output, self, padding);
+  return make(kReplicateBackward, grad_output, self, padding);
 }
 Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                        Tensor& grad_input) {
   TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4");
-  return make_out(kReplicate, grad_output, self, padding, grad_input);
+  return make_out(kReplicateBackward, grad_output, self, padding, grad_input);
 }
 Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
   TORCH_CHECK(padding.size() == 6, "padding size is expected to be 6");
-  return make(kReplicate, grad_output, self, padding);
+  return make(kReplicateBackward, grad_output, self, padding);
 }
 Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                        Tensor& grad_input) {
   TORCH_CHECK(padding.size() == 6, "padding size is expected to be 6");
-  return make_out(kReplicate, grad_output, self, padding, grad_input);
+  return make_out(kReplicateBackward, grad_output, self, padding, grad_input);
 }
 
 }  // namespace atalla::aten

@@ -14,13 +14,13 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-const Kernel kAverage("pool_backward.average"), kAdaptive("pool_backward.adaptive_average");
+const Kernel kAverageBackward("pool_backward.average"), kAdaptiveBackward("pool_backward.adaptive_average");
 
 void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef kernel, IntArrayRef stride,
                       IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
                       const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  LaunchBuilder builder(kAverage, grad_output.scalar_type());
+  LaunchBuilder builder(kAverageBackward, grad_output.scalar_type());
   image_output(builder, grad_input, spatial);
   image_input(builder, grad_output, spatial);
   PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
@@ -31,7 +31,7 @@ void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef ke
 
 void adaptive_backward(const Tensor& grad_output, const Tensor& self, int64_t spatial, const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  LaunchBuilder builder(kAdaptive, grad_output.scalar_type());
+  LaunchBuilder builder(kAdaptiveBackward, grad_output.scalar_type());
   image_output(builder, grad_input, spatial);
   image_input(builder, grad_output, spatial);
   builder.launch(grad_output.device());

@@ -6,14 +6,14 @@
 #include <ATen/core/IListRef.h>
 
 #include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/index/scatter.h"
 #include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
 
-const Kernel kIndexSelect("index_select"), kGather("gather"), kIndex("index");
+const Kernel kIndexSelect("index_select"), kGather("gather");
 
 // How many dimensions of the indexed tensor one index covers: a mask covers as many as it has.
 int64_t covered_dims(const at::Tensor& index) {

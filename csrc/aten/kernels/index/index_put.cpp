@@ -15,8 +15,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kIndexPut("index_put"), kIndex("index");
-
 // The index tensors of `indices`, masks turned into indices, all of one shape; undefined where a dimension is whole.
 std::vector<at::Tensor> broadcast_indices(const at::Tensor& self,
                                           const torch::List<std::optional<at::Tensor>>& indices) {

@@ -16,8 +16,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kIndexPut("index_put");
-
 bool is_one(const at::Scalar& alpha) { return !alpha.isComplex() && alpha.equal(1); }
 
 }  // namespace

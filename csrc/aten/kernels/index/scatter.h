@@ -7,6 +7,8 @@
 
 namespace atalla::aten {
 
+inline const Kernel kIndex("index"), kIndexPut("index_put");
+
 // How a written element meets the one that is there: parameter of the kernels scatter and index_put.
 enum class Combine : int64_t { kAssign = 0, kAdd = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4 };
 

@@ -11,7 +11,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kSort("sort"), kSortRows("sort_rows"), kCount("unique.count"), kWrite("unique.write");
+const Kernel kSortKeys("sort"), kSortRows("sort_rows"), kCountUnique("unique.count"), kWrite("unique.write");
 
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
@@ -20,7 +20,12 @@ using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 Three distinct(const at::Tensor& x, const at::Tensor& order, bool return_inverse, bool return_counts) {
   const int64_t n = x.size(0);
   at::Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);
-  LaunchBuilder(kCount, x.scalar_type()).output(ranks).output(total).input(x).optional_input(order).launch(x.device());
+  LaunchBuilder(kCountUnique, x.scalar_type())
+      .output(ranks)
+      .output(total)
+      .input(x)
+      .optional_input(order)
+      .launch(x.device());
   at::DimVector sizes(x.sizes());
   sizes[0] = total.item<int64_t>();
   at::Tensor values = empty_like_dtype(x, sizes, x.scalar_type());
@@ -51,7 +56,7 @@ Three unique_elements(const at::Tensor& self, bool sort, bool return_inverse, bo
   at::Tensor order;
   if (sort) {
     order = empty_like_dtype(x, x.sizes(), at::kLong);
-    LaunchBuilder(kSort, x.scalar_type())
+    LaunchBuilder(kSortKeys, x.scalar_type())
         .optional_output(at::Tensor())
         .output(order)
         .input(x)

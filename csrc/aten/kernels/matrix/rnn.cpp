@@ -17,11 +17,6 @@ namespace atalla::aten {
 
 namespace {
 
-at::Tensor widened(const at::Tensor& t) {
-  return t.defined() && at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t;
-}
-at::Tensor widened(const std::optional<at::Tensor>& t) { return widened(t.value_or(at::Tensor())); }
-
 at::Tensor biased(const at::Tensor& gates, const std::optional<at::Tensor>& bias) {
   const at::Tensor b = widened(bias);
   return b.defined() ? at::add(gates, b) : gates;

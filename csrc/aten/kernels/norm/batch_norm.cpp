@@ -6,14 +6,12 @@
 #include <ATen/ops/empty_like.h>
 
 #include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/norm/channel_norm.h"
 #include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
-
-const Kernel kStatistics("channel_norm.statistics"), kApply("channel_norm.apply");
 
 struct Parameters {
   at::Tensor weight, bias, running_mean, running_var;

@@ -17,11 +17,6 @@ namespace atalla::aten {
 
 namespace {
 
-at::Tensor widened(const at::Tensor& t) {
-  return t.defined() && at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t;
-}
-at::Tensor widened(const std::optional<at::Tensor>& t) { return widened(t.value_or(at::Tensor())); }
-
 at::DimVector all_but_channels(const at::Tensor& t) {
   at::DimVector dims;
   for (int64_t d = 0; d < t.dim(); ++d)

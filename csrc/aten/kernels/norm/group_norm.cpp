@@ -8,14 +8,12 @@
 #include <limits>
 
 #include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/norm/channel_norm.h"
 #include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
-
-const Kernel kStatistics("channel_norm.statistics"), kApply("channel_norm.apply");
 
 void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t n, int64_t c,
                        int64_t image, int64_t groups, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& rstd) {

@@ -20,9 +20,6 @@ namespace {
 
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-at::Tensor widened(const at::Tensor& t) {
-  return t.defined() && at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t;
-}
 at::Tensor value_or_none(const std::optional<at::Tensor>& t) { return t.value_or(at::Tensor()); }
 
 // dims: what was normalized. rstd, and the weight if there is one, broadcast against x.

@@ -25,9 +25,6 @@ void launch_softmax(const Kernel& kernel, const char* name, const at::Tensor& se
       .launch(self.device());
 }
 
-// Half-precision gradients are computed in float32 and rounded once.
-at::Tensor widened(const at::Tensor& t) { return at::isReducedFloatingType(t.scalar_type()) ? t.to(at::kFloat) : t; }
-
 }  // namespace
 
 void softmax(const at::Tensor& self, int64_t dim, bool half_to_float, const at::Tensor& out) {
