@@ -7,7 +7,7 @@
 # make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
 # make check  what CI runs: lint, tests, tests under sanitizers, three minutes of random programs
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
-# make lint   ruff, mypy, clang-format
+# make lint   ruff, mypy, import-linter, the layout of the sources, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make clean  remove what was built (not .venv)
@@ -101,6 +101,8 @@ lint: $(VENV)/lint.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+	$(PY) tools/check_layout.py
 	git ls-files '*.h' '*.cpp' '*.c' | xargs $(VENV)/bin/clang-format --dry-run -Werror
 
 docs: build

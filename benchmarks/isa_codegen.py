@@ -22,9 +22,11 @@ import torch
 
 import torch_atalla
 from torch_atalla import isa
-from torch_atalla.export.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
-from torch_atalla.isa.compiler.build import ALIGN, compile_model, port_bytes, run_network, to_bfloat16
-from torch_atalla.isa.compiler.network import Network, compile_network
+from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
+from torch_atalla.compiler.targets.chip.build import compile_model, to_bfloat16
+from torch_atalla.compiler.targets.chip.generate import compile_network
+from torch_atalla.compiler.targets.chip.network import Network
+from torch_atalla.compiler.targets.chip.place import ALIGN, port_bytes, run_network
 
 from .isa_cases import BF16, Case, cases, tensor
 

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from torch_atalla.export import compile_program
-from torch_atalla.export.report import LoadableReport, make_report
+from torch_atalla.compiler import compile_program
+from torch_atalla.compiler.file.report import make_report
+from torch_atalla.loadable.report import LoadableReport
 
 
 class Call(nn.Module):

@@ -22,8 +22,8 @@ import torch
 from torch import nn
 
 import torch_atalla
-from torch_atalla import inspect
-from torch_atalla.export import UnsupportedOpsError, compile_program
+from torch_atalla.compiler import UnsupportedOpsError, compile_program
+from torch_atalla.loadable import description as inspect
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(torch_atalla.__file__).parent

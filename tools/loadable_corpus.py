@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import torch_atalla
-from torch_atalla.export.records import MAJOR, MINOR
+from torch_atalla.loadable.file.records import MAJOR, MINOR
 
 FOLDER = Path(__file__).resolve().parents[1] / "test/data/loadables"
 

@@ -31,8 +31,9 @@ sys.path.insert(0, str(ROOT))
 
 from tools.model_zoo import MODELS  # noqa: E402
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
-from torch_atalla.export import UnsupportedOpsError  # noqa: E402
-from torch_atalla.export.report import LoadableReport  # noqa: E402
+from torch_atalla.compiler import UnsupportedOpsError  # noqa: E402
+from torch_atalla.compiler.file.save import Level  # noqa: E402
+from torch_atalla.loadable.report import LoadableReport  # noqa: E402
 
 device: Any = torch.get_device_module("atalla")
 PAGE = ROOT / "docs/reference/models.md"
@@ -78,7 +79,7 @@ class Result:
 
 
 @torch.no_grad()
-def measure(name: str, optimize: str) -> Result:
+def measure(name: str, optimize: Level) -> Result:
     model, inputs = MODELS[name]()
     module = Tensors(model)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,25 +12,33 @@
 def _autoload() -> None:
     """Entry point of `torch.backends`: importing this module does the work.
 
-    Stands before the import of torch: if a user imports torch_atalla first, torch calls it half-way through this file.
+    Defined first: if a user imports torch_atalla before torch, torch calls it half-way through this file.
     """
 
 
-import torch  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
-__version__ = "0.1.0"
+from .device import namespace as _namespace  # noqa: E402
+from .integration.register import register as _register  # noqa: E402
+from .version import __version__ as __version__  # noqa: E402
 
-from . import device as _device  # noqa: E402
-from ._register import register as _register  # noqa: E402
-
-_register(_device)
+_register(_namespace)
 
 from . import chip, distributed, fallback, isa, ops, telemetry  # noqa: E402  (the device must be registered first)
-from .loadable import load_loadable, save_loadable  # noqa: E402
+from .loadable import load_loadable  # noqa: E402
+
+if TYPE_CHECKING:
+    from .compiler.file.save import save_loadable
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "save_loadable":  # late: loading a program does not need the compiler
+            from .compiler.file.save import save_loadable
+
+            return save_loadable
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 distributed.register()
 
 __all__ = ["chip", "distributed", "fallback", "isa", "load_loadable", "ops", "save_loadable", "telemetry"]
-
-
-del torch

@@ -7,8 +7,8 @@ import contextlib
 import tomllib
 from typing import Any
 
-from . import _C
-from .device import _index
+from .device.index import device_index
+from .driver.extension import _C
 
 
 def config(device: Any = None) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def config(device: Any = None) -> dict[str, Any]:
 
 def config_text(device: Any = None) -> str:
     """The chip's TOML file, with the unit and the source of each parameter."""
-    return _C.chip_config(_index(device))
+    return _C.chip_config(device_index(device))
 
 
 def kernels() -> list[str]:
@@ -48,6 +48,6 @@ def engine(name: str, *, missing: str = "error") -> Any:
         return contextlib.nullcontext()
     if name != "isa":
         raise ValueError(f'chip.engine: expected "functional" or "isa", got {name!r}')
-    from .isa.eager import IsaMode
+    from .compiler.targets.chip.eager import IsaMode  # late: only this engine needs the compiler
 
     return IsaMode(missing)

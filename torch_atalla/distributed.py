@@ -15,6 +15,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from .driver.extension import _C
+
 __all__ = ["BACKEND", "Options", "is_available"]
 
 BACKEND = "accl"
@@ -38,8 +40,6 @@ def Options(*, blocking_wait: bool | None = None) -> Any:
     the current stream wait, and a failure is raised by the device's next synchronisation. None: as
     `TORCH_ATALLA_BLOCKING_WAIT` says (`1` or unset).
     """
-    from . import _C
-
     _C.bind_collective_classes()
     options = _C.CollectiveOptions()
     if blocking_wait is None:
@@ -50,8 +50,6 @@ def Options(*, blocking_wait: bool | None = None) -> Any:
 
 def _create(options: Any, backend_options: Any) -> Any:
     """One process group's backend. `options` is a c10d::DistributedBackendOptions."""
-    from . import _C
-
     _C.bind_collective_classes()
     gloo_options = getattr(dist.ProcessGroupGloo, "_Options")  # noqa: B009  (not in the stubs)
     if not isinstance(backend_options, (type(None), _C.CollectiveOptions, gloo_options)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from . import _C
+from .driver.extension import _C
 
 Mode = Literal["silent", "warn", "error"]
 _MODES: tuple[Mode, ...] = ("silent", "warn", "error")

@@ -8,8 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _C
-from .device import _index, get_device_properties
+from .device.chrome_trace import write
+from .device.index import device_index
+from .device.properties import get_device_properties
+from .device.work import DeviceWork, Work
+from .driver.extension import _C
 
 
 @dataclass(frozen=True)
@@ -65,77 +68,26 @@ class Launch:
 
 
 def counters(device: Any = None) -> Counters:
-    return Counters(**_C.counters(_index(device)))
+    return Counters(**_C.counters(device_index(device)))
 
 
 def reset(device: Any = None) -> None:
-    _C.reset_counters(_index(device))
+    _C.reset_counters(device_index(device))
 
 
 def launches(device: Any = None, since: int = 0, limit: int = 65536) -> list[Launch]:
     """The latest launches with sequence number >= `since`, oldest first. The device keeps a bounded ring of them."""
-    return [Launch(**row) for row in _C.launch_records(_index(device), since, limit)]
-
-
-@dataclass(frozen=True)
-class Work:
-    """One launch or copy. Cycles of the device's clock; `dtype` is the chip's dtype code (c10::ScalarType's number).
-
-    `kind` is "launch", "host_to_device", "device_to_host" or "device_to_device"; a copy has no kernel and the shape
-    (rows, bytes of a row). `sdma`, `vector` and `array` are the first and past the last cycle in which the unit worked
-    for it. `stream` is None for the far end of a copy between devices, whose stream is the other device's.
-    """
-
-    sequence: int
-    kind: str
-    kernel: str
-    dtype: int
-    shape: tuple[int, ...]
-    stream: int | None
-    start_cycle: int
-    end_cycle: int
-    cycles: int  # alone; end_cycle - start_cycle is more when streams competed for a unit
-    sdma_cycles: int
-    vector_cycles: int
-    array_cycles: int
-    sdma: tuple[int, int]
-    vector: tuple[int, int]
-    array: tuple[int, int]
-    dram_bytes_read: int
-    dram_bytes_written: int
-    macs: int
-
-    @property
-    def name(self) -> str:
-        """The kernel, or what kind of copy it is."""
-        return self.kernel or COPY_NAMES[self.kind]
-
-
-COPY_NAMES = {
-    "host_to_device": "Memcpy HtoD",
-    "device_to_host": "Memcpy DtoH",
-    "device_to_device": "Memcpy DtoD",
-}
-
-
-@dataclass(frozen=True)
-class DeviceWork:
-    """The work of one device, in order of submission; `lost` records were overwritten before they could be read."""
-
-    ordinal: int
-    clock_hz: float
-    lost: int
-    work: tuple[Work, ...]
+    return [Launch(**row) for row in _C.launch_records(device_index(device), since, limit)]
 
 
 def work(device: Any = None, since: int = 0) -> list[Work]:
     """The kept launches and copies with sequence number >= `since`, oldest first. The device keeps a bounded ring."""
-    return [Work(**row) for row in _C.work_records(_index(device), since)]
+    return [Work(**row) for row in _C.work_records(device_index(device), since)]
 
 
 def clock(device: Any = None) -> int:
     """Cycle at which all work submitted so far ends, on the device's simulated clock."""
-    return _C.clock(_index(device))
+    return _C.clock(device_index(device))
 
 
 class Recording:
@@ -166,8 +118,6 @@ class Recording:
 
     def save(self, path: str | Path) -> None:
         """Writes a Chrome trace (Perfetto, chrome://tracing) in simulated microseconds since the start."""
-        from .trace import write
-
         write(path, self.devices, self.origin)
 
 
@@ -177,7 +127,5 @@ def trace(path: str | Path, device: Any = None) -> None:
     Of one device, or of all that are in use. A device keeps its latest work only (`telemetry.records` of the chip
     configuration); `Recording` keeps all.
     """
-    from .trace import write
-
-    ordinals = [i for i in range(_C.device_count()) if _C.is_open(i)] if device is None else [_index(device)]
+    ordinals = [i for i in range(_C.device_count()) if _C.is_open(i)] if device is None else [device_index(device)]
     write(path, [DeviceWork(i, get_device_properties(i).clock_hz, 0, tuple(work(i))) for i in ordinals], 0)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
 
 import torch_atalla
-from torch_atalla.export import ExportError, compile_program
+from torch_atalla.compiler import ExportError, compile_program
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -51,7 +51,9 @@ PAIRS += [(name, torch.bfloat16) for name in ("gelu spelled", "conversions", "co
 class TestBits(TestCase):
     """On the device, against eager mode on it."""
 
-    def check(self, module: nn.Module, args: tuple, bits: bool = True, **options: Any) -> torch_atalla.LoadableReport:
+    def check(
+        self, module: nn.Module, args: tuple, bits: bool = True, **options: Any
+    ) -> torch_atalla.loadable.LoadableReport:
         device = [x.to("atalla") for x in args]
         with tempfile.TemporaryDirectory() as folder, torch.no_grad():
             path = Path(folder) / "model.atl"

@@ -19,8 +19,8 @@ from torch.testing._internal.common_utils import TestCase, instantiate_parametri
 
 import torch_atalla
 from torch_atalla.__main__ import main
-from torch_atalla.export.passes import PassResult
-from torch_atalla.inspect import describe
+from torch_atalla.compiler.passes.graph import PassResult
+from torch_atalla.loadable.description import describe
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

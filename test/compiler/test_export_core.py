@@ -16,10 +16,10 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import torch_atalla
-from torch_atalla.export.decompositions import decomposition_table
-from torch_atalla.export.lower import RULES, is_pointwise
-from torch_atalla.export.lower.views import is_view
-from torch_atalla.export.support import op_key, support_table
+from torch_atalla.compiler.capture.decompositions import decomposition_table
+from torch_atalla.compiler.lower import RULES, is_pointwise
+from torch_atalla.compiler.lower.shape.views import is_view
+from torch_atalla.compiler.program.support import op_key, support_table
 from torch_atalla.testing.opinfo import to_device
 
 _RANDOM = "random numbers: a file's results are the same at every run"

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from torch_atalla.export.capture import capture
-from torch_atalla.export.errors import ExportError
-from torch_atalla.export.host_call import encode_segment, find_op, run_segment
+from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.compiler.linearize.segments import encode_segment
+from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.host_call import find_op, run_segment
 
 
 class Fn(nn.Module):

@@ -13,7 +13,7 @@ from launch_interpreter import run_program
 from op_cases import CASES, Fn
 from torch import nn
 
-from torch_atalla.export import UnsupportedOpsError, compile_program
+from torch_atalla.compiler import UnsupportedOpsError, compile_program
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

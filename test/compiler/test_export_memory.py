@@ -15,11 +15,12 @@ from torch.export import Dim
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
 
 import torch_atalla
-from torch_atalla.export import compile_program
-from torch_atalla.export.plan import plan_memory
-from torch_atalla.export.report import LoadableReport, make_report
-from torch_atalla.export.schedule import Work, decide, verify_schedule
-from torch_atalla.export.schedule.decide import pad_aligned
+from torch_atalla.compiler import compile_program
+from torch_atalla.compiler.file.report import make_report
+from torch_atalla.compiler.schedule import Work, decide, verify_schedule
+from torch_atalla.compiler.schedule.decide import pad_aligned
+from torch_atalla.compiler.schedule.plan import plan_memory
+from torch_atalla.loadable.report import LoadableReport
 
 
 def rounded(nbytes: int, to: int = 512) -> int:
@@ -66,7 +67,7 @@ class TestPlanAndDevice(TestCase):
         torch.atalla.reset_peak_memory_stats()
         program = torch_atalla.load_loadable(self.path)
         loaded = torch.atalla.memory_allocated() - before
-        header = torch_atalla._runtime.Program(str(self.path))
+        header = torch_atalla.driver.runtime.Program(str(self.path))
         weights = header.info()["weight_bytes"]
         header.close()
         self.assertEqual(loaded, rounded(weights) + rounded(report.arena_bytes))

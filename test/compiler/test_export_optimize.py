@@ -16,14 +16,14 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing._internal.common_utils import TestCase
 
-from torch_atalla.export import ExportError, compile_program
-from torch_atalla.export.ir import LinearProgram
-from torch_atalla.export.linear import check_program, run_linear_passes
-from torch_atalla.export.linear.layout import merged, viewed_strides
-from torch_atalla.export.linear.pack_weights import pack
-from torch_atalla.export.linear.vector_program import CONVERT, Step, VectorProgram
-from torch_atalla.export.plan import plan_memory
-from torch_atalla.export.verify_plan import verify_plan
+from torch_atalla.compiler import ExportError, compile_program
+from torch_atalla.compiler.passes.linear import check_program, run_linear_passes
+from torch_atalla.compiler.passes.linear.layout import merged, viewed_strides
+from torch_atalla.compiler.program.ir import LinearProgram
+from torch_atalla.compiler.program.vector_program import CONVERT, Step, VectorProgram
+from torch_atalla.compiler.schedule.plan import plan_memory
+from torch_atalla.compiler.schedule.verify_plan import verify_plan
+from torch_atalla.loadable.packed import pack
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

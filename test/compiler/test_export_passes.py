@@ -10,16 +10,16 @@ import torch
 from export_suite import Fn
 from torch import nn
 
-from torch_atalla.export.capture import Captured, capture
-from torch_atalla.export.errors import ExportError
-from torch_atalla.export.lower.gemm import ACTIVATION_KEY
-from torch_atalla.export.passes import (
+from torch_atalla.compiler.capture.capture import Captured, capture
+from torch_atalla.compiler.lower.matrix.gemm import ACTIVATION_KEY
+from torch_atalla.compiler.passes.graph import (
     fold_constants,
     fuse_epilogue,
     merge_common_subexpressions,
     remove_dead_code,
     remove_identities,
 )
+from torch_atalla.loadable.errors import ExportError
 
 aten = torch.ops.aten
 

@@ -20,7 +20,7 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
 
 import torch_atalla
-from torch_atalla.export import compile_program
+from torch_atalla.compiler import compile_program
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

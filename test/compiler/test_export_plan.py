@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from torch_atalla.export.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
-from torch_atalla.export.plan import ALIGNMENT, MemoryPlan, Slot, aligned, plan_memory
-from torch_atalla.export.verify_plan import PlanError, verify_plan
+from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
+from torch_atalla.compiler.schedule.plan import ALIGNMENT, MemoryPlan, Slot, aligned, plan_memory
+from torch_atalla.compiler.schedule.verify_plan import PlanError, verify_plan
 
 
 class Builder:

@@ -10,9 +10,9 @@ import models
 import torch
 from expecttest import TestCase
 
-from torch_atalla.export import UnsupportedOpsError, compile_program
-from torch_atalla.export.pipeline import Compiled
-from torch_atalla.export.report import make_report
+from torch_atalla.compiler import UnsupportedOpsError, compile_program
+from torch_atalla.compiler.file.report import make_report
+from torch_atalla.compiler.targets.functional.pipeline import Compiled
 
 
 def compiled(name: str) -> Compiled:

@@ -16,8 +16,8 @@ from launch_interpreter import run_program
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
 
 import torch_atalla
-from torch_atalla.export import compile_program
-from torch_atalla.export.linear import check_program
+from torch_atalla.compiler import compile_program
+from torch_atalla.compiler.passes.linear import check_program
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

@@ -17,9 +17,9 @@ from torch.testing._internal.common_utils import TestCase, instantiate_parametri
 
 import torch_atalla
 from torch_atalla import chip
-from torch_atalla.export import compile_program
-from torch_atalla.export.schedule import Schedule, chip_model, decide, measure, verify_schedule
-from torch_atalla.export.schedule.verify_schedule import ScheduleError
+from torch_atalla.compiler import compile_program
+from torch_atalla.compiler.schedule import Schedule, chip_model, decide, measure, verify_schedule
+from torch_atalla.compiler.schedule.verify_schedule import ScheduleError
 
 
 class Block(nn.Module):
@@ -142,13 +142,13 @@ class TestExportSchedule(TestCase):
         exported, args = built("mlp")
         path = self.path("m.atl")
         report = torch_atalla.save_loadable(exported, path)
-        first, second = torch_atalla._runtime.Program(str(path)), torch_atalla._runtime.Program(str(path))
+        first, second = torch_atalla.driver.runtime.Program(str(path)), torch_atalla.driver.runtime.Program(str(path))
         holders = []
         try:
             first.load(0)
             self.assertEqual(first.estimate(), report.predicted_cycles)
             for _ in range(64):  # until the scratchpads are full
-                holders.append(torch_atalla._runtime.Program(str(path)))
+                holders.append(torch_atalla.driver.runtime.Program(str(path)))
                 holders[-1].load(0)
             second.load(0)
             self.assertEqual(second.estimate(), report.baseline_cycles)
@@ -156,7 +156,7 @@ class TestExportSchedule(TestCase):
         finally:
             for program in (first, second, *holders):
                 program.close()
-        again = torch_atalla._runtime.Program(str(path))
+        again = torch_atalla.driver.runtime.Program(str(path))
         again.load(0)  # pages came back
         self.assertEqual(again.estimate(), report.predicted_cycles)
         again.close()

@@ -13,8 +13,8 @@ import torch
 from expecttest import TestCase
 from torch import nn
 
-from torch_atalla.inspect import describe, render
-from torch_atalla.loadable import save_loadable
+from torch_atalla import save_loadable
+from torch_atalla.loadable.description import describe, render
 
 
 def printed(module: nn.Module, args: tuple) -> str:

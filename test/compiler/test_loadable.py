@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,15 +19,14 @@ from op_cases import CASES, Fn
 from torch import nn
 
 import torch_atalla
-from torch_atalla import _runtime
+from torch_atalla import load_loadable, save_loadable
+from torch_atalla.driver import runtime
 from torch_atalla.loadable import (
     ExportError,
     LoadableError,
     LoadableReport,
     LoadedProgram,
     UnsupportedOpsError,
-    load_loadable,
-    save_loadable,
 )
 
 pytree = torch.utils._pytree
@@ -292,16 +294,16 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_every_byte_flip_is_detected(small: bytes) -> None:
     data = bytearray(small)
-    _runtime.validate(data)
+    runtime.validate(data)
     missed = []
     for i in range(len(data)):
         original = data[i]
         for change in (1 << (i % 8), 0xFF):
             data[i] = original ^ change
             try:
-                _runtime.validate(data)
+                runtime.validate(data)
                 missed.append((i, change))
-            except _runtime.RuntimeLibraryError as error:
+            except runtime.RuntimeLibraryError as error:
                 assert str(error)
         data[i] = original
     assert missed == [] and len(data) > 4096
@@ -311,13 +313,13 @@ def test_every_truncation_is_detected(small: bytes) -> None:
     missed = []
     for length in range(len(small)):
         try:
-            _runtime.validate(small[:length])
+            runtime.validate(small[:length])
             missed.append(length)
-        except _runtime.RuntimeLibraryError as error:
+        except runtime.RuntimeLibraryError as error:
             assert str(error)
     assert missed == []
-    with pytest.raises(_runtime.RuntimeLibraryError):
-        _runtime.validate(small + bytes(64))
+    with pytest.raises(runtime.RuntimeLibraryError):
+        runtime.validate(small + bytes(64))
 
 
 def write(tmp_path: Path, data: bytes) -> Path:
@@ -330,7 +332,7 @@ def resealed(data: bytes, offset: int, replacement: bytes) -> bytes:
     """The header changed, with a checksum that fits."""
     changed = bytearray(data)
     changed[offset : offset + len(replacement)] = replacement
-    changed[124:128] = struct.pack("<I", _runtime.crc32c(bytes(changed[:124])))
+    changed[124:128] = struct.pack("<I", runtime.crc32c(bytes(changed[:124])))
     return bytes(changed)
 
 
@@ -357,8 +359,8 @@ def test_weight_flip_is_detected_at_load(small: bytes, tmp_path: Path) -> None:
     path = write(tmp_path, bytes(data))
     with pytest.raises(LoadableError, match="(?i)weights"):
         load_loadable(path)
-    with pytest.raises(_runtime.RuntimeLibraryError, match="(?i)weights"):
-        _runtime.Program(path)  # to be looked at, not loaded
+    with pytest.raises(runtime.RuntimeLibraryError, match="(?i)weights"):
+        runtime.Program(path)  # to be looked at, not loaded
 
 
 def test_weight_flip_in_any_piece_is_detected_at_load(tmp_path: Path) -> None:
@@ -383,11 +385,11 @@ def test_file_without_python_metadata(small: bytes, tmp_path: Path) -> None:
     data[key : key + 7] = b"xn_spec"
     strings = next(128 + 32 * k for k in range(20) if struct.unpack_from("<I", data, 128 + 32 * k)[0] == 1)
     offset, size = struct.unpack_from("<QQ", data, strings + 8)
-    data[strings + 28 : strings + 32] = struct.pack("<I", _runtime.crc32c(bytes(data[offset : offset + size])))
+    data[strings + 28 : strings + 32] = struct.pack("<I", runtime.crc32c(bytes(data[offset : offset + size])))
     count = struct.unpack_from("<I", data, 40)[0]
-    table = _runtime.crc32c(bytes(data[128 : 128 + 32 * count]))
+    table = runtime.crc32c(bytes(data[128 : 128 + 32 * count]))
     changed = resealed(bytes(data), 48, struct.pack("<I", table))
-    _runtime.validate(changed)
+    runtime.validate(changed)
     with pytest.raises(LoadableError, match="expected the metadata in_spec"):
         load_loadable(write(tmp_path, changed))
 
@@ -443,8 +445,30 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- inspect
+def test_saving_and_loading_warn_of_nothing(tmp_path: Path) -> None:
+    class Nested(nn.Module):
+        def forward(self, x: dict[str, torch.Tensor]) -> dict[str, Any]:
+            return {"sum": x["a"] + 1, "sorted": torch.sort(x["a"], 1)}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = save_and_load(Nested(), ({"a": torch.randn(3, 4)},), tmp_path / "model.atl")
+        program({"a": torch.randn(3, 4, device="atalla")})
+
+
+def test_loading_does_not_import_the_compiler(tmp_path: Path) -> None:
+    save_loadable(nn.ReLU(), tmp_path / "model.atl", args=(torch.randn(3),))
+    script = (
+        "import sys, torch, torch_atalla\n"
+        "program = torch_atalla.load_loadable(sys.argv[1])\n"
+        "program(torch.ones(3, device='atalla'))\n"
+        "assert not [name for name in sys.modules if name.startswith('torch_atalla.compiler')]\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "model.atl")], check=True)
+
+
 def test_inspect_rejects_what_is_no_loadable(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    from torch_atalla.inspect import main
+    from torch_atalla.cli.inspect import main
 
     (tmp_path / "x.atl").write_text("hello")
     assert main([str(tmp_path / "x.atl")]) == 1
@@ -454,7 +478,7 @@ def test_inspect_rejects_what_is_no_loadable(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_inspect_json_has_every_record(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    from torch_atalla.inspect import main
+    from torch_atalla.cli.inspect import main
 
     module, args = models.seed_models()["vit_block"]
     report = save_loadable(module, tmp_path / "model.atl", args=args)

@@ -10,9 +10,9 @@ from torch.export import Dim
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.export.errors import ExportError
-from torch_atalla.export.pipeline import compile_program
+from torch_atalla.compiler.targets.functional.pipeline import compile_program
 from torch_atalla.loadable import LoadedProgram
+from torch_atalla.loadable.errors import ExportError
 
 aten = torch.ops.aten
 
@@ -153,7 +153,7 @@ class TestDynamicSizes(TestCase):
         self.assertTrue(arena and arena <= changing)
 
     def _saved(self, exported):
-        from torch_atalla.inspect import describe
+        from torch_atalla.loadable.description import describe
 
         torch_atalla.save_loadable(exported, self.path, fallback="error")
         return describe(str(self.path))

@@ -10,10 +10,10 @@ from torch.export import Dim
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.export.ir import contiguous_strides
-from torch_atalla.export.linear.layout import merged, viewed_strides
-from torch_atalla.export.pipeline import Compiled, compile_program
-from torch_atalla.export.sizes import Size
+from torch_atalla.compiler.passes.linear.layout import merged, viewed_strides
+from torch_atalla.compiler.program.ir import contiguous_strides
+from torch_atalla.compiler.program.sizes import Size
+from torch_atalla.compiler.targets.functional.pipeline import Compiled, compile_program
 
 
 class Feed(nn.Module):

@@ -11,11 +11,11 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla import _runtime
 from torch_atalla.__main__ import main as command
-from torch_atalla.export.errors import ExportError
-from torch_atalla.inspect import describe
+from torch_atalla.driver import runtime
 from torch_atalla.loadable import LoadableError
+from torch_atalla.loadable.description import describe
+from torch_atalla.loadable.errors import ExportError
 
 CORPUS = Path(__file__).parents[1] / "data/loadables"
 
@@ -129,7 +129,7 @@ class TestFiles(TestCase):
         other = self.command("verify", self.path, "--key", bytes(32).hex(), status=1)
         self.assertIn(f"the file is signed by {public.hex()}, expected {bytes(32).hex()}", other)
 
-        from torch_atalla.export.signature import verify_signature
+        from torch_atalla.loadable.file.signature import verify_signature
 
         signed = self.path.read_bytes()
         changed = bytearray(signed)
@@ -146,15 +146,15 @@ class TestFiles(TestCase):
         """In a file with states, symbols, expressions, goldens: one changed bit, and all eight, of every byte."""
         save(self.path)
         data = bytearray(self.path.read_bytes())
-        _runtime.validate(data)
+        runtime.validate(data)
         missed = []
         for i, original in enumerate(data):
             for change in (1 << (i % 8), 0xFF):
                 data[i] = original ^ change
                 try:
-                    _runtime.validate(data)
+                    runtime.validate(data)
                     missed.append((i, change))
-                except _runtime.RuntimeLibraryError:
+                except runtime.RuntimeLibraryError:
                     pass
             data[i] = original
         self.assertEqual(missed, [])

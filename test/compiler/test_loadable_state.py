@@ -9,8 +9,8 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.export.errors import ExportError
-from torch_atalla.inspect import describe
+from torch_atalla.loadable.description import describe
+from torch_atalla.loadable.errors import ExportError
 
 
 class Counter(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla import info
+from torch_atalla.cli import info
 
 TWO_DEVICES = unittest.skipIf(torch.atalla.device_count() < 2, "needs two devices")
 

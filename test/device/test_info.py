@@ -12,7 +12,7 @@ import torch
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla import info
+from torch_atalla.cli import info
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ import unittest
 
 from torch.testing._internal.common_utils import TestCase
 
-from torch_atalla import info
+from torch_atalla.cli import info
 
 # Runs a fixed set of ops and prints their results as hexadecimal bytes.
 PROGRAM = """

@@ -13,7 +13,7 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.config import paths
+from torch_atalla.cli.config import paths
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(torch_atalla.__file__).parent / "bin/atalla-run"

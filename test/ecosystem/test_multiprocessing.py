@@ -282,11 +282,11 @@ class TestNotShared(TestCase):
         code = (
             "import os, sys, torch\n"
             "from multiprocessing.reduction import ForkingPickler\n"
-            "from torch_atalla import _sharing\n"
+            "from torch_atalla.integration import sharing\n"
             "class Reference:\n"
             "    def detach(self): return os.open(os.devnull, os.O_RDONLY)\n"
             "try:\n"
-            "    _sharing._rebuild(1, Reference(), (0, 0), 0, 16)\n"
+            "    sharing._rebuild(1, Reference(), (0, 0), 0, 16)\n"
             "except RuntimeError as error:\n"
             "    print(error)\n"
         )
@@ -295,7 +295,7 @@ class TestNotShared(TestCase):
         self.assertIn("atalla device 1, but", done.stdout.replace(": torch", ", but torch"), done.stderr)
 
     def test_bad_descriptor(self):
-        from torch_atalla import _C
+        from torch_atalla.driver.extension import _C
 
         with open(os.devnull) as file:
             with self.assertRaisesRegex(RuntimeError, "leave the sender's DRAM"):

@@ -144,8 +144,8 @@ class TestRows(CodegenTestCase):
         self.check(run.outputs[0], F.layer_norm(x.double(), (n,)))
 
     def test_rms_norm(self):
-        from torch_atalla.isa.compiler.image import Address, Image
-        from torch_atalla.isa.compiler.kernels import rows
+        from torch_atalla.compiler.targets.chip.image import Address, Image
+        from torch_atalla.compiler.targets.chip.kernels import rows
 
         for m, n in self.SHAPES[1:]:
             x, w = bf16(m, n), bf16(n, seed=1)

@@ -9,10 +9,10 @@ import numpy as np
 from torch.testing._internal.common_utils import TestCase
 
 from torch_atalla import isa
-from torch_atalla.isa.compiler.allocate import OutOfRegisters, allocate
-from torch_atalla.isa.compiler.link import compile_function, link
-from torch_atalla.isa.compiler.schedule import schedule
-from torch_atalla.isa.compiler.vir import V0, X0, Builder, Inst, Label
+from torch_atalla.compiler.targets.chip.allocate import OutOfRegisters, allocate
+from torch_atalla.compiler.targets.chip.link import compile_function, link
+from torch_atalla.compiler.targets.chip.schedule import schedule
+from torch_atalla.compiler.targets.chip.vir import V0, X0, Builder, Inst, Label
 
 SCALAR = ("add.s", "sub.s", "mul.s", "and.s", "or.s", "xor.s", "slt.s", "sll.s")
 VECTOR = ("add.vv", "sub.vv", "mul.vv")

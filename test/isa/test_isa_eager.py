@@ -11,7 +11,7 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.isa.compiler.network import NoProgramError
+from torch_atalla.compiler.targets.chip.network import NoProgramError
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

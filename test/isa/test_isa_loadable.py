@@ -15,10 +15,10 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.export import ExportError
-from torch_atalla.inspect import main as inspect
-from torch_atalla.isa.compiler import section
-from torch_atalla.isa.compiler.network import NoProgramError
+from torch_atalla.cli.inspect import main as inspect
+from torch_atalla.compiler import ExportError
+from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.loadable.file import code_section as section
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -64,7 +64,7 @@ class TestCodeInLoadables(TestCase):
 
     def test_wrong_code_is_refused(self):
         """A kernel that computes something else: nothing is written, and the first node that differs is named."""
-        from torch_atalla.isa.compiler.kernels import rows
+        from torch_atalla.compiler.targets.chip.kernels import rows
 
         plan = rows.plan
 

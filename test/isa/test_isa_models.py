@@ -11,8 +11,8 @@ from isa_networks import Micro
 from torch import nn
 
 from torch_atalla import isa
-from torch_atalla.isa.compiler.build import compile_model
-from torch_atalla.isa.compiler.network import NoProgramError
+from torch_atalla.compiler.targets.chip.build import compile_model
+from torch_atalla.compiler.targets.chip.network import NoProgramError
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

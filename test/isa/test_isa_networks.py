@@ -19,7 +19,7 @@ from torch.testing._internal.common_utils import (
 )
 
 from torch_atalla import isa
-from torch_atalla.isa.compiler.build import compile_model, to_bfloat16
+from torch_atalla.compiler.targets.chip.build import compile_model, to_bfloat16
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

@@ -16,7 +16,7 @@ from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
 from torch_atalla import isa
-from torch_atalla.isa import _library
+from torch_atalla.driver import isa_library as _library
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

@@ -10,8 +10,8 @@ from torch.testing._internal.common_utils import TemporaryFileName, TestCase, sl
 
 from tools.codegen import isa_random
 from torch_atalla import isa
+from torch_atalla.cli import asm, disasm
 from torch_atalla.isa import ops
-from torch_atalla.isa.command import asm_main, disasm_main
 
 # Written out by hand from the formats: every field of every format has a value of its own.
 KNOWN = {
@@ -412,13 +412,13 @@ class TestTextImage(TestCase):
     def test_commands(self):
         with TemporaryFileName(suffix=".s") as source, TemporaryFileName(suffix=".bin") as code:
             Path(source).write_text("loop: { bne.s x1, x2, loop; li.s x3, 4 }\nhalt.s\n")
-            self.assertEqual(asm_main([source, "-o", code]), 0)
+            self.assertEqual(asm.main([source, "-o", code]), 0)
             self.assertEqual(Path(code).stat().st_size, 40)
             shown = io.StringIO()
             with contextlib.redirect_stdout(shown):
-                self.assertEqual(disasm_main([code, "--check"]), 0)
+                self.assertEqual(disasm.main([code, "--check"]), 0)
             self.assertIn("{ bne.s x1, x2, L0; li.s x3, 4 }", shown.getvalue())
             Path(source).write_text("nop\n")
             with contextlib.redirect_stderr(io.StringIO()) as told:
-                self.assertEqual(asm_main([source]), 1)
+                self.assertEqual(asm.main([source]), 1)
             self.assertIn(":1:1: there is no instruction `nop`", told.getvalue())

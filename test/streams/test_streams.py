@@ -13,7 +13,7 @@ from torch.testing._internal.common_device_type import instantiate_device_type_t
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
-from torch_atalla.streams import host_call
+from torch_atalla.device.streams import host_call
 
 
 def child(code, **environment):
@@ -430,7 +430,7 @@ class TestEndOfProcess(TestCase):
         """Queued work is dropped, and the host call that runs is waited for."""
         code = """
 import threading, torch
-from torch_atalla.streams import host_call
+from torch_atalla.device.streams import host_call
 s, entered = torch.Stream("atalla"), threading.Event()
 def run():
     entered.set()

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from torch_atalla.export import compile_program
-from torch_atalla.export.ir import Launch, LinearProgram
+from torch_atalla.compiler import compile_program
+from torch_atalla.compiler.program.ir import Launch, LinearProgram
 
 
 class Fn(nn.Module):

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.testing._internal.common_utils import TestCase
 
-from torch_atalla.export.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
-from torch_atalla.isa.compiler.build import Run, run_network
-from torch_atalla.isa.compiler.network import compile_network
+from torch_atalla.compiler.program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
+from torch_atalla.compiler.targets.chip.generate import compile_network
+from torch_atalla.compiler.targets.chip.place import Run, run_network
 
 BF16 = torch.bfloat16
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from torch_atalla.export.host_call import run_segment
-from torch_atalla.export.ir import BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand
-from torch_atalla.export.plan import MemoryPlan
+from torch_atalla.compiler.program.ir import BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand
+from torch_atalla.compiler.schedule.plan import MemoryPlan
+from torch_atalla.loadable.host_call import run_segment
 
 
 def run_program(program: LinearProgram, plan: MemoryPlan, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -5,7 +5,7 @@ import os
 import threading
 import unittest
 
-from torch_atalla.streams import host_call
+from torch_atalla.device.streams import host_call
 
 
 class Gate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernel contracts as torch_atalla.export.kernels reads them (JSON in the package)."""
+"""The kernel contracts as torch_atalla.compiler.program.kernels reads them (JSON in the package)."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ COSTS: dict[str, tuple[int, int]] = {
     "airy_ai": (8 * POLYNOMIAL, 1), **dict.fromkeys(POLYNOMIALS, (8 * 4, 0)),
     "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
-# Kernels whose generated Atalla code (torch_atalla/isa/compiler) is not their formula: instructions of the busier of
-# adder and multiplier, and of exp. GELU is its tanh form by way of a sigmoid.
+# Kernels whose generated Atalla code (torch_atalla/compiler/targets/chip) is not their formula: instructions of the
+# busier of adder and multiplier, and of exp. GELU is its tanh form by way of a sigmoid.
 GENERATED: dict[str, tuple[int, int]] = {"gelu_none": (8, 2), "gelu_tanh": (8, 2)}
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),

@@ -12,8 +12,8 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.utils._pytree import tree_map
 
 import torch_atalla
-from torch_atalla.graphs import Graph
-from torch_atalla.graphs import graph as capture
+from torch_atalla.device.graphs import Graph
+from torch_atalla.device.graphs import graph as capture
 
 from . import compare
 from .conditioning import Bounds, jittered, measure
@@ -115,8 +115,9 @@ def same_bits(
 
 def check_isa(ctx: Context) -> list[Problem]:
     """Chip code of the bfloat16 form against the functional engine."""
-    from torch_atalla.isa.compiler.build import compile_model
-    from torch_atalla.isa.compiler.network import NoProgramError
+    from torch_atalla.compiler.targets.chip.build import compile_model
+    from torch_atalla.compiler.targets.chip.check import check_network
+    from torch_atalla.compiler.targets.chip.network import NoProgramError
 
     module, args = ctx.build_bfloat16()
     try:
@@ -133,7 +134,7 @@ def check_isa(ctx: Context) -> list[Problem]:
     with quiet():
         found = compiled.run(leaves).outputs
         try:
-            compiled.check(leaves)
+            check_network(compiled, leaves)
         except torch_atalla.loadable.ExportError as error:
             return [Problem("isa", "check", str(error)[:300])]
     wanted = forward(*ctx.on_device(bfloat16=True)).outputs

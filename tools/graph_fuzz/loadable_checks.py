@@ -18,8 +18,9 @@ import torch
 from torch.utils._pytree import tree_map
 
 import torch_atalla
-from torch_atalla.export.linear.check import ProgramError
-from torch_atalla.export.verify_plan import PlanError
+from torch_atalla.compiler.file.save import Level
+from torch_atalla.compiler.passes.linear.check import ProgramError
+from torch_atalla.compiler.schedule.verify_plan import PlanError
 
 from . import compare
 from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits, strides_of_copies
@@ -63,7 +64,7 @@ PREVIOUS: list[Loaded] = []  # a program that stays loaded beside the next one
 
 
 def saved(
-    ctx: Context, level: str, path: Path, golden: bool
+    ctx: Context, level: Level, path: Path, golden: bool
 ) -> tuple[torch.export.ExportedProgram, list[tuple[int, ...] | None]]:
     """Writes the file; gives the exported program, and the strides that its outputs have."""
     program = ctx.exported
@@ -97,7 +98,7 @@ def check_fast(ctx: Context) -> list[Problem]:
     return _check(ctx, "fast")
 
 
-def _check(ctx: Context, level: str) -> list[Problem]:
+def _check(ctx: Context, level: Level) -> list[Problem]:
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         source, strides = saved(ctx, level, path, golden=False)

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 import torch_atalla  # noqa: F401  (the compiler's tables)
-from torch_atalla.export.decompositions import decomposition_table
-from torch_atalla.export.lower import RULES
-from torch_atalla.export.support import op_key, support_table
+from torch_atalla.compiler.capture.decompositions import decomposition_table
+from torch_atalla.compiler.lower import RULES
+from torch_atalla.compiler.program.support import op_key, support_table
 
 from .campaign import Results
 from .generator import Generator

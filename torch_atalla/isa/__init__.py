@@ -11,10 +11,10 @@ docs/guides/isa.md describes the language, docs/concepts/isa-engine.md the machi
 
 from .assembler import assemble
 from .checker import Problem, check, check_packet
-from .disassembler import disassemble, format_instruction, format_packet
+from .disassembler import disassemble, format_packet
 from .engine import Code, ExecutionError, Machine, Result, Stats, dram_address, launch, run
 from .errors import AssemblyError
-from .instruction import EncodingError, Instruction, decode, ops
+from .instruction import EncodingError, Instruction, decode, format_instruction, ops
 from .program import Packet, Program
 from .table import PACKET_BYTES, REGISTER_BASE, SLOTS, Operand, Spec, register_name, table
 from .text_image import from_text_image, read_text_image, to_text_image, write_text_image

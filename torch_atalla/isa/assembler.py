@@ -23,6 +23,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .checker import check_packet
 from .errors import AssemblyError
 from .expressions import Line, Token, expression, shown
 from .instruction import Instruction
@@ -302,8 +303,6 @@ class _Assembler:
         return value
 
     def check(self) -> None:
-        from .checker import check_packet
-
         for index, packet in enumerate(self.program.packets):
             for problem in check_packet(packet, index):
                 if isinstance(packet[problem.slot], int):

@@ -7,34 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .instruction import Instruction
-from .program import Program, Slot
+from .instruction import Instruction, Slot, format_instruction
+from .program import Program
 from .table import PACKET_BYTES
-
-
-def format_instruction(slot: Slot, index: int = 0, labels: Mapping[int, str] | None = None) -> str:
-    """One slot as assembly; branches name the label of their target where `labels` (packet index -> name) has one."""
-    if slot is None:
-        return "nop.s"
-    if not isinstance(slot, Instruction):
-        return f".word40 0x{int(slot):010X}"
-    spec = slot.spec
-    parts: list[str] = []
-    for operand, value in zip(spec.operands, slot.values):
-        if operand.register:
-            if operand.optional and value == 0:
-                continue
-            parts.append(f"{operand.kind}{value}")
-        elif operand.optional and value == 0:
-            continue
-        elif operand.kind in ("branch", "jump") and labels and not isinstance(value, str):
-            target, rest = divmod(index * PACKET_BYTES + value, PACKET_BYTES)
-            parts.append(labels[target] if not rest and target in labels else str(value))
-        else:
-            parts.append(str(value))
-    if spec.format == "M":
-        parts = [parts[0], f"{parts[1]}({parts[2]})"]
-    return f"{spec.name} {', '.join(parts)}".rstrip()
 
 
 def format_packet(packet: Sequence[Slot], index: int = 0, labels: Mapping[int, str] | None = None) -> str:

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _library as lib
-from ._library import ExecutionError
+from torch_atalla.driver import isa_library as lib
+from torch_atalla.driver.extension import _C
+from torch_atalla.driver.isa_library import ExecutionError
+
 from .disassembler import format_packet
 from .instruction import Instruction
 from .program import Program
@@ -118,8 +120,6 @@ class Machine:
         self._library = lib.library()
         handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
         if device is not None:
-            from .. import _C
-
             handle, pad_bytes = _device_handle(device), _C.properties(device)["scratchpad_bytes"]
         self._pad_rows = pad_bytes // 64
         self.code = program if isinstance(program, Code) else Code(program, handle)
@@ -339,8 +339,6 @@ def run(
 
 
 def _device_handle(ordinal: int) -> int:
-    from .. import _C
-
     _C.properties(ordinal)  # opens it
     return lib.library().device(ordinal)[0]
 
@@ -362,8 +360,6 @@ def launch(
     names the launch, packet, instruction and address; the device goes on.
     """
     import torch
-
-    from .. import _C
 
     ordinal = _C.current_device() if device is None else device
     torch.accelerator.synchronize(ordinal)

@@ -10,11 +10,11 @@ Registers are plain numbers. Immediates are the values that assembly shows: byte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from .table import REGISTER_BASE, Operand, Spec, table
+from .table import PACKET_BYTES, REGISTER_BASE, Operand, Spec, table
 
 
 class EncodingError(ValueError):
@@ -73,8 +73,6 @@ class Instruction:
         return hash((self.spec.opcode, self.values))
 
     def __repr__(self) -> str:
-        from .disassembler import format_instruction
-
         return f"<{format_instruction(self)}>"
 
     def reads(self) -> tuple[int, ...]:
@@ -102,6 +100,34 @@ class Instruction:
     def encode(self) -> int:
         """The 40 bits of the slot; EncodingError for a value outside its range or a label that is not resolved."""
         return encode(self.spec, self.values)
+
+
+Slot = Instruction | int | None  # None: nop.s; an int: the raw 40 bits
+
+
+def format_instruction(slot: Slot, index: int = 0, labels: Mapping[int, str] | None = None) -> str:
+    """One slot as assembly; branches name the label of their target where `labels` (packet index -> name) has one."""
+    if slot is None:
+        return "nop.s"
+    if not isinstance(slot, Instruction):
+        return f".word40 0x{int(slot):010X}"
+    spec = slot.spec
+    parts: list[str] = []
+    for operand, value in zip(spec.operands, slot.values):
+        if operand.register:
+            if operand.optional and value == 0:
+                continue
+            parts.append(f"{operand.kind}{value}")
+        elif operand.optional and value == 0:
+            continue
+        elif operand.kind in ("branch", "jump") and labels and not isinstance(value, str):
+            target, rest = divmod(index * PACKET_BYTES + value, PACKET_BYTES)
+            parts.append(labels[target] if not rest and target in labels else str(value))
+        else:
+            parts.append(str(value))
+    if spec.format == "M":
+        parts = [parts[0], f"{parts[1]}({parts[2]})"]
+    return f"{spec.name} {', '.join(parts)}".rstrip()
 
 
 def _range_error(spec: Spec, operand: Operand, value: Any) -> EncodingError:

@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .instruction import NOP, EncodingError, Instruction, encode
+from .instruction import NOP, EncodingError, Instruction, Slot, decode, encode
 from .table import PACKET_BYTES, SLOT_BYTES, SLOTS
-
-Slot = Instruction | int | None
 
 
 class Packet(tuple[Slot, ...]):
@@ -139,8 +137,6 @@ class Program:
     @classmethod
     def decode(cls, code: bytes | bytearray | memoryview | np.ndarray) -> Program:
         """The program of some code. Slots that are no instruction stay as numbers."""
-        from .instruction import decode
-
         cache: dict[int, Slot] = {}
         program = cls()
         for row in unpack(code).tolist():

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+
+from torch_atalla.driver.paths import GENERATED
 
 PACKET_BYTES = 20
 SLOTS = 4
@@ -108,7 +109,7 @@ def _operand(entry: dict) -> Operand:
 @lru_cache
 def table() -> Table:
     """The table; FileNotFoundError with advice if the package was not built."""
-    path = Path(__file__).parents[1] / "_generated/isa.json"
+    path = GENERATED / "isa.json"
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing; run `python -m tools.codegen.isa` or build the package")
     found = json.loads(path.read_text())

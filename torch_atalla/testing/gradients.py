@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-import torch_atalla
+from torch_atalla.fallback import Mode
+from torch_atalla.fallback import mode as fallback_mode
 
 from .opinfo import largest_error, sample_on, tolerance
 from .properties import incomparable
@@ -47,14 +48,12 @@ def widened(sample: Any, dtype: torch.dtype) -> Any:
     return wide
 
 
-def check_gradients(
-    op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: torch_atalla.fallback.Mode = "error"
-) -> bool:
+def check_gradients(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: Mode = "error") -> bool:
     """Raises AssertionError on other gradients than the CPU's. False: the sample has none."""
     expected = gradients(op, sample, "cpu")
     if expected is None:
         return False
-    with torch_atalla.fallback.mode(fallback):
+    with fallback_mode(fallback):
         actual = gradients(op, sample, device)
     assert actual is not None, "no output on the device requires a gradient"
     found = [None if g is None else g.cpu() for g in actual]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-import torch_atalla
+from torch_atalla.fallback import Mode
+from torch_atalla.fallback import mode as fallback_mode
 
 from .properties import check_properties, incomparable
 
@@ -152,16 +153,14 @@ def sample_on(op: Any, sample: Any, device: str) -> tuple[Any, tuple, dict]:
     return to_device((sample.input, sample.args, sample.kwargs), device)
 
 
-def run_on(op: Any, sample: Any, device: str = "atalla", fallback: torch_atalla.fallback.Mode = "error") -> Any:
+def run_on(op: Any, sample: Any, device: str = "atalla", fallback: Mode = "error") -> Any:
     """The op on `device`; raises NotImplementedError where it is not native and the fallback is forbidden."""
     inputs, args, kwargs = sample_on(op, sample, device)
-    with torch_atalla.fallback.mode(fallback):
+    with fallback_mode(fallback):
         return op(inputs, *args, **kwargs)
 
 
-def check_sample(
-    op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: torch_atalla.fallback.Mode = "error"
-) -> None:
+def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: Mode = "error") -> None:
     """Runs one sample on both devices. Raises AssertionError on different values, or whatever atalla raises."""
     if incomparable(op, sample):
         check_properties(op, sample, lambda: run_on(op, sample, device, fallback))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Storages that several processes use (runtime/sharing.h has the mechanism, torch_atalla/_sharing.py the messages).
+// Storages that several processes use (runtime/memory/sharing.h has the mechanism,
+// torch_atalla/integration/sharing.py the messages).
 #pragma once
 
 #include <c10/core/Storage.h>

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla config`: the flags with which C and C++ programs build against the driver."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch_atalla.driver.paths import LIBRARIES, PACKAGE
+
+
+def paths() -> dict[str, Path]:
+    return {
+        "include_dir": PACKAGE / "include",
+        "lib_dir": LIBRARIES,
+        "cmake_dir": PACKAGE / "share" / "cmake" / "atalla",
+        "pkg_config": PACKAGE / "share" / "pkgconfig",
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Prints the one that was asked for, or all."""
+    found = paths()
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_atalla config", description="Where C and C++ programs find headers and libraries."
+    )
+    for name in found:
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
+    args = parser.parse_args(argv)
+    wanted = [name for name in found if getattr(args, name)]
+    for name in wanted or found:
+        print(found[name] if wanted else f"{name.replace('_', '-'):<12}{found[name]}")
+    return 0

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla inspect model.atl [--asm | --json]`: what a loadable holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from torch_atalla.driver import runtime
+from torch_atalla.loadable.code import listing
+from torch_atalla.loadable.description import describe, render
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a loadable. Exit code 1, with the reasons on stderr, for a file that is none."""
+    parser = argparse.ArgumentParser(prog="python -m torch_atalla inspect", description="Print a loadable.")
+    parser.add_argument("path", help="a file written by save_loadable")
+    parser.add_argument("--asm", action="store_true", help="the Atalla code, as assembly")
+    parser.add_argument("--json", action="store_true", help="all records as JSON")
+    args = parser.parse_args(argv)
+    try:
+        data = describe(args.path)
+    except (OSError, runtime.RuntimeLibraryError) as error:
+        print(f"{args.path}: {error}", file=sys.stderr)
+        return 1
+    if args.asm:
+        try:
+            print(listing(args.path))
+        except ValueError as error:
+            print(f"{args.path}: {error}", file=sys.stderr)
+            return 1
+        return 0
+    print(json.dumps(data, indent=2) if args.json else render(data))
+    return 0

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla trace script.py -o t.json`: a script, and a trace of its device work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+
+from torch_atalla.telemetry import Recording
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_atalla trace", description="Run a script and write a Chrome trace of its device work."
+    )
+    parser.add_argument("-o", "--output", default="trace.json", help="the trace (default: %(default)s)")
+    parser.add_argument("script", help="a Python file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    args = parser.parse_args(argv)
+    # "trace script.py -o t.json" is what one writes; the script's own options stand behind "--".
+    own, _, rest = (args.arguments, None, []) if "--" not in args.arguments else _split(args.arguments)
+    output = argparse.ArgumentParser(add_help=False)
+    output.add_argument("-o", "--output", default=args.output)
+    known, unknown = output.parse_known_args(own)
+    if not os.path.isfile(args.script):
+        parser.error(f"there is no file {args.script}")
+    before_argv, before_path = sys.argv, list(sys.path)
+    sys.argv = [args.script, *unknown, *rest]
+    sys.path[0] = os.path.dirname(os.path.abspath(args.script))
+    recording = Recording()
+    status = 0
+    try:
+        with recording:
+            runpy.run_path(args.script, run_name="__main__")
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        if isinstance(leaving.code, str):
+            print(leaving.code, file=sys.stderr)
+    finally:
+        sys.argv, sys.path[:] = before_argv, before_path
+        recording.save(known.output)
+    done = sum(len(device.work) for device in recording.devices)
+    print(f"{known.output}: {done} launches and copies of {len(recording.devices)} devices", file=sys.stderr)
+    return status
+
+
+def _split(arguments: list[str]) -> tuple[list[str], None, list[str]]:
+    at = arguments.index("--")
+    return arguments[:at], None, arguments[at + 1 :]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla verify model.atl [--key HEX]`: whether a file still gives what it was saved with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from torch_atalla.driver import runtime
+from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.signature import is_signed, verify_signature
+from torch_atalla.loadable.host_call import run_host_call
+
+
+def main(argv: list[str]) -> int:
+    """Prints what was found. Exit code 1, with the reasons on stderr, for a file that is damaged, gives something else,
+    or is not signed by the key."""
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_atalla verify", description="Replay a loadable's golden outputs; check its signature."
+    )
+    parser.add_argument("path", help="a file written by save_loadable")
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--key", help="the Ed25519 public key that must have signed the file, 64 hexadecimal digits")
+    args = parser.parse_args(argv)
+    try:
+        for line in verify(args.path, args.device, bytes.fromhex(args.key) if args.key is not None else None):
+            print(line)
+    except (OSError, ValueError, ExportError, runtime.RuntimeLibraryError) as error:
+        print(f"{args.path}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def verify(path: str, device: int = 0, key: bytes | None = None) -> list[str]:
+    """What was found, one a line. Raises for anything that is not as it should be."""
+    data = Path(path).read_bytes()
+    program = runtime.Program(data)
+    try:
+        lines = ["every byte is covered by a checksum that fits"]
+        if key is not None or is_signed(data):
+            lines.append(f"signed by {verify_signature(data, key).hex()}")
+        program.load(device)
+        program.set_host_call(lambda text, inputs, outputs: run_host_call(device, text, inputs, outputs))
+        count = program.verify()
+        lines.append(f"{count} golden output{'s' if count != 1 else ''} as expected")
+        return lines
+    finally:
+        program.close()

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which ops are taken apart before lowering, and which stay whole.
+
+The default table of torch.export is the base. An op stays whole when one kernel does its work: taking it apart would
+cost launches, and would no longer give the bits of eager mode, which launches that kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from math import inf
+
+import torch
+
+from ..lower import RULES, is_pointwise
+from ..program.support import SupportTable, op_key, support_table
+from .composites import (
+    addr,
+    affine_grid_generator,
+    channel_shuffle,
+    linear,
+    mvlgamma,
+    of_contiguous_input,
+    scaled_dot_product_attention,
+    soft_margin_loss,
+)
+from .norm_gradients import group_norm_backward, layer_norm_backward
+
+aten = torch.ops.aten
+
+# Not in the list of native ops, since eager mode reaches their parts through upstream's composites; launched as one.
+KEPT_WHOLE = (
+    aten.select_scatter.default,
+    aten.slice_scatter.default,
+    aten.linear.default,
+    aten.layer_norm.default,
+    aten.masked_fill.Scalar,
+    aten.masked_fill.Tensor,
+    aten.mv.default,
+    aten.linspace.default,
+    aten.upsample_linear1d.vec,
+    aten.upsample_trilinear3d.vec,
+    aten.upsample_bicubic2d.vec,
+    aten._upsample_bilinear2d_aa.vec,
+    aten._upsample_bicubic2d_aa.vec,
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest3d.vec,
+    aten._upsample_nearest_exact1d.vec,
+    aten._upsample_nearest_exact2d.vec,
+    aten._upsample_nearest_exact3d.vec,
+)
+
+
+def _vector_norm(
+    self: torch.Tensor,
+    ord: float = 2,  # noqa: A002 (upstream's name)
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Half-precision inputs are widened first, so that powers and sums are rounded once."""
+    x = self if dtype is None else self.to(dtype)
+    if x.is_complex() or (ord in (1, 2) and x.numel() > 0):
+        return NotImplemented  # one kernel's work
+    result_dtype = x.dtype
+    x = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    dims = list(range(x.ndim)) if not dim else dim
+    if x.numel() == 0 and 0 <= ord < inf:
+        result = x.sum(dims, keepdim)
+    elif ord == 2:
+        result = (x * x).sum(dims, keepdim).sqrt()
+    elif ord == 1:
+        result = x.abs().sum(dims, keepdim)
+    elif ord == 0:
+        result = (x != 0).sum(dims, keepdim, dtype=x.dtype)
+    elif abs(ord) == inf:
+        result = x.abs().amax(dims, keepdim) if ord > 0 else x.abs().amin(dims, keepdim)
+    else:
+        result = x.abs().pow(ord).sum(dims, keepdim).pow(1 / ord)
+    return result.to(result_dtype)
+
+
+def _isinf(self: torch.Tensor) -> torch.Tensor:
+    if self.is_complex():
+        return torch.isinf(self.real) | torch.isinf(self.imag)
+    if self.is_floating_point():
+        return self.abs() == inf
+    return torch.zeros_like(self, dtype=torch.bool)
+
+
+# Ours, where upstream has none or one that leads to ops without a kernel.
+# They are what eager mode launches for the op.
+ADDED: dict[torch._ops.OpOverload, Callable] = {
+    aten.linalg_vector_norm.default: _vector_norm,
+    # Upstream takes nn.RMSNorm apart into these. A number is an operand like any other.
+    aten.add.Scalar: lambda self, other, alpha=1: torch.add(self, other, alpha=alpha),
+    aten.sub.Scalar: lambda self, other, alpha=1: torch.sub(self, other, alpha=alpha),
+    aten.mul.Scalar: lambda self, other: torch.mul(self, other),
+    aten.div.Scalar: lambda self, other: torch.div(self, other),
+    aten.isinf.default: _isinf,
+    aten.addr.default: addr,
+    aten.affine_grid_generator.default: affine_grid_generator,
+    aten.channel_shuffle.default: channel_shuffle,
+    aten.linear.default: linear,
+    aten.log_sigmoid_forward.default: of_contiguous_input(aten.log_sigmoid_forward.default),
+    aten.mvlgamma.default: mvlgamma,
+    aten.soft_margin_loss.default: soft_margin_loss,
+    aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
+    aten.native_layer_norm_backward.default: layer_norm_backward,
+    aten.native_group_norm_backward.default: group_norm_backward,
+    **{
+        op: of_contiguous_input(op, formats=True)
+        for op in (
+            aten._native_batch_norm_legit_no_training.default,
+            aten._native_batch_norm_legit_functional.default,
+            aten._native_batch_norm_legit.no_stats,
+        )
+    },
+}
+
+
+def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
+    """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole."""
+    return dict(_of_this_build()) if support is support_table() else _table(support)
+
+
+@lru_cache(maxsize=1)
+def _of_this_build() -> dict[torch._ops.OperatorBase, Callable]:
+    return _table(support_table())
+
+
+def _table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
+    table = dict(torch.export.default_decompositions().items())
+    for op in list(table):
+        if op in KEPT_WHOLE or _is_native(op, support):
+            del table[op]
+    table.update(ADDED)
+    return table
+
+
+@contextmanager
+def without_python_kernels(support: SupportTable) -> Iterator[None]:
+    """While a program is taken apart: upstream takes a few ops apart in Python kernels of their own, whatever the table
+    says. Those of native ops are set aside."""
+    aside = []
+    key = torch._C.DispatchKey.Autograd
+    for op in (
+        *(aten.softshrink.default, aten.hardshrink.default),
+        *(aten.multi_margin_loss.default, aten.multilabel_margin_loss_forward.default),
+    ):
+        if _is_native(op, support) and key in op.py_kernels:
+            aside.append((op, op.py_kernels.pop(key)))
+            op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, kernel in aside:
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()
+
+
+def _is_native(op: torch._ops.OperatorBase, support: SupportTable) -> bool:
+    entry = support.get(op_key(op))
+    return entry is not None and (is_pointwise(entry) or op_key(op) in RULES)

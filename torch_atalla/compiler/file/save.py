@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`torch_atalla.save_loadable`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.report import LoadableReport
+
+from .functional import Source, save_functional
+
+Level = Literal["none", "exact", "fast"]
+
+
+def save_loadable(
+    program: Source | Mapping[str, Source],
+    path: str | os.PathLike[str],
+    *,
+    args: tuple[Any, ...] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    fallback: Literal["cpu", "error"] = "cpu",
+    engine: Literal["functional", "isa"] = "functional",
+    convert: Literal["bfloat16"] | None = None,
+    verify: bool = True,
+    optimize: Level = "exact",
+    golden: bool = True,
+    seed: int = 0,
+    sign: bytes | None = None,
+    fold: Literal["exact", "all", "none"] | None = None,
+    epilogue: bool = False,
+    weights: Literal["bfloat16", "int8"] | None = None,
+    residency: bool = True,
+    dump: str | os.PathLike[str] | None = None,
+) -> LoadableReport:
+    """Compiles an exported program and writes a loadable. The file appears only when it is complete.
+
+    Args:
+        program: an exported program or a module; or several as {method name: program}, which share the parameters and
+            mutable buffers that they have in common.
+        path: the file, which is replaced if it exists.
+        args, kwargs: example inputs, CPU tensors, for a module that is not exported yet.
+        fallback: "cpu" runs ops without a kernel through torch on the host when the program runs; "error" refuses them.
+        engine: "isa" adds the whole program as Atalla code (docs/concepts/isa-codegen.md), which needs a bfloat16
+            model.
+        convert: "bfloat16", with engine="isa", saves a float32 model converted to bfloat16; the report states the
+            error.
+        verify: check the bytes with the driver's validator, place the program on device 0 and replay its golden
+            outputs before anything is written. Without it the report has no cycles.
+        optimize: "exact" joins launches and packs weights so that results are the bits of eager mode; "fast" also does
+            what changes their rounding (batch norm folded into convolutions, constants folded by the CPU, 16-bit
+            results not rounded between joined ops); "none" launches what eager mode launches.
+        golden: store what PyTorch gives on the CPU for inputs made from `seed`, in the range of the example inputs.
+        seed: of the golden inputs.
+        sign: an Ed25519 private key (32 bytes) to sign the file with.
+        fold, epilogue: fold="all" and epilogue=True ask for single passes of "fast".
+        weights: the dtype in which the weights of float32 products are stored; the arithmetic stays float32.
+        residency: let temporaries stay in the chip's scratchpads, where launches reach them without DRAM.
+        dump: a directory for the graph or program before and after every pass, the plan, and the file's listing.
+
+    Returns:
+        Coverage, segments, bytes of weights and arena, cycles of the cost model and of the device.
+
+    Raises:
+        ExportError: the program cannot become a loadable, or does not give what PyTorch does.
+        UnsupportedOpsError: fallback="error", and ops are not native. It lists all of them.
+        NoProgramError: engine="isa", and an op has no Atalla program.
+        OSError: the file cannot be written.
+
+        report = torch_atalla.save_loadable(torch.export.export(model, (x,)), "model.atl", fallback="error")
+    """
+    if engine not in ("functional", "isa"):
+        raise ExportError(f'engine: expected "functional" or "isa", got {engine!r}')
+    if engine == "functional" and convert is not None:
+        raise ExportError('convert: expected None; only engine="isa" converts models')
+    options: dict[str, Any] = {
+        "args": args,
+        "kwargs": kwargs,
+        "fallback": fallback,
+        "verify": verify,
+        "optimize": optimize,
+        "golden": golden,
+        "seed": seed,
+        "sign": sign,
+        "fold": fold,
+        "epilogue": epilogue,
+        "weights": weights,
+        "residency": residency,
+        "dump": dump,
+    }
+    if engine == "isa":
+        from .code import save_with_code  # late: only this engine needs the chip target
+
+        return save_with_code(program, path, convert=convert, **options)
+    return save_functional(program, path, **options)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A partitioned graph becomes a linear program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from torch_atalla.loadable.errors import ExportError, NotNativeError
+
+from ..capture.capture import Captured, Constant, check_dtype
+from ..lower.context import LoweringContext, Value
+from ..lower.node import lower_node
+from ..program.ir import BufferKind, LinearProgram, Port
+from ..program.layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
+from ..program.sizes import is_symbolic, lowering_with
+from ..program.support import SupportTable, qualified_name
+from .partition import Partition, Segment, size_nodes
+from .segments import encode_segment
+
+
+def linearize(
+    captured: Captured, partition: Partition, support: SupportTable, *, keep_strides: bool = False
+) -> LinearProgram:
+    """keep_strides: every value has the strides that it has in the exported program, not only inputs and results."""
+    program = LinearProgram()
+    ctx = LoweringContext(support, program, keep_strides=keep_strides)
+    with lowering_with(captured.symbols):
+        values = _placeholders(captured, ctx)
+        values |= {node: node.meta["val"] for node in size_nodes(captured)}
+        for number, segment in enumerate(partition.segments):
+            if segment.native:
+                for node in segment.nodes:
+                    values[node] = _lower(ctx, node, values)
+            else:
+                _lower_fallback(captured, ctx, segment, values)
+            program.segments += [number] * (len(program.instructions) - len(program.segments))
+        returned: Any = captured.graph.output_node().args[0]
+        results: list[Any] = list(returned)
+        _outputs(captured, ctx, values, results[len(captured.updates) :])
+        _updates(captured, ctx, values, results[: len(captured.updates)])
+        if len(program.instructions) > len(program.segments):
+            # Copies to outputs and states belong to the last segment, or to one of their own after a fallback.
+            if not partition.segments or not partition.segments[-1].native:
+                partition.segments.append(Segment(native=True))
+            last = len(partition.segments) - 1
+            program.segments += [last] * (len(program.instructions) - len(program.segments))
+        for node, value in values.items():
+            if isinstance(value, Value):
+                program.values[node.name] = value.operand()
+    if captured.symbols.symbols:
+        from ..program.size_expressions import collect_guards
+
+        collect_guards(captured.symbols)
+    return program
+
+
+def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    try:
+        return lower_node(ctx, node, values)
+    except NotNativeError as error:  # the partitioner asked the same rule, about the exported layouts
+        raise ExportError(
+            f"node {node.name} ({qualified_name(node.target)}): {error}, for the layouts that passes gave to its "
+            'inputs; use optimize="exact", and please report this'
+        ) from None
+
+
+def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Node, Any]:
+    values: dict[torch.fx.Node, Any] = {}
+    shared: dict[tuple[int, int], int] = {}  # address and bytes of a stored tensor -> buffer
+    tensors = {leaf.name for leaf in captured.inputs if leaf.is_tensor}
+    for node in captured.graph.nodes:
+        if node.name in captured.constants:
+            values[node] = _constant(ctx, node.name, captured.constants[node.name].tensor, shared)
+        elif node.name in captured.states:
+            state = captured.states[node.name]
+            values[node] = _state(ctx, state)
+            ctx.program.states[state.fqn] = values[node].operand()
+        elif node.op == "placeholder" and node.name in tensors:
+            meta = input_meta(node.meta["val"], captured.symbols)
+            value = ctx.new_strided_value(meta, BufferKind.INPUT, node.name)
+            ctx.program.inputs.append(Port(node.name, value.operand()))
+            values[node] = value
+        elif node.op == "placeholder":
+            values[node] = node.meta.get("val")
+    return values
+
+
+def _state(ctx: LoweringContext, state: Constant) -> Value:
+    with unset_fake_temporarily():
+        tensor = stored(state.tensor.cpu())
+    nbytes = tensor.numel() * tensor.dtype.itemsize
+    buffer = ctx.new_buffer(BufferKind.STATE, state.fqn, nbytes, tensor)
+    return Value(buffer.index, exact_meta(tensor))
+
+
+def _constant(ctx: LoweringContext, name: str, tensor: torch.Tensor, shared: dict[tuple[int, int], int]) -> Value:
+    """Tied tensors, and views of all of one another's memory, share a buffer."""
+    with unset_fake_temporarily():
+        tensor = stored(tensor.cpu())
+    meta = exact_meta(tensor)
+    nbytes = tensor.numel() * tensor.dtype.itemsize
+    key = (tensor.data_ptr(), nbytes)
+    if key not in shared or nbytes == 0:
+        shared[key] = ctx.new_buffer(BufferKind.CONSTANT, name, nbytes, tensor).index
+    return Value(shared[key], meta)
+
+
+def _lower_fallback(
+    captured: Captured, ctx: LoweringContext, segment: Segment, values: dict[torch.fx.Node, Any]
+) -> None:
+    inside = set(segment.nodes)
+    made: dict[torch.fx.Node, Any] = {}
+    for node in segment.nodes:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor) and any(user not in inside for user in node.users):
+            ctx.node = node.name
+            if any(is_symbolic(size) and not _known(captured, size) for size in val.shape):
+                raise ExportError(
+                    f"node {node.name} ({qualified_name(node.target)}) has a dynamic output size {tuple(val.shape)} "
+                    "that leaves its fallback segment; expected specialised sizes"
+                )
+            check_dtype(node)
+            made[node] = values[node] = ctx.result_of(node)
+    inputs = list(dict.fromkeys(arg for node in segment.nodes for arg in node.all_input_nodes if arg not in inside))
+    nested = next((node for node in inputs if node.op == "get_attr"), None)
+    if nested is not None:
+        user = next(node for node in segment.nodes if nested in node.all_input_nodes)
+        raise ExportError(
+            f"node {user.name} ({qualified_name(user.target)}) calls a nested graph, which a file has no room for; "
+            "expected a program without branches and loops on tensors (torch.where selects without a branch)"
+        )
+    tensors = [node for node in inputs if isinstance(values[node], Value)]
+    call = encode_segment(segment.nodes, tensors, list(made))
+    ctx.program.instructions.append(
+        replace(
+            call,
+            inputs=tuple(values[node].operand() for node in tensors),
+            outputs=tuple(value.operand() for value in made.values()),
+        )
+    )
+
+
+def _known(captured: Captured, size: Any) -> bool:
+    try:
+        captured.symbols.expression(size)
+    except NotNativeError:
+        return False
+    return True
+
+
+def _outputs(
+    captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
+) -> None:
+    """Outputs live in memory of the caller, in the layout of the export. What a launch computed for an output is
+    computed there; an input, a constant, a view of something else, a second mention or another layout is copied."""
+    program = ctx.program
+    taken: set[int] = set()
+    exported = iter(captured.results)
+    for leaf, node in zip(captured.outputs, results, strict=True):
+        if not leaf.is_tensor:
+            continue
+        value: Value = values[node]
+        ctx.node = f"output_{leaf.name}"
+        meta = result_meta(value.meta, next(exported))
+        if not _can_be_output(program, value, meta, taken):
+            out = ctx.new_strided_value(meta, BufferKind.OUTPUT, leaf.name)
+            _copy_once(ctx, out, value)
+            value = out
+        program.buffers[value.buffer].kind = BufferKind.OUTPUT
+        taken.add(value.buffer)
+        operand = replace(value.operand(), strides=layout_of(meta)[1])  # also of dimensions of one element
+        program.outputs.append(Port(_unique(leaf.name, {port.name for port in program.outputs}), operand))
+
+
+def _copy_once(ctx: LoweringContext, out: Value, value: Value) -> None:
+    """Elements that share a place are written once."""
+    target = once_meta(out.meta)
+    if target is out.meta:
+        ctx.copy(out, value)
+    else:
+        seen = value.meta.as_strided(target.shape, target.stride(), value.meta.storage_offset())
+        ctx.copy(out.view(target), value.view(seen))
+
+
+def _updates(
+    captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
+) -> None:
+    """The new values of states. One that is a view of another state is copied aside first, before that is written."""
+    program = ctx.program
+    targets = {state.fqn: (name, state) for name, state in captured.states.items()}
+    pending: list[tuple[Value, Value]] = []
+    for fqn, node in zip(captured.updates, results, strict=True):
+        name, state = targets[fqn]
+        ctx.node = f"update_{name}"
+        place = program.states[fqn]
+        out = Value(place.buffer, exact_meta(stored(state.tensor)))
+        value: Value = values[node]
+        if value.buffer == out.buffer and value.operand() == place:
+            continue  # it keeps its value
+        if program.buffers[value.buffer].kind is BufferKind.STATE:
+            aside = ctx.new_value(dense_meta(value.meta))
+            ctx.copy(aside, value)
+            value = aside
+        pending.append((out, value))
+    for out, value in pending:
+        ctx.node = f"update_{program.buffers[out.buffer].name}"
+        ctx.copy(out, value)
+
+
+def _unique(name: str, used: set[str]) -> str:
+    """`name`, or `name_1`, ... when a value is returned more than once."""
+    candidates = (f"{name}_{k}" if k else name for k in range(len(used) + 1))
+    return next(candidate for candidate in candidates if candidate not in used)
+
+
+def _can_be_output(program: LinearProgram, value: Value, meta: torch.Tensor, taken: set[int]) -> bool:
+    """Whether the value is all of a temporary, and lies in the layout of `meta`."""
+    buffer, operand = program.buffers[value.buffer], value.operand()
+    if buffer.kind is not BufferKind.TEMPORARY or value.buffer in taken or operand.extent() != (0, buffer.nbytes):
+        return False
+    wanted = layout_of(meta)[1]
+    moved = (size != 1 for size, a, b in zip(operand.sizes, operand.strides, wanted) if a != b)
+    return 0 in operand.sizes or not any(moved)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fallback segments as host calls; loadable/host_call.py has their form, and runs them."""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import Any
+
+import torch
+
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.host_call import GETITEM, SIZE_ARITHMETIC
+
+from ..program.ir import HostCall
+from ..program.support import qualified_name
+
+
+def encode_segment(nodes: list[torch.fx.Node], inputs: list[torch.fx.Node], outputs: list[torch.fx.Node]) -> HostCall:
+    """The segment as a host call whose operands the caller fills in."""
+    numbers = {node: k for k, node in enumerate(inputs)}
+    records: list[dict[str, Any]] = []
+    for node in nodes:
+        for arg in node.all_input_nodes:
+            if arg not in numbers and isinstance(arg.meta.get("val"), torch.Tensor):
+                raise ExportError(f"node {node.name} reads {arg.name}, which its segment does not have")
+        op = _op_name(node)
+        records.append(
+            {
+                "op": op,
+                "args": [_encode(arg, numbers) for arg in node.args],
+                "kwargs": {key: _encode(arg, numbers) for key, arg in node.kwargs.items()},
+            }
+        )
+        numbers[node] = len(numbers)
+    program = {"inputs": len(inputs), "nodes": records, "outputs": [numbers[node] for node in outputs]}
+    ops = dict.fromkeys(record["op"] for record in records if "::" in record["op"])
+    return HostCall(
+        program=json.dumps(program, separators=(",", ":")),
+        ops=tuple(ops),
+        inputs=(),
+        outputs=(),
+        input_names=tuple(node.name for node in inputs),
+        output_names=tuple(node.name for node in outputs),
+        node=nodes[0].name,
+    )
+
+
+def _op_name(node: torch.fx.Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return qualified_name(node.target)
+    name = getattr(node.target, "__name__", "")
+    if name == GETITEM or name in SIZE_ARITHMETIC and node.target is getattr(operator, name):
+        return name
+    raise ExportError(f"node {node.name}: {node.target} is no operator of a library; a host call cannot carry it")
+
+
+def _encode(arg: Any, numbers: dict[torch.fx.Node, int]) -> Any:
+    if isinstance(arg, torch.fx.Node):
+        if arg not in numbers:
+            raise ExportError(f"the value {arg.name} is no tensor; a host call cannot carry it")
+        return {"v": numbers[arg]}
+    if isinstance(arg, (list, tuple)):
+        return [_encode(item, numbers) for item in arg]
+    if arg is None or isinstance(arg, (bool, int, str)):
+        return arg
+    if isinstance(arg, float):
+        return arg if arg == arg and abs(arg) != float("inf") else {"float": repr(arg)}
+    if isinstance(arg, complex):
+        return {"complex": [repr(arg.real), repr(arg.imag)]}
+    if isinstance(arg, torch.dtype):
+        return {"dtype": dtype_name(arg)}
+    if isinstance(arg, torch.device):
+        return {"device": "cpu"}
+    if isinstance(arg, (torch.memory_format, torch.layout)):
+        return {"layout" if isinstance(arg, torch.layout) else "memory_format": str(arg).removeprefix("torch.")}
+    raise ExportError(f"an argument of type {type(arg).__name__} cannot stand in a host call")

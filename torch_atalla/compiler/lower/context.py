@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What lowering rules work with: values over buffers, new values, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
+
+from torch_atalla.driver.dtypes import CODES
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import NotNativeError
+
+from ..program import kernels
+from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
+from ..program.layouts import dense_meta, layout_of, merged, span
+from ..program.sizes import is_symbolic, to_bytes, to_size
+from ..program.support import SupportTable
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor: a buffer, and a meta tensor whose sizes, strides and storage offset say which part of it.
+
+    Upstream's own view ops run on the meta tensor, so that no view rule is written twice.
+    """
+
+    buffer: int
+    meta: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.meta.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.meta.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.meta.ndim
+
+    def operand(self) -> Operand:
+        meta = self.meta
+        sizes, strides = tuple(map(to_size, meta.shape)), tuple(map(to_size, meta.stride()))
+        # Nothing stands nowhere: an offset into an empty buffer would be behind its end.
+        offset = 0 if 0 in sizes else to_size(meta.storage_offset()) * meta.dtype.itemsize
+        return Operand(self.buffer, offset, sizes, strides, meta.dtype)
+
+    def view(self, meta: torch.Tensor) -> Value:
+        return Value(self.buffer, meta)
+
+    def expand(self, sizes: tuple[int, ...]) -> Value:
+        return self.view(self.meta.expand(sizes))
+
+    def unsqueeze(self, dim: int) -> Value:
+        return self.view(self.meta.unsqueeze(dim))
+
+
+class LoweringContext:
+    """Collects buffers and launches of the node under way."""
+
+    def __init__(self, support: SupportTable, program: LinearProgram, *, keep_strides: bool = False):
+        self.support = support
+        self.program = program
+        self.keep_strides = keep_strides  # every value gets the strides that it has in the exported program
+        self.node = ""
+
+    def new_buffer(self, kind: BufferKind, name: str, nbytes: int, tensor: torch.Tensor | None = None) -> Buffer:
+        buffer = Buffer(len(self.program.buffers), kind, name, nbytes, tensor)
+        self.program.buffers.append(buffer)
+        return buffer
+
+    def new_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
+        """A value over a buffer of its own; `meta` is dense, at storage offset 0."""
+        nbytes = to_bytes(meta.numel() * meta.dtype.itemsize)
+        return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
+
+    def new_strided_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
+        """As new_value; `meta` may have gaps and overlaps."""
+        if is_non_overlapping_and_dense(meta):
+            return self.new_value(meta, kind, name)
+        nbytes = span(*layout_of(meta)) * meta.dtype.itemsize
+        return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
+
+    def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:
+        return self.new_value(torch.empty(tuple(sizes), dtype=dtype, device="meta"))
+
+    def result_of(self, node: torch.fx.Node) -> Value:
+        """A new value of the sizes, strides and dtype that upstream's meta function gives the node."""
+        return self.new_value(dense_meta(node.meta["val"]))
+
+    def launch(
+        self,
+        kernel: str,
+        outputs: Sequence[Value | None],
+        inputs: Sequence[Value | Immediate | None],
+        compute_dtype: torch.dtype,
+        /,
+        **parameters: Any,
+    ) -> None:
+        """Adds a launch. A parameter that is None is not given."""
+        iparams, fparams = kernels.pack(kernel, compute_dtype, parameters)
+        for value in (*outputs, *inputs):
+            if value is not None and value.dtype not in CODES:
+                raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
+            if isinstance(value, Value) and value.ndim > 12:
+                raise NotNativeError(f"{value.ndim} dimensions; the chip takes at most 12")
+        self.program.instructions.append(
+            Launch(
+                kernel,
+                tuple(None if value is None else value.operand() for value in outputs),
+                tuple(_as_operand(value) for value in inputs),
+                compute_dtype,
+                tuple(to_size(param) for param in iparams),
+                tuple(_as_float(param) for param in fparams),
+                self.node,
+            )
+        )
+
+    def copy(self, out: Value, source: Value) -> None:
+        """Writes `source`, expanded and converted, into `out`."""
+        self.launch("copy", [out], [source.expand(out.shape)], out.dtype)
+
+    def fill(self, out: Value, value: bool | int | float) -> None:
+        self.launch("fill", [out], [immediate(value, out.dtype)], out.dtype)
+
+    def with_strides(self, value: Value, meta: torch.Tensor) -> Value:
+        """The value in the layout of `meta`, which has no gaps: as it is, or copied."""
+        (sizes, wanted), found = layout_of(meta), value.operand().strides
+        if wanted == found:
+            return value
+        moved = [type(size) is not int or size > 1 for size, a, b in zip(sizes, wanted, found) if a != b]
+        if not any(moved) or any(type(size) is int and size == 0 for size in sizes):
+            return value.view(value.meta.as_strided(meta.shape, meta.stride(), value.meta.storage_offset()))
+        out = self.new_value(dense_meta(meta))
+        self.copy(out, value)
+        return out
+
+    def contiguous(self, value: Value) -> Value:
+        if value.meta.is_contiguous():
+            return value
+        out = self.empty(value.shape, value.dtype)
+        self.copy(out, value)
+        return out
+
+    def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
+        """A view where strides allow one, else a copy. (Of tensors with symbolic sizes upstream's meta function gives a
+        view in other cases too, which would have the elements in another order.)"""
+        try:
+            seen = value.meta.view(sizes)
+        except (RuntimeError, ValueError):  # the latter of symbolic sizes
+            seen = None
+        if seen is None or merged(*layout_of(seen)) != merged(*layout_of(value.meta)):
+            value = self.contiguous(value)
+            seen = value.meta.view(sizes)
+        return value.view(seen)
+
+    def cast(self, value: Value, dtype: torch.dtype) -> Value:
+        if value.dtype == dtype:
+            return value
+        out = self.new_value(dense_meta(value.meta.to(dtype)))
+        self.copy(out, value)
+        return out
+
+
+def _as_float(value: Any) -> float:
+    if is_symbolic(value):
+        raise NotNativeError("a floating-point parameter depends on a dynamic size")
+    return float(value)
+
+
+def _as_operand(value: Value | Immediate | None) -> AnyOperand:
+    return value.operand() if isinstance(value, Value) else value
+
+
+def immediate(value: Any, dtype: torch.dtype | None = None) -> Immediate:
+    """A Python number as an operand; without a dtype in the one that type promotion takes it for."""
+    if isinstance(value, torch.SymInt):
+        value = to_size(value)
+    if is_symbolic(value):
+        raise NotNativeError("a floating-point number depends on a dynamic size")
+    if not isinstance(value, (bool, int, float)):
+        raise NotNativeError(f"a scalar of type {type(value).__name__} is not taken")
+    if dtype is None:
+        dtype = torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float64
+    return Immediate(value, dtype)

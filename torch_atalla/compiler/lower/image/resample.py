@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Images of another size: nearest neighbours, linear and cubic interpolation, antialiased or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_atalla.driver.dtypes import FLOATING
+
+from ..context import LoweringContext, Value
+from ..registry import lowers
+from .images import image
+
+_FLOOR, _EXACT, _SMALL = 0, 1, 2  # modes of the nearest neighbour; the last is added
+_SMALL_IMAGE = 128  # height and width together, up to which upstream rounds as for a small one
+
+
+def _interpolation(kernel: str, spatial: int) -> Any:
+    def rule(
+        ctx: LoweringContext,
+        node: torch.fx.Node,
+        *,
+        input: Value,
+        output_size: list[int] | None,
+        align_corners: bool,
+        scale_factors: list[float] | None,
+    ) -> Value:
+        out = ctx.empty(node.meta["val"].shape, input.dtype)
+        places = [image(value, spatial) for value in (out, ctx.contiguous(input))]
+        scale = _scales(scale_factors, spatial)
+        ctx.launch(kernel, places[:1], places[1:], out.dtype, align_corners=align_corners, scale=scale)
+        return out
+
+    return rule
+
+
+def _nearest(mode: int, spatial: int) -> Any:
+    def rule(
+        ctx: LoweringContext,
+        node: torch.fx.Node,
+        *,
+        input: Value,
+        output_size: list[int] | None,
+        scale_factors: list[float] | None,
+    ) -> Value:
+        out = ctx.result_of(node)
+        small = _small(input, spatial, out)
+        places = [image(value, spatial) for value in (out, input)]
+        scale = _scales(scale_factors, spatial)
+        ctx.launch("resample.nearest", places[:1], places[1:], out.dtype, mode=mode + small, scale=scale)
+        return out
+
+    return rule
+
+
+def _scales(factors: list[float] | None, spatial: int) -> tuple[float, ...]:
+    """Those of d, h, w; 0: from the sizes."""
+    return (0.0,) * (3 - spatial) + (tuple(factors) if factors else (0.0,) * spatial)
+
+
+def _small(source: Value, spatial: int, out: Value) -> int:
+    """Which of upstream's two roundings is taken: a sample that falls on a boundary would move otherwise."""
+    if spatial == 1:
+        return 0
+    innermost = torch.channels_last if spatial == 2 else torch.channels_last_3d
+    if source.shape[1] > 3 and source.meta.is_contiguous(memory_format=innermost):
+        return _SMALL
+    if spatial == 3:
+        return 0
+    # Arithmetic, and no comparison, which would fix dynamic sizes to one side: 1 where the quotient is not 0.
+    fits = _SMALL_IMAGE // (out.shape[-2] + out.shape[-1])
+    return (fits + _SMALL_IMAGE - 1) // _SMALL_IMAGE * _SMALL
+
+
+_IMAGES = FLOATING | {torch.uint8}
+
+lowers("upsample_linear1d.vec", dtypes=FLOATING)(_interpolation("resample.linear", 1))
+lowers("upsample_bilinear2d.vec", dtypes=_IMAGES)(_interpolation("resample.linear", 2))
+lowers("upsample_trilinear3d.vec", dtypes=FLOATING)(_interpolation("resample.linear", 3))
+lowers("upsample_bicubic2d.vec", dtypes=_IMAGES)(_interpolation("resample.cubic", 2))
+lowers("_upsample_bilinear2d_aa.vec", dtypes=_IMAGES)(_interpolation("resample.linear_aa", 2))
+lowers("_upsample_bicubic2d_aa.vec", dtypes=_IMAGES)(_interpolation("resample.cubic_aa", 2))
+
+for _spatial in (1, 2, 3):
+    lowers(f"upsample_nearest{_spatial}d.vec", dtypes=_IMAGES)(_nearest(_FLOOR, _spatial))
+    lowers(f"_upsample_nearest_exact{_spatial}d.vec", dtypes=_IMAGES)(_nearest(_EXACT, _spatial))

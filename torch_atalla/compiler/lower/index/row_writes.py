@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows written along one dimension, where a vector of indices says; and elements written where a mask is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_atalla.driver.dtypes import ALL
+
+from ...program.layouts import dense_meta
+from ..context import LoweringContext, Value, immediate
+from ..registry import lowers
+from .indexing import ADD, ASSIGN, check_index
+
+_MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
+
+
+@lowers("index_add.default", dtypes=ALL, operands=ALL)
+def index_add(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value, alpha: Any
+) -> Value:
+    return _write_rows(ctx, self, dim, index, source, ADD, alpha)
+
+
+@lowers("index_copy.default", dtypes=ALL, operands=ALL)
+def index_copy(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value
+) -> Value:
+    return _write_rows(ctx, self, dim, index, source, ASSIGN)
+
+
+def _write_rows(
+    ctx: LoweringContext, self: Value, dim: int, index: Value, source: Value, combination: int, alpha: Any = 1
+) -> Value:
+    check_index(index)
+    out = ctx.new_value(dense_meta(self.meta))
+    ctx.copy(out, self)
+    target, rows, places = (value if value.ndim else value.unsqueeze(0) for value in (out, source, index))
+    dim %= target.ndim
+    sizes = (*target.shape[:dim], places.shape[0], *target.shape[dim + 1 :])
+    scaled = alpha != 1
+    ctx.launch(
+        "index_put",
+        [target],
+        [rows.expand(sizes), places],
+        out.dtype,
+        count=1,
+        first_dim=dim,
+        combine=combination,
+        scale=immediate(alpha).value if scaled else None,
+        scaled=scaled or None,
+    )
+    return out
+
+
+@lowers("masked_scatter.default", dtypes=ALL, operands=ALL)
+def masked_scatter(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, mask: Value, source: Value) -> Value:
+    sizes = tuple(node.meta["val"].shape)
+    out = ctx.empty(sizes, self.dtype)
+    ctx.copy(out, self)
+    wide = mask.expand(sizes)
+    blocks = (out.meta.numel() + _MASK_BLOCK - 1) // _MASK_BLOCK
+    starts = ctx.empty((blocks + 1,), torch.int64)
+    ctx.launch("compact.count", [starts], [wide], mask.dtype)
+    line = ctx.reshape(source, (source.meta.numel(),))
+    ctx.launch("masked_scatter", [out], [line, wide, starts], out.dtype)
+    return out

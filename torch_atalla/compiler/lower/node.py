@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lowers one node: by its own rule, as a view, or as a pointwise op of the support table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
+
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import ExportError, NotNativeError
+
+from ..program.layouts import layout_of
+from ..program.sizes import to_size
+from ..program.support import op_key, qualified_name
+from .context import LoweringContext, Value
+from .pointwise.pointwise import is_pointwise, lower_pointwise
+from .registry import RULES, RegisteredRule, bind
+from .shape.views import is_view, lower_getitem, lower_view
+
+
+def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    """Runs the rule of a call_function node. Raises NotNativeError when there is none, or when it declines.
+
+    A result has the sizes and the dtype that upstream gives the node, and with `keep_strides` the strides too."""
+    ctx.node = node.name
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return lower_getitem(ctx, node, values)
+    _check_sizes(node)
+    result = _lower(ctx, node, values)
+    exported: Any = node.meta["val"]
+    if isinstance(result, tuple):
+        return tuple(_as_exported(ctx, node, *pair) for pair in zip(result, exported, strict=True))
+    return _as_exported(ctx, node, result, exported)
+
+
+def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None, exported: torch.Tensor) -> Any:
+    if value is None:
+        return None
+    found, sizes = value.operand(), layout_of(exported)[0]
+    if (found.sizes, found.dtype) != (sizes, exported.dtype):
+        if exported is not _results(node)[0]:
+            return value  # statistics for gradients, which upstream's meta functions know in part
+        raise ExportError(
+            f"node {node.name} ({qualified_name(node.target)}) was lowered to {dtype_name(found.dtype)}"
+            f"{list(found.sizes)}, expected {dtype_name(exported.dtype)}{list(sizes)}; please report this"
+        )
+    # A view has the strides that its source gives it; inputs may differ from the export (layouts.py).
+    target: Any = node.target
+    if not ctx.keep_strides or is_view(target) or not is_non_overlapping_and_dense(exported):
+        return value
+    return ctx.with_strides(value, exported)
+
+
+def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    arguments = bind(node, values)
+    target: Any = node.target
+    key = op_key(target)
+    if key in RULES:
+        _check_dtypes(node, RULES[key])
+        return RULES[key].rule(ctx, node, **arguments)
+    if is_view(target):
+        return lower_view(ctx, node, arguments)
+    entry = ctx.support.get(key)
+    if entry is not None and is_pointwise(entry):
+        return lower_pointwise(ctx, node, entry, arguments)
+    raise NotNativeError("no native kernel")
+
+
+def _results(node: torch.fx.Node) -> list[torch.Tensor]:
+    value = node.meta.get("val")
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return [item for item in found if isinstance(item, torch.Tensor)]
+
+
+def _check_sizes(node: torch.fx.Node) -> None:
+    for result in _results(node):
+        for size in result.shape:
+            try:
+                to_size(size)
+            except NotNativeError:
+                raise NotNativeError("dynamic output size") from None
+
+
+def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:
+    for arg in node.all_input_nodes:
+        value = arg.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.dtype not in rule.operands:
+            raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
+    for result in _results(node)[:1]:
+        if result.dtype not in rule.dtypes:
+            raise NotNativeError(f"dtype {dtype_name(result.dtype)} not taken")

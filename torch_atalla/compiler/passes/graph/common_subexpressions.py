@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Computes equal expressions once. Ops that draw random numbers are never merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...capture.capture import Captured
+from ..pass_result import PassResult
+
+
+def merge_common_subexpressions(captured: Captured) -> PassResult:
+    seen: dict[Any, torch.fx.Node] = {}
+    removed = []
+    for node in list(captured.graph.nodes):
+        if node.op != "call_function" or _is_unique(node):
+            continue
+        key = (node.target, _key(node.args), _key(node.kwargs))
+        first = seen.setdefault(key, node)
+        if first is not node:
+            removed.append(node.name)
+            node.replace_all_uses_with(first)
+            captured.graph.erase_node(node)
+    return PassResult("merge_common_subexpressions", tuple(removed))
+
+
+def _is_unique(node: torch.fx.Node) -> bool:
+    if node.is_impure():
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _key(arg: Any) -> Any:
+    """A hashable form in which 1, 1.0 and True differ, as do 0.0 and -0.0."""
+    if isinstance(arg, (list, tuple)):
+        return tuple(_key(item) for item in arg)
+    if isinstance(arg, dict):
+        return tuple((name, _key(arg[name])) for name in sorted(arg))
+    if isinstance(arg, (bool, int, float, complex)):
+        return type(arg).__name__, repr(arg)
+    return arg

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Removes what does nothing in a graph without mutation: copies, aliases, metadata assertions, no-op casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_atalla.loadable.errors import NotNativeError
+
+from ...capture.capture import Captured
+from ...program.layouts import layout_of
+from ...program.sizes import lowering_with
+from ..pass_result import PassResult
+
+aten = torch.ops.aten
+
+# A clone matters only to a later mutation, and to the layout.
+_COPIES = {
+    aten.clone.default,
+    aten.alias.default,
+    aten.detach.default,
+    aten.contiguous.default,
+    aten.lift_fresh_copy.default,
+    aten.lift_fresh.default,
+    aten.positive.default,
+}
+# Assertions on metadata hold: sizes and dtypes are specialised.
+_ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default}
+# A condition on the sizes of inputs is a guard of the file.
+_CONDITIONS = {aten._assert_scalar.default}
+
+
+def remove_identities(captured: Captured, *, keep_strides: bool = True) -> PassResult:
+    """keep_strides: a copy with other strides stays, since the order of dimensions in memory decides about bits. Else
+    lowering makes a layout where one is needed."""
+    removed = []
+    for node in list(captured.graph.nodes):
+        if node.target in _ASSERTIONS:
+            removed.append(node.name)
+            captured.graph.erase_node(node)
+        elif node.target in _CONDITIONS and _becomes_guard(captured, node):
+            removed.append(node.name)
+            captured.graph.erase_node(node)
+        elif (node.target in _COPIES or _is_empty_cast(node)) and not (
+            keep_strides and _changes_strides(captured, node)
+        ):
+            removed.append(node.name)
+            node.replace_all_uses_with(node.args[0])
+            captured.graph.erase_node(node)
+    return PassResult("remove_identities", tuple(removed))
+
+
+def _changes_strides(captured: Captured, node: torch.fx.Node) -> bool:
+    source: Any = node.args[0]
+    try:
+        with lowering_with(captured.symbols):
+            return layout_of(source.meta["val"]) != layout_of(node.meta["val"])
+    except NotNativeError:  # sizes that depend on data
+        return True
+
+
+def _becomes_guard(captured: Captured, node: torch.fx.Node) -> bool:
+    condition = node.args[0]
+    value = condition.meta.get("val") if isinstance(condition, torch.fx.Node) else condition
+    symbols = captured.symbols
+    if not isinstance(value, torch.SymBool) or symbols.shape_env is None:
+        return False
+    expr = symbols.replace(value.node.expr)
+    if not expr.free_symbols <= set(symbols.assignment()):
+        return False
+    if expr.free_symbols:
+        symbols.guards.append((expr, str(expr)))
+    return True
+
+
+def _is_empty_cast(node: torch.fx.Node) -> bool:
+    if node.target is not aten._to_copy.default:
+        return False
+    source: Any = node.args[0]
+    source, result = source.meta["val"], node.meta["val"]
+    return source.dtype == result.dtype and source.layout == result.layout

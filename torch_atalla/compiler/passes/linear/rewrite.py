@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""New programs out of old ones. A pass changes no program: it gives another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ...program.ir import AnyOperand, BufferKind, HostCall, Instruction, LinearProgram, Operand, Port
+
+
+def rewritten(
+    program: LinearProgram, instructions: Sequence[Instruction], removed: Collection[int] = ()
+) -> LinearProgram:
+    """With other instructions at the same places, less those at `removed`."""
+    kept = [i for i in range(len(instructions)) if i not in removed]
+    return replace(
+        program,
+        buffers=list(program.buffers),
+        instructions=[instructions[i] for i in kept],
+        segments=[program.segments[i] for i in kept],
+    )
+
+
+def remove_unused_buffers(program: LinearProgram) -> LinearProgram:
+    """Without constants and temporaries that no instruction, input or output touches. The others get new numbers."""
+    used = {port.operand.buffer for port in (*program.inputs, *program.outputs)}
+    for inst in program.instructions:
+        used.update(operand.buffer for operand in (*inst.reads(), *inst.writes()))
+    kept = [
+        buffer
+        for buffer in program.buffers
+        if buffer.index in used or buffer.kind in (BufferKind.INPUT, BufferKind.OUTPUT, BufferKind.STATE)
+    ]
+    number = {buffer.index: i for i, buffer in enumerate(kept)}
+
+    def moved(operand: Operand) -> Operand:
+        return replace(operand, buffer=number[operand.buffer])
+
+    def any_moved(operand: AnyOperand) -> AnyOperand:
+        return moved(operand) if isinstance(operand, Operand) else operand
+
+    def instruction(inst: Instruction) -> Instruction:
+        if isinstance(inst, HostCall):
+            return replace(inst, inputs=tuple(map(moved, inst.inputs)), outputs=tuple(map(moved, inst.outputs)))
+        outputs = tuple(None if out is None else moved(out) for out in inst.outputs)
+        return replace(inst, inputs=tuple(map(any_moved, inst.inputs)), outputs=outputs)
+
+    def ports(old: list[Port]) -> list[Port]:
+        return [replace(port, operand=moved(port.operand)) for port in old]
+
+    return replace(
+        program,
+        buffers=[replace(buffer, index=number[buffer.index]) for buffer in kept],
+        instructions=[instruction(inst) for inst in program.instructions],
+        segments=list(program.segments),
+        inputs=ports(program.inputs),
+        outputs=ports(program.outputs),
+        values={name: moved(value) for name, value in program.values.items() if value.buffer in number},
+        states={name: moved(value) for name, value in program.states.items()},
+    )

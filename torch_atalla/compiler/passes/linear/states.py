@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mutable buffers are updated where they are.
+
+Lowering gives every update as a new tensor that is copied over the state at the end. Where nothing reads the old value
+in between, the new tensor is the state itself: a cache of keys is then written at one position, and not copied twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...program.ir import AnyOperand, BufferKind, HostCall, Instruction, Launch, LinearProgram, Operand
+from ..pass_result import PassResult
+
+
+def update_states_in_place(program: LinearProgram) -> tuple[LinearProgram, PassResult]:
+    removed: list[str] = []
+    while True:
+        found = next(
+            (pair for pair in map(lambda i: _update(program, i), range(len(program.instructions))) if pair), None
+        )
+        if found is None:
+            return program, PassResult("update_states_in_place", tuple(removed))
+        first, last, drop_first = found
+        inst = program.instructions[last]
+        old, new = inst.reads()[0].buffer, inst.writes()[0].buffer
+        dropped = {last} | ({first} if drop_first else set())
+        removed += [program.instructions[i].node for i in sorted(dropped)]
+        program = _renamed(program, old, new, dropped)
+
+
+def _update(program: LinearProgram, last: int) -> tuple[int, int, bool] | None:
+    """(first write of the new value, its copy over the state, whether the first write is a copy of the state)."""
+    inst = program.instructions[last]
+    if not _is_whole_copy(program, inst):
+        return None
+    state, temporary = inst.writes()[0], inst.reads()[0]
+    kinds = program.buffers[state.buffer].kind, program.buffers[temporary.buffer].kind
+    if kinds != (BufferKind.STATE, BufferKind.TEMPORARY):
+        return None
+    writers = [i for i, other in enumerate(program.instructions) if _touches(other.writes(), temporary.buffer)]
+    if not writers or writers[0] >= last or writers[-1] > last:
+        return None
+    first = program.instructions[writers[0]]
+    between = program.instructions[writers[0] + 1 : last]
+    if any(_touches((*other.reads(), *other.writes()), state.buffer) for other in between):
+        return None
+    if any(_touches((*other.reads(), *other.writes()), state.buffer) for other in program.instructions[last + 1 :]):
+        return None
+    if _is_whole_copy(program, first) and first.reads()[0] == state and first.writes()[0] == temporary:
+        return writers[0], last, True
+    if _touches(first.writes(), state.buffer):
+        return None
+    if _touches(first.reads(), state.buffer) and not _in_place(first, state, temporary):
+        return None
+    return writers[0], last, False
+
+
+def _in_place(inst: Instruction, state: Operand, temporary: Operand) -> bool:
+    """Whether the launch reads each element of the state only to write the same one."""
+    if not isinstance(inst, Launch) or "in_place" not in inst.contract.traits:
+        return False
+    out = inst.writes()
+    reads = [operand for operand in inst.reads() if operand.buffer == state.buffer]
+    same = all(
+        (r.offset, r.sizes, r.strides, r.dtype) == (o.offset, o.sizes, o.strides, o.dtype) for r in reads for o in out
+    )
+    return same and len(out) == 1 and out[0].buffer == temporary.buffer
+
+
+def _is_whole_copy(program: LinearProgram, inst: Instruction) -> bool:
+    """Of all bytes of one buffer to all of another, element for element."""
+    if not isinstance(inst, Launch) or "conversion" not in inst.contract.traits:
+        return False
+    if not inst.reads() or not inst.writes():
+        return False
+    source, target = inst.reads()[0], inst.writes()[0]
+    if (source.offset, source.sizes, source.strides, source.dtype) != (0, target.sizes, target.strides, target.dtype):
+        return False
+    if target.offset != 0 or source.extent() != target.extent():
+        return False
+    return all(operand.extent() == (0, program.buffers[operand.buffer].nbytes) for operand in (source, target))
+
+
+def _touches(operands: tuple[Operand, ...], buffer: int) -> bool:
+    return any(operand.buffer == buffer for operand in operands)
+
+
+def _renamed(program: LinearProgram, old: int, new: int, dropped: set[int]) -> LinearProgram:
+    def moved(operand: AnyOperand) -> AnyOperand:
+        return replace(operand, buffer=new) if isinstance(operand, Operand) and operand.buffer == old else operand
+
+    instructions: list[Instruction] = []
+    for i, inst in enumerate(program.instructions):
+        if i in dropped:
+            continue
+        assert isinstance(inst, (Launch, HostCall))
+        operands = {"inputs": tuple(map(moved, inst.inputs)), "outputs": tuple(map(moved, inst.outputs))}
+        instructions.append(replace(inst, **operands))  # type: ignore[arg-type]
+    return replace(
+        program,
+        instructions=instructions,
+        segments=[number for i, number in enumerate(program.segments) if i not in dropped],
+        values={name: moved(value) for name, value in program.values.items()},  # type: ignore[misc]
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The linear program and what it consists of: buffers, operands, sizes, kernel contracts."""

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The contracts of kernels (csrc/sim/kernels.yaml): their traits, and their parameters by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from torch_atalla.driver.paths import GENERATED
+from torch_atalla.loadable.errors import ExportError
+
+TABLE = GENERATED / "kernels.json"
+
+_Slot = tuple[str, int, int]  # "i" for iparams or "f" for fparams, the first place, the number of values
+
+
+@dataclass(frozen=True)
+class Parameter:
+    slot: _Slot
+    integer: _Slot | None  # instead of `slot`, if the kernel computes in integers
+    repeat: bool  # a launch may have fewer values
+    values: dict[str, int]  # of an enum
+    present: tuple[int, int] | None  # the place in iparams, and the bit, that say whether an optional scalar is given
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a kernel takes. TRAITS in tools/codegen/kernels.py describes the traits."""
+
+    traits: frozenset[str] = frozenset()
+    inputs: tuple[str, ...] = ()  # without those of any number, and the program
+    takes_program: bool = False
+    program_if: str | None = None  # the parameter that says whether a launch has a program
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Contract]:
+    """Of this build. Raises ExportError if the package was not built."""
+    if not TABLE.is_file():
+        raise ExportError(f"expected the table of kernels at {TABLE}: build the package first (make build)")
+
+    def pair(given: list | None) -> Any:
+        return None if given is None else tuple(given)
+
+    return {
+        name: Contract(
+            frozenset(row["traits"]),
+            tuple(row["inputs"]),
+            row["takes_program"],
+            row["program_if"],
+            {
+                key: Parameter(
+                    pair(p["slot"]),
+                    pair(p.get("integer")),
+                    p.get("repeat", False),
+                    p.get("values", {}),
+                    pair(p.get("present")),
+                )
+                for key, p in row["parameters"].items()
+            },
+        )
+        for name, row in json.loads(TABLE.read_text()).items()
+    }
+
+
+def contract(kernel: str) -> Contract:
+    """Of a kernel. A name that is no kernel of the chip has no traits and no parameters."""
+    return _table().get(kernel, Contract())
+
+
+def _parameter(kernel: str, name: str) -> Parameter:
+    parameters = contract(kernel).parameters
+    if name not in parameters:
+        raise ValueError(f"{kernel}: no parameter `{name}`; expected one of {', '.join(parameters)}")
+    return parameters[name]
+
+
+def _slot(parameter: Parameter, compute_dtype: torch.dtype) -> _Slot:
+    real = compute_dtype.is_floating_point or compute_dtype.is_complex
+    return parameter.slot if real or parameter.integer is None else parameter.integer
+
+
+def pack(kernel: str, compute_dtype: torch.dtype, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The iparams and fparams of a launch, up to the last given one. A parameter that is None is not given.
+
+    Raises ValueError for an unknown parameter, or a wrong number of values.
+    """
+    places: dict[str, dict[int, Any]] = {"i": {}, "f": {}}
+    formula = "formula" in contract(kernel).traits
+    for name, value in given.items():
+        if value is None:
+            continue
+        parameter = _parameter(kernel, name)
+        if formula:
+            _place_scalar(places, parameter, value)
+            continue
+        bank, first, count = _slot(parameter, compute_dtype)
+        values = tuple(value) if count > 1 else (value,)
+        if len(values) > count or (len(values) < count and not parameter.repeat):
+            raise ValueError(f"{kernel}: parameter `{name}` has {len(values)} values; expected {count}")
+        for i, item in enumerate(values):
+            plain = type(item) in (bool, int)  # symbolic numbers stay as they are
+            places[bank][first + i] = (int if bank == "i" else float)(item) if plain else item
+    return _filled(places["i"], 0), _filled(places["f"], 0.0)
+
+
+def _filled(places: dict[int, Any], absent: float) -> tuple[Any, ...]:
+    return tuple(places.get(i, absent) for i in range(max(places, default=-1) + 1))
+
+
+def _place_scalar(places: dict[str, dict[int, Any]], scalar: Parameter, value: float) -> None:
+    """A scalar of a formula, as a double and as an integer: the kernel reads the one of its compute dtype."""
+    assert scalar.integer is not None
+    places["f"][scalar.slot[1]] = float(value)
+    places["i"][scalar.integer[1]] = _as_int64(value)
+    if scalar.present is not None:
+        place, bit = scalar.present
+        places["i"][place] = places["i"].get(place, 0) | 1 << bit
+
+
+def _as_int64(value: float) -> int:
+    if value != value or value in (float("inf"), float("-inf")):
+        return 0  # no integer kernel is launched with it
+    return max(-(1 << 63), min((1 << 63) - 1, int(value)))
+
+
+def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: tuple, fparams: tuple) -> Any:
+    """One parameter: a value, or a tuple of them if the parameter has several. Those that a launch leaves out are 0; an
+    optional scalar of a formula is None."""
+    parameter = _parameter(kernel, name)
+    if parameter.present is not None:
+        place, bit = parameter.present
+        if place >= len(iparams) or not iparams[place] >> bit & 1:
+            return None
+    bank, first, count = _slot(parameter, compute_dtype)
+    given = iparams if bank == "i" else fparams
+    values = tuple(given[i] if i < len(given) else 0 for i in range(first, first + count))
+    return values if count > 1 else values[0]

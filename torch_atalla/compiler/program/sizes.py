@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sizes that the caller of a program determines.
+
+A symbol is the size of a dimension of an input, within a range. The graph carries expressions of symbols (SymInt).
+The linear program carries `Size`s: ints, so that whoever only plans need not know, with the expression that the file
+will hold. The int is the value under one assignment, the planning assignment: every bounded symbol at its upper bound,
+every other one at the size of the example input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_atalla.loadable.errors import NotNativeError
+
+if TYPE_CHECKING:  # sympy costs a third of a second, and only who saves dynamic programs needs it
+    import sympy
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+UNBOUNDED = (1 << 47) - 1  # the largest size that the format knows
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """Dimension `dim` of input `input` has the size multiplier * symbol + offset."""
+
+    symbol: sympy.Symbol
+    input: int
+    dim: int
+    min: int
+    max: int  # UNBOUNDED: no bound
+    multiplier: int
+    offset: int
+    value: int  # under the planning assignment
+
+    @property
+    def bounded(self) -> bool:
+        return self.max < UNBOUNDED
+
+
+@dataclass
+class Symbols:
+    """The symbols of a program and the conditions on them."""
+
+    symbols: list[Symbol] = field(default_factory=list)
+    guards: list[tuple[sympy.Basic, str]] = field(default_factory=list)
+    shape_env: Any = None
+    fake_mode: Any = None
+    strides: dict[sympy.Symbol, sympy.Integer] = field(default_factory=dict)  # symbols of strides alone: the example's
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every size has an upper bound, so that memory can be planned."""
+        return all(symbol.bounded for symbol in self.symbols)
+
+    def replace(self, expr: Any) -> sympy.Basic:
+        """With what the export knows, and with the strides of the example inputs."""
+        import sympy
+
+        known = expr if self.shape_env is None else self.shape_env.replace(expr)
+        return sympy.sympify(known).xreplace(self.strides)
+
+    def assignment(self) -> dict[sympy.Symbol, int]:
+        return {symbol.symbol: symbol.value for symbol in self.symbols}
+
+    def planned(self, expr: sympy.Basic) -> int:
+        """The value under the planning assignment."""
+        import sympy
+
+        numbers = {symbol: sympy.Integer(value) for symbol, value in self.assignment().items()}
+        return int(expr.xreplace(numbers).doit())
+
+    def ranges(self) -> dict[sympy.Symbol, ValueRanges]:
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        return {symbol.symbol: ValueRanges(symbol.min, symbol.max) for symbol in self.symbols}
+
+    def least(self, value: int) -> int:
+        """A lower bound of a size for all sizes that a call may have."""
+        if not isinstance(value, Size):
+            return value
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        lower = bound_sympy(value.expr, self.ranges()).lower
+        return 0 if lower is -int_oo else max(0, int(lower))
+
+    def expression(self, value: torch.SymInt) -> sympy.Basic:
+        """In terms of the symbols. Raises NotNativeError for a size that depends on data."""
+        expr = self.replace(value.node.expr)
+        if not expr.free_symbols <= {symbol.symbol for symbol in self.symbols}:
+            raise NotNativeError("depends on a dynamic size")
+        return expr
+
+
+class Size(int):
+    """A number with the expression that it is the value of. Arithmetic keeps both; equality is that of expressions."""
+
+    expr: sympy.Basic
+
+    def __new__(cls, value: int, expr: sympy.Basic) -> Size:
+        size = super().__new__(cls, value)
+        size.expr = expr
+        return size
+
+    def _with(self, other: Any, value: Any, expr: Any) -> Any:
+        if not isinstance(other, int) or isinstance(other, bool):
+            return NotImplemented
+        return make_size(value(int(self), int(other)), expr(self.expr, expression_of(other)))
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a + b, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a - b, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b - a, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a * b, lambda a, b: a * b)
+
+    def __floordiv__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import FloorDiv
+
+        return self._with(other, lambda a, b: a // b, FloorDiv)
+
+    def __mod__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import PythonMod
+
+        return self._with(other, lambda a, b: a % b, PythonMod)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import FloorDiv
+
+        return self._with(other, lambda a, b: b // a, lambda a, b: FloorDiv(b, a))
+
+    def __rmod__(self, other: Any) -> Any:
+        from torch.utils._sympy.functions import PythonMod
+
+        return self._with(other, lambda a, b: b % a, lambda a, b: PythonMod(b, a))
+
+    def __neg__(self) -> Any:
+        return make_size(-int(self), -self.expr)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Size) and self.expr == other.expr
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __str__(self) -> str:
+        return str(self.expr)
+
+
+def make_size(value: int, expr: sympy.Basic) -> int:
+    """A plain int when the expression is a constant."""
+    import sympy
+
+    expr = sympy.expand(expr)
+    return int(expr) if expr.is_number else Size(value, expr)
+
+
+def expression_of(value: int) -> sympy.Basic:
+    import sympy
+
+    return value.expr if isinstance(value, Size) else sympy.Integer(int(value))
+
+
+_current: ContextVar[Symbols | None] = ContextVar("symbols", default=None)
+
+
+@contextlib.contextmanager
+def lowering_with(symbols: Symbols | None) -> Iterator[None]:
+    """Meta tensors made inside may have symbolic sizes, and to_size knows what they mean."""
+    if symbols is None or not (symbols.symbols or symbols.strides):
+        yield
+        return
+    token = _current.set(symbols)
+    try:
+        with symbols.fake_mode:
+            yield
+    finally:
+        _current.reset(token)
+
+
+def to_size(value: int | torch.SymInt) -> int:
+    """An int as it is; a SymInt as a Size. Raises NotNativeError for a size that depends on data."""
+    if not isinstance(value, torch.SymInt):
+        return int(value)
+    symbols = _current.get()
+    if symbols is None:
+        raise NotNativeError("depends on a dynamic size")
+    expr = symbols.expression(value)
+    return make_size(symbols.planned(expr), expr)
+
+
+def to_bytes(value: int | torch.SymInt) -> int:
+    """As to_size, for the bytes of a piece of memory: of bounded sizes, the int is the most that they can need."""
+    size, symbols = to_size(value), _current.get()
+    if not isinstance(size, Size) or symbols is None or not symbols.bounded:
+        return size
+    import sympy
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    upper = bound_sympy(size.expr, symbols.ranges()).upper
+    return Size(int(upper), size.expr) if upper is not int_oo and upper != sympy.oo else size
+
+
+def is_symbolic(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))

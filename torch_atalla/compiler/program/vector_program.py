@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Vector programs: chains of pointwise operations that one launch applies tile by tile.
+
+The kernels `fused` and `gemm_packed` take them as an operand (csrc/sim/kernels/pointwise/vector_program.h). Values are
+numbered: the inputs first, then one a step.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from torch_atalla.driver.dtypes import CODES, short_name
+from torch_atalla.driver.paths import GENERATED
+from torch_atalla.loadable.errors import ExportError
+
+TABLE = GENERATED / "vector_steps.json"
+VERSION = 1
+
+# Limits of the kernels.
+MAX_STEPS = 32
+MAX_INPUTS = 10
+MAX_OUTPUTS = 4
+MAX_BUFFERS = 12
+
+CONVERT = "convert"  # a step that changes the dtype: its `dtype` is the result's
+
+
+@dataclass(frozen=True)
+class Step:
+    kernel: str
+    sources: tuple[int, ...]
+    dtype: torch.dtype  # in which the kernel computes
+    iparams: tuple[int, ...] = ()
+    fparams: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"{self.kernel.removeprefix('pointwise.')}.{short_name(self.dtype)}"
+        text += "".join(f" v{source}" for source in self.sources)
+        # A scalar stands in both lists, as an integer and as a double.
+        if self.fparams or self.iparams:
+            numbers = self.fparams if any(self.fparams) else self.iparams
+            text += f" ({', '.join(f'{number:g}' for number in numbers)})"
+        return text
+
+
+@dataclass(frozen=True)
+class VectorProgram:
+    inputs: tuple[torch.dtype, ...]  # the dtype in which the steps meet each
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]  # values
+
+    def __str__(self) -> str:
+        lines = [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
+        return "; ".join(lines) + " -> " + ", ".join(f"v{value}" for value in self.outputs)
+
+    def cost(self) -> tuple[int, int]:
+        """Vector and exp instructions for 32 elements."""
+        table = step_table()
+        vector = sum(1 if step.kernel == CONVERT else table[step.kernel].vector_ops for step in self.steps)
+        return vector, sum(0 if step.kernel == CONVERT else table[step.kernel].exp_ops for step in self.steps)
+
+    def buffers(self) -> list[int] | None:
+        """The buffer of each step's result; None when the kernels have too few."""
+        first = len(self.inputs)
+        last_use = {value: i for i, step in enumerate(self.steps) for value in step.sources}
+        last_use |= dict.fromkeys(self.outputs, len(self.steps))
+        free, of_step = list(reversed(range(MAX_BUFFERS))), list[int]()
+        for i, step in enumerate(self.steps):
+            if not free:
+                return None
+            of_step.append(free.pop())
+            # After the step: a source and a result of different sizes must not share a buffer.
+            for value in set(step.sources):
+                if value >= first and last_use[value] == i:
+                    free.append(of_step[value - first])
+            if first + i not in last_use:
+                free.append(of_step[i])
+        return of_step
+
+    def fits(self) -> bool:
+        return (
+            1 <= len(self.steps) <= MAX_STEPS
+            and len(self.inputs) <= MAX_INPUTS
+            and 1 <= len(self.outputs) <= MAX_OUTPUTS
+            and self.buffers() is not None
+        )
+
+    def encode(self) -> list[int]:
+        """As 64-bit words, signed."""
+        buffers = self.buffers()
+        if buffers is None or not self.fits():
+            raise ExportError(f"a vector program is too long for the kernels: {self}")
+        used = max(buffers) + 1
+        words = [VERSION, len(self.inputs) | len(self.steps) << 8 | len(self.outputs) << 16 | used << 24]
+        words += [CODES[dtype] for dtype in self.inputs]
+        for step, buffer in zip(self.steps, buffers):
+            iparams, fparams = _stripped(step.iparams), _stripped(step.fparams)
+            head = len(step.sources) | buffer << 8 | CODES[step.dtype] << 16 | (len(iparams) | len(fparams) << 4) << 24
+            for k, source in enumerate(step.sources):
+                head |= source << (32 + 8 * k)
+            words += [0 if step.kernel == CONVERT else _signed(fnv1a(step.kernel)), _signed(head), *iparams]
+            words += struct.unpack(f"<{len(fparams)}q", struct.pack(f"<{len(fparams)}d", *fparams))
+        return words + list(self.outputs)
+
+
+@dataclass(frozen=True)
+class StepKind:
+    """What a pointwise kernel takes and gives as a step."""
+
+    inputs: tuple[str, ...]  # "compute", or the dtype in which it loads an input
+    result: str  # "same" as the compute dtype, "real", or a dtype
+    dtypes: frozenset[str]
+    integers_fault: bool
+    vector_ops: int
+    exp_ops: int
+
+
+@lru_cache(maxsize=1)
+def step_table() -> dict[str, StepKind]:
+    """Of this build, by the names of the kernels. Raises ExportError when the package was not built."""
+    if not TABLE.is_file():
+        raise ExportError(f"expected the table of steps at {TABLE}: build the package first (make build)")
+    return {
+        name: StepKind(
+            tuple(row["inputs"]),
+            row["result"],
+            frozenset(row["dtypes"]),
+            row["integers_fault"],
+            row["vector_ops"],
+            row["exp_ops"],
+        )
+        for name, row in json.loads(TABLE.read_text()).items()
+    }
+
+
+def loop_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which a pointwise kernel that computes in `dtype` holds its elements."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def fnv1a(text: str) -> int:
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _stripped(numbers: tuple) -> tuple:
+    """Without the zeros at the end, which the kernels assume. (-0.0 is no such zero.)"""
+    end = len(numbers)
+    while end and struct.pack("<d", numbers[end - 1]) == bytes(8):
+        end -= 1
+    return numbers[:end]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An independent check of a schedule, which shares no code with decide.py.
+
+It replays the program over the scratchpads and keeps, for every row of 64 bytes, which buffer wrote it last, as
+verify_plan.py does for DRAM. Room for the blocks of each launch, cores and predicted cycles are counted again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torch_atalla.loadable.errors import ExportError
+
+from ..program.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
+from .chip_model import ChipModel
+from .schedule import Schedule
+from .work import Measure, measure
+
+_ROW = 64
+_ALIGNMENT = 256
+
+
+class ScheduleError(ExportError):
+    """A schedule under which the program would compute something else, or cost something else."""
+
+
+def verify_schedule(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure = measure) -> None:
+    """Raises ScheduleError with all problems found."""
+    problems = _shape_problems(program, schedule, chip)
+    if not problems:
+        problems = _replay_problems(program, schedule, chip) + _charge_problems(program, schedule, chip, measure)
+    if problems:
+        raise ScheduleError("the schedule is wrong:\n" + "\n".join(f"  {problem}" for problem in problems))
+
+
+def _shape_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel) -> list[str]:
+    problems = []
+    count = len(program.instructions)
+    for name in ("cores", "predicted", "baseline"):
+        if len(getattr(schedule, name)) != count:
+            problems.append(f"{len(getattr(schedule, name))} {name} for {count} instructions")
+    seen: set[int] = set()
+    for item in schedule.residents:
+        where = f"resident of buffers {item.buffers} at {item.offset} of scratchpad {item.pad}"
+        if item.offset % _ALIGNMENT or item.offset < 0:
+            problems.append(f"{where}: expected a multiple of {_ALIGNMENT}")
+        if not 0 <= item.pad < chip.scratchpads or item.offset + item.nbytes > chip.scratchpad_bytes:
+            problems.append(
+                f"{where}: {item.nbytes} bytes leave the {chip.scratchpads} scratchpads of {chip.scratchpad_bytes}"
+            )
+        for index in item.buffers:
+            buffer = program.buffers[index]
+            if buffer.kind is not BufferKind.TEMPORARY:
+                problems.append(f"buffer {buffer} is no temporary, but lies in a scratchpad")
+            if buffer.nbytes > item.nbytes or index in seen:
+                problems.append(f"buffer {buffer} of {buffer.nbytes} bytes: placed twice, or in {item.nbytes} bytes")
+            seen.add(index)
+    return problems
+
+
+def _replay_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel) -> list[str]:
+    problems: list[str] = []
+    rows = -(-chip.scratchpad_bytes // _ROW)
+    owner = np.full(chip.scratchpads * rows, -1, dtype=np.int64)
+    place = {index: item for item in schedule.residents for index in item.buffers}
+
+    def span(operand: Operand) -> slice:
+        item = place[operand.buffer]
+        begin, end = operand.extent()
+        base = item.pad * rows * _ROW + item.offset
+        return slice((base + begin) // _ROW, -(-(base + end) // _ROW))
+
+    for i, inst in enumerate(program.instructions):
+        touched = [operand for operand in (*inst.reads(), *inst.writes()) if operand.buffer in place]
+        if touched and isinstance(inst, HostCall):
+            problems.append(f"instruction {i} is a host call and uses a scratchpad")
+        for operand in touched:
+            item = place[operand.buffer]
+            if not item.first <= i <= item.last:
+                problems.append(f"instruction {i} uses buffer {operand.buffer}, live from {item.first} to {item.last}")
+        for operand in inst.reads():
+            if operand.buffer in place and np.any(owner[span(operand)] != operand.buffer):
+                problems.append(f"instruction {i} reads buffer {operand.buffer} where it is not in its scratchpad")
+        for operand in inst.writes():
+            if operand.buffer in place:
+                owner[span(operand)] = operand.buffer
+    return problems
+
+
+def _charge_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure) -> list[str]:
+    problems = []
+    resident = {index for item in schedule.residents for index in item.buffers}
+    for i, inst in enumerate(program.instructions):
+        work = measure(inst) if isinstance(inst, Launch) else None
+        live = sum(item.nbytes for item in schedule.residents if item.first <= i <= item.last)
+        if not 1 <= schedule.cores[i] <= chip.cores:
+            problems.append(f"instruction {i}: {schedule.cores[i]} cores of {chip.cores}")
+        if work is None:
+            continue
+        assert isinstance(inst, Launch)
+        operands = (*inst.outputs, *inst.inputs)
+        mask = sum(1 << k for k, op in enumerate(operands) if isinstance(op, Operand) and op.buffer in resident)
+        blocks = work.scratchpad_bytes(mask)
+        if live and live + blocks > chip.pad_bytes:
+            problems.append(
+                f"instruction {i}: {live} bytes of residents and {blocks} of its blocks, "
+                f"the scratchpads have {chip.pad_bytes}"
+            )
+        cycles = chip.cycles(work, mask, schedule.cores[i])
+        if cycles != schedule.predicted[i]:
+            problems.append(f"instruction {i}: {cycles} cycles, predicted {schedule.predicted[i]}")
+    if schedule.predicted_cycles > schedule.baseline_cycles:
+        problems.append(
+            f"{schedule.predicted_cycles} cycles, more than the {schedule.baseline_cycles} from DRAM on one core"
+        )
+    return problems

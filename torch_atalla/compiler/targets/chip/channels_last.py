@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Puts channels innermost: the array contracts over lanes, so that a pixel's channels have to be neighbours.
+
+Weights of two-dimensional convolutions change their order in memory; upstream's meta functions then give every result
+behind them the same order, and a view that does not allow it becomes a copy when the graph is lowered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...capture.capture import Captured
+
+aten = torch.ops.aten
+
+
+def channels_innermost(captured: Captured) -> None:
+    """Changes constants and the graph's metadata in place. A graph without convolutions stays as it is."""
+    changed = False
+    for node in captured.graph.nodes:
+        if node.target is not aten.convolution.default:
+            continue
+        constant = captured.constants.get(node.args[1].name)
+        if constant is not None and constant.tensor.ndim == 4:
+            constant.tensor = constant.tensor.contiguous(memory_format=torch.channels_last)
+            node.args[1].meta["val"] = _like(node.args[1].meta["val"], constant.tensor)
+            changed = True
+    if not changed:
+        return
+    for node in captured.graph.nodes:
+        if node.op == "call_function" and "val" in node.meta:
+            node.meta["val"] = _moved(node)
+
+
+def _like(val: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=val.dtype, device="meta")
+
+
+def _to_meta(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.device.type != "meta":
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return value
+
+
+def _moved(node: torch.fx.Node) -> Any:
+    """The node's value in its new order; as exported where meta functions take no such values (decompositions keep
+    dtypes that ops refuse), or give other values than strides."""
+    exported = node.meta["val"]
+    try:
+        moved = _meta(node)
+    except (RuntimeError, NotImplementedError):
+        return exported
+    return moved if _forms(moved) == _forms(exported) else exported
+
+
+def _forms(value: Any) -> list[Any]:
+    leaves = torch.utils._pytree.tree_leaves(value)
+    return [(tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]
+
+
+def _meta(node: torch.fx.Node) -> Any:
+    """The node's value again, from the values of its arguments, on the meta device."""
+    args, kwargs = torch.utils._pytree.tree_map(
+        _to_meta, torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val"))
+    )
+    kwargs = {
+        key: torch.device("meta") if key == "device" and value is not None else value for key, value in kwargs.items()
+    }
+    target: Any = node.target
+    if target in (aten.view.default, aten._unsafe_view.default):
+        return args[0].reshape(args[1])
+    value = target(*args, **kwargs)
+    if target is aten.convolution.default and value.ndim == 4:
+        return value.contiguous(memory_format=torch.channels_last)
+    return value

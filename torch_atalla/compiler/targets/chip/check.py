@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the code of a network and compares what it stores, call by call, with the values of the graph.
+
+Everything that the program has not written, in DRAM and in the scratchpads, holds NaN before the run, so that a value
+that depends on it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_atalla.isa.engine import Machine
+from torch_atalla.loadable.errors import ExportError
+
+from ...program.ir import BufferKind, Operand
+from .build import CompiledNetwork
+from .kernels.common import SCRATCH_ROWS
+from .machine import LANES
+from .network import Network, element_bytes
+from .noise import Bound, bounds, widen
+from .place import Placed, place_network
+
+UNWRITTEN = 0xFF  # bytes that are NaN as BF16
+
+
+def check_network(
+    compiled: CompiledNetwork,
+    inputs: Sequence[torch.Tensor] | None = None,
+    expected: Sequence[torch.Tensor] | None = None,
+    *,
+    seed: int = 0,
+) -> None:
+    """Runs the code, and compares every stored value with what the graph computes.
+
+    inputs: CPU tensors in the order of the ports; by default the program's example inputs, or random numbers from
+    `seed`. expected: outputs of another engine for these inputs; by default those of the exported program on the CPU.
+    Raises ExportError, which names the first graph node whose value differs by more than rounding explains (noise.py
+    has the bound).
+    """
+    network = compiled.network
+    given = example_inputs(compiled, seed) if inputs is None else list(inputs)
+    given_strides = expected is not None
+    if expected is None:
+        expected = reference_outputs(compiled, given)
+    stored = _stored_nodes(compiled)
+    returned: Any = compiled.graph.output_node().args[0]
+    leaves = compiled.captured.outputs
+    results = [node.name for leaf, node in zip(leaves, returned, strict=True) if leaf.is_tensor]
+    values = dict(zip((port.name for port in network.inputs), given)) | compiled.constants
+    known = bounds(compiled.graph, values, {*stored, *results}, seed)
+    found, outputs, stray = _run(compiled, stored, given)
+    if stray:
+        raise ExportError(f"the chip code writes to memory that is not its program's: {stray}")
+    problems, wrong = _differences(network, found, outputs, expected, results, known, given_strides)
+    if problems or wrong:
+        widen(known, compiled.graph, values, seed)
+        problems, wrong = _differences(network, found, outputs, expected, results, known, given_strides)
+    if problems or wrong:
+        first = (problems or wrong)[0]
+        more = f" ({len(problems)} nodes and {len(wrong)} outputs differ)" if problems else ""
+        raise ExportError(f"the chip code gives other values than the program: {first}{more}")
+
+
+def _differences(
+    network: Network,
+    found: Mapping[str, torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    results: Sequence[str],
+    known: Mapping[str, Bound],
+    given_strides: bool,
+) -> tuple[list[str], list[str]]:
+    """Of the stored values, and of the outputs."""
+    problems = []
+    for name, value in found.items():
+        text = _difference(value, known[name].exact, known[name]) if name in known else ""
+        if text:
+            problems.append(f"node {name}: {text}")
+    wrong = []
+    for number, (port, value, right, name) in enumerate(zip(network.outputs, outputs, expected, results, strict=True)):
+        if (tuple(right.shape), right.dtype) != (port.sizes, port.dtype):
+            text = f"{port.dtype} of {list(port.sizes)}, expected {right.dtype} of {list(right.shape)}"
+        elif given_strides and not same_layout(port.sizes, port.strides, tuple(right.stride())):
+            text = f"strides {list(port.strides)}, expected {list(right.stride())}"
+        else:
+            text = _difference(value, right.cpu(), known[name])
+        if text:
+            wrong.append(f"output {number} ({port.name}): {text}")
+    return problems, wrong
+
+
+def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tensor]:
+    """The program's own. Random numbers instead of floating-point ones that are missing or all the same."""
+    generator = torch.Generator().manual_seed(seed)
+    ports = compiled.network.inputs
+    examples = compiled.exported.example_inputs
+    leaves = [] if examples is None else torch.utils._pytree.tree_leaves(examples)
+    tensors = [leaf.detach().cpu() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(tensors) != len(ports):
+        tensors = [torch.zeros(port.sizes, dtype=port.dtype) for port in ports]
+    result = []
+    for port, tensor in zip(ports, tensors):
+        if tensor.dtype.is_floating_point and tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all()):
+            tensor = torch.randn(port.sizes, generator=generator).to(port.dtype)
+        result.append(tensor)
+    return result
+
+
+def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What the exported program gives on the CPU."""
+    args, kwargs = call_arguments(compiled, inputs)
+    with torch.no_grad():
+        outputs = compiled.exported.module()(*args, **kwargs)
+    return [x.detach() for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def call_arguments(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
+    """args and kwargs of a call with these tensors."""
+    tensors = iter(inputs)
+    leaves = [next(tensors) if leaf.is_tensor else leaf.value for leaf in compiled.captured.inputs]
+    return torch.utils._pytree.tree_unflatten(leaves, compiled.captured.in_spec)
+
+
+def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
+    """For each buffer that a call writes, the first node whose value it holds."""
+    network, program = compiled.network, compiled.program
+    stored: dict[int, tuple[str, Operand]] = {}
+    for node in compiled.graph.nodes:
+        operand = program.values.get(node.name)
+        if operand is None or node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        buffer = program.buffers[operand.buffer]
+        written = operand.buffer in network.complete and 0 not in operand.sizes
+        if written and buffer.kind in (BufferKind.TEMPORARY, BufferKind.OUTPUT):
+            stored.setdefault(operand.buffer, (node.name, operand))
+    return dict(stored.values())
+
+
+def _run(
+    compiled: CompiledNetwork, stored: dict[str, Operand], inputs: Sequence[torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], str]:
+    """Values of the nodes, outputs, and what is written where nothing may be."""
+    network = compiled.network
+    placed = place_network(network, inputs, fill=UNWRITTEN)
+    machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, timing=False)
+    unwritten = np.full((SCRATCH_ROWS, LANES), np.nan, np.float32)
+    for sid in range(2):
+        machine.write_scratchpad(sid, 0, unwritten)
+    for function in network.image.functions:
+        machine.breakpoint(function)
+    after: dict[int, list[str]] = {}
+    for name, operand in stored.items():
+        after.setdefault(network.complete[operand.buffer], []).append(name)
+    found: dict[str, torch.Tensor] = {}
+    calls = 0
+    while machine.run() != "halted":
+        found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
+        calls += 1
+    found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
+    assert calls == len(network.image.calls)
+    outputs = [placed.output(port, machine.dram) for port in network.outputs]
+    return {name: found[name] for name in stored if name in found}, outputs, _stray_writes(placed, machine)
+
+
+def _stray_writes(placed: Placed, machine: Machine) -> str:
+    right = np.zeros(placed.dram_bytes, np.uint8)
+    for place, content in placed.memory.items():
+        right[place : place + len(content)] = np.frombuffer(content, np.uint8)
+    changed = machine.dram(0, placed.dram_bytes) != right
+    for place, nbytes in placed.written:
+        changed[place : place + nbytes] = False
+    places = changed.nonzero()[0]
+    if not len(places):
+        return ""
+    first = int(places[0])
+    before = [(place, name) for name, place in placed.regions.items() if place <= first]
+    place, name = max(before, default=(0, "DRAM"))
+    return f"{len(places)} bytes, the first {first - place} bytes behind the beginning of {name}"
+
+
+def _read(compiled: CompiledNetwork, placed: Placed, machine: Machine, operand: Operand) -> torch.Tensor:
+    """A copy of an operand's elements as the program keeps them."""
+    buffer = compiled.program.buffers[operand.buffer]
+    size = element_bytes(operand.dtype)
+    dtype = {8: torch.int64, 4: torch.int32}.get(size, torch.bfloat16)
+    first, last = (end // operand.dtype.itemsize * size for end in operand.extent())
+    place = placed.regions[f"{buffer.kind.value}{buffer.index}"] + first
+    raw = torch.from_numpy(machine.dram(place, last - first)).view(dtype)
+    value = torch.as_strided(raw, operand.sizes, operand.strides).clone()
+    return value != 0 if operand.dtype is torch.bool else value
+
+
+def same_layout(sizes: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether both strides put every element at the same place: those of dimensions of one element do not count."""
+    return 0 in sizes or all(a == b for size, a, b in zip(sizes, one, other) if size > 1)
+
+
+def _difference(found: torch.Tensor, right: torch.Tensor, bound: Bound) -> str:
+    """How the values differ, or "". A result beyond the range of bfloat16 is an infinity."""
+    tolerance = bound.tolerance()
+    a, b = found.double(), right.double()
+    if found.dtype.is_floating_point:  # an infinity is next to the greatest number
+        most = torch.finfo(torch.bfloat16).max
+        a, b = a.clamp(-most, most), right.to(torch.bfloat16).double().clamp(-most, most)
+    apart = torch.where(a.isnan() | b.isnan(), a.isnan() != b.isnan(), (a - b).abs() > tolerance)
+    worse = apart & (tolerance < torch.inf)
+    count = int(worse.sum())
+    if not count:
+        return ""
+    at = tuple(worse.nonzero()[0].tolist())
+    text = f"{count} of {worse.numel()} elements differ, the first at {list(at)}: {a[at]:.6g}, expected {b[at]:.6g}"
+    return f"{text} within {tolerance[at]:.3g}"
+
+
+__all__ = ["call_arguments", "check_network", "example_inputs", "reference_outputs", "same_layout"]

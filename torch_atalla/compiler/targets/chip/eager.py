@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Eager ops as Atalla programs: `with torch_atalla.chip.engine("isa"):`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torch_atalla.isa.engine import Stats
+from torch_atalla.loadable.device_program import DeviceProgram
+from torch_atalla.loadable.errors import ExportError
+
+from .build import CompiledNetwork, compile_model
+from .network import NoProgramError
+from .section import of_network
+
+aten = torch.ops.aten
+
+# What moves or makes tensors and computes nothing.
+_PLAIN = {
+    aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default,
+    aten.new_empty_strided.default, aten.detach.default, aten._local_scalar_dense.default, aten.copy_.default,
+    aten.record_stream.default, aten.lift_fresh.default,
+}  # fmt: skip
+
+
+class _Op(torch.nn.Module):
+    """A call of one op, with everything fixed but its tensors."""
+
+    def __init__(self, func: Any, leaves: list, spec: Any) -> None:
+        super().__init__()
+        self.func, self.leaves, self.spec = func, leaves, spec
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        if self.func is aten.native_layer_norm.default:
+            return _layer_norm(*args)
+        return self.func(*args, **kwargs)
+
+
+def _layer_norm(x: torch.Tensor, shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[torch.Tensor, ...]:
+    """With its statistics, which are programs of their own."""
+    dims = tuple(range(-len(shape), 0))
+    out = torch.nn.functional.layer_norm(x, shape, weight, bias, eps)
+    mean = x.mean(dims, keepdim=True)
+    difference = x - mean
+    return out, mean, torch.rsqrt((difference * difference).mean(dims, keepdim=True) + eps)
+
+
+class IsaMode(TorchDispatchMode):
+    """`stats`: of the last op; `ops`: how often each ran as Atalla code."""
+
+    def __init__(self, missing: str = "error") -> None:
+        super().__init__()
+        if missing not in ("error", "functional"):
+            raise ValueError(f'missing: expected "error" or "functional", got {missing!r}')
+        self.missing = missing
+        self.stats = Stats()
+        self.ops: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if not self._computes(func, tensors, kwargs):
+            return func(*args, **kwargs)
+        try:
+            program, out_spec = _program(func, leaves, spec, tensors)
+        except (NoProgramError, ExportError) as error:
+            if self.missing == "functional":
+                return func(*args, **kwargs)
+            raise NoProgramError(f"{func}: {error}") from None
+        outputs = program(tensors)
+        self.stats = program.stats
+        self.ops[str(func)] = self.ops.get(str(func), 0) + 1
+        return pytree.tree_unflatten(outputs, out_spec)
+
+    @staticmethod
+    def _computes(func: Any, tensors: list[torch.Tensor], kwargs: dict) -> bool:
+        if func in _PLAIN or not tensors or any(t.device.type != "atalla" for t in tensors):
+            return False
+        if func is aten._to_copy.default and torch.device(kwargs.get("device") or "atalla").type != "atalla":
+            return False
+        return not func.is_view
+
+
+_CACHE: dict[tuple, tuple[DeviceProgram, Any] | Exception] = {}
+
+
+def _program(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> tuple[DeviceProgram, Any]:
+    """The program of a call and the structure of its result. Raises NoProgramError or ExportError, each time."""
+    if func._schema.is_mutable:
+        raise NoProgramError("an op that writes to its arguments")
+    key = (func, str(spec), tuple(_key(leaf) for leaf in leaves))
+    if key not in _CACHE:
+        try:
+            _CACHE[key] = _compile(func, leaves, spec, tensors)
+        except (NoProgramError, ExportError) as error:
+            _CACHE[key] = error
+    found = _CACHE[key]
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _key(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.device, leaf.dtype, tuple(leaf.shape), leaf.stride()
+    return type(leaf), str(leaf)
+
+
+def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> tuple[DeviceProgram, Any]:
+    fixed = [torch.device("cpu") if isinstance(leaf, torch.device) else leaf for leaf in leaves]
+    metas = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors]
+
+    def capture() -> CompiledNetwork:
+        examples = tuple(torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in metas)
+        with torch.no_grad():
+            return compile_model(_Op(func, fixed, spec), examples)
+
+    # A thread of its own: beneath autograd and inside a mode, the dispatcher's state keeps torch.export from tracing.
+    with ThreadPoolExecutor(1) as thread:
+        compiled = thread.submit(capture).result()
+    network = compiled.network
+    inputs, outputs = (
+        [(p.name, p.dtype, p.sizes, p.strides) for p in ports] for ports in (network.inputs, network.outputs)
+    )
+    program = DeviceProgram(of_network(network, compiled.code), inputs, outputs, tensors[0].device)
+    return program, compiled.captured.out_spec

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a linear program to a network: fusion, a kernel for every launch, a place for every temporary."""
+
+from __future__ import annotations
+
+import torch
+
+from ...program.ir import HostCall, Launch, LinearProgram, Operand
+from .allocate import OutOfRegisters
+from .fusion import fuse
+from .image import Address
+from .kernels.pointwise import Unsupported
+from .network import ALIGN, SLACK, Network, NoProgramError, Port
+from .select import SELECTORS, TAKE_INTEGERS
+from .select.pointwise import no_steps
+from .selection import Selection, check_dtypes
+
+
+def compile_network(program: LinearProgram) -> Network:
+    """The program of a linear program. NoProgramError names the first launch that has none."""
+    selection = Selection(program)
+    for launch in fuse(program):
+        if isinstance(launch, HostCall):
+            raise NoProgramError(f"no Atalla program for {', '.join(launch.ops)} (a fallback segment)")
+        selection.node = launch.node
+        select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
+        where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
+        if select is None:
+            raise NoProgramError(f"no Atalla program for {where}: no such kernel is written")
+        try:
+            if not _is_empty(launch):
+                check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
+                select(selection, launch)
+        except (Unsupported, ValueError, OutOfRegisters) as error:
+            raise NoProgramError(f"no Atalla program for {where}: {error}") from error
+        except (AssertionError, ArithmeticError, LookupError, TypeError) as error:
+            reason = f"the code generator failed with {type(error).__name__}: {error}"
+            raise NoProgramError(f"no Atalla program for {where}: {reason}") from error
+        for operand in launch.writes():
+            selection.network.complete[operand.buffer] = len(selection.image.calls)
+    network = selection.network
+    network.inputs = [_port(selection, "input", port.name, port.operand) for port in program.inputs]
+    network.outputs = [_port(selection, "output", port.name, port.operand) for port in program.outputs]
+    _place_temporaries(selection)
+    network.constants.extend(bytes(SLACK))
+    return network
+
+
+def _is_empty(launch: Launch) -> bool:
+    """Whether the launch computes nothing. Loops of the kernels run at least once, so that none may be selected."""
+    if launch.writes() and all(0 in operand.sizes for operand in launch.writes()):
+        return True
+    for operand in (*launch.reads(), *launch.writes()):
+        if 0 in operand.sizes:
+            raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
+    return False
+
+
+def _port(selection: Selection, what: str, name: str, operand: Operand) -> Port:
+    if operand.dtype not in (torch.bfloat16, torch.int64, torch.int32):
+        raise NoProgramError(
+            f"no Atalla program for {what} {name} of {operand.dtype}; expected bfloat16 or integers (convert the model "
+            "to bfloat16)"
+        )
+    buffer = selection.program.buffers[operand.buffer]
+    region = f"{buffer.kind.value}{buffer.index}"
+    return Port(
+        name,
+        region,
+        operand.sizes,
+        operand.strides,
+        operand.dtype,
+        buffer.nbytes,
+        operand.offset // operand.dtype.itemsize,
+    )
+
+
+def _place_temporaries(selection: Selection) -> None:
+    """Largest first, each at the lowest offset that is free from its first call to its last."""
+    life: dict[str, list[int]] = {}
+    for index, call in enumerate(selection.image.calls):
+        for word in call.words.values():
+            if isinstance(word, Address) and word.region in selection.sizes:
+                life.setdefault(word.region, [index, index])[1] = index
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
+    network = selection.network
+    for name in sorted(life, key=lambda n: (-selection.sizes[n], life[n][0])):
+        first, last = life[name]
+        size = -(-selection.sizes[name] // ALIGN) * ALIGN
+        offset = 0
+        for begin, end, born, dead in sorted(placed):
+            if born <= last and first <= dead and begin < offset + size and offset < end:
+                offset = end
+        placed.append((offset, offset + size, first, last))
+        network.arena_offsets[name] = offset
+    network.arena_bytes = max((end for _, end, _, _ in placed), default=0) + SLACK

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A whole program: functions, the table of calls with their descriptors, and the driver that runs them in one launch.
+
+The launch's first argument (x10) is the table's DRAM address. The driver takes both scratchpads from the firmware,
+whole, and gives them back by halting. It walks a table of descriptor addresses in DRAM, ended by 0. A descriptor's
+first word is the function's address, the others are its parameters. Kernels may use every register but x1 (return
+address), x2 (descriptor), x223 (place in the table) and x225 to x255, which hold 1 to 31. The weight buffer is filled
+once, before the first call.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
+from torch_atalla.isa.program import Program
+
+from .kernels.common import warm_up
+from .link import Function, compile_function, link
+from .vir import DESCRIPTOR, LINK, NEXT, ROWS, TABLE, X0, Builder, Label, Reg
+
+
+@dataclass(frozen=True)
+class Address:
+    """A place in a named region of DRAM that is placed when the program is loaded."""
+
+    region: str
+    offset: int = 0
+
+
+Word = int | Address
+
+
+@dataclass
+class Call:
+    function: str
+    words: dict[str, Word]
+    comment: str = ""
+
+
+@dataclass
+class Image:
+    functions: dict[str, Function] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+    def call(self, name: str, build: Callable[[], Builder], words: Mapping[str, Word], comment: str = "") -> None:
+        """Adds a call; the function is compiled where it is called first."""
+        if name not in self.functions:
+            self.functions[name] = compile_function(build())
+        missing = [key for key in self.functions[name].parameters if key not in words]
+        if missing:
+            raise KeyError(f"{name}: no value for {', '.join(missing)}")
+        self.calls.append(Call(name, dict(words), comment))
+
+    def table_bytes(self) -> int:
+        return 4 * (len(self.calls) + 1 + sum(1 + len(self.functions[c.function].parameters) for c in self.calls))
+
+    def link(self, standalone_table: int | None = None) -> Program:
+        """The code. It knows no address of DRAM; those are in the table.
+
+        standalone_table: the table's address, for code that takes no argument and asks no firmware, as other simulators
+        run it.
+        """
+        return link([compile_function(_driver(standalone_table)), *self.functions.values()])
+
+    def table(self, regions: Mapping[str, int]) -> bytes:
+        """The table of calls for these addresses, after `link`; it goes to regions["table"]."""
+        words, relocations = self.table_words()
+        for index, address in relocations:
+            words[index] = _resolve(address, regions)
+        return struct.pack(f"<{len(words)}I", *(word & 0xFFFFFFFF for word in words))
+
+    def table_words(self) -> tuple[list[int], list[tuple[int, Address]]]:
+        """The table with 0 where an address belongs, and those addresses by the word's index."""
+        words: list[int] = []
+        relocations: list[tuple[int, Address]] = []
+        place = 4 * (len(self.calls) + 1)
+        for call in self.calls:
+            relocations.append((len(words), Address("table", place)))
+            words.append(0)
+            place += 4 * (1 + len(self.functions[call.function].parameters))
+        words.append(0)
+        for call in self.calls:
+            function = self.functions[call.function]
+            words.append(function.address)
+            for key in function.parameters:
+                word = call.words[key]
+                if isinstance(word, Address):
+                    relocations.append((len(words), word))
+                words.append(0 if isinstance(word, Address) else word & 0xFFFFFFFF)
+        return words, relocations
+
+
+def _resolve(address: Address, regions: Mapping[str, int]) -> int:
+    return regions[address.region] + address.offset
+
+
+SCPAD_ALLOC = -16  # firmware service: x10 bytes, x11 alignment; gives x10 address, x11 scratchpad
+ARGUMENT, SECOND = Reg("x", 10), Reg("x", 11)
+
+
+def _driver(standalone_table: int | None) -> Builder:
+    b = Builder("driver")
+    if standalone_table is None:
+        b.mov(TABLE, ARGUMENT)
+    else:
+        b.set(TABLE, standalone_table)
+    for _ in range(2 if standalone_table is None else 0):
+        refused = Label()
+        b.emit("li.s", ARGUMENT, SCRATCHPAD_BYTES)
+        b.emit("li.s", SECOND, 0)
+        b.emit("jalr.s", LINK, X0, SCPAD_ALLOC)
+        b.emit("beq.s", ARGUMENT, X0, refused, 0)
+        b.emit("div.s", X0, X0, X0)  # a fault: the kernels use whole scratchpads, from address 0
+        b.items.append(refused)
+    for row, reg in enumerate(ROWS[1:], 1):
+        b.emit("li.s", reg, row)
+    warm_up(b)
+    again, done = Label("next"), Label("done")
+    b.items.append(again)
+    b.emit("lw.s", DESCRIPTOR, 0, TABLE)
+    b.emit("beq.s", DESCRIPTOR, X0, done, 0)
+    b.emit("lw.s", NEXT, 0, DESCRIPTOR)
+    b.emit("addi.s", TABLE, TABLE, 4)
+    b.emit("jalr.s", LINK, NEXT, 0)
+    b.emit("jal", X0, again)
+    b.items.append(done)
+    b.emit("halt.s")
+    return b

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A whole network as one program: calls of kernels for every launch of a linear program, and a place for every buffer.
+
+Numbers are BF16 in DRAM. A truth value or an FP32 temporary of the linear program becomes a BF16 as well (0 or 1 for
+the former); 64-bit integers are read where they are, by the scalar core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from torch_atalla.isa.program import Program
+
+from .image import Image
+from .kernels.pointwise import Unsupported
+
+ALIGN = 64
+SLACK = 4096  # bytes behind the arena and the constants that a tile may touch
+
+
+class NoProgramError(NotImplementedError):
+    """A launch has no Atalla program; the message names the kernel, the graph node and the reason."""
+
+
+@dataclass
+class Port:
+    """An input or output as the caller sees it: sizes, strides and offset in elements, dtype, and its region."""
+
+    name: str
+    region: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    nbytes: int
+    offset: int = 0
+
+
+def element_bytes(dtype: torch.dtype) -> int:
+    """Bytes of an element as the program keeps it."""
+    if dtype in (torch.int64, torch.int32):
+        return dtype.itemsize
+    if dtype in (torch.bfloat16, torch.bool, torch.float32):
+        return 2
+    raise Unsupported(f"dtype {str(dtype).removeprefix('torch.')}")
+
+
+@dataclass
+class Network:
+    """The result. `regions` of constants and temporaries are offsets in two blocks, `constants` and an arena."""
+
+    image: Image = field(default_factory=Image)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    constants: bytearray = field(default_factory=bytearray)
+    constant_offsets: dict[str, int] = field(default_factory=dict)
+    arena_bytes: int = 0
+    arena_offsets: dict[str, int] = field(default_factory=dict)
+    complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
+
+    def code(self) -> Program:
+        return self.image.link()
+
+    def table(self, constants: int, arena: int, table: int, ports: Mapping[str, int]) -> bytes:
+        """The table of calls, after `code`, for the addresses of the four kinds of memory; `ports` by region name."""
+        regions = {"table": table, **ports}
+        regions |= {name: constants + offset for name, offset in self.constant_offsets.items()}
+        regions |= {name: arena + offset for name, offset in self.arena_offsets.items()}
+        return self.image.table(regions)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far rounding to bfloat16 moves the values of a graph: the tolerance of `CompiledNetwork.check`.
+
+Bfloat16 has 8 significant bits, so that one rounding changes a number by at most a factor 1 + 2^-9. The chip rounds the
+operands and the result of every vector instruction, and the products of 32 lanes. The graph is therefore evaluated in
+float64, once as it is and RUNS times with every operand and every result of every computing op changed by random
+factors in 1 +- 2^-8, twice a rounding. The root mean square of the differences, element by element, is what one
+rounding of everything that flows into an element does to it: it grows where large terms cancel, and needs no rule for
+an op. A correct program stays within FACTOR of these spreads. It is 16: a spread from 8 runs is too small by a factor 3
+with a probability below 0.1 %, roundings that agree in sign weigh more than random ones, and the chip's functions are
+approximations (docs/concepts/isa-codegen.md). SHARE of the tensor's own spread is added, for elements whose runs happen
+to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest value: a result that underflows.
+
+Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
+program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
+FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by as much as these do. An element of
+integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...lower.matrix.gemm import ACTIVATION_KEY
+
+aten = torch.ops.aten
+
+RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
+FAR_RUNS = 16
+
+# Ops that choose or move elements, and round nothing.
+_MOVES = {
+    "clone", "contiguous", "_to_copy", "cat", "stack", "where", "index", "index_select", "embedding", "gather", "relu",
+    "max_pool2d_with_indices", "max_pool2d", "amax", "amin", "argmax", "argmin", "maximum", "minimum", "clamp", "neg",
+    "abs", "full", "scalar_tensor", "full_like", "constant_pad_nd", "repeat", "flip", "masked_fill", "reshape",
+    "_unsafe_view", "zeros_like", "ones_like", "select_scatter", "slice_scatter", "copy",
+}  # fmt: skip
+
+
+@dataclass
+class Bound:
+    """The exact values of a node, and how far results may be from them."""
+
+    exact: torch.Tensor
+    square: torch.Tensor  # sum of the squared differences
+    far: torch.Tensor  # the largest difference of runs with large changes
+
+    def tolerance(self) -> torch.Tensor:
+        """Elementwise; infinite where the element is not determined."""
+        spread = (self.square / RUNS).sqrt()
+        if not self.exact.is_floating_point():  # an element may differ where a run differed
+            return torch.where((spread > 0) | (self.far > 0), torch.inf, 0.0)
+        known = torch.isfinite(self.exact) & torch.isfinite(spread)
+        if not known.any():
+            return torch.where(torch.isfinite(spread), self.far, torch.inf)
+        whole = spread[known].square().mean().sqrt() * SHARE + self.exact[known].abs().max() * FLOOR
+        return torch.maximum(spread * FACTOR + whole + 1e-30, self.far)
+
+
+def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Between elements; 0 for equal infinities and two NaNs, else infinite where one is not finite."""
+    a, b = value.double(), exact.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    return torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
+
+
+def bounds(
+    graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], wanted: set[str], seed: int = 0
+) -> dict[str, Bound]:
+    """Bounds of the nodes `wanted`. values: of placeholders and attributes by name."""
+    values = {name: _wide(value) for name, value in values.items()}
+    found: dict[str, Bound] = {}
+    for name, value in _evaluate(graph, values, wanted, None).items():
+        none = torch.zeros(value.shape, dtype=torch.float64)
+        found[name] = Bound(value, none, none.clone())
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(RUNS):
+        for name, value in _evaluate(graph, values, wanted, generator).items():
+            found[name].square += _distance(value, found[name].exact).square()
+    return found
+
+
+def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], seed: int = 0) -> None:
+    """Adds runs with large changes to the bounds, in place."""
+    values = {name: _wide(value) for name, value in values.items()}
+    generator = torch.Generator().manual_seed(seed + 1)
+    for _ in range(FAR_RUNS):
+        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR).items():
+            bound = found[name]
+            bound.far = torch.maximum(bound.far, _distance(value, bound.exact))
+
+
+def _wide(value: Any) -> Any:
+    return value.detach().double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _evaluate(
+    graph: torch.fx.Graph,
+    values: Mapping[str, torch.Tensor],
+    wanted: set[str],
+    generator: torch.Generator | None,
+    change: float = CHANGE,
+) -> dict[str, torch.Tensor]:
+    made: dict[torch.fx.Node, Any] = {}
+    kept = {}
+    last = {arg: node for node in graph.nodes for arg in node.all_input_nodes}
+    ends: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    for arg, node in last.items():
+        ends.setdefault(node, []).append(arg)
+
+    def changed(value: Any) -> Any:
+        if generator is None or not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+            return value
+        factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - change, 1 + change, generator=generator)
+        return factor.mul_(value)
+
+    for node in graph.nodes:
+        if node.op == "output":
+            continue
+        if node.op != "call_function":
+            made[node] = values.get(node.name)
+        else:
+            rounds = _rounds(node)
+            args, kwargs = torch.utils._pytree.tree_map(
+                lambda x: torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x,
+                torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: made[arg]),
+            )
+            if rounds:
+                args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
+            result = _call(node, args, kwargs, changed)
+            made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
+        if node.name in wanted and isinstance(made[node], torch.Tensor):
+            kept[node.name] = made[node]
+        for arg in ends.get(node, ()):
+            made[arg] = None
+    return kept
+
+
+def _rounds(node: torch.fx.Node) -> bool:
+    target: Any = node.target
+    packet = getattr(target, "_schema", None)
+    if packet is None or target.is_view:
+        return False
+    name = packet.name.split("::")[-1]
+    values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    numbers = any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+    return numbers and name not in _MOVES
+
+
+def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
+    target: Any = node.target
+    if target in (aten.view.default, aten._unsafe_view.default):
+        return args[0].reshape(args[1])
+    if target is aten.scaled_dot_product_attention.default:
+        return _attention(*args, **kwargs, changed=changed)
+    if target is aten.layer_norm.default:
+        return _layer_norm(*args, changed=changed)
+    if target is aten.native_layer_norm.default:
+        return (_layer_norm(*args, changed=changed), *target(*args)[1:])
+    result = target(*args, **kwargs)
+    code = node.meta.get(ACTIVATION_KEY, 0)
+    if code:
+        result = changed(result)
+        result = {1: torch.relu, 4: torch.nn.functional.silu}.get(code, torch.nn.functional.gelu)(result)
+    return result
+
+
+def _layer_norm(
+    x: torch.Tensor,
+    shape: list[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+    changed: Any,
+) -> torch.Tensor:
+    """In parts: the mean is rounded before it is subtracted, which matters where a row's elements are alike."""
+    dims = tuple(range(-len(shape), 0))
+    centred = changed(x - changed(x.mean(dims, keepdim=True)))
+    y = changed(centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt())
+    y = y if weight is None else changed(y * weight)
+    return y if bias is None else y + bias
+
+
+def _attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    changed: Any,
+    **_: Any,
+) -> torch.Tensor:
+    """In parts, since scores are rounded as well."""
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = changed(q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale))
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else changed(scores + mask)
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)  # a row without keys gives zeros
+    return changed(weights) @ v

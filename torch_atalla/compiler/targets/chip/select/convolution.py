@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Convolution on images whose channels are innermost."""
+
+from __future__ import annotations
+
+import torch
+
+from ....program.ir import Launch, Operand
+from ..image import Address
+from ..kernels import gemm, gemm_image
+from ..kernels.common import LANES, tiles
+from ..kernels.pointwise import Unsupported
+from ..selection import Selection
+from . import data
+from .image import channels_last, distances, emit_planes, four, new_operand, padded
+from .matrix import bias_address, dense, pack_weights
+
+
+class _Convolution:
+    """One launch: x [n, c, h, w], weight [o, c / groups, kh, kw], out [n, o, oh, ow] with channels innermost."""
+
+    def __init__(self, s: Selection, launch: Launch) -> None:
+        (out,) = launch.outputs
+        x, weight, bias = (*launch.inputs, None)[:3]
+        assert out is not None and isinstance(x, Operand) and isinstance(weight, Operand)
+        groups, dims = launch.parameter("groups"), len(out.sizes) - 2
+        stride, padding, dilation = ([*launch.parameter(name)[:dims]] for name in ("stride", "padding", "dilation"))
+        if dims == 1:
+            stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
+        self.s, self.groups = s, groups
+        self.x, self.target, weight = four(x), four(out), four(weight)
+        if any(o.dtype is not torch.bfloat16 for o in (self.x, self.target, weight)):
+            raise Unsupported("dtypes; expected bfloat16")
+        if not s.is_constant(weight):
+            raise Unsupported("weights that are not constant")
+        if min(padding) < 0:
+            raise Unsupported("negative padding")
+        self.stride, self.padding, self.dilation = ((int(p[0]), int(p[1])) for p in (stride, padding, dilation))
+        self.values = s.tensor(weight)
+        self.kernel = (weight.sizes[2], weight.sizes[3])
+        self.bias = bias if isinstance(bias, Operand) else None
+        if self.bias is not None and not s.is_constant(self.bias) and self.bias.strides != (1,):
+            self.bias = dense(s, self.bias)
+        self.activation = getattr(launch, "activation", None)
+        n, o, oh, ow = self.target.sizes
+        self.result = self.target
+        if not channels_last(self.target):
+            self.result = new_operand(s, self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
+
+    def emit(self) -> None:
+        c = self.x.sizes[1]
+        if c > 1 and self.x.strides[1] != 1 and (self.groups == c or c // self.groups % LANES == 0):
+            self.x = padded(self.s, self.x, (0, 0), (self.x.sizes[2], self.x.sizes[3]), 0.0, c)
+        if self.groups == c and c > 1 and self.target.sizes[1] % c == 0:
+            self.depthwise()
+        elif c // self.groups % LANES != 0 or not self.planes():
+            self.pixels()
+        if self.result is not self.target:
+            data.emit_copy(self.s, self.target, self.result)
+
+    def depthwise(self) -> None:
+        s, c = self.s, self.groups
+        if self.target.sizes[1] != c:
+            raise Unsupported(f"{self.target.sizes[1]} results of {c} groups")
+        spread = Address(s.constant(self.values.reshape(c, -1).t().contiguous()))
+        bias = bias_address(s, self.bias, c) if self.bias is not None else None
+        shape = (self.kernel, self.stride, self.padding, self.dilation)
+        emit_planes(s, "dot", self.x, self.result, shape, spread, bias, self.activation)
+
+    def planes(self) -> bool:
+        """With the image in the scratchpad, unless a line is too long."""
+        n, c, h, w = self.x.sizes
+        _, o, oh, ow = self.target.sizes
+        bands = gemm_image.plan_image(
+            gemm_image.Image(
+                n,
+                (h, w),
+                (oh, ow),
+                o // self.groups,
+                self.kernel,
+                self.stride,
+                self.padding,
+                self.dilation,
+                c // self.groups // LANES,
+                distances(self.x),
+                distances(self.result),
+            ),
+            self.bias is not None,
+            self.activation,
+        )
+        for band in bands or ():
+            deltas = Address(self.s.constant(torch.tensor(band.deltas, dtype=torch.int32)))
+            for group in range(self.groups):
+                part = self.weights(group).reshape(1, o // self.groups, -1)
+                more = self.addresses(group, part, band.a_start, band.c_start) | {"deltas": deltas}
+                self.s.call(gemm.build, band.variant, {**band.words, **more})
+        return bands is not None
+
+    def pixels(self) -> None:
+        """With the image loaded anew for every tap, or every line of taps where those are one run in memory."""
+        s, x, groups = self.s, self.x, self.groups
+        n, c, h, w = x.sizes
+        _, o, oh, ow = self.target.sizes
+        kh, kw = self.kernel
+        stride, dilation = self.stride, self.dilation
+        merged = dilation[1] == 1 and groups == 1
+        run = kw * c if merged else c // groups
+        # What the windows reach, and whether the image can be read where it is.
+        need_h, need_w = (oh - 1) * stride[0] + (kh - 1) * dilation[0] + 1, (ow - 1) * stride[1]
+        need_w += (kw - 1) * dilation[1] + 1
+        simple = max(self.padding) == 0 and channels_last(x) and need_h <= h and need_w <= w
+        channels = c
+        if not (simple and run % LANES == 0 and stride[1] * c > 1):
+            channels = c if stride[1] * c > 1 else 2
+            run = kw * channels if merged else run
+            size = (max(need_h, self.padding[0] + 1), max(need_w, self.padding[1] + 1))
+            x = self.x = padded(s, x, self.padding, size, 0.0, channels)
+        shape = gemm.Pixels(
+            n,
+            oh,
+            ow,
+            o // groups,
+            kh,
+            1 if merged else kw,
+            run,
+            dilation[0] * x.strides[2],
+            dilation[1] * channels,
+            stride[0] * x.strides[2],
+            stride[1] * channels,
+            x.strides[0],
+            self.result.strides[3] if ow > 1 else o,
+            self.result.strides[0],
+        )
+        product, numbers = gemm.plan_pixels(shape, self.bias is not None, self.activation)
+        for group in range(groups):
+            part = self.weights(group)
+            if merged:
+                part = torch.nn.functional.pad(part, (0, channels - c))
+            part = part.reshape(o // groups, -1, run)
+            part = torch.nn.functional.pad(part, (0, tiles(run) * LANES - run)).reshape(1, o // groups, -1)
+            s.call(gemm.build, product, {**numbers, **self.addresses(group, part, 0, 0)})
+
+    def weights(self, group: int) -> torch.Tensor:
+        """[o, kh, kw, c] of a group."""
+        per = self.target.sizes[1] // self.groups
+        return self.values[group * per : (group + 1) * per].permute(0, 2, 3, 1)
+
+    def addresses(self, group: int, weights: torch.Tensor, a_start: int, c_start: int) -> dict[str, Address]:
+        s, per = self.s, self.target.sizes[1] // self.groups
+        found = {
+            "a": s.address(self.x, a_start + group * (self.x.sizes[1] // self.groups)),
+            "c": s.address(self.result, c_start + group * per),
+            "w": Address(s.constant(pack_weights(weights))),
+        }
+        bias = self.bias
+        if bias is not None and s.is_constant(bias):
+            one = Operand(bias.buffer, bias.offset + 2 * group * per, (per,), (1,), bias.dtype)
+            found["bias"] = bias_address(s, one, per)
+        elif bias is not None:
+            found["bias"] = s.address(bias, group * per)
+        return found
+
+
+def convolution(s: Selection, launch: Launch) -> None:
+    _Convolution(s, launch).emit()
+
+
+SELECTORS = {"convolution": convolution}

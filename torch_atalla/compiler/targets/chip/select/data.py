@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copies, conversions, gathering by indices."""
+
+from __future__ import annotations
+
+import torch
+
+from ....program.ir import Launch, Operand, contiguous_strides
+from ..image import Address
+from ..kernels import scalar
+from ..kernels.pointwise import Layout, Unsupported, collapse
+from ..selection import Selection
+from . import pointwise
+
+INTEGERS = (torch.int64, torch.int32)
+
+
+def copy(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    emit_copy(s, out, x)
+
+
+def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
+    if 0 in out.sizes:
+        return
+    if x.dtype in INTEGERS:
+        if out.dtype in INTEGERS:
+            raise Unsupported("a copy between integers")
+        kind = "truth" if out.dtype is torch.bool else "value"
+        convert, numbers = scalar.plan_convert(kind, x.dtype is torch.int64, out.sizes, out.strides, x.strides)
+        s.call(scalar.build_convert, convert, {**numbers, "o": s.address(out), "x": s.address(x)})
+        return
+    if out.dtype in INTEGERS:
+        raise Unsupported("a copy to integers")
+    if out.dtype is torch.bool and x.dtype is not torch.bool:
+        pointwise.emit(s, out, [x], (("ne", 0, 0.0),))
+        return
+    layout = collapse(Layout(out.sizes, (out.strides, x.strides)))
+    if any(step == 0 and size > 1 for step, size in zip(layout.strides[1], layout.sizes)):
+        pointwise.emit(s, out, [x], ())
+        return
+    if layout.sizes == (1,) or (len(layout.sizes) == 1 and layout.strides == ((1,), (1,))):
+        n = layout.sizes[0]
+        calls = []
+        for start, sizes in (
+            (0, (n // 1024, 32, 32)),
+            (n // 1024 * 1024, (n % 1024 // 32, 32)),
+            (n // 32 * 32, (n % 32,)),
+        ):
+            if 0 not in sizes:
+                steps = contiguous_strides(sizes)
+                calls += [(v, w, o + start, i + start) for v, w, o, i in scalar.plan_copy(sizes, steps, steps)]
+    else:
+        calls = scalar.plan_copy(layout.sizes, *layout.strides)
+    for variant, words, o_start, x_start in calls:
+        s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
+
+
+def index_select(s: Selection, launch: Launch) -> None:
+    (out,), (table, index, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(table, Operand) and isinstance(index, Operand)
+    if launch.parameter("dim") != 0:
+        raise Unsupported("a gather along an inner dimension")
+    _gather_rows(s, out, table, index, wraps=False)
+
+
+def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, wraps: bool) -> None:
+    """wraps: negative indices count from the end."""
+    width = 1
+    for size in table.sizes[1:]:
+        width *= size
+    dense = contiguous_strides(table.sizes[1:])
+    if table.strides[1:] != dense or out.strides[1:] != dense or table.dtype is not torch.bfloat16:
+        raise Unsupported("a gather of rows that are not contiguous BF16")
+    if index.dtype not in INTEGERS:
+        raise Unsupported("indices that are not integers")
+    step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
+    variant, words = scalar.plan_gather(
+        index.sizes[0], width, table.sizes[0], table.strides[0], out.strides[0], step, wraps
+    )
+    s.call(
+        scalar.build_gather,
+        variant,
+        {**words, "table": s.address(table), "index": s.address(index), "out": s.address(out)},
+    )
+
+
+def index(s: Selection, launch: Launch) -> None:
+    """Advanced indexing by constants that amounts to a strided view; one index of rows is a gather."""
+    (out,), (x, *indices) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    count, first = launch.parameter("count"), launch.parameter("first_dim")
+    operands = [i for i in indices[:count] if isinstance(i, Operand)]
+    if not all(s.is_constant(i) for i in operands):
+        if count == 1 and first == 0 and len(operands) == 1 and len(operands[0].sizes) == 1:
+            _gather_rows(s, out, x, operands[0], wraps=True)
+            return
+        raise Unsupported("indexing by several computed indices")
+    place = torch.zeros((), dtype=torch.int64)
+    for k, operand in enumerate(operands):
+        values = s.tensor(operand)
+        values = torch.where(values < 0, values + x.sizes[first + k], values)
+        place = place + values * x.strides[first + k]
+    shape = tuple(place.shape)
+    steps = []
+    for d, size in enumerate(shape):
+        steps.append(int(place.select(d, 1).flatten()[0] - place.flatten()[0]) if size > 1 else 0)
+    expected = place.flatten()[0]
+    grid = torch.zeros(shape, dtype=torch.int64)
+    for d, step in enumerate(steps):
+        grid = grid + (torch.arange(shape[d]) * step).view([-1 if i == d else 1 for i in range(len(shape))])
+    if not torch.equal(grid + expected, place.expand(shape)):
+        raise Unsupported("indexing that is not a strided view")
+    strides = (*x.strides[:first], *steps, *x.strides[first + count :])
+    moved = Operand(x.buffer, x.offset + int(expected) * x.dtype.itemsize, out.sizes, strides, x.dtype)
+    emit_copy(s, out, moved)
+
+
+SELECTORS = {"copy": copy, "index_select": index_select, "index": index}
+
+__all__ = ["INTEGERS", "SELECTORS", "Address", "emit_copy"]

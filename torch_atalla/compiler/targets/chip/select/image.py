@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pooling on images whose channels are innermost, and what convolutions share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+
+from ....program.ir import Buffer, BufferKind, Launch, Operand
+from ..image import Address
+from ..kernels import plane, window
+from ..kernels.common import LANES
+from ..kernels.pointwise import Unsupported
+from ..selection import Selection, check_dtypes
+from . import data, pointwise
+
+
+def new_operand(s: Selection, sizes: tuple[int, ...], strides: tuple[int, ...], elements: int) -> Operand:
+    buffer = Buffer(len(s.program.buffers), BufferKind.TEMPORARY, "", elements * 2)
+    s.program.buffers.append(buffer)
+    return Operand(buffer.index, 0, sizes, strides, torch.bfloat16)
+
+
+def channels_last(x: Operand) -> bool:
+    """[n, c, h, w] with channels innermost and lines dense."""
+    n, c, h, w = x.sizes
+    return (c == 1 or x.strides[1] == 1) and (w == 1 or x.strides[3] == c) and (h == 1 or x.strides[2] == w * c)
+
+
+def padded(
+    s: Selection, x: Operand, before: tuple[int, int], size: tuple[int, int], value: float, channels: int
+) -> Operand:
+    """A copy [n, channels, *size] with channels innermost, `value` around and behind the image."""
+    n, c, h, w = x.sizes
+    hp, wp = size
+    line = wp * channels
+    out = new_operand(s, (n, channels, hp, wp), (hp * line, 1, line, channels), n * hp * line + 2 * LANES * LANES)
+    taken_h, taken_w = min(h, hp - before[0]), min(w, wp - before[1])
+    strips = []
+    if channels == c:  # the border alone: above, below with what tiles may reach behind the image, left and right
+        last = (before[0] + taken_h) * line
+        strips.append(Operand(out.buffer, 0, (before[0] * line,), (1,), torch.bfloat16))
+        for image in range(n):
+            first = image * hp * line
+            if image:
+                strips.append(Operand(out.buffer, 2 * first, (before[0] * line,), (1,), torch.bfloat16))
+            behind = LANES if image == n - 1 else 0
+            strips.append(Operand(out.buffer, 2 * (first + last), (hp * line - last + behind,), (1,), torch.bfloat16))
+        sides = ((0, before[1]), (before[1] + taken_w, wp - before[1] - taken_w))
+        for start, width in sides:
+            offset = 2 * (before[0] * line + start * channels)
+            steps = (hp * line, line, 1)
+            strips.append(Operand(out.buffer, offset, (n, taken_h, width * channels), steps, torch.bfloat16))
+    else:
+        strips.append(Operand(out.buffer, 0, (n * hp * line + LANES,), (1,), torch.bfloat16))
+    for strip in strips:
+        pointwise.emit(s, strip, [], (("const", value),))
+    inner = Operand(
+        out.buffer, 2 * (before[0] * line + before[1] * channels), (n, c, taken_h, taken_w), out.strides, torch.bfloat16
+    )
+    source = Operand(x.buffer, x.offset, (n, c, taken_h, taken_w), x.strides, x.dtype)
+    data.emit_copy(s, inner, source)
+    return out
+
+
+def four(x: Operand) -> Operand:
+    """[n, c, w] or [n, c, 1, h, w] as [n, c, h, w]."""
+    if len(x.sizes) == 3:
+        return Operand(x.buffer, x.offset, (*x.sizes[:2], 1, x.sizes[2]), (*x.strides[:2], 0, x.strides[2]), x.dtype)
+    if len(x.sizes) == 5 and x.sizes[2] == 1:
+        return Operand(x.buffer, x.offset, (*x.sizes[:2], *x.sizes[3:]), (*x.strides[:2], *x.strides[3:]), x.dtype)
+    if len(x.sizes) != 4:
+        raise Unsupported(f"{len(x.sizes) - 2} spatial dimensions")
+    return x
+
+
+_WINDOW = ("kernel", "stride", "padding")  # parameters of all pooling by windows
+
+
+def _pooled(x: Operand, out: Operand) -> tuple[Operand, Operand]:
+    x, out = four(x), four(out)
+    if x.sizes[1] > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
+        raise Unsupported("pooling of an image whose channels are not innermost")
+    return x, out
+
+
+def max_pool(s: Selection, launch: Launch) -> None:
+    out, indices = (*launch.outputs, None)[:2]
+    (x,) = launch.inputs[:1]
+    assert out is not None and isinstance(x, Operand)
+    check_dtypes((x, out))
+    if indices is not None and (
+        indices.buffer in {p.operand.buffer for p in s.program.outputs} or s.is_read(indices.buffer)
+    ):
+        raise Unsupported("the indices of the maxima")
+    _pool(s, launch, x, out, "max", None)
+
+
+def average_pool(s: Selection, launch: Launch) -> None:
+    (out,) = launch.outputs
+    (x,) = launch.inputs[:1]
+    assert out is not None and isinstance(x, Operand)
+    kernel, stride, padding = (launch.parameter(name) for name in _WINDOW)
+    divisor = launch.parameter("divisor")
+    if any(padding) and not launch.parameter("count_padding"):
+        raise Unsupported("an average that leaves out the padding")
+    size = four(x).sizes
+    need = [(o - 1) * st + k for o, st, k in zip(four(out).sizes[2:], _two(stride, out), _two(kernel, out))]
+    if any(n > h + 2 * p for n, h, p in zip(need, size[2:], _two(padding, out))) and not divisor:
+        raise Unsupported("an average over windows that the image does not fill")
+    _pool(s, launch, x, out, "sum", 1.0 / (divisor or prod(_two(kernel, out))))
+
+
+def _two(values: tuple[int, ...], out: Operand) -> list[int]:
+    """Height and width of three spatial parameters; images have d = 1 in front or nothing behind."""
+    if len(out.sizes) == 5:
+        return list(values[1:3])
+    return list(values[:2]) if len(out.sizes) == 4 else [1, values[0]]
+
+
+def _pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
+    kernel, stride, padding = (_two(launch.parameter(name), out) for name in _WINDOW)
+    dilation = _two(launch.parameter("dilation"), out) if "dilation" in launch.contract.parameters else [1, 1]
+    x, out = _pooled(x, out)
+    emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
+
+
+def distances(x: Operand) -> tuple[int, int, int]:
+    """Elements from one image, line and pixel to the next."""
+    n, c, h, w = x.sizes
+    pixel = x.strides[3] if w > 1 else c
+    return x.strides[0] if n > 1 else 0, x.strides[2] if h > 1 else w * pixel, pixel
+
+
+def emit_planes(
+    s: Selection,
+    kind: str,
+    x: Operand,
+    out: Operand,
+    shape: Sequence[Sequence[int]],
+    weight: Address | None = None,
+    bias: Address | None = None,
+    activation: str | None = None,
+    scale: float = 1.0,
+) -> None:
+    """Windows over images with channels innermost. shape: kernel, stride, padding and dilation, (down, right) each."""
+
+    kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
+    size, out_size = (x.sizes[2], x.sizes[3]), (out.sizes[2], out.sizes[3])
+    planes = plane.Planes(
+        x.sizes[0], x.sizes[1], size, out_size, kernel, stride, padding, dilation, distances(x), distances(out)
+    )
+    for variant, words, starts in plane.plan(kind, planes, scale, bias is not None, activation):
+        places = {"o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])}
+        for name, address in (("w", weight), ("bias", bias)):
+            if address is not None:
+                places[name] = Address(address.region, address.offset + 2 * starts[name])
+        s.call(plane.build, variant, {**words, **places})
+
+
+def emit_windows(
+    s: Selection, kind: str, windows: window.Windows, out: Operand, x: Operand, scale: float = 1.0
+) -> None:
+    for variant, words, starts in window.plan(kind, windows, scale):
+        s.call(window.build, variant, {**words, "o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])})
+
+
+def adaptive_average(s: Selection, launch: Launch) -> None:
+    (out,) = launch.outputs
+    (x,) = launch.inputs[:1]
+    assert out is not None and isinstance(x, Operand)
+    x, out = _pooled(x, out)
+    h, w = (x.sizes[2], x.sizes[3])
+    oh, ow = out.sizes[2:]
+    if (h, w) == (oh, ow):
+        data.emit_copy(s, out, x)
+        return
+    if h % oh or w % ow:
+        raise Unsupported(f"adaptive pooling of {h} x {w} to {oh} x {ow}")
+    kh, kw = h // oh, w // ow
+    emit_planes(s, "sum", x, out, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
+
+
+SELECTORS = {
+    "pool.max": max_pool,
+    "pool.average": average_pool,
+    "pool.adaptive_average": adaptive_average,
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from ....program.ir import Launch, Operand, contiguous_strides
+from ..image import Address
+from ..kernels import gemm as kernel
+from ..kernels.common import LANES, tiles
+from ..kernels.pointwise import Unsupported
+from ..selection import Selection
+from . import data, pointwise
+
+ACTIVATION = {0: None, 1: "relu", 2: "gelu", 3: "gelu", 4: "silu"}
+
+
+def pack_weights(weight: torch.Tensor) -> torch.Tensor:
+    """[batch, n, k] to tiles [batch][n / 32][k / 32][32][32], zeros behind the ends."""
+    batch, n, k = weight.shape
+    nt, kt = tiles(n), tiles(k)
+    padded = torch.zeros(batch, nt * LANES, kt * LANES, dtype=torch.bfloat16)
+    padded[:, :n, :k] = weight.to(torch.bfloat16)
+    return padded.view(batch, nt, LANES, kt, LANES).permute(0, 1, 3, 2, 4).contiguous()
+
+
+def pack_bias(bias: torch.Tensor) -> torch.Tensor:
+    """[n], padded to whole rows of 32."""
+    n = bias.numel()
+    padded = torch.zeros(tiles(n) * LANES, dtype=torch.bfloat16)
+    padded[:n] = bias.reshape(-1).to(torch.bfloat16)
+    return padded
+
+
+def dense(s: Selection, operand: Operand) -> Operand:
+    """The operand in a new contiguous buffer, by a copy on the chip."""
+    from ....program.ir import Buffer, BufferKind
+
+    count = 1
+    for size in operand.sizes:
+        count *= size
+    buffer = Buffer(len(s.program.buffers), BufferKind.TEMPORARY, "copy", count * operand.dtype.itemsize)
+    s.program.buffers.append(buffer)
+    out = Operand(buffer.index, 0, operand.sizes, contiguous_strides(operand.sizes), operand.dtype)
+    data.emit_copy(s, out, operand)
+    return out
+
+
+def gemm(s: Selection, launch: Launch) -> None:
+    (out,) = launch.outputs
+    a, w, c = (*launch.inputs, None)[:3]
+    assert out is not None and isinstance(a, Operand) and isinstance(w, Operand)
+    b, m, n = out.sizes
+    k = a.sizes[2]
+    if 0 in out.sizes:
+        return
+    if k == 0:
+        raise Unsupported("a product over no elements")
+    if any(x.dtype is not torch.bfloat16 for x in (a, w, out)):
+        raise Unsupported(f"dtypes {a.dtype}, {w.dtype}, {out.dtype}; expected bfloat16")
+    alpha, beta = launch.parameter("alpha"), launch.parameter("beta")
+    activation = getattr(launch, "activation", None)
+    if activation is None:
+        activation = ACTIVATION[launch.parameter("activation")]
+    bias = None
+    later = None
+    if isinstance(c, Operand) and beta != 0:
+        shared = (b == 1 or c.strides[0] == 0) and (m == 1 or c.strides[1] == 0) and (n == 1 or c.strides[2] == 1)
+        if shared and beta == 1 and alpha == 1 and n <= kernel.BIAS_ROWS * LANES:
+            bias = c
+        else:
+            later = c
+    if k > 1 and a.strides[2] != 1:
+        a = dense(s, a)
+    if n > 1 and out.strides[2] != 1:
+        raise Unsupported("a result whose rows are not contiguous")
+    s_b, s_n = w.strides[0], w.strides[2]
+    # Equal matrices for all of the batch: the batch is more rows.
+    if (
+        b > 1
+        and s_b == 0
+        and a.strides[0] == m * a.strides[1]
+        and out.strides[0] == m * out.strides[1]
+        and later is None
+    ):
+        a = replace(a, sizes=(1, b * m, k))
+        out = replace(out, sizes=(1, b * m, n))
+        b, m = 1, b * m
+    if m > 1 and a.strides[1] == 0:  # all rows are one in memory
+        a = dense(s, a)
+    if s.is_constant(w):
+        packed = pack_weights(s.tensor(w).transpose(1, 2)[: 1 if s_b == 0 else b])
+        layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else packed[0].numel()
+        w_address = Address(s.constant(packed))
+    else:
+        if (k > 1 and w.strides[1] == 0) or (n > 1 and s_n == 0):
+            w = dense(s, w)
+            s_n = w.strides[2]
+        if n > 1 and s_n == 1:
+            layout, w_row = "columns", w.strides[1]
+        elif k == 1 or w.strides[1] == 1:
+            layout, w_row = "rows", s_n
+        else:
+            w = dense(s, w)
+            layout, w_row = "columns", w.strides[1]
+        w_batch, w_address = w.strides[0], s.address(w)
+    matrices = kernel.Matrices(
+        m,
+        n,
+        k,
+        a.strides[1] if m > 1 else max(k, LANES),
+        w_row,
+        out.strides[1] if m > 1 else max(n, LANES),
+        b,
+        a.strides[0],
+        w_batch,
+        out.strides[0],
+    )
+    words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
+    if bias is not None:
+        words["bias"] = bias_address(s, bias, n)
+    variant, more = kernel.plan(matrices, layout, bias is not None, None if later is not None else activation, alpha)
+    s.call(kernel.build, variant, {**more, **words})
+    if later is not None:
+        steps: list[tuple] = [("add", 0, 1)] if beta == 1 else [("mul", 1, float(beta)), ("add", 0, 2)]
+        if activation is not None:
+            steps.append((activation, 1 + len(steps)))
+        pointwise.emit(s, out, [out, later], tuple(steps))
+
+
+def bias_address(s: Selection, bias: Operand, n: int) -> Address:
+    if s.is_constant(bias):
+        return Address(s.constant(pack_bias(s.tensor(bias).reshape(-1)[:n])))
+    if n > 1 and bias.strides[-1] != 1:
+        bias = dense(s, bias)
+    return s.address(bias)  # whole rows are read; what lies behind it meets no element of the result
+
+
+SELECTORS = {"gemm": gemm}

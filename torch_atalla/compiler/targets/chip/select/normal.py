@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Softmax, layer norm, attention, reductions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import torch
+
+from ....program.ir import Launch, Operand
+from ..image import Address
+from ..kernels import attention as heads
+from ..kernels import down, rows, window
+from ..kernels.pointwise import Layout, Unsupported, collapse
+from ..selection import Selection
+from .image import emit_windows
+from .matrix import bias_address, dense
+
+
+def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int, int, int]]:
+    """The leading `dims` dimensions as groups of evenly spaced rows: (rows, step in x, step in out, first in x, first
+    in out).
+    """
+    lead = collapse(Layout(x.sizes[:dims] or (1,), (out.strides[:dims] or (0,), x.strides[:dims] or (0,))))
+    *outer, count = lead.sizes
+    o_steps, x_steps = lead.strides
+    groups = [(count, x_steps[-1], o_steps[-1], 0, 0)]
+    for size, o_step, x_step in zip(outer[::-1], o_steps[-2::-1], x_steps[-2::-1]):
+        groups = [(n, xs, os, x0 + i * x_step, o0 + i * o_step) for i in range(size) for n, xs, os, x0, o0 in groups]
+        if len(groups) > 4096:
+            raise Unsupported("too many groups of rows")
+    return groups
+
+
+def _apart(s: Selection, x: Operand, out: Operand, dims: int) -> Operand:
+    """x, or a copy of it where rows that a tile takes together are one in memory."""
+    count, x_row, *_ = row_groups(x, out, dims)[0]
+    return dense(s, x) if count > 1 and x_row == 0 else x
+
+
+def _emit_rows(
+    s: Selection,
+    kind: str,
+    x: Operand,
+    out: Operand,
+    dims: int,
+    n: int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 0.0,
+    scale: float = 1.0,
+) -> None:
+    if any(o.dtype is not torch.bfloat16 and o.dtype is not torch.float32 for o in (x, out)):
+        raise Unsupported("dtypes; expected bfloat16")
+    x = _apart(s, x, out, dims)
+    for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
+        for variant, words, first in rows.plan(
+            kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale
+        ):
+            more = {"x": s.address(x, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
+            if weight is not None:
+                more["weight"] = bias_address(s, weight, n)
+            if bias is not None:
+                more["bias"] = bias_address(s, bias, n)
+            s.call(rows.build, variant, {**words, **more})
+
+
+def softmax(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    dim = launch.parameter("dim")
+    n = x.sizes[dim]
+    if dim != len(x.sizes) - 1 and any(size != 1 for size in x.sizes[dim + 1 :]):
+        raise Unsupported(f"softmax over dimension {dim} of {len(x.sizes)}")
+    if n > 1 and (x.strides[dim] != 1 or out.strides[dim] != 1):
+        raise Unsupported("softmax over a dimension that is not contiguous")
+    _emit_rows(s, "softmax", x, out, dim, n)
+
+
+def norm(s: Selection, launch: Launch) -> None:
+    """layer_norm and rms_norm."""
+    out, mean, rstd = launch.outputs
+    x, weight, bias = (*launch.inputs, None, None)[:3]
+    assert out is not None and isinstance(x, Operand)
+    if mean is not None or rstd is not None:
+        raise Unsupported("the statistics of a norm")
+    n = x.sizes[1]
+    if n > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
+        raise Unsupported("a norm of rows that are not contiguous")
+    _emit_rows(
+        s,
+        launch.kernel,
+        x,
+        out,
+        1,
+        n,
+        weight if isinstance(weight, Operand) else None,
+        bias if isinstance(bias, Operand) else None,
+        launch.parameter("eps"),
+    )
+
+
+def attention(s: Selection, launch: Launch) -> None:
+    out, logsumexp = (*launch.outputs, None)[:2]
+    q, k, v, mask = (*launch.inputs, None)[:4]
+    assert out is not None and isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
+    if logsumexp is not None:
+        raise Unsupported("the logarithms of attention's sums")
+    if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
+        raise Unsupported("dtypes; expected bfloat16")
+    q, k, v = (dense(s, o) if o.sizes[2] > 1 and o.strides[2] == 0 else o for o in (q, k, v))
+    b, h, length, e = q.sizes
+    hk, keys, ev = k.sizes[1], k.sizes[2], v.sizes[3]
+    if any(o.sizes[3] > 1 and o.strides[3] != 1 for o in (out, q, k, v)):
+        raise Unsupported("heads whose elements are not contiguous")
+    kind: str = "none"
+    m: tuple[int, ...] = (0, 0, 0, 0)
+    address = None
+    if isinstance(mask, Operand):
+        if keys > 1 and mask.strides[3] != 1:
+            raise Unsupported("a mask whose rows are not contiguous")
+        kind = "bool" if mask.dtype is torch.bool else "add"
+        m, address = mask.strides, s.address(mask)
+        if length == 1:
+            m = (m[0], m[1], 0, m[3])
+    per = h // hk
+    outer = [
+        (b, (q.strides[0], k.strides[0], v.strides[0], out.strides[0], m[0])),
+        (hk, (per * q.strides[1], k.strides[1], v.strides[1], per * out.strides[1], per * m[1])),
+        (per, (q.strides[1], 0, 0, out.strides[1], m[1])),
+    ]
+    sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
+    causal = bool(launch.parameter("causal"))
+    table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
+    for variant, words, first in heads.plan(sizes, launch.parameter("scale"), kind, causal):
+        more = {
+            "q": s.address(q, first * q.strides[2]),
+            "k": s.address(k),
+            "v": s.address(v),
+            "o": s.address(out, first * out.strides[2]),
+            "heads": table,
+        }
+        if address is not None:
+            more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
+        s.call(heads.build, variant, {**words, **more})
+
+
+FEW_ROWS = 16  # of results, below which a tile of them would leave most of a transfer empty
+
+
+def reduction(kind: str, mean: bool = False):
+    def select(s: Selection, launch: Launch) -> None:
+        (out,), (x, *_) = launch.outputs, launch.inputs
+        assert out is not None and isinstance(x, Operand)
+        if any(o.dtype not in (torch.bfloat16, torch.float32) for o in (x, out)):
+            raise Unsupported("dtypes; expected bfloat16")
+        mask = launch.parameter("reduced")
+        reduced = [d for d in range(len(x.sizes)) if mask >> d & 1 and x.sizes[d] != 1]
+        kept = [d for d in range(len(x.sizes)) if not mask >> d & 1 and x.sizes[d] != 1]
+        count = prod(x.sizes[d] for d in reduced)
+        scale = 1.0 / count if mean else 1.0
+        lanes = next((d for d in kept if x.strides[d] == 1 and out.strides[d] == 1), None)
+        if lanes is not None or not reduced:
+            order = [d for d in kept if d != lanes]
+            sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
+            o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
+            x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
+            taps = [(x.sizes[d], x.strides[d]) for d in reduced]
+            longest = max(taps, default=(1, 0))
+            if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
+                loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
+                taps.remove(longest)
+                for variant, words, first in down.plan(kind, sizes[-1], *longest, loops, taps, scale):
+                    s.call(down.build, variant, {**words, "o": s.address(out, first), "x": s.address(x, first)})
+                return
+            emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
+            return
+        joined = collapse(Layout(tuple(x.sizes[d] for d in reduced), (tuple(x.strides[d] for d in reduced),)))
+        if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
+            raise Unsupported(f"a reduction over dimensions {reduced} that are not one contiguous run")
+        x2 = Operand(
+            x.buffer, x.offset, (*(x.sizes[d] for d in kept), count), (*(x.strides[d] for d in kept), 1), x.dtype
+        )
+        o2 = Operand(
+            out.buffer, out.offset, (*(x.sizes[d] for d in kept), 1), (*(out.strides[d] for d in kept), 1), out.dtype
+        )
+        if kind == "min":
+            raise Unsupported("the least of a contiguous run")
+        _emit_rows(s, kind, x2, o2, len(kept), count, scale=scale)
+
+    return select
+
+
+def argmax(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
+        raise Unsupported("dtypes; expected bfloat16, and 64-bit indices")
+    reduced = [d for d in range(len(x.sizes)) if launch.parameter("reduced") >> d & 1 and x.sizes[d] != 1]
+    kept = [d for d in range(len(x.sizes)) if d not in reduced and x.sizes[d] != 1]
+    order = Layout(tuple(x.sizes[d] for d in reduced) or (1,), (tuple(x.strides[d] for d in reduced) or (1,),))
+    joined = collapse(order)
+    if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
+        raise Unsupported(f"the position of a maximum over dimensions {reduced} that are not one contiguous run")
+    lanes = joined.sizes[0]
+    rows_of = replace(x, sizes=(*(x.sizes[d] for d in kept), lanes), strides=(*(x.strides[d] for d in kept), 1))
+    places = replace(out, sizes=rows_of.sizes, strides=(*(out.strides[d] for d in kept), 1))
+    rows_of = _apart(s, rows_of, places, len(kept))
+    for m, x_row, o_row, x0, o0 in row_groups(rows_of, places, len(kept)):
+        for variant, words, first in rows.plan("argmax", m, lanes, x_row, o_row):
+            more = {"x": s.address(rows_of, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
+            s.call(rows.build, variant, {**words, **more})
+
+
+SELECTORS = {
+    "softmax": softmax,
+    "layer_norm": norm,
+    "rms_norm": norm,
+    "attention": attention,
+    "reduce.sum": reduction("sum"),
+    "reduce.mean": reduction("sum", mean=True),
+    "reduce.amax": reduction("max"),
+    "reduce.amin": reduction("min"),
+    "reduce.argmax": argmax,
+}

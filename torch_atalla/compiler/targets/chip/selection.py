@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the selectors of single launches work with: regions, constants and calls of the network under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from ...program.ir import BufferKind, LinearProgram, Operand
+from .image import Address
+from .kernels.pointwise import Unsupported
+from .network import ALIGN, Network, element_bytes
+
+
+def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:
+    """Whether a buffer of the one can be seen as the other: both have as many bytes in DRAM as in the program."""
+    return element_bytes(one) * other.itemsize == element_bytes(other) * one.itemsize
+
+
+class Selection:
+    """What the selectors of single launches work with."""
+
+    def __init__(self, program: LinearProgram) -> None:
+        self.program = program
+        self.network = Network()
+        self.image = self.network.image
+        self.sizes: dict[str, int] = {}  # bytes of temporaries
+        self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
+        self.known: dict[bytes, str] = {}
+        self.node = ""
+        self._count = 0
+
+    # -- operands -----------------------------------------------------------------------------------------------------
+    def region(self, operand: Operand) -> str:
+        buffer = self.program.buffers[operand.buffer]
+        name = f"{buffer.kind.value}{buffer.index}"
+        dtype = self.dtypes.setdefault(operand.buffer, operand.dtype)
+        if dtype != operand.dtype and not _same_bytes(dtype, operand.dtype):
+            raise Unsupported(f"a view of {dtype} as {operand.dtype}, whose elements have other bytes in DRAM")
+        if buffer.kind is BufferKind.CONSTANT and name not in self.network.constant_offsets:
+            self.place_constant(name, self.tensor_bytes(operand))
+        elif buffer.kind is BufferKind.TEMPORARY and name not in self.sizes:
+            self.sizes[name] = buffer.nbytes // operand.dtype.itemsize * element_bytes(operand.dtype)
+        return name
+
+    def address(self, operand: Operand, elements: int = 0) -> Address:
+        """Of element `elements` (in memory order) of the operand."""
+        size = element_bytes(operand.dtype)
+        return Address(self.region(operand), (operand.offset // operand.dtype.itemsize + elements) * size)
+
+    def is_constant(self, operand: Operand) -> bool:
+        return self.program.buffers[operand.buffer].kind is BufferKind.CONSTANT
+
+    def tensor(self, operand: Operand) -> torch.Tensor:
+        """The values of a constant operand."""
+        whole = self.program.buffers[operand.buffer].tensor
+        assert whole is not None
+        flat = torch.empty(0, dtype=whole.dtype).set_(whole.untyped_storage())
+        start = operand.offset // operand.dtype.itemsize + whole.storage_offset()
+        return torch.as_strided(flat, operand.sizes, operand.strides, start)
+
+    def tensor_bytes(self, operand: Operand) -> bytes:
+        whole = self.program.buffers[operand.buffer].tensor
+        assert whole is not None
+        dense = torch.as_strided(whole, (whole.numel(),), (1,), whole.storage_offset())
+        return values_bytes(dense)
+
+    def is_read(self, buffer: int) -> bool:
+        """Whether any launch reads the buffer."""
+        return any(operand.buffer == buffer for inst in self.program.instructions for operand in inst.reads())
+
+    # -- new memory ---------------------------------------------------------------------------------------------------
+    def temporary(self, elements: int) -> str:
+        self._count += 1
+        name = f"scratch{self._count}"
+        self.sizes[name] = elements * 2 + ALIGN
+        return name
+
+    def constant(self, values: torch.Tensor) -> str:
+        """A region with these values, stored once however often they are asked for."""
+        data = values_bytes(values.contiguous().view(-1))
+        if data not in self.known:
+            self.known[data] = f"packed{len(self.known)}"
+            self.place_constant(self.known[data], data)
+        return self.known[data]
+
+    def place_constant(self, name: str, data: bytes) -> None:
+        block = self.network.constants
+        block.extend(bytes(-len(block) % ALIGN))
+        self.network.constant_offsets[name] = len(block)
+        block.extend(data)
+
+    def call(self, kernel: object, variant: object, words: Mapping[str, int | Address], name: str = "") -> None:
+        """kernel: a function from variant to Builder."""
+        self.image.call(variant.name, lambda: kernel(variant), words, self.node)  # type: ignore[attr-defined,operator]
+
+
+def values_bytes(values: torch.Tensor) -> bytes:
+    """As the program keeps them, without a gap."""
+    if element_bytes(values.dtype) == 2:
+        values = values.to(torch.bfloat16)
+        return values.contiguous().view(torch.int16).numpy().tobytes()
+    return values.contiguous().numpy().tobytes()
+
+
+def check_dtypes(operands: Iterable[Operand], *, integers: bool = False) -> None:
+    """Raises Unsupported unless every operand is BF16 in DRAM; integers: or an integer."""
+    wide = [x for x in operands if element_bytes(x.dtype) != 2]
+    if wide and not integers:
+        raise Unsupported(f"an operand of {wide[0].dtype}; expected bfloat16")

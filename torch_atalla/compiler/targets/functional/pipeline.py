@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All stages in order, up to the file. Each stage's result is kept and prints, so that every step can be looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from torch_atalla.driver.extension import _C
+from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
+
+from ...capture.capture import Captured, capture
+from ...linearize.linearize import linearize
+from ...linearize.partition import Partition, partition
+from ...lower.shape.views import MEMORY_VIEWS
+from ...passes.graph import PassResult, run_passes
+from ...passes.linear import check_program, run_linear_passes
+from ...passes.linear.states import update_states_in_place
+from ...program.ir import LinearProgram
+from ...program.support import SupportTable, support_table
+from ...schedule import ChipModel, Schedule, chip_model, decide, verify_schedule
+from ...schedule.plan import MemoryPlan, plan_memory
+from ...schedule.verify_plan import verify_plan
+from .dump import Dump
+
+LEVELS = ("none", "exact", "fast")
+
+
+@dataclass
+class Compiled:
+    captured: Captured  # after the passes
+    passes: list[PassResult]
+    partition: Partition
+    program: LinearProgram
+    plan: MemoryPlan
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def __str__(self) -> str:
+        sections = {
+            "graph": self.captured,
+            "passes": "\n".join(map(str, self.passes)),
+            "segments": self.partition,
+            "linear program": self.program,
+            "memory plan": self.plan,
+            "schedule": self.schedule,
+        }
+        return "\n\n".join(f"== {title}\n{body}" for title, body in sections.items())
+
+
+def compile_program(
+    program: torch.export.ExportedProgram | torch.nn.Module,
+    args: tuple | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    fallback: str = "cpu",
+    optimize: str = "exact",
+    fold: str | None = None,
+    epilogue: bool = False,
+    weights: str | None = None,
+    pack: bool = True,
+    support: SupportTable | None = None,
+    dump: str | os.PathLike | None = None,
+    decomposed: torch.export.ExportedProgram | None = None,
+    states: Collection[str] = (),
+    chip: ChipModel | None = None,
+    residency: bool = True,
+) -> Compiled:
+    """Captures, transforms, partitions, lowers, transforms again and plans.
+
+    fallback: "cpu" runs nodes without a kernel through torch on the host; "error" raises UnsupportedOpsError, which
+    lists them all. optimize: "none" launches what eager mode launches; "exact" joins launches, packs weights and so on
+    where every bit of the results stays; "fast" does so too where rounding changes. fold, epilogue: see
+    passes.run_passes; fold is by default "all" at "fast", else "exact". support: instead of the table of this build.
+    weights: "bfloat16" or "int8" (with a factor for each output), in which the weights of float32 products are stored.
+    pack: weights may be packed; not so when programs share them. dump: a directory, for what every pass left.
+    decomposed, states: see capture. chip: for which the program is scheduled, by default device 0's. residency:
+    temporaries may stand in the chip's scratchpads.
+    """
+    if optimize not in LEVELS:
+        raise ExportError(f'optimize: expected "none", "exact" or "fast", got {optimize!r}')
+    if fold is None:
+        fold = "all" if optimize == "fast" else "exact"
+    if fallback not in ("cpu", "error"):
+        raise ExportError(f'fallback: expected "cpu" or "error", got {fallback!r}')
+    if weights not in (None, "bfloat16", "int8"):
+        raise ExportError(f'weights: expected None, "bfloat16" or "int8", got {weights!r}')
+    if weights is not None and optimize == "none":
+        raise ExportError('weights: narrow weights are packed weights, which optimize="none" does not make')
+    if fold not in ("exact", "all", "none"):
+        raise ExportError(f'fold: expected "exact", "all" or "none", got {fold!r}')
+    table = support_table() if support is None else support
+    out = Dump(dump)
+    captured = capture(program, args, kwargs, table, decomposed=decomposed, states=states)
+    out.graph("capture", captured)
+    exact = optimize != "fast"
+    split = optimize != "none"
+    keep_strides = exact or any(node.target in MEMORY_VIEWS for node in captured.graph.nodes)
+    options: dict[str, Any] = {"exact": exact, "split": split, "keep_strides": keep_strides}
+    passes = run_passes(captured, fold=fold, epilogue=epilogue, **options, observe=out.graph)
+    parts = partition(captured, table)
+    if parts.unsupported and fallback == "error":
+        raise UnsupportedOpsError(parts.unsupported)
+    linear = linearize(captured, parts, table, keep_strides=keep_strides)
+    check_program(linear, "linearize")
+    out.program("linearize", linear)
+    if captured.states:
+        linear, result = update_states_in_place(linear)
+        check_program(linear, result.name)
+        passes.append(result)
+        out.program(result.name, linear)
+    if optimize != "none":
+        options = {"exact": exact, "weights": weights, "pack": pack, "symbols": captured.symbols}
+        linear, more = run_linear_passes(linear, **options, observe=out.program)
+        passes += more
+    plan = plan_memory(linear)
+    verify_plan(linear, plan)
+    out.plan(linear, plan)
+    schedule = Schedule()
+    if optimize != "none":
+        chip = _device_chip() if chip is None else chip
+        # A program whose temporaries the driver places for each call has no places to decide.
+        schedule = decide(linear, plan, chip, residency=residency and captured.symbols.bounded)
+        verify_schedule(linear, schedule, chip)
+        out.schedule(schedule)
+    out.passes(passes)
+    return Compiled(captured, passes, parts, linear, plan, schedule)
+
+
+def _device_chip() -> ChipModel:
+    return chip_model(_C.chip_config(0))

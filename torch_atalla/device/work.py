@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Records of the launches and copies that devices made, in simulated time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    """One launch or copy. Cycles of the device's clock; `dtype` is the chip's dtype code (c10::ScalarType's number).
+
+    `kind` is "launch", "host_to_device", "device_to_host" or "device_to_device"; a copy has no kernel and the shape
+    (rows, bytes of a row). `sdma`, `vector` and `array` are the first and past the last cycle in which the unit worked
+    for it. `stream` is None for the far end of a copy between devices, whose stream is the other device's.
+    """
+
+    sequence: int
+    kind: str
+    kernel: str
+    dtype: int
+    shape: tuple[int, ...]
+    stream: int | None
+    start_cycle: int
+    end_cycle: int
+    cycles: int  # alone; end_cycle - start_cycle is more when streams competed for a unit
+    sdma_cycles: int
+    vector_cycles: int
+    array_cycles: int
+    sdma: tuple[int, int]
+    vector: tuple[int, int]
+    array: tuple[int, int]
+    dram_bytes_read: int
+    dram_bytes_written: int
+    macs: int
+
+    @property
+    def name(self) -> str:
+        """The kernel, or what kind of copy it is."""
+        return self.kernel or COPY_NAMES[self.kind]
+
+
+COPY_NAMES = {
+    "host_to_device": "Memcpy HtoD",
+    "device_to_host": "Memcpy DtoH",
+    "device_to_device": "Memcpy DtoD",
+}
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The work of one device, in order of submission; `lost` records were overwritten before they could be read."""
+
+    ordinal: int
+    clock_hz: float
+    lost: int
+    work: tuple[Work, ...]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The dtypes of the chip: names for listings, codes for files."""
+
+from __future__ import annotations
+
+import torch
+
+# Codes of atalla.h, which coincide with c10::ScalarType.
+CODES: dict[torch.dtype, int] = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+}
+DTYPES = {code: dtype for dtype, code in CODES.items()}
+
+_SHORT = {
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+    torch.bool: "bool",
+    torch.bfloat16: "bf16",
+}
+
+BOOL = frozenset({torch.bool})
+INTEGER = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+FLOATING = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+COMPLEX = frozenset({torch.complex64, torch.complex128})
+REAL = BOOL | INTEGER | FLOATING
+ALL = REAL | COMPLEX
+
+
+def name(dtype: torch.dtype) -> str:
+    """The name without its module: "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """As listings write it: "f32"; the full name of a dtype that the chip does not know."""
+    return _SHORT.get(dtype, name(dtype))
+
+
+def from_name(text: str) -> torch.dtype:
+    """torch.float32 for "float32"."""
+    dtype = getattr(torch, text, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"expected the name of a dtype, got {text!r}")
+    return dtype

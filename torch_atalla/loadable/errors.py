@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can go wrong between an exported program and a loadable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ExportError(RuntimeError):
+    """An exported program cannot become a loadable. The text says what was found and what was expected."""
+
+
+class NotNativeError(Exception):
+    """Raised by a lowering rule for a node that it does not take. The text is the reason that reports show."""
+
+
+@dataclass(frozen=True)
+class UnsupportedOp:
+    """One node without a native lowering."""
+
+    op: str  # with the overload: "aten::sort.stable"
+    node: str
+    dtypes: str  # of the tensor inputs, e.g. "float32, int64"
+    reason: str
+    source: str = ""  # "file.py:12", where known
+
+    def __str__(self) -> str:
+        where = f" at {self.source}" if self.source else ""
+        return f"{self.op} ({self.dtypes}), node {self.node}{where}: {self.reason}"
+
+
+class UnsupportedOpsError(ExportError):
+    """`fallback="error"` was asked for, and these nodes are not native. Lists all of them at once."""
+
+    def __init__(self, ops: list[UnsupportedOp]):
+        self.ops = tuple(ops)
+        count = f"{len(ops)} node{'s' if len(ops) != 1 else ''}"
+        lines = "\n".join(f"  {op}" for op in ops)
+        super().__init__(f'fallback="error": {count} cannot run on the chip:\n{lines}')
+
+
+class LoadableError(RuntimeError):
+    """A file that is no loadable, or that this installation cannot run. The text lists every problem found."""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The structure of a call and of a result, and what its leaves are, as text in a file's metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .errors import ExportError
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of the call's or of the result's pytree: a tensor of the graph, or a Python value fixed at export."""
+
+    name: str
+    is_tensor: bool = True
+    value: Any = None
+
+
+def method_key(key: str, name: str, number: int) -> str:
+    """The metadata key of a method: of the first one as it is, of others with their name."""
+    return key if number == 0 else f"{key}:{name}"
+
+
+def dump_leaves(leaves: list[Leaf]) -> str:
+    """[{"tensor": name} | {"value": python value}, ...]"""
+    records: list[dict[str, Any]] = []
+    for leaf in leaves:
+        if leaf.is_tensor:
+            records.append({"tensor": leaf.name})
+        elif leaf.value is None or isinstance(leaf.value, (bool, int, float, str)):
+            records.append({"value": leaf.value})
+        else:
+            raise ExportError(
+                f"{leaf.name} is a {type(leaf.value).__name__}; expected a tensor, a number, a string or None"
+            )
+    return json.dumps(records, separators=(",", ":"))
+
+
+def load_leaves(text: str) -> list[Leaf]:
+    return [
+        Leaf(record["tensor"]) if "tensor" in record else Leaf("", is_tensor=False, value=record["value"])
+        for record in json.loads(text)
+    ]
+
+
+def dump_spec(spec: pytree.TreeSpec) -> str:
+    """Raises ExportError for a container that only this process knows."""
+    try:
+        return pytree.treespec_dumps(_plain(spec))
+    except NotImplementedError as error:
+        raise ExportError(f"a container among inputs or outputs cannot be stored: {error}") from None
+
+
+def load_spec(text: str) -> pytree.TreeSpec:
+    """Raises ExportError when a container is of a type that is not registered here."""
+    try:
+        return pytree.treespec_loads(text)
+    except (NotImplementedError, ValueError) as error:
+        raise ExportError(f"expected containers that are registered with torch.utils._pytree: {error}") from None
+
+
+def _plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
+    """torch.return_types (of max, sort, ...) have no stored form: they become the tuples that they are."""
+    if spec.is_leaf():
+        return spec
+    children = [_plain(child) for child in spec.children()]
+    if spec.type is not None and spec.type.__module__ == torch.return_types.__name__:
+        return pytree.TreeSpec(tuple, None, children)
+    return pytree.TreeSpec(spec.type, spec.context, children)

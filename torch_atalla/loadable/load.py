@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Places a file's program on a device."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, overload
+
+import torch
+
+from torch_atalla.driver import runtime
+
+from .code import LoadedCode
+from .errors import ExportError, LoadableError
+from .program import LoadedProgram
+
+Device = str | int | torch.device
+
+
+@overload
+def load_loadable(
+    path: str | os.PathLike[str], device: Device = "atalla", *, engine: Literal["functional"] = "functional"
+) -> LoadedProgram: ...
+@overload
+def load_loadable(path: str | os.PathLike[str], device: Device = "atalla", *, engine: Literal["isa"]) -> LoadedCode: ...
+@overload
+def load_loadable(
+    path: str | os.PathLike[str], device: Device = "atalla", *, engine: str
+) -> LoadedProgram | LoadedCode: ...
+def load_loadable(
+    path: str | os.PathLike[str], device: Device = "atalla", *, engine: str = "functional"
+) -> LoadedProgram | LoadedCode:
+    """Maps, verifies and places a loadable on a device.
+
+    Args:
+        path: a file that `save_loadable` wrote.
+        device: an atalla device, by name, ordinal or torch.device. Without an ordinal: the current device.
+        engine: "functional" runs the file's kernel launches; "isa" runs its Atalla code, which the file has if it was
+            saved with engine="isa".
+
+    Returns:
+        The program, which is called as the exported module is, with tensors on that device.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        LoadableError: the file is no loadable, or this installation or device cannot run it. The text lists every
+            problem.
+        ValueError: another engine or device type, or engine="isa" for a file without Atalla code.
+        RuntimeError: engine="isa" on a chip whose geometry is not that of the code.
+        torch.OutOfMemoryError: engine="isa", and the device has no room for constants and temporaries.
+
+        program = torch_atalla.load_loadable("model.atl", device="atalla:0")
+        y = program(x.to("atalla:0"))
+    """
+    if engine not in ("functional", "isa"):
+        raise ValueError(f'engine: expected "functional" or "isa", got {engine!r}')
+    where = torch.device("atalla", device) if isinstance(device, int) else torch.device(device)
+    if where.type != "atalla":
+        raise ValueError(f"device: expected an atalla device, found {where}")
+    if where.index is None:
+        where = torch.device("atalla", torch.accelerator.current_device_index())
+    name = os.fspath(path)
+    if not Path(name).is_file():
+        raise FileNotFoundError(f"{name}: no such file; expected a loadable")
+    try:
+        if engine == "isa":
+            return LoadedCode(name, where)
+        return LoadedProgram(runtime.Program(name, to_load=True), where, name)
+    except (runtime.RuntimeLibraryError, ExportError) as error:
+        text = str(error)
+        raise LoadableError(text if name in text else f"{name}: {text}") from None

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A loadable on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torch_atalla.driver import runtime
+from torch_atalla.driver.dtypes import name as dtype_name
+
+from .errors import LoadableError
+from .host_call import run_host_call
+from .method import LoadedMethod
+from .packed import pack
+from .report import LoadableReport
+from .tensor_spec import ValueType, value_type
+
+
+class LoadedProgram:
+    """A program on a device. Calling it calls its first method.
+
+    `methods` has all of them by name. Methods share parameters and the mutable buffers, which keep their values from
+    call to call.
+    """
+
+    def __init__(self, program: runtime.Program, device: torch.device, path: str):
+        self._program = program
+        self.device = device
+        self.path = path
+        data = program.describe()
+        self.methods = {
+            record["name"]: LoadedMethod(program, device, path, number, data)
+            for number, record in enumerate(data["methods"])
+        }
+        self._first = next(iter(self.methods.values()))
+        self.inputs, self.outputs = self._first.inputs, self._first.outputs
+        self.report = self._read_report(data)
+        self._parameters = _named_values(data)
+        self._packed = _packed_matrices(data)
+        self._states = {record["name"]: value_type(data["values"][record["value"]]) for record in data["states"]}
+        program.load(device.index)
+        program.set_host_call(lambda text, inputs, outputs: run_host_call(device.index, text, inputs, outputs))
+
+    def _read_report(self, data: dict[str, Any]) -> LoadableReport:
+        text = data["metadata"].get("report")
+        report = LoadableReport.from_json(text) if text else LoadableReport()
+        report.path, report.file_bytes = self.path, data["file_bytes"]
+        report.method_cycles = [method["estimate_cycles"] for method in data["methods"]]
+        report.estimate_cycles = report.method_cycles[0]
+        return report
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._first(*args, **kwargs)
+
+    def __getitem__(self, name: str) -> LoadedMethod:
+        """A method by its name. Raises KeyError with the names that there are."""
+        if name not in self.methods:
+            raise KeyError(f"no method {name!r}; the program has {', '.join(map(repr, self.methods))}")
+        return self.methods[name]
+
+    def signature(self) -> str:
+        """Inputs and outputs of the first method, one a line."""
+        return self._first.signature()
+
+    def verify(self) -> int:
+        """Replays the file's golden outputs and gives how many there are. Resets the mutable buffers. Raises
+        LoadableError with every difference."""
+        try:
+            return self._program.verify()
+        except runtime.RuntimeLibraryError as error:
+            raise LoadableError(str(error)) from None
+
+    def parameters(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+        """Dtype and shape of what `load_state_dict` can replace, by name."""
+        return {name: self._seen_type(name) for name in self._parameters}
+
+    def load_state_dict(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Replaces parameters, buffers and mutable buffers by name; those that are not named stay.
+
+        Parameters and buffers change all at once: calls under way see the old ones, later calls the new ones. Raises
+        ValueError, and changes nothing, when a name, dtype or shape is not the program's, or when a parameter was
+        folded into others when the file was saved.
+        """
+        problems = []
+        for name, tensor in tensors.items():
+            found = self._seen_type(name) if self._type_of(name) is not None else None
+            if found is not None and (tensor.dtype, tuple(tensor.shape)) != found:
+                problems.append(
+                    f"{name}: expected {dtype_name(found[0])}{list(found[1])}, "
+                    f"found {dtype_name(tensor.dtype)}{list(tensor.shape)}"
+                )
+        if problems:
+            raise ValueError("; ".join(problems))
+        host = {name: _dense(self._pack(name, tensor), self._type_of(name)) for name, tensor in tensors.items()}
+        items = [
+            (name, tensor.data_ptr(), tensor.numel() * tensor.itemsize)
+            for name, tensor in host.items()
+            if name not in self._states
+        ]
+        try:
+            self._program.replace(items)
+        except runtime.RuntimeLibraryError as error:
+            raise ValueError(str(error)) from None
+        for name, tensor in host.items():
+            if name in self._states:
+                self._program.write_state(name, tensor.data_ptr(), tensor.numel() * tensor.itemsize)
+
+    def _seen_type(self, name: str) -> tuple[torch.dtype, tuple[int, ...]]:
+        """Dtype and shape as in the state dict, also of a matrix that the file holds packed."""
+        dtype, shape, _ = self._parameters.get(name) or self._states[name]
+        return dtype, self._packed[name][1] if name in self._packed else shape
+
+    def _pack(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if name not in self._packed:
+            return tensor
+        matrix = tensor.detach().cpu().flatten(1)
+        return pack(matrix.t() if self._packed[name][0] == "t" else matrix)
+
+    def _type_of(self, name: str) -> ValueType | None:
+        return self._parameters.get(name) or self._states.get(name)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the mutable buffers."""
+        return tuple(self._states)
+
+    def read_state(self, name: str) -> torch.Tensor:
+        """The present value of a mutable buffer, on the CPU. Waits for the calls before. KeyError: there is none."""
+        if name not in self._states:
+            raise KeyError(
+                f"no mutable buffer {name!r}; the program has {', '.join(map(repr, self._states)) or 'none'}"
+            )
+        dtype, shape, strides = self._states[name]
+        tensor = torch.empty_strided(shape, strides, dtype=dtype)
+        self._program.read_state(name, tensor.data_ptr(), tensor.numel() * tensor.itemsize)
+        return tensor
+
+    def reset_state(self) -> None:
+        """Gives the mutable buffers the values that they had in the exported program."""
+        self._program.reset_state()
+
+    def __repr__(self) -> str:
+        model = self.report.model or Path(self.path).name
+        others = f", methods {', '.join(self.methods)}" if len(self.methods) > 1 else ""
+        return (
+            f"<LoadedProgram {model} on {self.device}: {len(self.inputs)} inputs, {len(self.outputs)} outputs{others}>"
+        )
+
+
+def _named_values(data: dict[str, Any]) -> dict[str, ValueType]:
+    """Parameters and buffers by their names in the state dict."""
+    values = (value for value in data["values"] if value["kind"] in ("parameter", "buffer") and value["fqn"])
+    return {value["fqn"]: value_type(value) for value in values}
+
+
+def _packed_matrices(data: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Orientation ("n", or "t": transposed before it is packed) and shape, by name."""
+    lines = data["metadata"].get("packed", "").splitlines()
+    fields = [line.rsplit(" ", 3) for line in lines]
+    return {
+        name: (orientation, (int(rows), *map(int, columns.split("x")))) for name, orientation, rows, columns in fields
+    }
+
+
+def _dense(tensor: torch.Tensor, wanted: ValueType | None) -> torch.Tensor:
+    """On the CPU, in the layout that the program has; a name that it does not have is left to the driver."""
+    tensor = tensor.detach().cpu()
+    if wanted is None:
+        return tensor.contiguous()
+    return torch.empty_strided(wanted[1], wanted[2], dtype=wanted[0]).copy_(tensor)

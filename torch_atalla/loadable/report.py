@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What became of a model: coverage, segments, memory, cost. Prints well and goes to JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from .errors import UnsupportedOp
+
+
+@dataclass(frozen=True)
+class SegmentReport:
+    name: str
+    native: bool
+    nodes: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class LaunchCycles:
+    """What the cost model predicted for a launch, and what the device charges for it."""
+
+    method: str
+    kernel: str
+    node: str
+    cores: int
+    baseline: int
+    predicted: int
+    simulated: int
+
+
+@dataclass(frozen=True)
+class OpCoverage:
+    """The nodes of one op: how many there are, how many run on the chip, and their floating-point operations."""
+
+    op: str
+    nodes: int
+    native: int
+    flops: int
+    native_flops: int
+
+
+@dataclass
+class LoadableReport:
+    """`ops` counts nodes that compute; views and parts of several results cost nothing and are not counted."""
+
+    model: str = ""
+    path: str = ""
+    engine: str = "functional"
+    ops: int = 0
+    native_ops: int = 0
+    flops: int = 0
+    native_flops: int = 0
+    segments: list[SegmentReport] = field(default_factory=list)
+    unsupported: list[UnsupportedOp] = field(default_factory=list)
+    passes: dict[str, int] = field(default_factory=dict)  # pass -> nodes removed
+    kernels: dict[str, int] = field(default_factory=dict)  # kernel -> launches
+    launches: int = 0
+    host_calls: int = 0
+    weights: int = 0  # stored tensors, tied ones once
+    weight_bytes: int = 0
+    arena_bytes: int = 0
+    arena_lower_bound: int = 0
+    arena_without_reuse: int = 0
+    file_bytes: int = 0
+    predicted_cycles: int = 0  # by the cost model, of all methods
+    baseline_cycles: int = 0  # the same from DRAM alone, on one core
+    residents: int = 0  # temporaries in the scratchpads
+    scratchpad_bytes: int = 0  # of the pages that hold them
+    scratchpad_lower_bound: int = 0  # the most that they have at one time
+    host_bytes: int = 0  # of the copies that the widest host call works on
+    cores: int = 1  # over which the widest launch is divided
+    launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # of a save; files have it not
+    by_op: list[OpCoverage] = field(default_factory=list, compare=False)  # most FLOPs first; files have NODES
+    estimate_cycles: int = 0  # of the first method; 0: not made
+    methods: list[str] = field(default_factory=list)
+    method_cycles: list[int] = field(default_factory=list)
+    states: int = 0  # mutable buffers
+    state_bytes: int = 0
+    code: dict = field(default_factory=dict)  # engine="isa": size of the code, and its error if the model was converted
+
+    @property
+    def coverage_ops(self) -> float:
+        """Share of ops that run on the chip."""
+        return self.native_ops / self.ops if self.ops else 1.0
+
+    @property
+    def coverage_flops(self) -> float:
+        """Share of floating-point operations that run on the chip; 1 when there are none."""
+        return self.native_flops / self.flops if self.flops else 1.0
+
+    def _schedule(self) -> list[str]:
+        saved = 1 - self.predicted_cycles / self.baseline_cycles
+        wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
+        checked = ", as simulated" if self.launch_cycles else ""
+        if wrong:  # a defect, or another program held the scratchpads
+            checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise"
+        return [
+            f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
+            f"{checked}; {self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
+            f"(at least {self.scratchpad_lower_bound:,} are needed); "
+            f"{self.cores} core{'s' if self.cores > 1 else ''}"
+        ]
+
+    def coverage_table(self) -> str:
+        """By op: nodes that run on the chip, of all; their share of the FLOPs."""
+        rows = [("op", "native", "nodes", "share of FLOPs")]
+        rows += [(r.op, str(r.native), str(r.nodes), f"{r.flops / max(self.flops, 1):.1%}") for r in self.by_op]
+        width = max(len(row[0]) for row in rows)
+        return "\n".join(f"{op:<{width}} {native:>8} {nodes:>8} {share:>16}" for op, native, nodes, share in rows)
+
+    def to_json(self, indent: int | None = 2) -> str:
+        data = asdict(self) | {"coverage_ops": self.coverage_ops, "coverage_flops": self.coverage_flops}
+        return json.dumps(data, indent=indent)
+
+    @staticmethod
+    def from_json(text: str) -> LoadableReport:
+        data = json.loads(text)
+        data.pop("coverage_ops", None)
+        data.pop("coverage_flops", None)
+        data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
+        data["launch_cycles"] = [LaunchCycles(**item) for item in data.get("launch_cycles", [])]
+        data["by_op"] = [OpCoverage(**item) for item in data.get("by_op", [])]
+        data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
+        return LoadableReport(**data)
+
+    def __str__(self) -> str:
+        native = sum(segment.native for segment in self.segments)
+        lines = [
+            f"model       {self.model or '(unnamed)'}" + (f" -> {self.path}" if self.path else ""),
+            f"coverage    {self.coverage_ops:.1%} of ops ({self.native_ops} of {self.ops}), "
+            f"{self.coverage_flops:.1%} of FLOPs ({self.native_flops:,} of {self.flops:,})",
+            *([f"methods     {', '.join(self.methods)}"] if len(self.methods) > 1 else []),
+            f"segments    {native} native, {len(self.segments) - native} fallback",
+            f"program     {self.launches} launches, {self.host_calls} host calls",
+            f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
+            f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
+            f"{self.arena_without_reuse:,} without reuse)",
+            *(self._schedule() if self.baseline_cycles else []),
+            *([f"states      {self.states} tensors, {self.state_bytes:,} bytes"] if self.states else []),
+            f"file        {self.file_bytes:,} bytes",
+            f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
+        ]
+        if self.code:
+            facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in self.code.items())
+            lines.append(f"code        {facts}")
+        lines += [f"not native  {op}" for op in self.unsupported]
+        return "\n".join(lines)
