@@ -29,6 +29,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -107,7 +108,7 @@ class Build:
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
-    def folders(self, sources: list[Path], **options) -> list[Path]:
+    def folders(self, sources: list[Path], **options: Any) -> list[Path]:
         """The files of each folder as one translation unit: most of the time of a file goes into its headers."""
         found = []
         for folder in sorted({source.parent for source in sources}):
@@ -166,7 +167,7 @@ class Build:
         header = self.dir / "pch/pch.h"
         write(header, '#include "aten/pch.h"\n')
         self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
-        options = {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
+        options: dict[str, Any] = {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
         objects = [self.object(f, **options) for f in sorted((self.generated / "aten").glob("*.cpp"))]
         objects += self.folders(sorted(Path("csrc/aten").rglob("*.cpp")), **options)
         libs = f"-L{torch_dir}/lib -ltorch -ltorch_cpu -lc10 -ltorch_python -L{self.lib} -latalla_runtime"

@@ -28,7 +28,7 @@ def rounded(nbytes: int, to: int = 512) -> int:
     return -(-nbytes // to) * to
 
 
-def work_of(launch) -> Work:
+def work_of(launch, geometry=None) -> Work:
     """Counts of a launch whose operands are all streamed once."""
     operands = (*launch.outputs, *launch.inputs)
     sizes = tuple(4 * operand.sizes[0] for operand in operands)

@@ -8,12 +8,20 @@
 namespace atalla::sim {
 namespace {
 
-atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+atalla_status launch_work_on(const atalla_geometry* geometry, const atalla_launch_desc* desc, size_t desc_bytes,
+                             atalla_launch_work* work) {
   return guarded([&]() -> atalla_status {
+    if (geometry == nullptr) return null_argument("geometry");
+    if (const atalla_status status = check_geometry(*geometry)) return status;
     atalla_launch_work measured{};
-    if (const atalla_status status = measure_work(desc, desc_bytes, &measured)) return status;
+    if (const atalla_status status = measure_work(*geometry, desc, desc_bytes, &measured)) return status;
     return write_struct(measured, "atalla_launch_work", work);
   });
+}
+
+atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+  const atalla_geometry geometry = builtin_chip_config().geometry();
+  return launch_work_on(&geometry, desc, desc_bytes, work);
 }
 
 atalla_status scratchpad_base(atalla_device device, atalla_addr* base) {
@@ -42,12 +50,13 @@ atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t 
 constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 1,
+    .abi_minor = 2,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,
     .core_count = core_count,
     .scratchpad_reserve = scratchpad_reserve,
+    .launch_work_on = launch_work_on,
 };
 
 }  // namespace

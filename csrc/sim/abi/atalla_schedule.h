@@ -31,6 +31,19 @@ static inline uint32_t atalla_launch_core_count(const atalla_launch_desc* desc) 
   return desc->reserved[0] == 0 ? 1 : desc->reserved[0];
 }
 
+// What the work of a launch depends on of the chip.
+typedef struct atalla_geometry {
+  uint32_t struct_size;
+  uint32_t vector_lanes;       // elements of a vector register
+  uint32_t array_rows;         // of the systolic array: how deep a tile of weights is
+  uint32_t array_columns;      // how wide it is
+  uint64_t scratchpad_bytes;   // of each scratchpad
+  uint32_t sdma_tile_rows;     // of the largest tile of one SDMA transfer
+  uint32_t sdma_tile_columns;  // elements
+  uint32_t sdma_element_bytes;
+  uint32_t bus_width_bytes;
+} atalla_geometry;
+
 // What a launch does, wherever its operands lie and however many cores share it.
 typedef struct atalla_launch_work {
   uint32_t struct_size;
@@ -63,6 +76,9 @@ typedef struct atalla_schedule_api {
   // As scpad_alloc, for operands that live only while launches of one program run: a loadable's temporaries. Atalla
   // programs, which run alone on the chip, may use the page in between. scpad_free gives it back. Since minor 1.
   atalla_status (*scratchpad_reserve)(atalla_device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
+  // As launch_work, which is for the built-in chip, on a chip of this geometry. Since minor 2.
+  atalla_status (*launch_work_on)(const atalla_geometry*, const atalla_launch_desc*, size_t desc_bytes,
+                                  atalla_launch_work*);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

@@ -30,10 +30,12 @@ struct IntegerField {
   const char* only = nullptr;
 };
 
-constexpr const char* kCounts = "kernels count their work, and chip code is generated, for it";
-constexpr const char* kTiles = "kernels count the tiles that they move for it";
+constexpr const char* kRow =
+    "the scratchpads are allocated, and addressed by instructions, in rows of 32 BF16 elements";
+constexpr const char* kElement = "the SDMA's instructions move BF16 elements";
 
 constexpr uint64_t kMaxCycles = 1'000'000;
+constexpr uint64_t kMaxEdge = 1024;  // of the array, a vector and a tile
 
 constexpr IntegerField kIntegers[] = {
     {"chip.clock_hz", &ChipConfig::chip_clock_hz, 1, 1'000'000'000'000},
@@ -43,11 +45,11 @@ constexpr IntegerField kIntegers[] = {
     {"bus.width_bytes", &ChipConfig::bus_width_bytes, 1, 1024, Range::kPowerOfTwo},
     {"scratchpad.count", &ChipConfig::scratchpad_count, 1, 64},
     {"scratchpad.bytes", &ChipConfig::scratchpad_bytes, 64, uint64_t{1} << 30, Range::kPowerOfTwo},
-    {"scratchpad.row_bytes", &ChipConfig::scratchpad_row_bytes, 64, 64, Range::kAny, kCounts},
+    {"scratchpad.row_bytes", &ChipConfig::scratchpad_row_bytes, 64, 64, Range::kAny, kRow},
     {"sdma.setup_cycles", &ChipConfig::sdma_setup_cycles, 0, kMaxCycles},
-    {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 32, 32, Range::kAny, kTiles},
-    {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 32, 32, Range::kAny, kTiles},
-    {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 2, 2, Range::kAny, kTiles},
+    {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 1, kMaxEdge, Range::kPowerOfTwo},
+    {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 1, kMaxEdge, Range::kPowerOfTwo},
+    {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 2, 2, Range::kAny, kElement},
     {"sdma.ideal_setup_cycles", &ChipConfig::sdma_ideal_setup_cycles, 0, kMaxCycles},
     {"sdma.queue_depth", &ChipConfig::sdma_queue_depth, 1, 64},
     {"scalar.latency_cycles", &ChipConfig::scalar_latency_cycles, 1, kMaxCycles},
@@ -61,7 +63,7 @@ constexpr IntegerField kIntegers[] = {
      "a store has no result that an instruction waits for"},
     {"scalar.branch_cycles", &ChipConfig::scalar_branch_cycles, 1, kMaxCycles},
     {"scalar.service_cycles", &ChipConfig::scalar_service_cycles, 1, kMaxCycles},
-    {"vector.lanes", &ChipConfig::vector_lanes, 32, 32, Range::kAny, kCounts},
+    {"vector.lanes", &ChipConfig::vector_lanes, 1, kMaxEdge},
     {"vector.occupancy_cycles", &ChipConfig::vector_occupancy_cycles, 1, kMaxCycles},
     {"vector.latency_cycles", &ChipConfig::vector_latency_cycles, 0, kMaxCycles},
     {"vector.multiply_latency_cycles", &ChipConfig::vector_multiply_latency_cycles, 0, kMaxCycles},
@@ -69,8 +71,8 @@ constexpr IntegerField kIntegers[] = {
     {"vector.exp_latency_cycles", &ChipConfig::vector_exp_latency_cycles, 0, kMaxCycles},
     {"vector.load_latency_cycles", &ChipConfig::vector_load_latency_cycles, 0, kMaxCycles},
     {"vector.store_latency_cycles", &ChipConfig::vector_store_latency_cycles, 0, kMaxCycles},
-    {"array.rows", &ChipConfig::array_rows, 32, 32, Range::kAny, kCounts},
-    {"array.columns", &ChipConfig::array_columns, 32, 32, Range::kAny, kCounts},
+    {"array.rows", &ChipConfig::array_rows, 1, kMaxEdge},
+    {"array.columns", &ChipConfig::array_columns, 1, kMaxEdge},
     {"array.row_cycles", &ChipConfig::array_row_cycles, 1, kMaxCycles},
     {"array.weight_cycles", &ChipConfig::array_weight_cycles, 1, kMaxCycles},
     {"array.latency_cycles", &ChipConfig::array_latency_cycles, 0, kMaxCycles},
@@ -168,6 +170,45 @@ class Reader {
 };
 
 }  // namespace
+
+atalla_geometry ChipConfig::geometry() const {
+  return {.struct_size = sizeof(atalla_geometry),
+          .vector_lanes = static_cast<uint32_t>(vector_lanes),
+          .array_rows = static_cast<uint32_t>(array_rows),
+          .array_columns = static_cast<uint32_t>(array_columns),
+          .scratchpad_bytes = scratchpad_bytes,
+          .sdma_tile_rows = static_cast<uint32_t>(sdma_tile_rows),
+          .sdma_tile_columns = static_cast<uint32_t>(sdma_tile_columns),
+          .sdma_element_bytes = static_cast<uint32_t>(sdma_element_bytes),
+          .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes)};
+}
+
+atalla_status check_geometry(const atalla_geometry& geometry) {
+  if (geometry.struct_size < sizeof geometry) {
+    return set_error(ATALLA_ERR_ARGUMENT, "atalla_geometry of %u bytes; expected at least %zu", geometry.struct_size,
+                     sizeof geometry);
+  }
+  const struct {
+    const char* key;
+    uint64_t value;
+  } numbers[] = {{"vector.lanes", geometry.vector_lanes},
+                 {"array.rows", geometry.array_rows},
+                 {"array.columns", geometry.array_columns},
+                 {"scratchpad.bytes", geometry.scratchpad_bytes},
+                 {"sdma.tile_rows", geometry.sdma_tile_rows},
+                 {"sdma.tile_columns", geometry.sdma_tile_columns},
+                 {"sdma.element_bytes", geometry.sdma_element_bytes},
+                 {"bus.width_bytes", geometry.bus_width_bytes}};
+  for (const auto& [key, value] : numbers) {
+    for (const IntegerField& field : kIntegers) {
+      if (strcmp(field.key, key) == 0 && (value < field.low || value > field.high)) {
+        return set_error(ATALLA_ERR_ARGUMENT, "%s is %" PRIu64 "; expected %" PRIu64 " to %" PRIu64, key, value,
+                         field.low, field.high);
+      }
+    }
+  }
+  return ATALLA_OK;
+}
 
 atalla_status parse_chip_config(std::string_view text, const char* where, ChipConfig* config) {
   TomlDocument document;

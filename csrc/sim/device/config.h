@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_schedule.h"
 
 namespace atalla::sim {
 
@@ -59,7 +60,13 @@ struct ChipConfig {
   uint64_t telemetry_records = 0;
   uint64_t core_count = 0;
   uint64_t core_start_cycles = 0;
+
+  // What the costs of kernels depend on.
+  atalla_geometry geometry() const;
 };
+
+// ATALLA_ERR_ARGUMENT unless the struct is complete and its numbers are those that a chip file may have.
+atalla_status check_geometry(const atalla_geometry& geometry);
 
 // Parses and checks `text`; `where` names it in errors. ATALLA_ERR_CONFIG with the line and the reason for malformed
 // text, unknown, missing or repeated parameters, a parameter without source, and values outside their range.

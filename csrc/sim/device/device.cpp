@@ -20,6 +20,7 @@ Device::Device(int32_t ordinal, ChipConfig config, std::string config_text)
       config_(std::move(config)),
       config_text_(std::move(config_text)),
       timing_(config_),
+      geometry_(config_.geometry()),
       telemetry_(config_.telemetry_records) {}
 
 atalla_status Device::open(uint64_t dram_bytes) {

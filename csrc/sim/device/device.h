@@ -37,6 +37,7 @@ class Device {
   const Dram& dram() const { return dram_; }
   const KernelTable& kernels() const { return kernels_; }
   const Timing& timing() const { return timing_; }
+  const atalla_geometry& geometry() const { return geometry_; }
   // The scratchpads as memory for operands: one after the other, in addresses of their own.
   const Dram& pads() const { return pads_; }
   Telemetry& telemetry() { return telemetry_; }
@@ -62,6 +63,7 @@ class Device {
   std::string config_text_;
   KernelTable kernels_ = kernel_table();
   Timing timing_;
+  atalla_geometry geometry_;
   Telemetry telemetry_;
   Dram dram_;
   Dram pads_;

@@ -232,11 +232,12 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
 
 }  // namespace
 
-atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work) {
+atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
+                           atalla_launch_work* work) {
   const KernelTable kernels = kernel_table();
   atalla_launch_desc whole;
   if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
-  Cost cost;
+  Cost cost(chip);
   kernels[whole.kernel].cost(whole, cost);
   detail_work(kernels[whole.kernel].name, whole, cost, work);
   return ATALLA_OK;
@@ -257,7 +258,7 @@ atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, siz
 }
 
 void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
-  Cost cost;
+  Cost cost(device.geometry());
   const Charge charge = charge_of(device, desc, &cost);
   device.telemetry().record_launch(clock, stream, desc, cost, charge);
 }
@@ -274,7 +275,7 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
                               atalla_launch_record* record) {
   atalla_launch_desc whole;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
-  Cost cost;
+  Cost cost(device.geometry());
   const Charge charge = charge_of(device, whole, &cost);
   atalla_launch_record filled{};
   fill_launch_record(whole, cost, charge, &filled);

@@ -28,6 +28,7 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
                               atalla_launch_record* record);
 
 // How much work the launch is; fills all of *work but struct_size.
-atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, atalla_launch_work* work);
+atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
+                           atalla_launch_work* work);
 
 }  // namespace atalla::sim

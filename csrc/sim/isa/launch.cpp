@@ -29,7 +29,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   atalla_isa_stats found;
   machine.stats(&found);
   const auto unit = [&](Unit u) { return found.unit_cycles[static_cast<int>(u)]; };
-  Cost cost;
+  Cost cost(device.geometry());
   cost.bytes_read = found.dram_bytes_read;
   cost.bytes_written = found.dram_bytes_written;
   cost.macs = found.macs;

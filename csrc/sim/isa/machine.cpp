@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "sim/abi/error.h"
@@ -10,17 +11,39 @@
 #include "sim/isa/service.h"
 
 namespace atalla::sim::isa {
+namespace {
+
+// What the fields of instructions say about the chip.
+atalla_status check_geometry(const ChipConfig& config) {
+  const struct {
+    const char* key;
+    uint64_t value, low, high;
+    const char* reason;
+  } limits[] = {
+      {"vector.lanes", config.vector_lanes, kLanes, kLanes, "vreg.ld names up to 32 columns, and masks have 32 bits"},
+      {"array.rows", config.array_rows, kLanes, kLanes, "lw.vi pushes a vector of weights"},
+      {"array.columns", config.array_columns, kLanes, kLanes, "gemm.vv gives a vector"},
+      {"sdma.tile_rows", config.sdma_tile_rows, kLanes, kLanes, "scpad.ld and scpad.st have 5 bits for rows"},
+      {"sdma.tile_columns", config.sdma_tile_columns, kLanes, kLanes, "scpad.ld and scpad.st have 5 bits for columns"},
+      {"scratchpad.count", config.scratchpad_count, 1, 4, "instructions have 2 bits for the scratchpad"},
+  };
+  for (const auto& [key, value, low, high, reason] : limits) {
+    if (value >= low && value <= high) continue;
+    char expected[48];
+    if (low == high) snprintf(expected, sizeof expected, "%" PRIu64, low);
+    else snprintf(expected, sizeof expected, "%" PRIu64 " to %" PRIu64, low, high);
+    return set_error(ATALLA_ERR_CONFIG, "Atalla code does not run on a chip whose %s is %" PRIu64 "; expected %s: %s",
+                     key, value, expected, reason);
+  }
+  return ATALLA_OK;
+}
+
+}  // namespace
 
 atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr<const Program> program,
                             const atalla_isa_params& params) {
   const ChipConfig& config = device != nullptr ? device->config() : builtin_chip_config();
-  if (config.vector_lanes != kLanes || config.array_rows != kLanes || config.array_columns != kLanes ||
-      config.scratchpad_count > 4) {
-    return set_error(ATALLA_ERR_CONFIG,
-                     "Atalla code needs 32 vector lanes, an array of 32 x 32 and at most 4 scratchpads; the chip has "
-                     "%" PRIu64 ", %" PRIu64 " x %" PRIu64 " and %" PRIu64,
-                     config.vector_lanes, config.array_rows, config.array_columns, config.scratchpad_count);
-  }
+  if (const atalla_status status = check_geometry(config)) return status;
   if (params.entry % kPacketBytes != 0 || params.entry / kPacketBytes >= std::max(1u, program->packets())) {
     return set_error(ATALLA_ERR_ARGUMENT, "entry 0x%x is no packet of a program of %u packets", params.entry,
                      program->packets());

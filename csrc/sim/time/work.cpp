@@ -10,11 +10,6 @@
 namespace atalla::sim {
 namespace {
 
-constexpr uint64_t kHalfScratchpad =
-    1 << 19;  // how kernels block (kernels/matrix/gemm_cost.h): the other half is loaded
-constexpr uint64_t kTileElements = 1024;
-constexpr uint64_t kTileBytes = 2048;
-constexpr uint64_t kArrayEdge = 32;
 constexpr uint64_t kMost = uint64_t{1} << 60;
 
 uint64_t times(uint64_t a, uint64_t b) {
@@ -54,32 +49,36 @@ void divide_bytes(const atalla_launch_desc& desc, int first, int end, uint64_t t
   if (first < end) bytes[first] = total;
 }
 
-// What an operand that is read in blocks takes: all of it, or two blocks of half a scratchpad.
-uint64_t blocks_of(uint64_t bytes) { return bytes <= kHalfScratchpad ? bytes : 2 * kHalfScratchpad; }
+// What an operand that is read in blocks takes: all of it, or two blocks of half a scratchpad, the second of which is
+// loaded while the first is computed on.
+uint64_t blocks_of(const atalla_geometry& chip, uint64_t bytes) {
+  return bytes <= chip.scratchpad_bytes / 2 ? bytes : chip.scratchpad_bytes;
+}
 
 // A product of the matrices [first] and [first + 1]: columns are divided, so that each core reads all of the first; or
 // batches are, of which each core has its own.
-void describe_product(const atalla_launch_desc& desc, bool batches, atalla_launch_work* work) {
+void describe_product(const atalla_geometry& chip, const atalla_launch_desc& desc, bool batches,
+                      atalla_launch_work* work) {
   const int first = desc.n_outputs;
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
   const uint64_t columns = out.ndim == 0 ? 1 : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
   const bool batched = batches && out.ndim == 3 && out.sizes[0] > 1 && b.strides[0] != 0;
   const uint64_t batch = batched ? static_cast<uint64_t>(out.sizes[0]) : 1;
-  work->block_bytes[first] = blocks_of(stored_bytes(a) / batch);
-  work->block_bytes[first + 1] = blocks_of(stored_bytes(b) / batch);
-  work->parts = batched ? batch : std::max<uint64_t>(1, ceil_div(columns, kArrayEdge));
+  work->block_bytes[first] = blocks_of(chip, stored_bytes(a) / batch);
+  work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(b) / batch);
+  work->parts = batched ? batch : std::max<uint64_t>(1, ceil_div(columns, chip.array_columns));
   work->shared = batched ? 0 : 1u << first;
 }
 
 // A convolution: images are divided, and each core reads the weights; or the channels of one image.
-void describe_convolution(const atalla_launch_desc& desc, atalla_launch_work* work) {
+void describe_convolution(const atalla_geometry& chip, const atalla_launch_desc& desc, atalla_launch_work* work) {
   const int first = desc.n_outputs;
   const atalla_operand &out = desc.operands[0], &image = desc.operands[first], &weight = desc.operands[first + 1];
   const uint64_t batch = out.ndim < 2 ? 1 : static_cast<uint64_t>(std::max<int64_t>(1, out.sizes[0]));
   const uint64_t channels = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[1]);
-  work->block_bytes[first] = blocks_of(stored_bytes(image) / batch);
-  work->block_bytes[first + 1] = blocks_of(stored_bytes(weight));
-  work->parts = batch > 1 ? batch : std::max<uint64_t>(1, ceil_div(channels, kArrayEdge));
+  work->block_bytes[first] = blocks_of(chip, stored_bytes(image) / batch);
+  work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(weight));
+  work->parts = batch > 1 ? batch : std::max<uint64_t>(1, ceil_div(channels, chip.array_columns));
   work->shared = 1u << (batch > 1 ? first + 1 : first);
 }
 
@@ -87,6 +86,7 @@ void describe_convolution(const atalla_launch_desc& desc, atalla_launch_work* wo
 
 void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost& cost, atalla_launch_work* work) {
   const KernelTraits traits = kernel_traits(kernel);
+  const atalla_geometry& chip = cost.chip;
   work->vector_ops = cost.vector_ops;
   work->exp_ops = cost.exp_ops;
   work->array_rows = cost.array_rows;
@@ -99,7 +99,7 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   work->written = (1u << desc.n_outputs) - 1;
   work->reserved = 0;
   work->parts = 1;
-  work->working_bytes = 2 * kTileBytes * desc.n_operands;
+  work->working_bytes = 2 * cost.tile_bytes() * desc.n_operands;
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
   std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
   if (desc.n_operands == 0) return;
@@ -109,13 +109,13 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   divide_bytes(desc, desc.n_outputs, end, cost.bytes_read, work->operand_bytes);
 
   if ((traits.product || traits.convolution) && desc.n_operands >= desc.n_outputs + 2) {
-    if (traits.product) describe_product(desc, traits.batched, work);
-    else describe_convolution(desc, work);
+    if (traits.product) describe_product(chip, desc, traits.batched, work);
+    else describe_convolution(chip, desc, work);
     return;
   }
   const atalla_operand& out = desc.operands[0];
   const uint64_t count = elements(out);
-  work->parts = std::max<uint64_t>(1, ceil_div(count, kTileElements));
+  work->parts = std::max<uint64_t>(1, ceil_div(count, uint64_t{chip.sdma_tile_rows} * chip.sdma_tile_columns));
   if (!traits.elementwise) {  // rows stay whole
     const uint64_t columns = out.ndim == 0 ? count : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
     work->parts = columns == 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, work->parts);
@@ -125,8 +125,8 @@ void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost&
   if (traits.attention && end - desc.n_outputs >= 2) {
     const atalla_operand &query = desc.operands[desc.n_outputs], &key = desc.operands[desc.n_outputs + 1];
     const uint64_t heads = query.ndim < 4 ? 1 : std::max<uint64_t>(1, times(query.sizes[0], query.sizes[1]));
-    work->block_bytes[desc.n_outputs] = blocks_of(stored_bytes(query) / heads);
-    work->block_bytes[desc.n_outputs + 1] = blocks_of(2 * stored_bytes(key) / heads);
+    work->block_bytes[desc.n_outputs] = blocks_of(chip, stored_bytes(query) / heads);
+    work->block_bytes[desc.n_outputs + 1] = blocks_of(chip, 2 * stored_bytes(key) / heads);
   }
 }
 

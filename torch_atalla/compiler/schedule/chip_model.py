@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
-from .work import Work
+from .work import GEOMETRY, Geometry, Work
 
 _MOST = 1 << 48  # what the chip's clock takes for larger counts
 _MILLI = 1000
@@ -27,7 +27,7 @@ class ChipModel:
     cores: int
     core_start: int
     scratchpads: int
-    scratchpad_bytes: int
+    geometry: Geometry
     tile_bytes: int
     bus_bytes: int
     setup: int
@@ -39,6 +39,11 @@ class ChipModel:
     weight: int
     array_latency: int
     overhead: int
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        """Of each scratchpad."""
+        return self.geometry[list(GEOMETRY).index("scratchpad_bytes")]
 
     @property
     def pad_bytes(self) -> int:
@@ -107,7 +112,7 @@ def chip_model(config: str | dict[str, Any]) -> ChipModel:
         cores=value("core", "count"),
         core_start=value("core", "start_cycles"),
         scratchpads=value("scratchpad", "count"),
-        scratchpad_bytes=value("scratchpad", "bytes"),
+        geometry=tuple(value(section, name) for section, name, _ in GEOMETRY.values()),
         tile_bytes=value("sdma", "tile_rows") * value("sdma", "tile_columns") * value("sdma", "element_bytes"),
         bus_bytes=value("bus", "width_bytes"),
         setup=value("sdma", "setup_cycles"),

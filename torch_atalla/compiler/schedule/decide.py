@@ -48,7 +48,9 @@ class _Problem:
     def __init__(self, program: LinearProgram, plan: MemoryPlan, chip: ChipModel, division: bool, measure: Measure):
         self.chip = chip
         self.options = range(1, chip.cores + 1 if division else 2)
-        self.works = [measure(inst) if isinstance(inst, Launch) else None for inst in program.instructions]
+        self.works = [
+            measure(inst, chip.geometry) if isinstance(inst, Launch) else None for inst in program.instructions
+        ]
         slot_of = {buffer: number for number, slot in enumerate(plan.slots) for buffer in slot.buffers}
         self.slots: list[Slot] = list(plan.slots)
         self.masks: dict[int, dict[int, int]] = {}  # slot -> instruction -> operands on it

@@ -91,7 +91,7 @@ def _charge_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel
     problems = []
     resident = {index for item in schedule.residents for index in item.buffers}
     for i, inst in enumerate(program.instructions):
-        work = measure(inst) if isinstance(inst, Launch) else None
+        work = measure(inst, chip.geometry) if isinstance(inst, Launch) else None
         live = sum(item.nbytes for item in schedule.residents if item.first <= i <= item.last)
         if not 1 <= schedule.cores[i] <= chip.cores:
             problems.append(f"instruction {i}: {schedule.cores[i]} cores of {chip.cores}")

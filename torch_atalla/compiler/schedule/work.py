@@ -65,9 +65,29 @@ class _Work(ctypes.Structure):
     ]
 
 
+# What the work of a launch depends on of the chip: atalla_geometry, and the chip file's parameters.
+GEOMETRY = {
+    "vector_lanes": ("vector", "lanes", _u32),
+    "array_rows": ("array", "rows", _u32),
+    "array_columns": ("array", "columns", _u32),
+    "scratchpad_bytes": ("scratchpad", "bytes", _u64),
+    "sdma_tile_rows": ("sdma", "tile_rows", _u32),
+    "sdma_tile_columns": ("sdma", "tile_columns", _u32),
+    "sdma_element_bytes": ("sdma", "element_bytes", _u32),
+    "bus_width_bytes": ("bus", "width_bytes", _u32),
+}
+Geometry = tuple[int, ...]  # values of GEOMETRY
+
+
+class _Geometry(ctypes.Structure):
+    _fields_ = [("struct_size", _u32), *((name, kind) for name, (_, _, kind) in GEOMETRY.items())]
+
+
 _COUNTS: tuple[str, ...] = ("vector_ops", "exp_ops", "array_rows", "weight_rows", "tiles", "parts", "working_bytes")
 _COUNTS += ("bytes_read", "bytes_written", "shared", "written", "beats")
-_LAUNCH_WORK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Desc), ctypes.c_size_t, ctypes.POINTER(_Work))
+_ARGUMENTS = (ctypes.POINTER(_Desc), ctypes.c_size_t, ctypes.POINTER(_Work))
+_LAUNCH_WORK = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
+_LAUNCH_WORK_ON = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Geometry), *_ARGUMENTS)
 
 
 class _Api(ctypes.Structure):
@@ -77,6 +97,8 @@ class _Api(ctypes.Structure):
         ("abi_minor", _u32),
         ("reserved", _u32),
         ("launch_work", _LAUNCH_WORK),
+        *((name, ctypes.c_void_p) for name in ("scratchpad_base", "core_count", "scratchpad_reserve")),
+        ("launch_work_on", _LAUNCH_WORK_ON),
     ]
 
 
@@ -111,11 +133,11 @@ class Work:
         return self.working_bytes + blocks
 
 
-Measure = Callable[[Launch], "Work | None"]
+Measure = Callable[[Launch, Geometry], "Work | None"]
 
 
-def measure(launch: Launch) -> Work | None:
-    """The work of a launch; None when the device library does not know the kernel, or tells nothing of work."""
+def measure(launch: Launch, geometry: Geometry) -> Work | None:
+    """The work of a launch on a chip; None when the device library does not know the kernel or tells no work."""
     api = _api()
     kernel = runtime.kernel_id(launch.kernel)
     if api is None or kernel is None:
@@ -130,7 +152,8 @@ def measure(launch: Launch) -> Work | None:
     for place, operand in zip(desc.operands, operands):
         _fill(place, operand)
     work = _Work(struct_size=ctypes.sizeof(_Work))
-    if api.launch_work(ctypes.byref(desc), ctypes.sizeof(desc), ctypes.byref(work)) != 0:
+    chip = _Geometry(ctypes.sizeof(_Geometry), *geometry)
+    if api.launch_work_on(ctypes.byref(chip), ctypes.byref(desc), ctypes.sizeof(desc), ctypes.byref(work)) != 0:
         return None
     n = len(operands)
     counts = {name: int(getattr(work, name)) for name in _COUNTS}
@@ -156,4 +179,5 @@ def _api() -> Any:
     get = library.atalla_get_schedule_api
     get.restype, get.argtypes = ctypes.c_int32, [_u32, ctypes.POINTER(ctypes.POINTER(_Api))]
     table = ctypes.POINTER(_Api)()
-    return table.contents if get(_MAJOR, ctypes.byref(table)) == 0 else None
+    known = get(_MAJOR, ctypes.byref(table)) == 0 and table.contents.abi_minor >= 2
+    return table.contents if known else None

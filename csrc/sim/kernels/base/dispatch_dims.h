@@ -120,9 +120,6 @@ inline bool is_contiguous(const atalla_operand& o) {
   return true;
 }
 
-// 32-lane vectors that hold n elements.
-inline uint64_t vectors(int64_t n) { return (static_cast<uint64_t>(n) + 31) / 32; }
-
 inline bool same_sizes(const atalla_operand& a, const atalla_operand& b) {
   if (a.ndim != b.ndim) return false;
   for (int d = 0; d < a.ndim; ++d) {

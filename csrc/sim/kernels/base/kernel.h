@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_schedule.h"
 
 #ifndef ATALLA_ISA
 #define ATALLA_ISA baseline
@@ -42,17 +43,29 @@ struct Launch {
   }
 };
 
-// What the timing model charges for. Counted from the descriptor alone, so that an estimate needs no run.
+// What the timing model charges for. Counted from the descriptor and the chip's geometry alone, so that an estimate
+// needs no run.
 struct Cost {
+  explicit Cost(const atalla_geometry& geometry) : chip(geometry) {}
+
+  const atalla_geometry& chip;
   uint64_t bytes_read = 0;  // DRAM traffic, each operand once unless the kernel re-reads it
   uint64_t bytes_written = 0;
   uint64_t macs = 0;         // on the systolic array
   uint64_t array_rows = 0;   // gemm.vv rows pushed through the array (each occupies it for one cycle)
   uint64_t weight_rows = 0;  // lw.vi weight pushes
-  uint64_t vector_ops = 0;   // 32-lane vector instructions other than exp
-  uint64_t exp_ops = 0;      // 32-lane expi.vi instructions
-  uint64_t tiles = 0;        // SDMA tile transfers; 0: derived from the bytes as contiguous 32 x 32 BF16 tiles
+  uint64_t vector_ops = 0;   // vector instructions other than exp
+  uint64_t exp_ops = 0;      // expi.vi instructions
+  uint64_t tiles = 0;        // SDMA tile transfers; 0: derived from the bytes as contiguous tiles of the largest size
   uint64_t beats = 0;        // bus beats; 0: derived from the bytes as rows of whole beats
+
+  // Vector instructions that pass n elements once.
+  uint64_t vectors(int64_t n) const { return divide_up(static_cast<uint64_t>(n), chip.vector_lanes); }
+  // Tiles of the SDMA that hold so many contiguous bytes.
+  uint64_t tiles_of(uint64_t bytes) const { return divide_up(bytes, tile_bytes()); }
+  uint64_t tile_bytes() const { return chip.sdma_tile_rows * row_bytes(); }
+  uint64_t row_bytes() const { return uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes; }
+  static constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 };
 
 struct Kernel {

@@ -9,17 +9,19 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// Bytes of an image that the SDMA reads for one group. With channels in whole tiles of 32, its lines stay in scratchpad
+// Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
 // 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
 // images are padded by a copy, and their patches come run by run: a row of taps, or a tap where those are no run.
-inline uint64_t image_bytes_read(const ConvolutionShape& s, int64_t item) {
-  constexpr int64_t kRows = 16384, kStaging = 416;  // of scratchpad 0, and what results and a border need of them
+inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item) {
+  constexpr int64_t kStaging = 416;  // rows of scratchpad 0 that results and a border need
+  const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;
+  const int64_t rows = static_cast<int64_t>(chip.scratchpad_bytes) / (lanes * chip.sdma_element_bytes);
   const int64_t channels = s.in_per_group();
   const int64_t bytes = channels * s.in[0] * s.in[1] * s.in[2] * item;
-  if (channels >= kArrayEdge && channels % kArrayEdge == 0) {
-    const int64_t width = max_of(1, (s.in[2] + 2 * s.padding[2]) * (channels / kArrayEdge));
+  if (channels >= lanes && channels % lanes == 0) {
+    const int64_t width = max_of(1, (s.in[2] + 2 * s.padding[2]) * (channels / lanes));
     const int64_t window = (s.kernel[1] - 1) * s.dilation[1] + 1, stride = max_of(1, s.stride[1]);
-    const int64_t lines = max_of(1, ((kRows - kStaging) / width - window) / stride + 1);
+    const int64_t lines = max_of(1, ((rows - kStaging) / width - window) / stride + 1);
     const int64_t bands = ceil_div(s.out[0] * s.out[1], lines);
     const int64_t again = (bands - 1) * max_of(0, window - stride);
     return static_cast<uint64_t>(bytes + again * (bytes / max_of(1, s.in[0] * s.in[1])));
@@ -27,13 +29,13 @@ inline uint64_t image_bytes_read(const ConvolutionShape& s, int64_t item) {
   const bool joined = s.dilation[2] == 1 && s.groups == 1;
   const int64_t run = joined ? s.kernel[2] * channels : channels;
   const int64_t runs = s.taps() / (joined ? max_of(1, s.kernel[2]) : 1);
-  const int64_t patches = s.positions() * runs * ceil_div(run, kArrayEdge) * kArrayEdge * item;
+  const int64_t patches = s.positions() * runs * ceil_div(run, depth) * depth * item;
   return static_cast<uint64_t>(patches + 2 * bytes);
 }
 
 // Positions stream through the array as rows, the weight [depth, co] is stationary. A depthwise group would use one
-// column of the array: its products are the multiplier's, 32 channels at a time, and their sums pass the array with
-// the identity as weights, so that they are kept in FP32.
+// column of the array: its products are the multiplier's, a vector of channels at a time, and their sums pass the array
+// with the identity as weights, so that they are kept in FP32.
 inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionShape& s, Cost& cost) {
   if (s.groups < 1 || s.batch * s.out_channels * s.positions() <= 0) return;
   const uint64_t images = static_cast<uint64_t>(s.batch) * static_cast<uint64_t>(s.groups);
@@ -41,18 +43,17 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
   const int64_t weight_item = cost_element_size(desc.operands[2].dtype);
   const int64_t positions = s.positions(), depth = s.depth(), co = s.out_per_group();
   const int64_t image_bytes = s.in_per_group() * s.in[0] * s.in[1] * s.in[2] * in_item;
-  const uint64_t vectors =
-      static_cast<uint64_t>(s.batch * s.out_channels) * static_cast<uint64_t>(ceil_div(positions, kVectorElements));
+  const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) * cost.vectors(positions);
   if (co == 1) {
     cost.vector_ops = cost.array_rows = vectors * static_cast<uint64_t>(depth);
-    cost.weight_rows = static_cast<uint64_t>(kArrayEdge);
+    cost.weight_rows = cost.chip.array_rows;
     cost.bytes_read = images * static_cast<uint64_t>(image_bytes + depth * weight_item);
   } else {
-    const ArrayProduct product = array_product(positions, co, depth, in_item, weight_item);
+    const ArrayProduct product = array_product(cost.chip, positions, co, depth, in_item, weight_item);
     cost.macs = product.macs * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    cost.bytes_read = images * (image_bytes_read(s, in_item) + product.b_bytes);
+    cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item) + product.b_bytes);
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
     cost.bytes_read += stored_bytes(desc.operands[3]);

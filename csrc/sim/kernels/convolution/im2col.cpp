@@ -188,7 +188,7 @@ void cost_im2col(const atalla_launch_desc& d, Cost& cost) {
 void cost_col2im(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[1]);
   cost.bytes_written += distinct_bytes(d.operands[0]);
-  cost.vector_ops += vectors(element_count(d.operands[1]));
+  cost.vector_ops += cost.vectors(element_count(d.operands[1]));
 }
 
 constexpr Kernel kKernels[] = {

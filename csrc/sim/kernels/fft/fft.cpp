@@ -247,7 +247,7 @@ void cost_fft(const atalla_launch_desc& d, Cost& cost) {
   const bool chirp = needs_chirp(length);
   const int64_t m = chirp ? smooth_length(2 * length - 1) : length;
   const double operations = 5.0 * static_cast<double>(m) * std::log2(static_cast<double>(m) + 1) * (chirp ? 2.5 : 1.0);
-  cost.vector_ops += static_cast<uint64_t>(rows) * (static_cast<uint64_t>(operations / 32) + 1);
+  cost.vector_ops += static_cast<uint64_t>(rows) * (static_cast<uint64_t>(operations / cost.chip.vector_lanes) + 1);
 }
 
 }  // namespace

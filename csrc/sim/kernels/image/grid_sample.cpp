@@ -116,7 +116,7 @@ void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(grid) + points * taps * item;
   cost.bytes_written += distinct_bytes(out);
   cost.tiles += points * taps;
-  cost.vector_ops += 2 * taps * vectors(element_count(out)) + 8 * vectors(element_count(grid));
+  cost.vector_ops += 2 * taps * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(grid));
 }
 
 constexpr Kernel kKernels[] = {{"grid_sample", 1, kFloatDtypes, run_grid_sample, cost_grid_sample}};

@@ -166,7 +166,7 @@ void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(out) + distinct_bytes(grid) + 2 * points * taps * item;
   cost.bytes_written += distinct_bytes(d.operands[kGradImage]) + distinct_bytes(d.operands[kGradGrid]);
   cost.tiles += 2 * points * taps;
-  cost.vector_ops += 10 * taps * vectors(element_count(out)) + 16 * vectors(element_count(grid));
+  cost.vector_ops += 10 * taps * cost.vectors(element_count(out)) + 16 * cost.vectors(element_count(grid));
 }
 
 constexpr Kernel kKernels[] = {{"grid_sample_backward", 1, kFloatDtypes, run_grid_backward, cost_grid_backward}};

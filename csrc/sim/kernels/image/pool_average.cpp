@@ -125,7 +125,7 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[1]);
   cost.bytes_written += distinct_bytes(d.operands[0]);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
-  cost.vector_ops += (static_cast<uint64_t>(taps) + 8) * vectors(element_count(d.operands[0]));
+  cost.vector_ops += (static_cast<uint64_t>(taps) + 8) * cost.vectors(element_count(d.operands[0]));
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

@@ -131,7 +131,7 @@ void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += distinct_bytes(d.operands[2]) + distinct_bytes(d.operands[3]);
   cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
   const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
-  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * vectors(element_count(d.operands[0]));
+  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
 }
 
 constexpr Kernel kKernels[] = {{"pool.fractional_max", 1, kFloatDtypes, run_fractional, cost_fractional}};

@@ -231,7 +231,7 @@ void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
   const bool indices = d.operands[1].addr != 0;
   cost.bytes_written += distinct_bytes(d.operands[0]) + (indices ? distinct_bytes(d.operands[1]) : 0);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
-  cost.vector_ops += (indices ? 5u : 2u) * static_cast<uint64_t>(taps) * vectors(element_count(d.operands[0]));
+  cost.vector_ops += (indices ? 5u : 2u) * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

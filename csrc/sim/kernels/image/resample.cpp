@@ -125,7 +125,7 @@ void cost_resample(const atalla_launch_desc& d, Cost& cost) {
     if (from == to || from == 0 || to == 0) continue;
     const int64_t taps = from > to ? 2 * ((from + to - 1) / to) : 2;
     rows = rows / from * to;
-    cost.vector_ops += 2 * static_cast<uint64_t>(taps) * vectors(rows);
+    cost.vector_ops += 2 * static_cast<uint64_t>(taps) * cost.vectors(rows);
   }
 }
 

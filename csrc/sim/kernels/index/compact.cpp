@@ -191,12 +191,12 @@ atalla_status run_scatter(const Launch& l) {
 void cost_count(const atalla_launch_desc& d, Cost& cost) {
   if (d.n_operands < 2) return;
   cost_operand_bytes(d, cost);
-  cost.vector_ops += 2 * vectors(element_count(d.operands[1]));
+  cost.vector_ops += 2 * cost.vectors(element_count(d.operands[1]));
 }
 
 void cost_moves(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  if (d.n_operands > 2) cost.vector_ops += 3 * vectors(element_count(d.operands[d.n_operands == 4 ? 2 : 1]));
+  if (d.n_operands > 2) cost.vector_ops += 3 * cost.vectors(element_count(d.operands[d.n_operands == 4 ? 2 : 1]));
 }
 
 }  // namespace

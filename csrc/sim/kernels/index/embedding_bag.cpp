@@ -172,8 +172,8 @@ void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + distinct_bytes(d.operands[kIndices]) +
                      distinct_bytes(d.operands[kOffsets]) + distinct_bytes(d.operands[kScale]);
   for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += distinct_bytes(d.operands[i]);
-  cost.vector_ops += static_cast<uint64_t>(rows) * vectors(width) * (d.operands[kScale].addr != 0 ? 2 : 1);
-  cost.tiles += static_cast<uint64_t>(rows) * tiles_of(row_bytes);
+  cost.vector_ops += static_cast<uint64_t>(rows) * cost.vectors(width) * (d.operands[kScale].addr != 0 ? 2 : 1);
+  cost.tiles += static_cast<uint64_t>(rows) * cost.tiles_of(row_bytes);
 }
 
 }  // namespace

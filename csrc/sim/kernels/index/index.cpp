@@ -126,7 +126,7 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
   cost.bytes_read += bytes;
   for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
   cost.bytes_written += bytes;
-  cost.tiles += total / run_elements * tiles_of(run_bytes) + tiles_of(bytes);
+  cost.tiles += total / run_elements * cost.tiles_of(run_bytes) + cost.tiles_of(bytes);
 }
 
 void cost_index_select(const atalla_launch_desc& d, Cost& cost) {

@@ -229,7 +229,6 @@ inline uint64_t run_behind(const atalla_operand& o, int64_t dim) {
 }
 
 // Tiles of up to 2 KiB in which the SDMA moves a contiguous run.
-inline uint64_t tiles_of(uint64_t bytes) { return (bytes + 2047) / 2048; }
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

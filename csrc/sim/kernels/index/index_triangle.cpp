@@ -72,7 +72,7 @@ void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
   if (out.ndim < 2) return;
   cost_operand_bytes(d, cost);
   const int64_t columns = out.sizes[out.ndim - 1];
-  if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * vectors(columns);
+  if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * cost.vectors(columns);
 }
 
 constexpr Kernel kKernels[] = {{"triangle", 1, kAllDtypes, run_triangle, cost_triangle}};

@@ -125,9 +125,9 @@ void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Co
   if (total == 0) return;
   const uint64_t bytes = total * element, runs = (total + run - 1) / run;
   for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * vectors(static_cast<int64_t>(run));
+  if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * cost.vectors(static_cast<int64_t>(run));
   cost.bytes_written += bytes;
-  cost.tiles += (combines ? 2 : 1) * runs * tiles_of(run * element) + tiles_of(bytes);
+  cost.tiles += (combines ? 2 : 1) * runs * cost.tiles_of(run * element) + cost.tiles_of(bytes);
 }
 
 void cost_scatter(const atalla_launch_desc& d, Cost& cost) {

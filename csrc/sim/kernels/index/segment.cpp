@@ -98,7 +98,8 @@ void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const Kind kind = static_cast<Kind>(SegmentReduceParameters::read(d).reduction);
   const bool compares = kind == Kind::Max || kind == Kind::Min;
-  cost.vector_ops += vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + vectors(element_count(d.operands[0]));
+  cost.vector_ops +=
+      cost.vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + cost.vectors(element_count(d.operands[0]));
 }
 
 constexpr Kernel kKernels[] = {{"segment_reduce", 1, kFloatDtypes, run_segment_reduce, cost_segment_reduce}};

@@ -93,7 +93,7 @@ void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const Kind kind = static_cast<Kind>(SegmentReduceBackwardParameters::read(d).reduction);
   const uint64_t operations = kind == Kind::Prod ? 9 : kind == Kind::Max || kind == Kind::Min ? 4 : 1;
-  cost.vector_ops += vectors(element_count(d.operands[3])) * operations;
+  cost.vector_ops += cost.vectors(element_count(d.operands[3])) * operations;
 }
 
 constexpr Kernel kKernels[] = {

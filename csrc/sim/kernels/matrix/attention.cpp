@@ -157,34 +157,36 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t q_item = cost_element_size(desc.operands[Query].dtype);
   const int64_t k_item = cost_element_size(desc.operands[Key].dtype);
 
-  // Pairs of a query row and a 32-key tile that are computed.
-  const int64_t key_tiles = ceil_div(s, kArrayEdge);
-  int64_t row_tiles = 0;
+  // Pairs of a query row and of `edge` keys that are computed.
   const bool causal = AttentionParameters::read(desc).causal;
-  if (causal) {
-    for (int64_t i = 0; i < l; i += kArrayEdge) {
-      row_tiles += min_of(kArrayEdge, l - i) * min_of(key_tiles, i / kArrayEdge + 1);
-    }
-  } else {
-    row_tiles = l * key_tiles;
-  }
-  const int64_t rows_a_block = max_of(kArrayEdge, kScratchpadBytes / 2 / max_of(1, e * q_item + ev * 4));
-  const int64_t blocks = ceil_div(l, rows_a_block);
-  const int64_t e_tiles = ceil_div(e, kArrayEdge), ev_tiles = ceil_div(ev, kArrayEdge);
+  const auto pairs_of = [&](int64_t edge) {
+    const int64_t key_tiles = ceil_div(s, edge);
+    if (!causal) return l * key_tiles;
+    int64_t pairs = 0;
+    for (int64_t i = 0; i < l; i += edge) pairs += min_of(edge, l - i) * min_of(key_tiles, i / edge + 1);
+    return pairs;
+  };
+  // Keys are columns of the weights of the first product, and rows of those of the second.
+  const int64_t rows = cost.chip.array_rows, columns = cost.chip.array_columns;
+  const int64_t half = static_cast<int64_t>(cost.chip.scratchpad_bytes / 2);
+  const int64_t blocks = ceil_div(l, max_of(rows, half / max_of(1, e * q_item + ev * 4)));
+  const int64_t e_tiles = ceil_div(e, rows), ev_tiles = ceil_div(ev, columns);
+  const int64_t scores = pairs_of(columns), sums = pairs_of(rows);
 
-  cost.macs = heads * static_cast<uint64_t>(row_tiles) * static_cast<uint64_t>(kArrayEdge * (e + ev));
-  if (!causal) cost.macs = heads * static_cast<uint64_t>(l * s * (e + ev));
-  cost.array_rows = heads * static_cast<uint64_t>(row_tiles * (e_tiles + ev_tiles));
+  cost.macs = heads * static_cast<uint64_t>(causal ? scores * columns * e + sums * rows * ev : l * s * (e + ev));
+  cost.array_rows = heads * static_cast<uint64_t>(scores * e_tiles + sums * ev_tiles);
   // Weights are k tiles for the scores and v tiles for the output, pushed once for each block of queries.
-  cost.weight_rows = heads * static_cast<uint64_t>(blocks * key_tiles * kArrayEdge * (e_tiles + ev_tiles));
+  const int64_t weights = ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles;
+  cost.weight_rows = heads * static_cast<uint64_t>(blocks * weights * rows);
   cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + blocks * s * (e + ev) * k_item);
   cost.bytes_written = stored_bytes(desc.operands[Out]);
   if (desc.operands[LogSumExp].addr != 0) cost.bytes_written += stored_bytes(desc.operands[LogSumExp]);
   const bool mask = desc.n_operands > Mask && desc.operands[Mask].addr != 0;
   if (mask) cost.bytes_read += stored_bytes(desc.operands[Mask]);
   // Scale, maximum (compare and select), subtraction, sum, and the mask; one division for each row of output.
-  const uint64_t pairs = heads * static_cast<uint64_t>(row_tiles);
-  cost.vector_ops = pairs * (mask ? 6 : 5) + 2 * heads * static_cast<uint64_t>(l * ev_tiles * (key_tiles > 0));
+  const uint64_t pairs = heads * static_cast<uint64_t>(pairs_of(cost.chip.vector_lanes));
+  const uint64_t quotients = s > 0 ? cost.vectors(ev) : 0;
+  cost.vector_ops = pairs * (mask ? 6 : 5) + 2 * heads * static_cast<uint64_t>(l) * quotients;
   cost.exp_ops = pairs;
 }
 

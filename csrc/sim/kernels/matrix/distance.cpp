@@ -209,13 +209,13 @@ void cost_distance(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& x = d.operands[1];
   const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
   const int64_t results = element_count(d.operands[0]), k = x.ndim > 0 ? x.sizes[x.ndim - 1] : 1;
-  cost.vector_ops += vectors(results * k) * (power ? 22 : 5) + vectors(results) * 8;
-  if (power) cost.exp_ops += vectors(results * k);
+  cost.vector_ops += cost.vectors(results * k) * (power ? 22 : 5) + cost.vectors(results) * 8;
+  if (power) cost.exp_ops += cost.vectors(results * k);
 }
 
 void cost_cross(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost.vector_ops += vectors(element_count(d.operands[0])) * (is_complex(d.operands[0].dtype) ? 14 : 3);
+  cost.vector_ops += cost.vectors(element_count(d.operands[0])) * (is_complex(d.operands[0].dtype) ? 14 : 3);
 }
 
 constexpr Kernel kKernels[] = {

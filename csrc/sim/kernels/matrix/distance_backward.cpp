@@ -131,8 +131,8 @@ void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
   const double p = CdistBackwardParameters::read(d).p;
   const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
   const int64_t work = static_cast<int64_t>(pairs) * (x.ndim > 0 ? x.sizes[x.ndim - 1] : 1);
-  cost.vector_ops += vectors(work) * (power ? 22 : 5);
-  if (power) cost.exp_ops += vectors(work);
+  cost.vector_ops += cost.vectors(work) * (power ? 22 : 5);
+  if (power) cost.exp_ops += cost.vectors(work);
 }
 void cost_cdist_backward(const atalla_launch_desc& d, Cost& cost) {
   cost_gradient(d, static_cast<uint64_t>(element_count(d.operands[1])), cost);

@@ -254,7 +254,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     m *= batch;
     batch = 1;
   }
-  const ArrayProduct product = array_product(m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  const ArrayProduct product =
+      array_product(cost.chip, m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
   const uint64_t count = static_cast<uint64_t>(batch);
   const bool complex = is_complex(desc.compute_dtype);
   const uint64_t products = complex ? 4 * count : count;
@@ -263,7 +264,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.weight_rows = product.weight_rows * products;
   cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
   cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(cost_element_size(out.dtype));
-  const uint64_t vectors = count * static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
+  const uint64_t vectors = count * static_cast<uint64_t>(m) * cost.vectors(n);
   const bool integer = is_integer(desc.compute_dtype);
   const GemmParameters p = GemmParameters::read(desc);
   const double alpha = integer ? static_cast<double>(p.alpha.integer) : p.alpha.real;

@@ -8,10 +8,6 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline constexpr int64_t kArrayEdge = 32;             // rows and columns of the array
-inline constexpr int64_t kScratchpadBytes = 1 << 20;  // of each of the two scratchpads
-inline constexpr int64_t kVectorElements = 32;        // of a vector register
-
 inline int64_t cost_element_size(atalla_dtype dtype) {
   switch (dtype) {
     case ATALLA_U8:
@@ -41,21 +37,22 @@ struct ArrayProduct {
   uint64_t b_bytes;
 };
 
-// Weight-stationary: each 32 x 32 tile of B is pushed (32 rows), then m rows of A stream through it.
+// Weight-stationary: each tile of B, of the array's size, is pushed row by row, then m rows of A stream through it.
 //
 // Blocking: half of each scratchpad holds the running block, the other half receives the next one. Scratchpad 1 holds a
-// block of B, all of k by as many 32-column tiles as fit (at least one); scratchpad 0 holds rows of A and the output.
+// block of B, all of k by as many columns of tiles as fit (at least one); scratchpad 0 holds rows of A and the output.
 // So B is read once, and A once for every block of B; if all of A fits into its half, A is read once too.
-inline ArrayProduct array_product(int64_t m, int64_t n, int64_t k, int64_t a_item, int64_t b_item) {
-  const int64_t half = kScratchpadBytes / 2;
-  const int64_t k_tiles = ceil_div(k, kArrayEdge), n_tiles = ceil_div(n, kArrayEdge);
-  const int64_t tile_column_bytes = max_of(1, k * kArrayEdge * b_item);
+inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_t n, int64_t k, int64_t a_item,
+                                  int64_t b_item) {
+  const int64_t half = static_cast<int64_t>(chip.scratchpad_bytes / 2);
+  const int64_t k_tiles = ceil_div(k, chip.array_rows), n_tiles = ceil_div(n, chip.array_columns);
+  const int64_t tile_column_bytes = max_of(1, k * chip.array_columns * b_item);
   const int64_t tiles_a_block = max_of(1, half / tile_column_bytes);
   const int64_t a_passes = m * k * a_item <= half ? 1 : ceil_div(n_tiles, tiles_a_block);
   ArrayProduct cost;
   cost.macs = static_cast<uint64_t>(m) * n * k;
   cost.array_rows = static_cast<uint64_t>(m) * k_tiles * n_tiles;
-  cost.weight_rows = static_cast<uint64_t>(m > 0 ? kArrayEdge : 0) * k_tiles * n_tiles;
+  cost.weight_rows = static_cast<uint64_t>(m > 0 ? chip.array_rows : 0) * k_tiles * n_tiles;
   cost.a_bytes = static_cast<uint64_t>(m) * k * a_item * static_cast<uint64_t>(max_of(1, a_passes));
   cost.b_bytes = static_cast<uint64_t>(k) * n * b_item;
   return cost;

@@ -153,22 +153,24 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const auto groups = static_cast<uint64_t>(max_of(1, shape.groups));
   if (shape.m <= 0 || shape.n <= 0) return;
   const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
-  ArrayProduct p = array_product(shape.m, shape.n, shape.k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  ArrayProduct p =
+      array_product(cost.chip, shape.m, shape.n, shape.k, cost_element_size(a.dtype), cost_element_size(b.dtype));
   cost.macs = p.macs;
   const uint64_t rows = static_cast<uint64_t>(shape.m);
-  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, kArrayEdge));
+  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, cost.chip.array_columns));
+  const uint64_t row_tiles = static_cast<uint64_t>(ceil_div(shape.k, cost.chip.array_rows));
   switch (shape.divided) {
     case Divided::Rows:
       p.weight_rows *= groups, p.b_bytes *= groups;
       break;
     case Divided::Columns:  // every group may end in a tile that is not full
-      p.array_rows += rows * static_cast<uint64_t>(ceil_div(shape.k, kArrayEdge)) * (groups - 1);
-      p.weight_rows += static_cast<uint64_t>(kArrayEdge * ceil_div(shape.k, kArrayEdge)) * (groups - 1);
+      p.array_rows += rows * row_tiles * (groups - 1);
+      p.weight_rows += cost.chip.array_rows * row_tiles * (groups - 1);
       p.a_bytes *= groups;
       break;
     default:
       p.array_rows += rows * column_tiles * (groups - 1);
-      p.weight_rows += static_cast<uint64_t>(kArrayEdge) * column_tiles * (groups - 1);
+      p.weight_rows += cost.chip.array_rows * column_tiles * (groups - 1);
   }
   cost.array_rows = p.array_rows, cost.weight_rows = p.weight_rows;
   cost.bytes_read = p.a_bytes + p.b_bytes + 4 * groups;

@@ -246,7 +246,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand& b = desc.operands[desc.n_outputs + 1];
   const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
   if (out.ndim != 2 || a.ndim != 2 || m <= 0 || n <= 0) return;
-  const ArrayProduct product = array_product(m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  const ArrayProduct product =
+      array_product(cost.chip, m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
   cost.macs = product.macs;
   cost.array_rows = product.array_rows;
   cost.weight_rows = product.weight_rows;
@@ -257,7 +258,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     if (desc.operands[i].addr != 0) cost.bytes_read += stored_bytes(desc.operands[i]);
   }
   if (desc.operands[desc.n_outputs + 2].addr != 0) {
-    cost.vector_ops += static_cast<uint64_t>(m * ceil_div(n, kVectorElements));
+    cost.vector_ops += static_cast<uint64_t>(m) * cost.vectors(n);
   }
   if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
 }

@@ -72,7 +72,7 @@ void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
     cost.bytes_read += distinct_bytes(d.operands[i]);
   }
   cost.vector_ops +=
-      4 * vectors(element_count(in)) + static_cast<uint64_t>(in.sizes[1]) * 4 + 15 * vectors(in.sizes[1]);
+      4 * cost.vectors(element_count(in)) + static_cast<uint64_t>(in.sizes[1]) * 4 + 15 * cost.vectors(in.sizes[1]);
 }
 
 // Subtract, multiply, add for every element; the factor for every channel.
@@ -80,7 +80,7 @@ void cost_apply(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[ApplyOperand::kApplyIn];
   if (in.ndim != 4) return;
   cost_operand_bytes(d, cost);
-  cost.vector_ops += 3 * vectors(element_count(in)) + 9 * vectors(in.sizes[1] * in.sizes[2]);
+  cost.vector_ops += 3 * cost.vectors(element_count(in)) + 9 * cost.vectors(in.sizes[1] * in.sizes[2]);
 }
 
 constexpr Kernel kKernels[] = {

@@ -194,7 +194,7 @@ void cost_norm(const atalla_launch_desc& d, Cost& cost) {
   const uint64_t affine = static_cast<uint64_t>(d.n_operands > kWeight && d.operands[kWeight].addr != 0) +
                           static_cast<uint64_t>(d.n_operands > kBias && d.operands[kBias].addr != 0);
   cost.vector_ops += static_cast<uint64_t>(in.sizes[0]) *
-                     (((kCentered ? 6 : 3) + affine) * vectors(in.sizes[1]) + (kCentered ? 4 : 3));
+                     (((kCentered ? 6 : 3) + affine) * cost.vectors(in.sizes[1]) + (kCentered ? 4 : 3));
 }
 
 constexpr Kernel kKernels[] = {{"layer_norm", 1, kFloatDtypes, run<true>, cost_norm<true>},

@@ -223,8 +223,8 @@ void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
   const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
   const uint64_t rows = n > 0 ? static_cast<uint64_t>(element_count(in) / n) : 0;
   cost_operand_bytes(d, cost);
-  cost.vector_ops += rows * (4 * vectors(n) + 2);
-  cost.exp_ops += rows * vectors(n);
+  cost.vector_ops += rows * (4 * cost.vectors(n) + 2);
+  cost.exp_ops += rows * cost.vectors(n);
 }
 
 constexpr Kernel kKernels[] = {

@@ -177,15 +177,14 @@ uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
   return run;
 }
 
-// Tiles of up to 32 runs, each of as many bytes as a row of a tile; a run takes whole beats on both sides.
+// Tiles of as many runs as a tile has rows, each of as many bytes as a row; a run takes whole beats on both sides.
 void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
-  constexpr uint64_t kTileRows = 32, kRowBytes = 64, kBeatBytes = 8;
   const auto count = static_cast<uint64_t>(operand_numel(out));
   const uint64_t run = common_run(out, in);
   if (count == 0 || run == count) return;
   const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
-  cost.tiles += 2 * ((runs + kTileRows - 1) / kTileRows) * ((bytes + kRowBytes - 1) / kRowBytes);
-  cost.beats += 2 * runs * ((bytes + kBeatBytes - 1) / kBeatBytes);
+  cost.tiles += 2 * cost.divide_up(runs, cost.chip.sdma_tile_rows) * cost.divide_up(bytes, cost.row_bytes());
+  cost.beats += 2 * runs * cost.divide_up(bytes, cost.chip.bus_width_bytes);
 }
 
 // The chip moves data with the SDMA alone, unless a dtype changes: then each element passes the vector unit once.
@@ -194,7 +193,7 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(out);
   for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
   if (desc.n_operands == 2 && desc.operands[1].dtype != out.dtype) {
-    cost.vector_ops += (static_cast<uint64_t>(operand_numel(out)) + 31) / 32;
+    cost.vector_ops += cost.vectors(operand_numel(out));
   } else if (desc.n_operands == 2 && !desc.operands[1].immediate &&
              operand_bytes(desc.operands[1]) == operand_bytes(out)) {
     cost_runs(out, desc.operands[1], cost);
@@ -204,7 +203,7 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
 // A multiply and an add an element: the index vector comes from the scratchpad.
 void cost_arange(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(desc.operands[0]);
-  cost.vector_ops += 2 * ((static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32);
+  cost.vector_ops += 2 * cost.vectors(operand_numel(desc.operands[0]));
 }
 
 constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64 |

@@ -238,7 +238,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
 }
 
 void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost) {
-  const uint64_t vectors = (static_cast<uint64_t>(operand_numel(desc.operands[0])) + 31) / 32;
+  const uint64_t vectors = cost.vectors(operand_numel(desc.operands[0]));
   for (int k = 0; k < desc.n_operands; ++k) {
     (k < op.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
   }

@@ -73,10 +73,10 @@ class VectorProgram {
   int8_t last_read_[kProgramInputs];
 };
 
-// What a launch with a program costs besides its bytes: the compiler counts the instructions for 32 elements, since an
+// What a launch with a program costs besides its bytes: the compiler counts the instructions for one vector, since an
 // estimate sees no memory.
 inline void cost_vector_program(int64_t elements, int64_t vector_ops, int64_t exp_ops, Cost& cost) {
-  const uint64_t vectors = (static_cast<uint64_t>(elements) + 31) / 32;
+  const uint64_t vectors = cost.vectors(elements);
   const auto counted = [](int64_t x) { return static_cast<uint64_t>(x < 0 ? 0 : x > 4096 ? 4096 : x); };
   cost.vector_ops += vectors * counted(vector_ops);
   cost.exp_ops += vectors * counted(exp_ops);

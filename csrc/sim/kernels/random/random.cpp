@@ -300,7 +300,7 @@ atalla_status run_bernoulli(const Launch& l) {
 // two moves, on 32 groups at once; the rest is per element. Draws of 64 bits take two such groups.
 void cost_random(const atalla_launch_desc& d, Cost& cost, uint64_t draws, uint64_t per_vector) {
   const int64_t n = element_count(d.operands[0]);
-  const uint64_t v = vectors(n), groups = vectors((n + 3) / 4);
+  const uint64_t v = cost.vectors(n), groups = cost.vectors((n + 3) / 4);
   cost.bytes_written += distinct_bytes(d.operands[0]);
   for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
   cost.vector_ops += groups * draws * 100 + v * per_vector;

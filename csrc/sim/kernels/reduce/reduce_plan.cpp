@@ -134,7 +134,7 @@ void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t e
   for (int k = 0; k < desc.n_outputs; ++k) cost.bytes_written += operand_bytes(desc.operands[k]);
   cost.bytes_read += passes * operand_bytes(in);
   const auto outputs = static_cast<uint64_t>(operand_numel(desc.operands[0]));
-  const uint64_t vectors = (static_cast<uint64_t>(operand_numel(in)) + 31) / 32;
+  const uint64_t vectors = cost.vectors(operand_numel(in));
   // One lane reduction (rsum.vi and its kin) an output at the end.
   cost.vector_ops += vectors * vector_ops + outputs;
   cost.exp_ops += vectors * exp_ops;

@@ -217,7 +217,7 @@ void cost_scan(const atalla_launch_desc& d, uint64_t operations, uint64_t exps, 
   const int64_t n = size_along(in, CumsumParameters::read(d).dim);
   cost_operand_bytes(d, cost);
   if (n <= 0) return;
-  const uint64_t steps = static_cast<uint64_t>(n) * vectors(element_count(in) / n);
+  const uint64_t steps = static_cast<uint64_t>(n) * cost.vectors(element_count(in) / n);
   cost.vector_ops += operations * steps;
   cost.exp_ops += exps * steps;
 }

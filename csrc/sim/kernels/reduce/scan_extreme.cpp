@@ -94,7 +94,7 @@ void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[2];
   const int64_t n = size_along(in, CummaxParameters::read(d).dim);
   cost_operand_bytes(d, cost);
-  if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * vectors(element_count(in) / n);
+  if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * cost.vectors(element_count(in) / n);
 }
 
 constexpr Kernel kKernels[] = {

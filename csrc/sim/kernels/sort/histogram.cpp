@@ -173,7 +173,7 @@ void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
     for (int64_t n = search && d.operands[i].ndim > 0 ? d.operands[i].sizes[0] : 0; n > 1; n /= 2) steps += 3;
     each += search ? steps : 12;
   }
-  cost.vector_ops += vectors(in.sizes[0]) * each;
+  cost.vector_ops += cost.vectors(in.sizes[0]) * each;
 }
 
 constexpr Kernel kKernels[] = {{"histogram", 1, kFloatDtypes, run_histogram, cost_histogram}};

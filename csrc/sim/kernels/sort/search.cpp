@@ -194,7 +194,8 @@ uint64_t halvings(int64_t n) {
 void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const atalla_operand& rows = d.operands[1];
-  if (rows.ndim > 0) cost.vector_ops += vectors(element_count(d.operands[0])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
+  if (rows.ndim > 0)
+    cost.vector_ops += cost.vectors(element_count(d.operands[0])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
 }
 
 // The list is sorted by a network of compares and selects first.
@@ -202,7 +203,8 @@ void cost_isin(const atalla_launch_desc& d, Cost& cost) {
   const int64_t n = element_count(d.operands[2]);
   const uint64_t levels = halvings(n);
   cost_operand_bytes(d, cost);
-  cost.vector_ops += vectors(n) * 5 * levels * (levels + 1) / 2 + vectors(element_count(d.operands[0])) * 2 * levels;
+  cost.vector_ops +=
+      cost.vectors(n) * 5 * levels * (levels + 1) / 2 + cost.vectors(element_count(d.operands[0])) * 2 * levels;
 }
 
 constexpr Kernel kKernels[] = {

@@ -205,14 +205,14 @@ atalla_status run_mode(const Launch& l) {
 // A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.
 void cost_selection(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost.vector_ops += vectors(element_count(d.operands[2])) * 2 * 8 * dtype_size(d.operands[2].dtype);
+  cost.vector_ops += cost.vectors(element_count(d.operands[2])) * 2 * 8 * dtype_size(d.operands[2].dtype);
 }
 
 // A sorting network (see sort) and three operations an element to count runs.
 void cost_mode(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const uint64_t levels = network_levels(size_along(d.operands[2], ModeParameters::read(d).dim));
-  cost.vector_ops += vectors(element_count(d.operands[2])) * (5 * levels * (levels + 1) / 2 + 3);
+  cost.vector_ops += cost.vectors(element_count(d.operands[2])) * (5 * levels * (levels + 1) / 2 + 3);
 }
 
 constexpr Kernel kKernels[] = {

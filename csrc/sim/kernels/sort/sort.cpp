@@ -137,7 +137,7 @@ atalla_status run_sort_rows(const Launch& l) {
 // positions; longer rows than a scratchpad are merged through DRAM once for each doubling.
 void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cost) {
   const uint64_t total = static_cast<uint64_t>(element_count(in)), levels = network_levels(n);
-  cost.vector_ops += vectors(static_cast<int64_t>(total)) * (levels * (levels + 1) / 2) * 5;
+  cost.vector_ops += cost.vectors(static_cast<int64_t>(total)) * (levels * (levels + 1) / 2) * 5;
   constexpr uint64_t kLevelsOnChip = 16;
   if (levels > kLevelsOnChip) {
     const uint64_t bytes = total / width * (dtype_size(in.dtype) * width + 8) * (levels - kLevelsOnChip);

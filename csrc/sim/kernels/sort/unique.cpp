@@ -175,7 +175,7 @@ atalla_status run_write(const Launch& l) {
 // A comparison with the neighbour and a running sum; writing gathers and scatters.
 void cost_of(const atalla_launch_desc& d, int in, uint64_t operations, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost.vector_ops += vectors(element_count(d.operands[in])) * operations;
+  cost.vector_ops += cost.vectors(element_count(d.operands[in])) * operations;
 }
 void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 2, 2, cost); }
 void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 3, 3, cost); }

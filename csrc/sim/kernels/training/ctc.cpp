@@ -85,7 +85,7 @@ atalla_status run(const Launch& l) {
 // A state of a step: three differences and exponentials, two maxima, two sums, a logarithm and two additions.
 void cost(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const uint64_t v = vectors(element_count(d.operands[kAlpha]));
+  const uint64_t v = cost.vectors(element_count(d.operands[kAlpha]));
   cost.vector_ops += v * (3 + 6 + 2 + 16 + 2);
   cost.exp_ops += 3 * v;
 }

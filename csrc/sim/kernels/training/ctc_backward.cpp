@@ -112,8 +112,8 @@ atalla_status run(const Launch& l) {
 // The recursion as forward, joining each state, and two exponentials a class.
 void cost(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const uint64_t states = vectors(element_count(d.operands[kBackAlpha]));
-  const uint64_t classes = vectors(element_count(d.operands[kGradProbs]));
+  const uint64_t states = cost.vectors(element_count(d.operands[kBackAlpha]));
+  const uint64_t classes = cost.vectors(element_count(d.operands[kGradProbs]));
   cost.vector_ops += states * (29 + 24) + classes * 4;
   cost.exp_ops += states * 6 + classes * 2;
 }

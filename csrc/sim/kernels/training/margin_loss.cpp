@@ -157,7 +157,7 @@ void cost_margin(const atalla_launch_desc& d, int scores, bool pairs, Cost& cost
   cost_operand_bytes(d, cost);
   // Two additions, a comparison, a product and a sum; for multilabel against every label.
   const uint64_t rows = static_cast<uint64_t>(x.sizes[0]), labels = pairs ? static_cast<uint64_t>(x.sizes[1]) : 1;
-  cost.vector_ops += rows * labels * 6 * vectors(x.sizes[1]) + rows;
+  cost.vector_ops += rows * labels * 6 * cost.vectors(x.sizes[1]) + rows;
 }
 void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kScores, false, cost); }
 void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kLabelScores, true, cost); }

@@ -131,7 +131,7 @@ void cost(const atalla_launch_desc& d, Cost& cost) {
   if (in.ndim != 2) return;
   cost_operand_bytes(d, cost);
   const uint64_t rows = static_cast<uint64_t>(in.sizes[0]), labels = kLabels ? static_cast<uint64_t>(in.sizes[1]) : 1;
-  cost.vector_ops += rows * labels * 7 * vectors(in.sizes[1]);
+  cost.vector_ops += rows * labels * 7 * cost.vectors(in.sizes[1]);
 }
 
 constexpr Kernel kKernels[] = {

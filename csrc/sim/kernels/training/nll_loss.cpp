@@ -186,8 +186,8 @@ void cost_picks(const atalla_launch_desc& d, int scores, int target, Cost& cost)
     const uint64_t bytes = i == scores ? samples * dtype_size(d.operands[i].dtype) : distinct_bytes(d.operands[i]);
     (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += bytes;
   }
-  cost.tiles += samples + vectors(element_count(t));
-  cost.vector_ops += 3 * vectors(element_count(t));
+  cost.tiles += samples + cost.vectors(element_count(t));
+  cost.vector_ops += 3 * cost.vectors(element_count(t));
 }
 void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kLogits, kTarget, cost); }
 void cost_backward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kGradInput, kBackTarget, cost); }

@@ -40,7 +40,7 @@ void cost_step(const atalla_launch_desc& d, Cost& cost, uint64_t per_vector) {
     cost.bytes_read += bytes;
     if (i < kOptimizerOutputs && (i != kGradient || d.operands[kGradScale].addr != 0)) cost.bytes_written += bytes;
   }
-  cost.vector_ops += per_vector * vectors(element_count(d.operands[kParameter]));
+  cost.vector_ops += per_vector * cost.vectors(element_count(d.operands[kParameter]));
 }
 // Two moving averages, a root, a quotient; the maximum.
 void cost_adam(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, d.operands[kState + 2].addr ? 30 : 27); }

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cycles follow the chip's geometry: the array, the vector's lanes, the scratchpads and the SDMA's tiles.
+
+The expected numbers are worked out here from the formulas of docs/concepts/timing.md, gemm.md and attention's
+description, and not asked of the library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
+
+CHIP_FILE = (Path(__file__).parents[2] / "csrc/sim/chip.toml").read_text()
+
+CHILD = """
+import json, torch, torch_atalla
+from torch_atalla import isa, telemetry
+
+def cycles(kernel, function, *sizes, dtype=torch.bfloat16):
+    tensors = [torch.ones(s, dtype=dtype, device="atalla") for s in sizes]
+    torch.atalla.synchronize()
+    seen = len(telemetry.launches("atalla"))
+    function(*tensors)
+    torch.atalla.synchronize()
+    return [r.cycles for r in telemetry.launches("atalla")[seen:] if r.kernel == kernel]
+
+attend = torch.nn.functional.scaled_dot_product_attention
+found = {
+    "product 512": cycles("gemm", torch.mm, (512, 512), (512, 512)),
+    "product 1024": cycles("gemm", torch.mm, (1024, 1024), (1024, 1024)),
+    "multiply": cycles("pointwise.mul", torch.mul, (64, 96), (64, 96), dtype=torch.float32),
+    "sum": cycles("reduce.sum", lambda x: x.sum(1), (64, 1024), dtype=torch.float32),
+    "attention": cycles("attention", attend, *[(1, 2, 256, 64)] * 3),
+    "causal attention": cycles("attention", lambda q, k, v: attend(q, k, v, is_causal=True), *[(1, 2, 256, 64)] * 3),
+    "strided copy": cycles("copy", lambda x: x[:, :40].contiguous(), (96, 64), dtype=torch.float32),
+}
+try:
+    isa.Machine(isa.assemble("halt.s"), device=0)
+    found["code"] = "runs"
+except RuntimeError as error:
+    found["code"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass
+class Chip:
+    """What chip.toml says of the default chip where no field is given, and what a launch of it takes."""
+
+    lanes: int = 32
+    rows: int = 32
+    columns: int = 32
+    pad: int = 1 << 20
+    tile_rows: int = 32
+    tile_columns: int = 32
+
+    KEYS = {"lanes": "vector.lanes", "rows": "array.rows", "columns": "array.columns", "pad": "scratchpad.bytes"}
+    KEYS |= {"tile_rows": "sdma.tile_rows", "tile_columns": "sdma.tile_columns"}
+
+    def text(self) -> str:
+        text = CHIP_FILE
+        for field in fields(self):
+            section, key = self.KEYS[field.name].split(".")
+            pattern = rf"(\[{section}\]\n(?:[^\[]*\n)?{key} = {{ value = )[0-9_]+"
+            text, count = re.subn(pattern, rf"\g<1>{getattr(self, field.name)}", text)
+            assert count == 1, field.name
+        return text
+
+    def cycles(self, read, written, vector=0, exp=0, array=0, tiles=0, beats=0) -> int:
+        """docs/concepts/timing.md: a tile takes 8 cycles and a beat of 8 bytes two, a vector instruction two."""
+        tile = 2 * self.tile_rows * self.tile_columns
+        moved = ceil(read, tile) + ceil(written, tile)
+        sdma = 8 * (tiles or moved) + 2 * (beats or ceil(read, 8) + ceil(written, 8))
+        vector_cycles = 2 * max(vector, exp)
+        steps = max(ceil(read, tile), ceil(written, tile))
+        if tiles:
+            steps = tiles * steps // moved
+        units = (sdma, vector_cycles, array)
+        fill = sum(units) - max(units)
+        if steps > 1:
+            fill = sum(ceil(unit, steps) for unit in units) - ceil(max(units), steps)
+        latency = (22 + (6 if exp else 0) if vector_cycles else 0) + (45 if array else 0)
+        return 64 + max(units) + fill + latency
+
+    def product(self, m: int, n: int, k: int) -> int:
+        """[m, k] x [k, n] in BF16: every tile of weights is pushed row by row, then the m rows pass it. B stays in a
+        scratchpad in blocks of half of it, for each of which A is read again unless half a scratchpad holds all of A.
+        """
+        tiles_down, tiles_right = ceil(k, self.rows), ceil(n, self.columns)
+        array = tiles_down * tiles_right * (m + self.rows)
+        half = self.pad // 2
+        block = max(1, half // (2 * k * self.columns))
+        passes = 1 if 2 * m * k <= half else ceil(tiles_right, block)
+        return self.cycles(2 * (m * k * passes + k * n), 2 * m * n, array=array)
+
+    def attention(self, heads: int, l: int, e: int, causal: bool) -> int:
+        """Scores (keys are the columns of the weights) and sums of values (keys are their rows), in BF16."""
+
+        def pairs(edge: int) -> int:  # of a query and a tile of keys: all, or those up to the query's own
+            return sum(min(ceil(l, edge), q // edge + 1) if causal else ceil(l, edge) for q in range(l))
+
+        array = pairs(self.columns) * ceil(e, self.rows) + pairs(self.rows) * ceil(e, self.columns)
+        blocks = ceil(l, max(self.rows, self.pad // 2 // (2 * e + 4 * e)))
+        weights = ceil(l, self.columns) * ceil(e, self.rows) + ceil(l, self.rows) * ceil(e, self.columns)
+        array += blocks * weights * self.rows
+        vector = 5 * pairs(self.lanes) + 2 * l * ceil(e, self.lanes)
+        read, written = 2 * heads * (l * e + blocks * l * 2 * e), 2 * heads * l * e
+        return self.cycles(read, written, heads * vector, heads * pairs(self.lanes), heads * array)
+
+    def strided_copy(self, runs: int, run_bytes: int) -> int:
+        """Runs are the rows of tiles, read once and written once, each in whole beats."""
+        tiles = 2 * ceil(runs, self.tile_rows) * ceil(run_bytes, 2 * self.tile_columns)
+        return self.cycles(runs * run_bytes, runs * run_bytes, tiles=tiles, beats=2 * runs * ceil(run_bytes, 8))
+
+    def expected(self) -> dict[str, list[int]]:
+        elements = 64 * 96
+        return {
+            "product 512": [self.product(512, 512, 512)],
+            "product 1024": [self.product(1024, 1024, 1024)],
+            "multiply": [self.cycles(8 * elements, 4 * elements, vector=ceil(elements, self.lanes))],
+            "sum": [self.cycles(4 * 65536, 4 * 64, vector=ceil(65536, self.lanes) + 64)],
+            "attention": [self.attention(2, 256, 64, causal=False)],
+            "causal attention": [self.attention(2, 256, 64, causal=True)],
+            "strided copy": [self.strided_copy(96, 160)],
+        }
+
+
+def run(chip: Chip) -> dict[str, list[int] | str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "chip.toml"
+        path.write_text(chip.text())
+        env = os.environ | {"ATALLA_CHIP_CONFIG": str(path)}
+        done = subprocess.run([sys.executable, "-c", CHILD], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class TestChipGeometry(TestCase):
+    def test_default_chip(self):
+        expected = Chip().expected()
+        self.assertEqual(expected["product 512"], [399_741])  # as a regression: the number that the project has shown
+        self.assertEqual(run(Chip()), expected | {"code": "runs"})
+
+    @parametrize(
+        "chip, changes, refusal",
+        [
+            (Chip(rows=64, columns=64), ["product 512", "attention"], r"array\.rows is 64; expected 32"),
+            (Chip(columns=64), ["product 512", "attention"], r"array\.columns is 64; expected 32"),
+            (Chip(lanes=64), ["multiply", "sum", "attention"], r"vector\.lanes is 64; expected 32"),
+            (Chip(pad=2 << 20), ["product 1024"], None),
+            (Chip(tile_rows=16), ["product 512", "strided copy"], r"sdma\.tile_rows is 16; expected 32"),
+        ],
+        name_fn=lambda chip, changes, refusal: "_".join(str(getattr(chip, field.name)) for field in fields(chip)),
+    )
+    def test_other_chip(self, chip, changes, refusal):
+        found, expected, default = run(chip), chip.expected(), Chip().expected()
+        code = found.pop("code")
+        self.assertEqual(found, expected)
+        for name in changes:
+            self.assertNotEqual(found[name], default[name], msg=name)
+        if refusal is None:
+            self.assertEqual(code, "runs")
+        else:
+            self.assertRegex(code, refusal)
+
+
+instantiate_parametrized_tests(TestChipGeometry)
+
+if __name__ == "__main__":
+    from torch.testing._internal.common_utils import run_tests
+
+    run_tests()
