@@ -133,4 +133,4 @@ bench-ops: build
 	$(PY) -m benchmarks.ops --write-docs
 
 clean:
-	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/*.so *.egg-info
+	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/*.so *.egg-info

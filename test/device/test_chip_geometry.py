@@ -105,18 +105,18 @@ class Chip:
         passes = 1 if 2 * m * k <= half else ceil(tiles_right, block)
         return self.cycles(2 * (m * k * passes + k * n), 2 * m * n, array=array)
 
-    def attention(self, heads: int, l: int, e: int, causal: bool) -> int:
+    def attention(self, heads: int, length: int, e: int, causal: bool) -> int:
         """Scores (keys are the columns of the weights) and sums of values (keys are their rows), in BF16."""
 
         def pairs(edge: int) -> int:  # of a query and a tile of keys: all, or those up to the query's own
-            return sum(min(ceil(l, edge), q // edge + 1) if causal else ceil(l, edge) for q in range(l))
+            return sum(min(ceil(length, edge), q // edge + 1) if causal else ceil(length, edge) for q in range(length))
 
         array = pairs(self.columns) * ceil(e, self.rows) + pairs(self.rows) * ceil(e, self.columns)
-        blocks = ceil(l, max(self.rows, self.pad // 2 // (2 * e + 4 * e)))
-        weights = ceil(l, self.columns) * ceil(e, self.rows) + ceil(l, self.rows) * ceil(e, self.columns)
+        blocks = ceil(length, max(self.rows, self.pad // 2 // (2 * e + 4 * e)))
+        weights = ceil(length, self.columns) * ceil(e, self.rows) + ceil(length, self.rows) * ceil(e, self.columns)
         array += blocks * weights * self.rows
-        vector = 5 * pairs(self.lanes) + 2 * l * ceil(e, self.lanes)
-        read, written = 2 * heads * (l * e + blocks * l * 2 * e), 2 * heads * l * e
+        vector = 5 * pairs(self.lanes) + 2 * length * ceil(e, self.lanes)
+        read, written = 2 * heads * (length * e + blocks * length * 2 * e), 2 * heads * length * e
         return self.cycles(read, written, heads * vector, heads * pairs(self.lanes), heads * array)
 
     def strided_copy(self, runs: int, run_bytes: int) -> int:

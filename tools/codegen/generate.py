@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import (
+    c_abi,
     families,
     isa,
     isa_cpp,
@@ -46,6 +47,7 @@ def generate(out: Path, root: Path) -> None:
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "int_to_float.inc", promoted.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
+    write(root / "torch_atalla/driver/c_abi.py", c_abi.generate(root))
     instructions = isa.load(root / isa.TABLE)
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)

@@ -5,22 +5,7 @@ from __future__ import annotations
 
 import torch
 
-# Codes of atalla.h, which coincide with c10::ScalarType.
-CODES: dict[torch.dtype, int] = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 2,
-    torch.int32: 3,
-    torch.int64: 4,
-    torch.float16: 5,
-    torch.float32: 6,
-    torch.float64: 7,
-    torch.complex64: 9,
-    torch.complex128: 10,
-    torch.bool: 11,
-    torch.bfloat16: 15,
-}
-DTYPES = {code: dtype for dtype, code in CODES.items()}
+from . import c_abi
 
 _SHORT = {
     torch.uint8: "u8",
@@ -36,6 +21,9 @@ _SHORT = {
     torch.bool: "bool",
     torch.bfloat16: "bf16",
 }
+# Codes of atalla.h, which coincide with c10::ScalarType.
+CODES: dict[torch.dtype, int] = {dtype: getattr(c_abi, f"ATALLA_{short.upper()}") for dtype, short in _SHORT.items()}
+DTYPES = {code: dtype for dtype, code in CODES.items()}
 
 BOOL = frozenset({torch.bool})
 INTEGER = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})

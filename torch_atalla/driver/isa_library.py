@@ -7,97 +7,19 @@ Nothing else in the package knows that it is ctypes. No device is opened here.
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import lru_cache
 from typing import Any
 
-from .paths import LIBRARIES
+from . import c_abi
+from .libraries import device_library_path, device_table
 
-MAX_ARGS = 8
-_UNITS, _STALLS = 16, 32
-_MAJOR = 1
-PROFILES = {"simulator": 0, "rne": 1}
-DRAM_TIMINGS = {"specified": 0, "ideal": 1, "measured": 2}
+PROFILES = {"simulator": c_abi.ATALLA_ISA_SIMULATOR, "rne": c_abi.ATALLA_ISA_RNE}
+DRAM_TIMINGS = {
+    "specified": c_abi.ATALLA_ISA_DRAM_SPECIFIED,
+    "ideal": c_abi.ATALLA_ISA_DRAM_IDEAL,
+    "measured": c_abi.ATALLA_ISA_DRAM_MEASURED,
+}
 STOPS = ("halted", "budget", "breakpoint", "watchpoint", "fault")
-X, V, M, PC, DRAM, SCRATCHPAD, WEIGHTS = range(7)
-
-_Handle = ctypes.c_void_p
-_u32, _u64 = ctypes.c_uint32, ctypes.c_uint64
-
-
-class Params(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", _u32),
-        ("entry", _u32),
-        ("profile", _u32),
-        ("no_timing", _u32),
-        ("n_args", _u32),
-        ("args", _u32 * MAX_ARGS),
-        ("dram_timing", _u32),
-        ("max_packets", _u64),
-        ("tag", _u64),
-    ]
-
-
-class RawStats(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", _u32),
-        ("stop", _u32),
-        *((name, _u64) for name in ("packets", "instructions", "cycles", "dram_bytes_read", "dram_bytes_written")),
-        *((name, _u64) for name in ("transfers", "services", "branches_taken", "macs", "bus_cycles")),
-        ("unit_instructions", _u64 * _UNITS),
-        ("unit_cycles", _u64 * _UNITS),
-        ("stall_cycles", _u64 * _STALLS),
-    ]
-
-
-def _function(*arguments: Any) -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)
-
-
-_name = ctypes.CFUNCTYPE(ctypes.c_char_p, _u32)
-_params, _stats = ctypes.POINTER(Params), ctypes.POINTER(RawStats)
-_out = ctypes.POINTER(_Handle)
-_memory = _function(_Handle, _u32, _u64, _u64, ctypes.c_void_p)
-
-
-class _Api(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", _u32),
-        ("abi_major", _u32),
-        ("abi_minor", _u32),
-        ("reserved", _u32),
-        ("device_find", _function(ctypes.c_int32, _out, ctypes.POINTER(_u64))),
-        ("program_create", _function(_Handle, ctypes.c_void_p, _u64, _out)),
-        ("program_destroy", _function(_Handle)),
-        ("launch", _function(_Handle, _Handle, _params, _stats)),
-        ("machine_create", _function(_Handle, _u64, _Handle, _params, _out)),
-        ("machine_destroy", _function(_Handle)),
-        ("machine_run", _function(_Handle, _u64, ctypes.POINTER(_u32))),
-        ("machine_stats", _function(_Handle, _stats)),
-        ("machine_read", _memory),
-        ("machine_write", _memory),
-        ("machine_break", _function(_Handle, _u32, _u32)),
-        ("machine_watch", _function(_Handle, _u32, _u64, _u64, _u32)),
-        ("machine_profile", _function(_Handle, ctypes.POINTER(_u64), _u64)),
-        ("unit_name", _name),
-        ("stall_name", _name),
-    ]
-
-
-class _Head(ctypes.Structure):  # of atalla_api in atalla.h
-    _fields_ = [
-        ("struct_size", _u32),
-        ("abi_major", _u32),
-        ("abi_minor", _u32),
-        ("reserved", _u32),
-        ("last_error", ctypes.CFUNCTYPE(ctypes.c_char_p)),
-        ("status_name", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int32)),
-        ("unused", ctypes.c_void_p * 11),  # device_count to stream_destroy
-        ("stream_default", _function(_Handle, _out)),
-        ("stream_query", _function(_Handle)),
-        ("stream_synchronize", _function(_Handle)),
-    ]
 
 
 class ExecutionError(RuntimeError):
@@ -110,16 +32,10 @@ class ExecutionError(RuntimeError):
 
 class Library:
     def __init__(self, path: str):
-        library = ctypes.CDLL(path)
-        if not hasattr(library, "atalla_get_isa_api"):
-            raise NotImplementedError(f"the device library {path} runs no Atalla code")
-        head = ctypes.POINTER(_Head)()
-        library.atalla_get_api(_MAJOR, ctypes.byref(head))
-        self._head = head.contents
-        api = ctypes.POINTER(_Api)()
-        if library.atalla_get_isa_api(_MAJOR, ctypes.byref(api)) or api.contents.struct_size < ctypes.sizeof(_Api):
-            raise NotImplementedError(f"the device library {path} has another version of the ISA interface")
-        self.api = api.contents
+        self._head = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
+        self.api = device_table(c_abi.atalla_isa_api, c_abi.ATALLA_ISA_ABI_MAJOR)
+        if self._head is None or self.api is None:
+            raise NotImplementedError(f"the device library {path} runs no Atalla code, or has another version of it")
         self.units = self._names(self.api.unit_name)
         self.stalls = self._names(self.api.stall_name)
 
@@ -132,12 +48,12 @@ class Library:
 
     def device(self, ordinal: int) -> tuple[int, int]:
         """Handle of an open device, and the device address that is its programs' address 0."""
-        handle, base = _Handle(), _u64()
+        handle, base = c_abi.atalla_device(), ctypes.c_uint64()
         self.check(self.api.device_find(ordinal, ctypes.byref(handle), ctypes.byref(base)))
         return handle.value or 0, base.value
 
     def default_stream(self, device: int) -> ctypes.c_void_p:
-        stream = _Handle()
+        stream = c_abi.atalla_stream()
         self.check(self._head.stream_default(device, ctypes.byref(stream)))
         return stream
 
@@ -154,7 +70,7 @@ class Library:
 @lru_cache
 def library() -> Library:
     """The chip's library, as the driver finds it."""
-    return Library(os.environ.get("ATALLA_DEVICE_LIBRARY") or str(LIBRARIES / "libatalla_sim.so"))
+    return Library(device_library_path())
 
 
 def _choice(what: str, known: dict[str, int], name: str) -> int:
@@ -171,16 +87,16 @@ def params(
     dram_timing: str,
     max_packets: int = 0,
     tag: int = 0,
-) -> Params:
-    if len(args) > MAX_ARGS:
-        raise ValueError(f"{len(args)} arguments; a program takes at most {MAX_ARGS}, in x10 and up")
-    return Params(
-        struct_size=ctypes.sizeof(Params),
+) -> c_abi.atalla_isa_params:
+    if len(args) > c_abi.ATALLA_ISA_MAX_ARGS:
+        raise ValueError(f"{len(args)} arguments; a program takes at most {c_abi.ATALLA_ISA_MAX_ARGS}, in x10 and up")
+    return c_abi.atalla_isa_params(
+        struct_size=ctypes.sizeof(c_abi.atalla_isa_params),
         entry=entry,
         profile=_choice("profile", PROFILES, profile),
         no_timing=int(not timing),
         n_args=len(args),
-        args=(_u32 * MAX_ARGS)(*(int(a) & 0xFFFFFFFF for a in args)),
+        args=(ctypes.c_uint32 * c_abi.ATALLA_ISA_MAX_ARGS)(*(int(a) & 0xFFFFFFFF for a in args)),
         dram_timing=_choice("DRAM timing", DRAM_TIMINGS, dram_timing),
         max_packets=max_packets,
         tag=tag,

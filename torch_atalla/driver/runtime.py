@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from . import c_abi
+from .libraries import bind, device_library_path, device_table
 from .paths import LIBRARIES
-
-_MAX_DIMS = 12
-_RUN_HOST = 1
 
 
 class RuntimeLibraryError(RuntimeError):
@@ -31,100 +30,6 @@ class RuntimeLibraryError(RuntimeError):
         self.name = name
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("addr", ctypes.c_uint64),
-        ("dtype", ctypes.c_uint8),
-        ("ndim", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8 * 6),
-        ("sizes", ctypes.c_int64 * _MAX_DIMS),
-        ("strides", ctypes.c_int64 * _MAX_DIMS),
-    ]
-
-
-class _ProgramInfo(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("format_major", ctypes.c_uint16),
-        ("format_minor", ctypes.c_uint16),
-        ("methods", ctypes.c_uint32),
-        ("kernels", ctypes.c_uint32),
-        ("instructions", ctypes.c_uint32),
-        ("segments", ctypes.c_uint32),
-        ("host_calls", ctypes.c_uint32),
-        ("nodes", ctypes.c_uint32),
-        ("file_bytes", ctypes.c_uint64),
-        ("arena_bytes", ctypes.c_uint64),
-        ("weight_bytes", ctypes.c_uint64),
-        ("device", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
-        ("scratchpad_bytes", ctypes.c_uint64),
-    ]
-
-
-class _RunParams(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("method", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("stream", ctypes.c_int64),
-        ("inputs", ctypes.POINTER(_Tensor)),
-        ("n_inputs", ctypes.c_size_t),
-        ("outputs", ctypes.POINTER(_Tensor)),
-        ("n_outputs", ctypes.c_size_t),
-    ]
-
-
-class _Replacement(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("data", ctypes.c_void_p),
-        ("bytes", ctypes.c_size_t),
-        ("flags", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class _KernelInfo(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("version", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("dtypes", ctypes.c_uint64),
-    ]
-
-
-_KERNEL_LOOKUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint32))
-_KERNEL_INFO = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.POINTER(_KernelInfo))
-
-
-class _Api(ctypes.Structure):
-    """The head of atalla_api, as far as the kernel table."""
-
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("abi_major", ctypes.c_uint32),
-        ("abi_minor", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("before_kernels", ctypes.c_void_p * 26),  # last_error ... kernel_count
-        ("kernel_lookup", _KERNEL_LOOKUP),
-        ("kernel_info", _KERNEL_INFO),
-    ]
-
-
-_HOST_CALL = ctypes.CFUNCTYPE(
-    ctypes.c_int32,
-    ctypes.c_void_p,
-    ctypes.c_uint32,
-    ctypes.c_char_p,
-    ctypes.POINTER(_Tensor),
-    ctypes.c_size_t,
-    ctypes.POINTER(_Tensor),
-    ctypes.c_size_t,
-)
-
-
 @dataclass(frozen=True)
 class TensorRef:
     """An address with dtype code, sizes and strides (elements)."""
@@ -134,16 +39,16 @@ class TensorRef:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def to_c(self) -> _Tensor:
-        if len(self.sizes) > _MAX_DIMS:
-            raise ValueError(f"expected at most {_MAX_DIMS} dimensions, got {len(self.sizes)}")
-        tensor = _Tensor(addr=self.addr, dtype=self.dtype, ndim=len(self.sizes))
+    def to_c(self) -> c_abi.atalla_tensor:
+        if len(self.sizes) > c_abi.ATALLA_MAX_DIMS:
+            raise ValueError(f"expected at most {c_abi.ATALLA_MAX_DIMS} dimensions, got {len(self.sizes)}")
+        tensor = c_abi.atalla_tensor(addr=self.addr, dtype=self.dtype, ndim=len(self.sizes))
         for d, (size, stride) in enumerate(zip(self.sizes, self.strides)):
             tensor.sizes[d], tensor.strides[d] = size, stride
         return tensor
 
     @staticmethod
-    def from_c(tensor: _Tensor) -> TensorRef:
+    def from_c(tensor: c_abi.atalla_tensor) -> TensorRef:
         n = tensor.ndim
         return TensorRef(tensor.addr, tensor.dtype, tuple(tensor.sizes[:n]), tuple(tensor.strides[:n]))
 
@@ -157,47 +62,7 @@ def _library() -> ctypes.CDLL:
     path = LIBRARIES / "libatalla_runtime.so"
     if not path.is_file():
         raise ImportError(f"expected the driver library at {path}: build the package first (make build)")
-    lib = ctypes.CDLL(str(path))
-    program, status, text = ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p
-    signatures: dict[str, tuple[Any, list[Any]]] = {
-        "atalla_rt_last_error": (text, []),
-        "atalla_rt_status_name": (text, [status]),
-        "atalla_rt_open": (status, [ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)]),
-        "atalla_rt_copy_to_device": (status, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64]),
-        "atalla_rt_copy_from_device": (status, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]),
-        "atalla_crc32c": (ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t]),
-        "atalla_program_validate": (status, [ctypes.c_void_p, ctypes.c_size_t]),
-        "atalla_program_open_file": (status, [text, ctypes.POINTER(program)]),
-        "atalla_program_open_to_load": (status, [text, ctypes.POINTER(program)]),
-        "atalla_program_open_memory": (status, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(program)]),
-        "atalla_program_close": (None, [program]),
-        "atalla_program_get_info": (status, [program, ctypes.POINTER(_ProgramInfo)]),
-        "atalla_program_describe_json": (status, [program, ctypes.POINTER(text)]),
-        "atalla_program_load": (status, [program, ctypes.c_int32]),
-        "atalla_program_set_host_call": (status, [program, _HOST_CALL, ctypes.c_void_p]),
-        "atalla_program_set_error": (None, [text]),
-        "atalla_program_run": (status, [program, ctypes.POINTER(_RunParams)]),
-        "atalla_program_verify": (status, [program, ctypes.POINTER(ctypes.c_uint32)]),
-        "atalla_program_resolve": (status, [program, ctypes.c_uint32, *2 * (ctypes.POINTER(_Tensor), ctypes.c_size_t)]),
-        "atalla_program_reset_state": (status, [program]),
-        "atalla_program_read_state": (status, [program, text, ctypes.c_void_p, ctypes.c_size_t]),
-        "atalla_program_write_state": (status, [program, text, ctypes.c_void_p, ctypes.c_size_t]),
-        "atalla_program_replace": (status, [program, ctypes.POINTER(_Replacement), ctypes.c_size_t]),
-        "atalla_golden_input": (
-            status,
-            [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint8, ctypes.c_double, ctypes.c_double, ctypes.c_uint64]
-            + [ctypes.c_void_p],
-        ),
-        "atalla_program_estimate_each": (
-            status,
-            [program, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t],
-        ),
-        "atalla_program_estimate": (status, [program, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64)]),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
+    return bind(str(path), c_abi.DRIVER_FUNCTIONS)
 
 
 def available() -> bool:
@@ -261,11 +126,6 @@ class DeviceLibrary:
     host_isa: str | None  # instruction set of the simulator's kernels; None for another device library
 
 
-def device_library_path() -> str:
-    """The file of the library that stands behind the devices."""
-    return os.environ.get("ATALLA_DEVICE_LIBRARY") or str(LIBRARIES / "libatalla_sim.so")
-
-
 def device_library() -> DeviceLibrary:
     """The library that stands behind the devices."""
     path, api = device_library_path(), _device_api()
@@ -275,16 +135,11 @@ def device_library() -> DeviceLibrary:
     return DeviceLibrary(path, (api.abi_major, api.abi_minor), isa().decode() if isa is not None else None)
 
 
-@lru_cache(maxsize=1)
-def _device_api() -> _Api:
-    path = device_library_path()
-    lib = ctypes.CDLL(path)
-    lib.atalla_get_api.restype = ctypes.c_int32
-    lib.atalla_get_api.argtypes = [ctypes.c_uint32, ctypes.POINTER(ctypes.POINTER(_Api))]
-    api = ctypes.POINTER(_Api)()
-    if lib.atalla_get_api(1, ctypes.byref(api)) != 0:
-        raise RuntimeError(f"{path} does not speak version 1 of the device ABI")
-    return api.contents
+def _device_api() -> c_abi.atalla_api:
+    api = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
+    if api is None:
+        raise RuntimeError(f"{device_library_path()} does not speak version {c_abi.ATALLA_ABI_MAJOR} of the device ABI")
+    return api
 
 
 def kernel_id(name: str) -> int | None:
@@ -299,7 +154,7 @@ def kernel_info(name: str) -> tuple[int, int] | None:
     api, kernel = _device_api(), kernel_id(name)
     if kernel is None:
         return None
-    info = _KernelInfo(struct_size=ctypes.sizeof(_KernelInfo))
+    info = c_abi.atalla_kernel_info(struct_size=ctypes.sizeof(c_abi.atalla_kernel_info))
     return (info.version, info.dtypes) if api.kernel_info(kernel, ctypes.byref(info)) == 0 else None
 
 
@@ -339,9 +194,9 @@ class Program:
         return json.loads(text.value or b"{}")
 
     def info(self) -> dict[str, int]:
-        info = _ProgramInfo(struct_size=ctypes.sizeof(_ProgramInfo))
+        info = c_abi.atalla_program_info(struct_size=ctypes.sizeof(c_abi.atalla_program_info))
         _check(_library().atalla_program_get_info(self._open(), ctypes.byref(info)))
-        return {name: getattr(info, name) for name, *_ in _ProgramInfo._fields_ if name not in _HIDDEN}
+        return {name: getattr(info, name) for name, *_ in c_abi.atalla_program_info._fields_ if name not in _HIDDEN}
 
     def load(self, device: int) -> None:
         _check(_library().atalla_program_load(self._open(), device))
@@ -375,7 +230,7 @@ class Program:
 
     def replace(self, items: Sequence[tuple[str, int, int]], *, on_device: bool = False) -> None:
         """Replaces parameters and buffers, given as (name, address, bytes), all at once."""
-        records = (_Replacement * max(len(items), 1))()
+        records = (c_abi.atalla_replacement * max(len(items), 1))()
         for record, (name, address, nbytes) in zip(records, items):
             record.name, record.data, record.bytes, record.flags = name.encode(), address, nbytes, int(on_device)
         _check(_library().atalla_program_replace(self._open(), records, len(items)))
@@ -391,10 +246,10 @@ class Program:
             except BaseException as error:  # noqa: BLE001 (must not cross C; raised again by run)
                 self._errors.last = error
                 _library().atalla_program_set_error(f"{type(error).__name__}: {error}".encode())
-                return _ERR_KERNEL
+                return c_abi.ATALLA_ERR_FAULT_KERNEL
             return 0
 
-        self._callback = _HOST_CALL(callback)
+        self._callback = c_abi.atalla_host_call(callback)
         _check(_library().atalla_program_set_host_call(self._open(), self._callback, None))
 
     @property
@@ -415,5 +270,4 @@ class Program:
         return self._handle
 
 
-_ERR_KERNEL = 42  # ATALLA_ERR_FAULT_KERNEL
 _HIDDEN = ("struct_size", "reserved")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from torch_atalla.driver import c_abi
 from torch_atalla.driver import isa_library as lib
 from torch_atalla.driver.extension import _C
 from torch_atalla.driver.isa_library import ExecutionError
@@ -65,7 +66,7 @@ class Stats:
         return "\n".join(lines)
 
 
-def _stats(raw: lib.RawStats) -> Stats:
+def _stats(raw: c_abi.atalla_isa_stats) -> Stats:
     library = lib.library()
     plain = {name: getattr(raw, name) for name, *_ in raw._fields_[2:12]}
     return Stats(
@@ -168,9 +169,9 @@ class Machine:
         Of DRAM, or of a scratchpad (whole rows of 64 bytes by the program's addresses).
         """
         bits = ("r" in access) | ("w" in access) << 1
-        space = lib.DRAM
+        space = c_abi.ATALLA_ISA_DRAM
         if scratchpad is not None:
-            space, first = lib.SCRATCHPAD, address // 64
+            space, first = c_abi.ATALLA_ISA_SCRATCHPAD, address // 64
             rows = math.ceil((address + size) / 64) - first
             address, size = (scratchpad * self._pad_rows + first) * _ROW_BYTES, rows * _ROW_BYTES
         self._library.check(self._library.api.machine_watch(self._handle, space, address, size, bits))
@@ -209,58 +210,64 @@ class Machine:
     @property
     def pc(self) -> int:
         """Byte address of the next packet (after a fault: of the one that faulted)."""
-        return int(self._read(lib.PC, 0, 4).view(np.uint32)[0])
+        return int(self._read(c_abi.ATALLA_ISA_PC, 0, 4).view(np.uint32)[0])
 
     @pc.setter
     def pc(self, address: int) -> None:
-        self._write(lib.PC, 0, np.array([address], np.uint32))
+        self._write(c_abi.ATALLA_ISA_PC, 0, np.array([address], np.uint32))
 
     def x(self, register: int) -> int:
-        return int(self._read(lib.X, register * 4, 4).view(np.uint32)[0])
+        return int(self._read(c_abi.ATALLA_ISA_X, register * 4, 4).view(np.uint32)[0])
 
     def set_x(self, register: int, value: int) -> None:
-        self._write(lib.X, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
+        self._write(c_abi.ATALLA_ISA_X, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
 
     def v(self, register: int) -> np.ndarray:
         """float32 of shape (32,)."""
-        return self._read(lib.V, register * _ROW_BYTES, _ROW_BYTES).view(np.float32)
+        return self._read(c_abi.ATALLA_ISA_V, register * _ROW_BYTES, _ROW_BYTES).view(np.float32)
 
     def set_v(self, register: int, lanes: Any) -> None:
-        self._write(lib.V, register * _ROW_BYTES, np.broadcast_to(np.asarray(lanes, np.float32), 32).copy())
+        self._write(
+            c_abi.ATALLA_ISA_V, register * _ROW_BYTES, np.broadcast_to(np.asarray(lanes, np.float32), 32).copy()
+        )
 
     def m(self, register: int) -> int:
-        return int(self._read(lib.M, register * 4, 4).view(np.uint32)[0])
+        return int(self._read(c_abi.ATALLA_ISA_M, register * 4, 4).view(np.uint32)[0])
 
     def set_m(self, register: int, value: int) -> None:
-        self._write(lib.M, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
+        self._write(c_abi.ATALLA_ISA_M, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
 
     def registers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """x as uint32 (256,), v as float32 (256, 32), m as uint32 (16,)."""
-        x = self._read(lib.X, 0, 1024).view(np.uint32)
-        v = self._read(lib.V, 0, 256 * _ROW_BYTES).view(np.float32).reshape(256, 32)
-        return x, v, self._read(lib.M, 0, 64).view(np.uint32)
+        x = self._read(c_abi.ATALLA_ISA_X, 0, 1024).view(np.uint32)
+        v = self._read(c_abi.ATALLA_ISA_V, 0, 256 * _ROW_BYTES).view(np.float32).reshape(256, 32)
+        return x, v, self._read(c_abi.ATALLA_ISA_M, 0, 64).view(np.uint32)
 
     def dram(self, address: int, size: int) -> np.ndarray:
         """uint8 of `size` bytes at an address as the program sees it."""
-        return self._read(lib.DRAM, address, size)
+        return self._read(c_abi.ATALLA_ISA_DRAM, address, size)
 
     def write_dram(self, address: int, content: Any) -> None:
         raw = (
             content if isinstance(content, (bytes, bytearray, memoryview)) else np.ascontiguousarray(content).tobytes()
         )
-        self._write(lib.DRAM, address, np.frombuffer(raw, np.uint8))
+        self._write(c_abi.ATALLA_ISA_DRAM, address, np.frombuffer(raw, np.uint8))
 
     def scratchpad(self, sid: int, row: int, rows: int = 1) -> np.ndarray:
         """float32 of shape (rows, 32); a row is 64 bytes of the program's addresses."""
         start = (sid * self._pad_rows + row) * _ROW_BYTES
-        return self._read(lib.SCRATCHPAD, start, rows * _ROW_BYTES).view(np.float32).reshape(rows, 32)
+        return self._read(c_abi.ATALLA_ISA_SCRATCHPAD, start, rows * _ROW_BYTES).view(np.float32).reshape(rows, 32)
 
     def write_scratchpad(self, sid: int, row: int, values: Any) -> None:
-        self._write(lib.SCRATCHPAD, (sid * self._pad_rows + row) * _ROW_BYTES, np.ascontiguousarray(values, np.float32))
+        self._write(
+            c_abi.ATALLA_ISA_SCRATCHPAD,
+            (sid * self._pad_rows + row) * _ROW_BYTES,
+            np.ascontiguousarray(values, np.float32),
+        )
 
     def weights(self) -> np.ndarray:
         """The weight buffer: float32 of shape (32, 32), row k, column n."""
-        return self._read(lib.WEIGHTS, 0, 32 * _ROW_BYTES).view(np.float32).reshape(32, 32).T
+        return self._read(c_abi.ATALLA_ISA_WEIGHTS, 0, 32 * _ROW_BYTES).view(np.float32).reshape(32, 32).T
 
     def dump(self) -> str:
         """Registers that are not 0, as text that diffs well."""
@@ -273,7 +280,7 @@ class Machine:
         return "\n".join(lines) + "\n"
 
     def stats(self) -> Stats:
-        raw = lib.RawStats(struct_size=ctypes.sizeof(lib.RawStats))
+        raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
         self._library.check(self._library.api.machine_stats(self._handle, ctypes.byref(raw)))
         return _stats(raw)
 
@@ -371,7 +378,7 @@ def launch(
         )
     start = entry if isinstance(entry, int) else code.program.entry(entry)
     params = lib.params(start, tuple(args), profile, True, dram_timing, max_packets, tag)
-    raw = lib.RawStats(struct_size=ctypes.sizeof(lib.RawStats))
+    raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
     stream = library.default_stream(_device_handle(ordinal))
     try:
         library.check(library.api.launch(stream, code.handle, ctypes.byref(params), ctypes.byref(raw)))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torch_atalla.driver import runtime
+from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.driver.extension import _C
@@ -16,8 +16,6 @@ from torch_atalla.driver.extension import _C
 from .errors import LoadableError
 from .leaves import load_leaves, load_spec, method_key
 from .tensor_spec import TensorSpec, read_spec
-
-_ARGUMENT = 20  # ATALLA_ERR_ARGUMENT
 
 
 class LoadedMethod:
@@ -83,7 +81,7 @@ class LoadedMethod:
         try:
             self._program._check_call(status)
         except runtime.RuntimeLibraryError as error:
-            if error.status == _ARGUMENT:
+            if error.status == c_abi.ATALLA_ERR_ARGUMENT:
                 raise ValueError(str(error)) from None
             raise
 

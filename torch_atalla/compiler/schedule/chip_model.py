@@ -112,7 +112,7 @@ def chip_model(config: str | dict[str, Any]) -> ChipModel:
         cores=value("core", "count"),
         core_start=value("core", "start_cycles"),
         scratchpads=value("scratchpad", "count"),
-        geometry=tuple(value(section, name) for section, name, _ in GEOMETRY.values()),
+        geometry=tuple(value(section, name) for section, name in GEOMETRY.values()),
         tile_bytes=value("sdma", "tile_rows") * value("sdma", "tile_columns") * value("sdma", "element_bytes"),
         bus_bytes=value("bus", "width_bytes"),
         setup=value("sdma", "setup_cycles"),

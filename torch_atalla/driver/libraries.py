@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The shared libraries behind ctypes: the driver's, and the one that stands behind the devices."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from typing import Any
+
+from . import c_abi
+from .paths import LIBRARIES
+
+
+def bind(path: str, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
+    """A library whose functions, those of the table that it has, take and give the types of their headers."""
+    library = ctypes.CDLL(path)
+    for name, (result, arguments) in functions.items():
+        function = getattr(library, name, None)
+        if function is not None:
+            function.restype, function.argtypes = result, arguments
+    return library
+
+
+def device_library_path() -> str:
+    """The file of the library that stands behind the devices."""
+    return os.environ.get("ATALLA_DEVICE_LIBRARY") or str(LIBRARIES / "libatalla_sim.so")
+
+
+@lru_cache
+def device_table(table: type[ctypes.Structure], major: int) -> Any:
+    """A table of functions of the device library: `atalla_api` or one of the optional parts. None: it has no such
+    part, not in this version, or a part with fewer functions. (Of atalla_api the functions of version 1.0 are used.)"""
+    library = bind(device_library_path(), c_abi.DEVICE_FUNCTIONS)
+    get = getattr(library, table.__name__.replace("atalla_", "atalla_get_"), None)
+    found = ctypes.POINTER(table)()
+    if get is None or get(major, ctypes.byref(found)) != c_abi.ATALLA_OK:
+        return None
+    complete = table is c_abi.atalla_api or found.contents.struct_size >= ctypes.sizeof(table)
+    return found.contents if complete else None
