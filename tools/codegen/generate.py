@@ -36,7 +36,6 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 
 def generate(out: Path, root: Path) -> None:
     contracts = kernels.load(root / kernels.TABLE)
-    kernels.check_registered(contracts, root)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
     entries = model.load(root / OPS)

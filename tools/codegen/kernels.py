@@ -2,8 +2,7 @@
 """The contracts of the chip's kernels: csrc/sim/kernels.yaml, parsed and checked.
 
 `load(path)` returns a `Kernel` for each entry. A wrong entry raises `ContractError` with the file, the line, the given
-value and the expected one, which fails the build. `check_registered` compares the entries with the kernels that the
-functional engine registers.
+value and the expected one, which fails the build. The chip refuses to start with a kernel that has no entry.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ class Reader:
             if not isinstance(name, str) or not KERNEL_NAME.fullmatch(name):
                 raise self.fail(node, f"kernel name `{name}`; expected `name` or `family.name` in lower case")
         what = f"kernel `{names[0]}`"
-        version = raw.get("version")
+        version = raw.get("version", 1)
         if not isinstance(version, int) or version < 1:
             raise self.fail(node, f"{what}: version is `{version}`; expected a positive integer")
         if not raw.get("meaning"):
@@ -316,48 +315,3 @@ def load(path: Path) -> list[Kernel]:
 def by_name() -> dict[str, Kernel]:
     """The contract of each kernel that has one of its own."""
     return {name: kernel for kernel in load(ROOT / TABLE) for name in kernel.names}
-
-
-TABLES = re.compile(r"const(?:expr)? Kernel \w+\[\w*\] = \{(.*?)\};", re.S)
-MACRO = re.compile(r"^#define (\w+)\((\w+)(?:, \w+)*\)((?:.*\\\n)*.*)", re.M)
-ROW = re.compile(r"\{[\s\\]*(\"[^\"]*\"|\w+|kOps\[I\]\.name), (\d+),")
-CONSTANT = re.compile(r"constexpr char (\w+)\[\] = (\"[^\"]*\");")
-
-
-def _rows(text: str) -> str:
-    """The rows of the kernel tables in a source file, with the file's macros expanded by their first argument."""
-    rows = "\n".join(TABLES.findall(text))
-    for name, parameter, body in MACRO.findall(text):
-        for argument in re.findall(rf"\b{name}\((\"[^\"]*\")", rows):
-            rows += re.sub(rf"\b{parameter}\b", argument, body).replace('" "', "")
-    return rows
-
-
-def registered(folder: Path) -> dict[str, tuple[int, Path]]:
-    """Version and file of each kernel in the tables of the functional engine."""
-    found: dict[str, tuple[int, Path]] = {}
-    for source in sorted(folder.rglob("*.cpp")):
-        text = source.read_text()
-        constants = dict(CONSTANT.findall(text))
-        for name, version in ROW.findall(_rows(text)):
-            name = POINTWISE if name.startswith("kOps") else constants.get(name, name).strip('"')
-            found[name] = (int(version), source)
-    return found
-
-
-def check_registered(kernels: list[Kernel], root: Path) -> None:
-    """ContractError unless the entries and the registered kernels are the same, in the same versions."""
-    sources = registered(root / SOURCES)
-    entries = {name: kernel for kernel in kernels for name in kernel.names}
-    for name, (version, source) in sources.items():
-        where = source.relative_to(root)
-        if name not in entries:
-            raise ContractError(f"{where}: registers kernel `{name}`; expected an entry for it in {TABLE}")
-        if version != entries[name].version:
-            raise ContractError(
-                f"{TABLE}:{entries[name].line}: kernel `{name}` has version {entries[name].version}; "
-                f"{where} registers version {version}"
-            )
-    for name, kernel in entries.items():
-        if name not in sources:
-            raise ContractError(f"{TABLE}:{kernel.line}: no file of {SOURCES} registers kernel `{name}`")

@@ -20,7 +20,7 @@ enum class Program : uint8_t {
 
 #include "kernel_traits.inc"
 
-// The traits of the kernel of that name; none for a name without an entry.
+// The traits of the kernel of that name; version 0 for a name without an entry.
 KernelTraits kernel_traits(std::string_view kernel);
 
 bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc);

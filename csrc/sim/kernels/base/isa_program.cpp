@@ -14,7 +14,7 @@ atalla_status run(const Launch&) {
 
 void cost(const atalla_launch_desc&, Cost&) {}
 
-constexpr Kernel kKernels[] = {{"isa.program", 1, uint64_t{1} << ATALLA_BF16, run, cost}};
+constexpr Kernel kKernels[] = {{"isa.program", uint64_t{1} << ATALLA_BF16, run, cost}};
 
 }  // namespace
 

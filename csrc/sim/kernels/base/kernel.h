@@ -69,9 +69,8 @@ struct Cost {
 };
 
 struct Kernel {
-  const char* name;
-  uint32_t version;
-  uint64_t dtypes;  // bit d: compute dtype d is taken
+  const char* name;  // of an entry of kernels.yaml
+  uint64_t dtypes;   // bit d: compute dtype d is taken
   // Returns ATALLA_OK, or a status after set_error(). Must not throw and must write nothing before its checks passed.
   atalla_status (*run)(const Launch&);
   void (*cost)(const atalla_launch_desc&, Cost&);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernel_families.inc"
+#include "sim/device/kernel_traits.h"
 
 namespace atalla::sim {
 namespace {
@@ -79,6 +80,12 @@ Table build() {
   for (size_t i = 1; i < table.by_name.size(); ++i) {
     if (!less(table.by_name[i - 1], table.by_name[i])) {
       fprintf(stderr, "atalla: two kernels are named \"%s\"\n", table.kernels[table.by_name[i]].name);
+      abort();
+    }
+  }
+  for (const Kernel& kernel : table.kernels) {
+    if (kernel_traits(kernel.name).version == 0) {
+      fprintf(stderr, "atalla: kernel \"%s\" has no contract in kernels.yaml\n", kernel.name);
       abort();
     }
   }

@@ -194,8 +194,8 @@ void cost_fused(const atalla_launch_desc& desc, Cost& cost_of) {
   convolution_program_cost(desc, convolution_shape(alone), cost_of);
 }
 
-constexpr Kernel kKernels[] = {{"convolution", 1, kConvolutionDtypes, run, cost},
-                               {"convolution_fused", 1, 1u << ATALLA_F32, run_fused, cost_fused}};
+constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run, cost},
+                               {"convolution_fused", 1u << ATALLA_F32, run_fused, cost_fused}};
 
 }  // namespace
 

@@ -192,8 +192,8 @@ void cost_col2im(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"im2col", 1, kAllDtypes, run_im2col, cost_im2col},
-    {"col2im", 1, kAllDtypes, run_col2im, cost_col2im},
+    {"im2col", kAllDtypes, run_im2col, cost_im2col},
+    {"col2im", kAllDtypes, run_col2im, cost_col2im},
 };
 
 }  // namespace

@@ -287,7 +287,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (desc.n_operands > desc.n_outputs + 3) convolution_program_cost(desc, s, cost);
 }
 
-constexpr Kernel kKernels[] = {{kName, 1, 1u << ATALLA_F32, run, cost}};
+constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run, cost}};
 
 }  // namespace
 

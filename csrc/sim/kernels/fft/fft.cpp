@@ -254,9 +254,9 @@ void cost_fft(const atalla_launch_desc& d, Cost& cost) {
 
 KernelTable fft_kernels() {
   static constexpr Kernel kernels[] = {
-      {"fft.c2c", 1, kComplexDtypes, run_c2c, cost_fft},
-      {"fft.r2c", 1, kComplexDtypes, run_r2c, cost_fft},
-      {"fft.c2r", 1, kComplexDtypes, run_c2r, cost_fft},
+      {"fft.c2c", kComplexDtypes, run_c2c, cost_fft},
+      {"fft.r2c", kComplexDtypes, run_r2c, cost_fft},
+      {"fft.c2r", kComplexDtypes, run_c2r, cost_fft},
   };
   return kernels;
 }

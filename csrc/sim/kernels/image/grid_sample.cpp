@@ -119,7 +119,7 @@ void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
   cost.vector_ops += 2 * taps * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(grid));
 }
 
-constexpr Kernel kKernels[] = {{"grid_sample", 1, kFloatDtypes, run_grid_sample, cost_grid_sample}};
+constexpr Kernel kKernels[] = {{"grid_sample", kFloatDtypes, run_grid_sample, cost_grid_sample}};
 
 }  // namespace
 

@@ -169,7 +169,7 @@ void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
   cost.vector_ops += 10 * taps * cost.vectors(element_count(out)) + 16 * cost.vectors(element_count(grid));
 }
 
-constexpr Kernel kKernels[] = {{"grid_sample_backward", 1, kFloatDtypes, run_grid_backward, cost_grid_backward}};
+constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward, cost_grid_backward}};
 
 }  // namespace
 

@@ -151,11 +151,11 @@ void cost_map(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"flip", 1, kAllDtypes, run_flip, cost_map},
-    {"roll", 1, kAllDtypes, run_roll, cost_map},
-    {"pad.reflect", 1, kAllDtypes, run_reflect, cost_map},
-    {"pad.replicate", 1, kAllDtypes, run_replicate, cost_map},
-    {"resample.nearest", 1, kAllDtypes, run_nearest, cost_map},
+    {"flip", kAllDtypes, run_flip, cost_map},
+    {"roll", kAllDtypes, run_roll, cost_map},
+    {"pad.reflect", kAllDtypes, run_reflect, cost_map},
+    {"pad.replicate", kAllDtypes, run_replicate, cost_map},
+    {"resample.nearest", kAllDtypes, run_nearest, cost_map},
 };
 
 }  // namespace

@@ -130,9 +130,9 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.average", 1, kDtypes, [](const Launch& l) { return run_average("pool.average", l, false); },
+    {"pool.average", kDtypes, [](const Launch& l) { return run_average("pool.average", l, false); },
      cost_of_average<false>},
-    {"pool.adaptive_average", 1, kDtypes, [](const Launch& l) { return run_average("pool.adaptive_average", l, true); },
+    {"pool.adaptive_average", kDtypes, [](const Launch& l) { return run_average("pool.adaptive_average", l, true); },
      cost_of_average<true>},
 };
 

@@ -134,7 +134,7 @@ void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
   cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
 }
 
-constexpr Kernel kKernels[] = {{"pool.fractional_max", 1, kFloatDtypes, run_fractional, cost_fractional}};
+constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional, cost_fractional}};
 
 }  // namespace
 

@@ -236,8 +236,8 @@ void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.max", 1, kDtypes, [](const Launch& l) { return run_max("pool.max", l, false); }, cost_of_max<false>},
-    {"pool.adaptive_max", 1, kDtypes, [](const Launch& l) { return run_max("pool.adaptive_max", l, true); },
+    {"pool.max", kDtypes, [](const Launch& l) { return run_max("pool.max", l, false); }, cost_of_max<false>},
+    {"pool.adaptive_max", kDtypes, [](const Launch& l) { return run_max("pool.adaptive_max", l, true); },
      cost_of_max<true>},
 };
 

@@ -95,7 +95,7 @@ void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
   if (PoolScatterParameters::read(d).add) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
 }
 
-constexpr Kernel kKernels[] = {{"pool.scatter", 1, kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};
+constexpr Kernel kKernels[] = {{"pool.scatter", kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};
 
 }  // namespace
 

@@ -132,10 +132,10 @@ void cost_resample(const atalla_launch_desc& d, Cost& cost) {
 constexpr uint64_t kWithBytes = kFloatDtypes | dtype_bit(ATALLA_U8);
 
 #define ATALLA_RESAMPLE(text, filter)                                                                                 \
-  {"resample." text, 1, kWithBytes,                                                                                   \
+  {"resample." text, kWithBytes,                                                                                      \
    [](const Launch& l) { return run_filter<Filter::filter, false>("resample." text, l); }, cost_resample},            \
   {                                                                                                                   \
-    "resample_backward." text, 1, kFloatDtypes,                                                                       \
+    "resample_backward." text, kFloatDtypes,                                                                          \
         [](const Launch& l) { return run_filter<Filter::filter, true>("resample_backward." text, l); }, cost_resample \
   }
 
@@ -145,19 +145,19 @@ constexpr Kernel kKernels[] = {
     ATALLA_RESAMPLE("linear_aa", LinearAntialias),
     ATALLA_RESAMPLE("cubic_aa", CubicAntialias),
     ATALLA_RESAMPLE("lanczos_aa", LanczosAntialias),
-    {"resample_backward.nearest", 1, kFloatDtypes,
+    {"resample_backward.nearest", kFloatDtypes,
      [](const Launch& l) { return run_filter<Filter::NearestFloor, true>("resample_backward.nearest", l); },
      cost_resample},
-    {"resample_backward.nearest_exact", 1, kFloatDtypes,
+    {"resample_backward.nearest_exact", kFloatDtypes,
      [](const Launch& l) { return run_filter<Filter::NearestExact, true>("resample_backward.nearest_exact", l); },
      cost_resample},
-    {"pad_backward.reflect", 1, kFloatDtypes,
+    {"pad_backward.reflect", kFloatDtypes,
      [](const Launch& l) { return run_pad_backward<true>("pad_backward.reflect", l); }, cost_resample},
-    {"pad_backward.replicate", 1, kFloatDtypes,
+    {"pad_backward.replicate", kFloatDtypes,
      [](const Launch& l) { return run_pad_backward<false>("pad_backward.replicate", l); }, cost_resample},
-    {"pool_backward.average", 1, kFloatDtypes,
+    {"pool_backward.average", kFloatDtypes,
      [](const Launch& l) { return run_average_backward<false>("pool_backward.average", l); }, cost_resample},
-    {"pool_backward.adaptive_average", 1, kFloatDtypes,
+    {"pool_backward.adaptive_average", kFloatDtypes,
      [](const Launch& l) { return run_average_backward<true>("pool_backward.adaptive_average", l); }, cost_resample},
 };
 #undef ATALLA_RESAMPLE

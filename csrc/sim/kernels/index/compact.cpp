@@ -203,10 +203,10 @@ void cost_moves(const atalla_launch_desc& d, Cost& cost) {
 
 KernelTable compact_kernels() {
   static constexpr Kernel kernels[] = {
-      {"compact.count", 1, kAllDtypes, run_count, cost_count},
-      {"compact.nonzero", 1, kAllDtypes, run_nonzero, cost_moves},
-      {"compact.select", 1, kAllDtypes, run_select, cost_moves},
-      {"masked_scatter", 1, kAllDtypes, run_scatter, cost_moves},
+      {"compact.count", kAllDtypes, run_count, cost_count},
+      {"compact.nonzero", kAllDtypes, run_nonzero, cost_moves},
+      {"compact.select", kAllDtypes, run_select, cost_moves},
+      {"masked_scatter", kAllDtypes, run_scatter, cost_moves},
   };
   return kernels;
 }

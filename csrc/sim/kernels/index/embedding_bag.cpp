@@ -180,7 +180,7 @@ void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
 
 KernelTable embedding_bag_kernels() {
   static constexpr Kernel kernels[] = {
-      {"embedding_bag", 1, kFloatDtypes, run_embedding_bag, cost_embedding_bag},
+      {"embedding_bag", kFloatDtypes, run_embedding_bag, cost_embedding_bag},
   };
   return kernels;
 }

@@ -143,9 +143,9 @@ void cost_index(const atalla_launch_desc& d, Cost& cost) {
 KernelTable index_kernels() {
   static constexpr int kCount = 4;
   static const Kernel kernels[kCount] = {
-      {"index_select", 1, kAllDtypes, run_index_select, cost_index_select},
-      {"gather", 1, kAllDtypes, run_gather, cost_gather},
-      {"index", 1, kAllDtypes, run_index, cost_index},
+      {"index_select", kAllDtypes, run_index_select, cost_index_select},
+      {"gather", kAllDtypes, run_gather, cost_gather},
+      {"index", kAllDtypes, run_index, cost_index},
       triangle_kernel()[0],
   };
   return kernels;

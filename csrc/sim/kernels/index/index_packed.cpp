@@ -74,7 +74,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += distinct_bytes(desc.operands[0]);
 }
 
-constexpr Kernel kKernels[] = {{kName, 1, kFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run, cost}};
 
 }  // namespace
 

@@ -75,7 +75,7 @@ void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
   if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * cost.vectors(columns);
 }
 
-constexpr Kernel kKernels[] = {{"triangle", 1, kAllDtypes, run_triangle, cost_triangle}};
+constexpr Kernel kKernels[] = {{"triangle", kAllDtypes, run_triangle, cost_triangle}};
 
 }  // namespace
 

@@ -143,8 +143,8 @@ void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
 
 KernelTable scatter_kernels() {
   static constexpr Kernel kernels[] = {
-      {"scatter", 1, kAllDtypes, run_scatter, cost_scatter},
-      {"index_put", 1, kAllDtypes, run_index_put, cost_index_put},
+      {"scatter", kAllDtypes, run_scatter, cost_scatter},
+      {"index_put", kAllDtypes, run_index_put, cost_index_put},
   };
   return kernels;
 }

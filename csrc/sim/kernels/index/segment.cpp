@@ -102,7 +102,7 @@ void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
       cost.vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + cost.vectors(element_count(d.operands[0]));
 }
 
-constexpr Kernel kKernels[] = {{"segment_reduce", 1, kFloatDtypes, run_segment_reduce, cost_segment_reduce}};
+constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_reduce, cost_segment_reduce}};
 
 }  // namespace
 

@@ -97,7 +97,7 @@ void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"segment_reduce_backward", 1, kFloatDtypes, run_segment_reduce_backward, cost_segment_reduce_backward}};
+    {"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward, cost_segment_reduce_backward}};
 
 }  // namespace
 

@@ -126,9 +126,9 @@ void cost_matrix_exp(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"linalg.ldl_factor", 1, kLinalgDtypes, run_ldl_factor, cost_ldl_factor},
-    {"linalg.ldl_solve", 1, kLinalgDtypes, run_ldl_solve, cost_ldl_solve},
-    {"linalg.matrix_exp", 1, kLinalgDtypes, run_matrix_exp, cost_matrix_exp},
+    {"linalg.ldl_factor", kLinalgDtypes, run_ldl_factor, cost_ldl_factor},
+    {"linalg.ldl_solve", kLinalgDtypes, run_ldl_solve, cost_ldl_solve},
+    {"linalg.matrix_exp", kLinalgDtypes, run_matrix_exp, cost_matrix_exp},
 };
 
 }  // namespace

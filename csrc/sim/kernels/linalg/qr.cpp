@@ -117,9 +117,9 @@ void cost_product(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"linalg.geqrf", 1, kLinalgDtypes, run_geqrf, cost_geqrf},
-    {"linalg.householder_product", 1, kLinalgDtypes, run_householder_product, cost_product},
-    {"linalg.ormqr", 1, kLinalgDtypes, run_ormqr, cost_product},
+    {"linalg.geqrf", kLinalgDtypes, run_geqrf, cost_geqrf},
+    {"linalg.householder_product", kLinalgDtypes, run_householder_product, cost_product},
+    {"linalg.ormqr", kLinalgDtypes, run_ormqr, cost_product},
 };
 
 }  // namespace

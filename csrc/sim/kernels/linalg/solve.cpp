@@ -225,11 +225,11 @@ void cost_triangular_solve(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"linalg.lu_factor", 1, kLinalgDtypes, run_lu_factor, cost_lu_factor},
-    {"linalg.lu_solve", 1, kLinalgDtypes, run_lu_solve, cost_lu_solve},
-    {"linalg.permutation", 1, kLinalgDtypes, run_permutation, cost_permutation},
-    {"linalg.cholesky", 1, kLinalgDtypes, run_cholesky, cost_cholesky},
-    {"linalg.triangular_solve", 1, kLinalgDtypes, run_triangular_solve, cost_triangular_solve},
+    {"linalg.lu_factor", kLinalgDtypes, run_lu_factor, cost_lu_factor},
+    {"linalg.lu_solve", kLinalgDtypes, run_lu_solve, cost_lu_solve},
+    {"linalg.permutation", kLinalgDtypes, run_permutation, cost_permutation},
+    {"linalg.cholesky", kLinalgDtypes, run_cholesky, cost_cholesky},
+    {"linalg.triangular_solve", kLinalgDtypes, run_triangular_solve, cost_triangular_solve},
 };
 
 }  // namespace

@@ -255,10 +255,10 @@ void cost_lstsq(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"linalg.eigh", 1, kLinalgDtypes, run_eigh, cost_eigh},
-    {"linalg.eig", 1, kLinalgDtypes, run_eig, cost_eig},
-    {"linalg.svd", 1, kLinalgDtypes, run_svd, cost_svd},
-    {"linalg.lstsq", 1, kLinalgDtypes, run_lstsq, cost_lstsq},
+    {"linalg.eigh", kLinalgDtypes, run_eigh, cost_eigh},
+    {"linalg.eig", kLinalgDtypes, run_eig, cost_eig},
+    {"linalg.svd", kLinalgDtypes, run_svd, cost_svd},
+    {"linalg.lstsq", kLinalgDtypes, run_lstsq, cost_lstsq},
 };
 
 }  // namespace

@@ -190,7 +190,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.exp_ops = pairs;
 }
 
-constexpr Kernel kKernels[] = {{"attention", 1, kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"attention", kDtypes, run, cost}};
 
 }  // namespace
 

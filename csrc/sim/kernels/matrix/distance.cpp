@@ -219,9 +219,9 @@ void cost_cross(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"cdist", 1, kWideFloatDtypes, run_cdist, cost_distance},
-    {"pdist", 1, kWideFloatDtypes, run_pdist, cost_distance},
-    {"cross", 1, kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross, cost_cross},
+    {"cdist", kWideFloatDtypes, run_cdist, cost_distance},
+    {"pdist", kWideFloatDtypes, run_pdist, cost_distance},
+    {"cross", kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross, cost_cross},
 };
 
 }  // namespace

@@ -142,8 +142,8 @@ void cost_pdist_backward(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"cdist_backward", 1, kWideFloatDtypes, run_cdist_backward, cost_cdist_backward},
-    {"pdist_backward", 1, kWideFloatDtypes, run_pdist_backward, cost_pdist_backward},
+    {"cdist_backward", kWideFloatDtypes, run_cdist_backward, cost_cdist_backward},
+    {"pdist_backward", kWideFloatDtypes, run_pdist_backward, cost_pdist_backward},
 };
 
 }  // namespace

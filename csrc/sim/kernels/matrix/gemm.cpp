@@ -294,7 +294,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   }
 }
 
-constexpr Kernel kKernels[] = {{"gemm", 1, kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm", kDtypes, run, cost}};
 
 }  // namespace
 

@@ -177,7 +177,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written = stored_bytes(out);
 }
 
-constexpr Kernel kKernels[] = {{"gemm_grouped", 1, kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, cost}};
 
 }  // namespace
 

@@ -263,7 +263,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
 }
 
-constexpr Kernel kKernels[] = {{"gemm_packed", 1, kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run, cost}};
 
 }  // namespace
 

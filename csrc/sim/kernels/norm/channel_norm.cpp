@@ -84,8 +84,8 @@ void cost_apply(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"channel_norm.statistics", 1, kFloatDtypes, run_statistics, cost_statistics},
-    {"channel_norm.apply", 1, kFloatDtypes, run_apply, cost_apply},
+    {"channel_norm.statistics", kFloatDtypes, run_statistics, cost_statistics},
+    {"channel_norm.apply", kFloatDtypes, run_apply, cost_apply},
 };
 
 }  // namespace

@@ -197,8 +197,8 @@ void cost_norm(const atalla_launch_desc& d, Cost& cost) {
                      (((kCentered ? 6 : 3) + affine) * cost.vectors(in.sizes[1]) + (kCentered ? 4 : 3));
 }
 
-constexpr Kernel kKernels[] = {{"layer_norm", 1, kFloatDtypes, run<true>, cost_norm<true>},
-                               {"rms_norm", 1, kFloatDtypes, run<false>, cost_norm<false>}};
+constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>, cost_norm<true>},
+                               {"rms_norm", kFloatDtypes, run<false>, cost_norm<false>}};
 
 }  // namespace
 

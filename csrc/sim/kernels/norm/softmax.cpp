@@ -228,8 +228,8 @@ void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"softmax", 1, kFloatDtypes, [](const Launch& l) { return run_softmax("softmax", l, false); }, cost_softmax},
-    {"log_softmax", 1, kFloatDtypes, [](const Launch& l) { return run_softmax("log_softmax", l, true); }, cost_softmax},
+    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax("softmax", l, false); }, cost_softmax},
+    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax("log_softmax", l, true); }, cost_softmax},
 };
 
 }  // namespace

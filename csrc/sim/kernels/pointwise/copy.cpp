@@ -212,9 +212,9 @@ constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 
 constexpr uint64_t kAny = kReal | 1u << ATALLA_C64 | 1u << ATALLA_C128;
 
 constexpr Kernel kKernels[] = {
-    {"copy", 1, kAny, run_copy, cost_copy},
-    {"fill", 1, kAny, run_fill, cost_copy},
-    {"arange", 1, kReal, run_arange, cost_arange},
+    {"copy", kAny, run_copy, cost_copy},
+    {"fill", kAny, run_fill, cost_copy},
+    {"arange", kReal, run_arange, cost_arange},
 };
 
 }  // namespace

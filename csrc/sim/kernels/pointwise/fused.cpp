@@ -117,7 +117,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost_vector_program(operand_numel(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
 }
 
-constexpr Kernel kKernels[] = {{"fused", 1, kFloatDtypes | kIntegerDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run, cost}};
 
 }  // namespace
 

@@ -119,8 +119,8 @@ void cost_generate(const atalla_launch_desc& d, Cost& cost) {
 
 KernelTable generate_kernels() {
   static constexpr Kernel kernels[] = {
-      {"triangle_indices", 1, kAllDtypes, run_triangle_indices, cost_generate},
-      {"repeat_interleave", 1, kAllDtypes, run_repeat_interleave, cost_generate},
+      {"triangle_indices", kAllDtypes, run_triangle_indices, cost_generate},
+      {"repeat_interleave", kAllDtypes, run_repeat_interleave, cost_generate},
   };
   return kernels;
 }

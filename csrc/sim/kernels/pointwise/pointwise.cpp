@@ -287,7 +287,7 @@ void cost_op(const atalla_launch_desc& desc, Cost& cost) {
 
 template <int... I>
 struct Table {
-  static constexpr Kernel kernels[] = {{kOps[I].name, 1, kOps[I].dtypes, run_op<I>, cost_op<I>}...};
+  static constexpr Kernel kernels[] = {{kOps[I].name, kOps[I].dtypes, run_op<I>, cost_op<I>}...};
 };
 template <class Indices>
 struct TableOf;

@@ -225,7 +225,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(operand_numel(desc.operands[0]));
 }
 
-constexpr Kernel kKernels[] = {{"reduce_fused", 1, kFloatDtypes | kIntegerDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run, cost}};
 
 }  // namespace
 

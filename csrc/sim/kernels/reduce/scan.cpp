@@ -226,9 +226,9 @@ void cost_running(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 1, 0, 
 void cost_logcumsumexp(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 23, 1, cost); }
 
 constexpr Kernel kKernels[] = {
-    {"cumsum", 1, kAllDtypes, run_cumsum, cost_running},
-    {"cumprod", 1, kAllDtypes, run_cumprod, cost_running},
-    {"logcumsumexp", 1, kFloatDtypes | kComplexDtypes, run_logcumsumexp, cost_logcumsumexp},
+    {"cumsum", kAllDtypes, run_cumsum, cost_running},
+    {"cumprod", kAllDtypes, run_cumprod, cost_running},
+    {"logcumsumexp", kFloatDtypes | kComplexDtypes, run_logcumsumexp, cost_logcumsumexp},
 };
 
 }  // namespace

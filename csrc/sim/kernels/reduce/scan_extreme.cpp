@@ -98,8 +98,8 @@ void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"cummax", 1, kSortableDtypes, run_extreme<true>, cost_extreme},
-    {"cummin", 1, kSortableDtypes, run_extreme<false>, cost_extreme},
+    {"cummax", kSortableDtypes, run_extreme<true>, cost_extreme},
+    {"cummin", kSortableDtypes, run_extreme<false>, cost_extreme},
 };
 
 }  // namespace

@@ -176,7 +176,7 @@ void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
   cost.vector_ops += cost.vectors(in.sizes[0]) * each;
 }
 
-constexpr Kernel kKernels[] = {{"histogram", 1, kFloatDtypes, run_histogram, cost_histogram}};
+constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram, cost_histogram}};
 
 }  // namespace
 

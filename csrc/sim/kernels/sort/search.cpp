@@ -208,8 +208,8 @@ void cost_isin(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"searchsorted", 1, kSortableDtypes, run_searchsorted, cost_searchsorted},
-    {"isin", 1, kSortableDtypes, run_isin, cost_isin},
+    {"searchsorted", kSortableDtypes, run_searchsorted, cost_searchsorted},
+    {"isin", kSortableDtypes, run_isin, cost_isin},
 };
 
 }  // namespace

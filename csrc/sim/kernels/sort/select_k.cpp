@@ -216,10 +216,10 @@ void cost_mode(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"topk", 1, kSortableDtypes, run_topk, cost_selection},
-    {"kthvalue", 1, kSortableDtypes, run_kthvalue, cost_selection},
-    {"median", 1, kSortableDtypes, run_median, cost_selection},
-    {"mode", 1, kSortableDtypes, run_mode, cost_mode},
+    {"topk", kSortableDtypes, run_topk, cost_selection},
+    {"kthvalue", kSortableDtypes, run_kthvalue, cost_selection},
+    {"median", kSortableDtypes, run_median, cost_selection},
+    {"mode", kSortableDtypes, run_mode, cost_mode},
 };
 
 }  // namespace

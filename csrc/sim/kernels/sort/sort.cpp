@@ -157,8 +157,8 @@ void cost_sort_rows(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"sort", 1, kSortableDtypes, run_sort, cost_sort},
-    {"sort_rows", 1, kSortableDtypes, run_sort_rows, cost_sort_rows},
+    {"sort", kSortableDtypes, run_sort, cost_sort},
+    {"sort_rows", kSortableDtypes, run_sort_rows, cost_sort_rows},
 };
 
 }  // namespace

@@ -181,8 +181,8 @@ void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 2, 2, cost
 void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 3, 3, cost); }
 
 constexpr Kernel kKernels[] = {
-    {"unique.count", 1, kSortableDtypes, run_count, cost_count},
-    {"unique.write", 1, kSortableDtypes, run_write, cost_write},
+    {"unique.count", kSortableDtypes, run_count, cost_count},
+    {"unique.write", kSortableDtypes, run_write, cost_write},
 };
 
 }  // namespace

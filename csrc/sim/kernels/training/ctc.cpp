@@ -90,7 +90,7 @@ void cost(const atalla_launch_desc& d, Cost& cost) {
   cost.exp_ops += 3 * v;
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss", 1, kWideFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss", kWideFloatDtypes, run, cost}};
 
 }  // namespace
 

@@ -118,7 +118,7 @@ void cost(const atalla_launch_desc& d, Cost& cost) {
   cost.exp_ops += states * 6 + classes * 2;
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss_backward", 1, kWideFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss_backward", kWideFloatDtypes, run, cost}};
 
 }  // namespace
 

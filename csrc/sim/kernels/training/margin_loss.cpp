@@ -163,8 +163,8 @@ void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d,
 void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kLabelScores, true, cost); }
 
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss", 1, kWideFloatDtypes, run_multi_margin, cost_multi_margin},
-    {"multilabel_margin_loss", 1, kWideFloatDtypes, run_multilabel, cost_multilabel},
+    {"multi_margin_loss", kWideFloatDtypes, run_multi_margin, cost_multi_margin},
+    {"multilabel_margin_loss", kWideFloatDtypes, run_multilabel, cost_multilabel},
 };
 
 }  // namespace

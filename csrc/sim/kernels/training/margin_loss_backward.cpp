@@ -135,8 +135,8 @@ void cost(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss_backward", 1, kWideFloatDtypes, run<false>, cost<false>},
-    {"multilabel_margin_loss_backward", 1, kWideFloatDtypes, run<true>, cost<true>},
+    {"multi_margin_loss_backward", kWideFloatDtypes, run<false>, cost<false>},
+    {"multilabel_margin_loss_backward", kWideFloatDtypes, run<true>, cost<true>},
 };
 
 }  // namespace

@@ -193,8 +193,8 @@ void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kLogi
 void cost_backward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kGradInput, kBackTarget, cost); }
 
 constexpr Kernel kKernels[] = {
-    {"nll_loss", 1, kFloatDtypes, run_forward, cost_forward},
-    {"nll_loss_backward", 1, kFloatDtypes, run_backward, cost_backward},
+    {"nll_loss", kFloatDtypes, run_forward, cost_forward},
+    {"nll_loss_backward", kFloatDtypes, run_backward, cost_backward},
 };
 
 }  // namespace

@@ -48,9 +48,9 @@ void cost_sgd(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 7); 
 void cost_adagrad(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 22); }
 
 constexpr Kernel kKernels[] = {
-    {"optimizer.adam", 1, kFloatDtypes, run_adam, cost_adam},
-    {"optimizer.sgd", 1, kFloatDtypes, run_sgd, cost_sgd},
-    {"optimizer.adagrad", 1, kFloatDtypes, run_adagrad, cost_adagrad},
+    {"optimizer.adam", kFloatDtypes, run_adam, cost_adam},
+    {"optimizer.sgd", kFloatDtypes, run_sgd, cost_sgd},
+    {"optimizer.adagrad", kFloatDtypes, run_adagrad, cost_adagrad},
 };
 
 }  // namespace
