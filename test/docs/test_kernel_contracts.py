@@ -72,6 +72,9 @@ class TestEntries(unittest.TestCase):
         counts = "{name: p, slot: f0..1, integer: i0..2, type: number}"
         self.parameter_fails(counts, "expected slots of the same number of values, got [2, 3]")
 
+    def test_variants(self):
+        self.entry_fails("- {name: k, meaning: text, packed: later}", "packed is `later`; expected a kernel")
+
     def test_program_if(self):
         entry = "- {name: k, version: 1, meaning: text, program_if: p}"
         self.entry_fails(entry, "program_if is `p`; expected an integer parameter")

@@ -26,10 +26,12 @@ TRAITS = {
     "batched": "a product whose outermost of three dimensions is a batch",
     "convolution": "a convolution whose first two inputs are the image and the weight",
     "attention": "attention whose first inputs are queries and keys",
+    "lookup": "rows of the first input, named by the second",
     "conversion": "the result is the input, converted to the dtype of the result",
     "in_place": "the result may be written over an input that has its dtype and layout",
     "formula": "generated from a formula; a launch has each scalar as a double and as an integer",
 }
+VARIANTS = ("packed", "fused")  # keys that name another kernel
 ROLES = ("out", "inout", "in", "immediate", "program")
 TYPES = ("int", "bool", "enum", "flags", "mask", "float", "number")
 DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16", "real", "complex")
@@ -108,12 +110,13 @@ class Kernel:
     own_parameters: tuple[Parameter | Reference, ...]
     traits: frozenset[str]
     program_if: Parameter | None
+    variants: dict[str, str]  # VARIANTS -> kernel
     meaning: str
 
 
 OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
 PARAMETER_KEYS = set(Parameter.__dataclass_fields__)
-KERNEL_KEYS = {"name", "names", "version", "operands", "parameters", "traits", "program_if", "meaning"}
+KERNEL_KEYS = {"name", "names", "version", "operands", "parameters", "traits", "program_if", "meaning", *VARIANTS}
 
 
 class Reader:
@@ -144,6 +147,10 @@ class Reader:
                         raise self.fail(entry, f"kernel `{name}` is already in line {self.by_name[name].line}")
                     self.by_name[name] = kernel
                 self.found.append(kernel)
+        for kernel in self.found:
+            for key, name in kernel.variants.items():
+                if name not in self.by_name:
+                    raise self.fail(kernel.line, f"kernel `{kernel.names[0]}`: {key} is `{name}`; expected a kernel")
         return self.found
 
     def mapping(self, node: yaml.Node, known: set[str], what: str) -> dict[str, Any]:
@@ -199,7 +206,8 @@ class Reader:
         program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
         return Kernel(
             names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
-            tuple(own_operands), tuple(own_parameters), traits, program_if, raw["meaning"],
+            tuple(own_operands), tuple(own_parameters), traits, program_if,
+            {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
         )  # fmt: skip
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:

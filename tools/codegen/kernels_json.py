@@ -45,6 +45,7 @@ def _row(kernel: Kernel, parameters: dict[str, dict]) -> dict:
         "takes_program": any(o.role == "program" for o in kernel.operands),
         "program_if": kernel.program_if.name if kernel.program_if else None,
         "parameters": parameters,
+        "variants": kernel.variants,
     }
 
 

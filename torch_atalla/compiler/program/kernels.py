@@ -37,6 +37,7 @@ class Contract:
     takes_program: bool = False
     program_if: str | None = None  # the parameter that says whether a launch has a program
     parameters: dict[str, Parameter] = field(default_factory=dict)
+    variants: dict[str, str] = field(default_factory=dict)  # "packed" and "fused": the kernels that are so
 
 
 @lru_cache(maxsize=1)
@@ -64,6 +65,7 @@ def _table() -> dict[str, Contract]:
                 )
                 for key, p in row["parameters"].items()
             },
+            row["variants"],
         )
         for name, row in json.loads(TABLE.read_text()).items()
     }

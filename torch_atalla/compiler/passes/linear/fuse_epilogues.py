@@ -23,7 +23,6 @@ from .rewrite import rewritten
 
 _HALF_BITS = 16
 _MATRIX_KERNELS = frozenset({"product", "convolution"})  # traits
-_FUSED = {"convolution": "convolution_fused"}  # others take a program under their own name
 
 
 def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
@@ -50,7 +49,7 @@ def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
 
 
 def _fused_kernel(product: Launch) -> str:
-    return _FUSED.get(product.kernel, product.kernel)
+    return product.contract.variants.get("fused", product.kernel)
 
 
 def _takes_epilogue(launch: Launch) -> bool:

@@ -140,13 +140,14 @@ def _weight(inst: Instruction, buffer: int, enough: Enough) -> Operand | None:
         return None
     if sum(operand.buffer == buffer for operand in inst.reads()) != 1:
         return None
-    weight = None
-    if inst.kernel == "gemm":
-        weight = _product_weight(inst, buffer, enough)
-    elif inst.kernel == "index_select":
-        weight = _lookup_weight(inst, buffer)
-    elif inst.kernel == "convolution":
+    if "packed" not in inst.contract.variants:
+        return None
+    if "convolution" in inst.contract.traits:
         weight = convolution_weight(inst, buffer)
+    elif "lookup" in inst.contract.traits:
+        weight = _lookup_weight(inst, buffer)
+    else:
+        weight = _product_weight(inst, buffer, enough)
     if weight is None or weight.dtype not in _FLOATS:
         return None
     n, k = weight.sizes
@@ -202,17 +203,17 @@ def _lookup_weight(inst: Launch, buffer: int) -> Operand | None:
 
 def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
     assert isinstance(inst, Launch) and inst.outputs[0] is not None
-    if inst.kernel == "index_select":
-        lookup = replace(inst, kernel="index_select_packed", inputs=(packed, inst.inputs[1]))
-        return lookup.with_parameters(rows=weight.sizes[0])
-    if inst.kernel == "convolution":
+    kernel = inst.contract.variants["packed"]
+    if "lookup" in inst.contract.traits:
+        return replace(inst, kernel=kernel, inputs=(packed, inst.inputs[1])).with_parameters(rows=weight.sizes[0])
+    if "convolution" in inst.contract.traits:
         return packed_convolution(inst, packed)
     a, _, c = inst.inputs
     assert isinstance(a, Operand)
     bias = _as_matrix(c) if isinstance(c, Operand) and inst.parameter("beta") == 1 else None
     return replace(
         inst,
-        kernel="gemm_packed",
+        kernel=kernel,
         outputs=(_as_matrix(inst.outputs[0]),),
         inputs=(_as_matrix(a), packed, bias),
     ).with_parameters()

@@ -53,4 +53,4 @@ def packed_convolution(launch: Launch, packed: Operand) -> Launch:
     sizes = (packed.sizes[0], *weight.sizes[1:], packed.sizes[2])
     strides = tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
     seen = replace(packed, sizes=sizes, strides=strides)
-    return replace(launch, kernel="convolution_packed", inputs=(image, seen, *bias, None)[:3])
+    return replace(launch, kernel=launch.contract.variants["packed"], inputs=(image, seen, *bias, None)[:3])
