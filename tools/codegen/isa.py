@@ -10,6 +10,7 @@ in C++, know nothing of formats.
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,16 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def write_python(table: dict[str, Any], root: Path) -> None:
-    """What torch_atalla.isa reads."""
-    write(root / "torch_atalla/_generated/isa.json", json.dumps(table, indent=None, separators=(",", ":")) + "\n")
+    """What torch_atalla.isa reads. `cycles`: of the built-in chip, to the result and of the unit, by latency class."""
+    chip = tomllib.loads((root / "csrc/sim/chip.toml").read_text())
+
+    def cycles(parameter: str | None) -> int:
+        section, _, name = (parameter or "").partition(".")
+        return chip[section][name]["value"] if parameter else 1
+
+    classes = {name: [cycles(c["latency"]), cycles(c.get("occupancy"))] for name, c in table["latencies"].items()}
+    text = json.dumps(table | {"cycles": classes}, indent=None, separators=(",", ":")) + "\n"
+    write(root / "torch_atalla/_generated/isa.json", text)
 
 
 if __name__ == "__main__":

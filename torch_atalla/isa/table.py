@@ -84,7 +84,7 @@ class Table:
     by_opcode: dict[int, Spec]
     units: dict[str, int]  # instructions of one packet that it takes
     ports: dict[str, int]  # distinct registers that a packet may read
-    latencies: dict[str, dict[str, str]]  # class -> parameters of the chip file
+    cycles: dict[str, tuple[int, int]]  # latency class -> cycles to the result, and of the unit, on the built-in chip
 
     def __iter__(self):
         return iter(self.by_name.values())
@@ -119,8 +119,9 @@ def table() -> Table:
         for entry in found["instructions"]
     ]
     units = {name: unit["per_packet"] for name, unit in found["units"].items()}
+    cycles = {name: (latency, occupancy) for name, (latency, occupancy) in found["cycles"].items()}
     by_name = {s.name: s for s in specs}
-    return Table(by_name, {s.opcode: s for s in specs}, units, found["ports"], found["latencies"])
+    return Table(by_name, {s.opcode: s for s in specs}, units, found["ports"], cycles)
 
 
 def register_name(number: int) -> str:

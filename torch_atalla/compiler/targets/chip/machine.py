@@ -13,33 +13,11 @@ from torch_atalla.isa.table import table as instruction_table
 
 VECTORS, MASKS = 256, 16
 
-# Cycles to the result and cycles that the unit is busy, by the table's latency classes: the chip's default timing. They
-# guide the order of instructions; the hardware interlocks, so that another timing changes speed and not results.
-LATENCY = {
-    "integer": (1, 1),
-    "multiply": (3, 1),
-    "divide": (66, 66),
-    "bf_add": (5, 1),
-    "bf_multiply": (4, 1),
-    "bf_root": (11, 11),
-    "load": (4, 1),
-    "store": (1, 1),
-    "move": (1, 1),
-    "vector_add": (5, 2),
-    "vector_multiply": (4, 2),
-    "vector_exp": (6, 2),
-    "vector_reduce": (20, 2),
-    "vector_load": (15, 1),
-    "vector_store": (2, 1),
-    "push": (1, 1),
-    "row": (45, 1),
-    "tile": (1, 1),
-}
-
 
 @dataclass(frozen=True)
 class Description:
-    """One instruction as the scheduler sees it."""
+    """One instruction as the scheduler sees it. Cycles are those of the built-in chip: they guide the order of
+    instructions, and since the hardware interlocks, another chip's change speed and not results."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -54,7 +32,7 @@ class Description:
 @cache
 def describe(name: str) -> Description:
     spec = instruction_table().by_name[name]
-    latency, occupancy = LATENCY[spec.latency]
+    latency, occupancy = instruction_table().cycles[spec.latency]
     return Description(
         name,
         spec.operands,
@@ -79,7 +57,6 @@ def ports() -> dict[str, int]:
 
 __all__ = [
     "LANES",
-    "LATENCY",
     "MASKS",
     "PACKET_BYTES",
     "SLOTS",
