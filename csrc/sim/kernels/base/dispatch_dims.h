@@ -6,6 +6,7 @@
 
 #include "sim/kernels/base/convert_types.h"
 #include "sim/kernels/base/kernel.h"
+#include "sim/kernels/base/operand.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -87,49 +88,6 @@ struct Cursor {
     }
   }
 };
-
-inline int64_t element_count(const atalla_operand& o) {
-  int64_t n = 1;
-  for (int d = 0; d < o.ndim; ++d) n *= o.sizes[d];
-  return n;
-}
-
-// Bytes of the distinct elements of an operand: what it costs to bring it on chip once.
-inline uint64_t distinct_bytes(const atalla_operand& o) {
-  if (o.addr == 0) return 0;
-  uint64_t n = dtype_size(o.dtype);
-  for (int d = 0; d < o.ndim; ++d) {
-    if (o.strides[d] != 0 || o.sizes[d] == 0) n *= static_cast<uint64_t>(o.sizes[d]);
-  }
-  return n;
-}
-
-// Each operand is read or written once.
-inline void cost_operand_bytes(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += distinct_bytes(d.operands[i]);
-  }
-}
-
-inline bool is_contiguous(const atalla_operand& o) {
-  int64_t expected = 1;
-  for (int d = o.ndim - 1; d >= 0; --d) {
-    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
-    expected *= o.sizes[d];
-  }
-  return true;
-}
-
-inline bool same_sizes(const atalla_operand& a, const atalla_operand& b) {
-  if (a.ndim != b.ndim) return false;
-  for (int d = 0; d < a.ndim; ++d) {
-    if (a.sizes[d] != b.sizes[d]) return false;
-  }
-  return true;
-}
-
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Rows a task should have, so that it is worth handing to another thread.
 inline int64_t grain_for(int64_t elements_per_row) {

@@ -110,31 +110,6 @@ void plan_blocks(Space& space, bool transpose) {
   }
 }
 
-int64_t operand_numel(const atalla_operand& operand) {
-  int64_t n = 1;
-  for (int d = 0; d < operand.ndim; ++d) n *= operand.sizes[d];
-  return n;
-}
-
-bool operand_contiguous(const atalla_operand& operand) {
-  int64_t expected = 1;
-  for (int d = operand.ndim - 1; d >= 0; --d) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
-    expected *= operand.sizes[d];
-  }
-  return true;
-}
-
-uint64_t operand_bytes(const atalla_operand& operand) {
-  if (operand.immediate || operand.addr == 0 || !is_dtype(operand.dtype)) return 0;
-  uint64_t n = 1;
-  for (int d = 0; d < operand.ndim; ++d) {
-    if (operand.sizes[d] == 0) return 0;
-    if (operand.strides[d] != 0) n *= static_cast<uint64_t>(operand.sizes[d]);
-  }
-  return n * dtype_size(operand.dtype);
-}
-
 atalla_status check_operands(const char* kernel, const atalla_launch_desc& desc) {
   const atalla_operand& first = desc.operands[0];
   for (int k = 0; k < desc.n_operands; ++k) {

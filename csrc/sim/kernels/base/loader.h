@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/kernels/base/convert.h"
+#include "sim/kernels/base/operand.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -30,12 +31,6 @@ struct Block {
   int64_t sizes[kBlockDims];
   int64_t numel;
 };
-
-// Elements of an operand's sizes; 1 for a 0-d operand.
-int64_t operand_numel(const atalla_operand& operand);
-
-// Row-major contiguous (dimensions of size 1 do not matter).
-bool operand_contiguous(const atalla_operand& operand);
 
 // Checks that operands [1, n) have the sizes of operand 0 (or are immediate) and known dtypes, and builds their space.
 // Error: ATALLA_ERR_ARGUMENT, with a text that names the kernel and the operand.
@@ -78,8 +73,5 @@ inline bool block_uniform(const Space& space, int k) {
   }
   return true;
 }
-
-// DRAM bytes that an operand occupies: stride-0 dimensions once, nothing for an immediate or an absent operand.
-uint64_t operand_bytes(const atalla_operand& operand);
 
 }  // namespace atalla::sim::ATALLA_ISA

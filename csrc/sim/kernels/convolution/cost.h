@@ -39,8 +39,8 @@ inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionS
 inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionShape& s, Cost& cost) {
   if (s.groups < 1 || s.batch * s.out_channels * s.positions() <= 0) return;
   const uint64_t images = static_cast<uint64_t>(s.batch) * static_cast<uint64_t>(s.groups);
-  const int64_t in_item = cost_element_size(desc.operands[1].dtype);
-  const int64_t weight_item = cost_element_size(desc.operands[2].dtype);
+  const int64_t in_item = dtype_size(desc.operands[1].dtype);
+  const int64_t weight_item = dtype_size(desc.operands[2].dtype);
   const int64_t positions = s.positions(), depth = s.depth(), co = s.out_per_group();
   const int64_t image_bytes = s.in_per_group() * s.in[0] * s.in[1] * s.in[2] * in_item;
   const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) * cost.vectors(positions);
@@ -56,19 +56,19 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item) + product.b_bytes);
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
-    cost.bytes_read += stored_bytes(desc.operands[3]);
+    cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors;
   }
   cost.bytes_written = static_cast<uint64_t>(s.batch * s.out_channels * positions) *
-                       static_cast<uint64_t>(cost_element_size(desc.operands[0].dtype));
+                       static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));
 }
 
 // What a program adds that ends such a launch: its other operands, and its instructions.
 inline void convolution_program_cost(const atalla_launch_desc& desc, const ConvolutionShape& s, Cost& cost) {
   const int n_out = desc.n_outputs;
-  for (int i = 1; i < n_out; ++i) cost.bytes_written += stored_bytes(desc.operands[i]);
+  for (int i = 1; i < n_out; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
   for (int i = n_out + 3; i + 1 < desc.n_operands; ++i) {
-    if (desc.operands[i].addr != 0) cost.bytes_read += stored_bytes(desc.operands[i]);
+    cost.bytes_read += operand_bytes(desc.operands[i]);
   }
   const ConvolutionFusedParameters p = ConvolutionFusedParameters::read(desc);
   cost_vector_program(s.batch * s.out_channels * s.positions(), p.vector_ops, p.exp_ops, cost);

@@ -89,7 +89,7 @@ bool sum_columns(const Sliding& s, const Launch& l) {
   const int64_t taps = n[2] * n[3];
   Flag failed;
   parallel_for(size[0] * size[1] * size[2], grain_for(size[3] * taps), [&](int64_t begin, int64_t end) {
-    Table<T> sum(size[3]), line(n[5] + 1);
+    ScratchArray<T> sum(size[3]), line(n[5] + 1);
     if (!sum || !line) return failed.set();
     for (int64_t r = begin; r < end; ++r) {
       const int64_t h = r % size[2], c = r / size[2] % size[1], b = r / size[2] / size[1];
@@ -180,14 +180,14 @@ atalla_status run_col2im(const Launch& l) {
 }
 
 void cost_im2col(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = distinct_bytes(d.operands[0]);
+  const uint64_t bytes = operand_bytes(d.operands[0]);
   cost.bytes_read += bytes;
   cost.bytes_written += bytes;
 }
 
 void cost_col2im(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[1]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost.bytes_read += operand_bytes(d.operands[1]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
   cost.vector_ops += cost.vectors(element_count(d.operands[1]));
 }
 

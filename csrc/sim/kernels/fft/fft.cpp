@@ -236,8 +236,8 @@ atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
 // 5 n log2 n operations a complex transform (half of it for a real one), three times that and longer with a chirp.
 void cost_fft(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[0], &in = d.operands[1];
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(out);
+  cost.bytes_read += operand_bytes(in);
+  cost.bytes_written += operand_bytes(out);
   const int64_t dim = FftR2cParameters::read(d).dim;
   if (dim < 0 || dim >= in.ndim || dim >= out.ndim) return;
   const bool real_out = !is_complex(out.dtype), real = real_out || !is_complex(in.dtype);

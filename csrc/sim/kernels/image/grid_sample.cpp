@@ -113,8 +113,8 @@ void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[0], &grid = d.operands[2];
   const uint64_t taps = grid_taps(GridSampleParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += distinct_bytes(grid) + points * taps * item;
-  cost.bytes_written += distinct_bytes(out);
+  cost.bytes_read += operand_bytes(grid) + points * taps * item;
+  cost.bytes_written += operand_bytes(out);
   cost.tiles += points * taps;
   cost.vector_ops += 2 * taps * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(grid));
 }

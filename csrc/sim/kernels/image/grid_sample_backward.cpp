@@ -63,7 +63,7 @@ struct GridBackward {
     const int64_t groups = (image.sizes[1] + kChannels - 1) / kChannels;
     Flag failed;
     parallel_for(image.sizes[0] * groups, grain_for(size * kChannels), [&](int64_t begin, int64_t end) {
-      Table<T> planes(size * kChannels);
+      ScratchArray<T> planes(size * kChannels);
       if (!planes) return failed.set();
       for (int64_t task = begin; task < end; ++task) {
         const int64_t b = task / groups, first = task % groups * kChannels;
@@ -163,8 +163,8 @@ void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[kGradOut], &grid = d.operands[kGrid];
   const uint64_t taps = grid_taps(GridSampleBackwardParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += distinct_bytes(out) + distinct_bytes(grid) + 2 * points * taps * item;
-  cost.bytes_written += distinct_bytes(d.operands[kGradImage]) + distinct_bytes(d.operands[kGradGrid]);
+  cost.bytes_read += operand_bytes(out) + operand_bytes(grid) + 2 * points * taps * item;
+  cost.bytes_written += operand_bytes(d.operands[kGradImage]) + operand_bytes(d.operands[kGradGrid]);
   cost.tiles += 2 * points * taps;
   cost.vector_ops += 10 * taps * cost.vectors(element_count(out)) + 16 * cost.vectors(element_count(grid));
 }

@@ -145,7 +145,7 @@ atalla_status run_nearest(const Launch& l) {
 
 // Moved by the SDMA alone: every element of the result is written once, and read from where it stands.
 void cost_map(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = distinct_bytes(d.operands[0]);
+  const uint64_t bytes = operand_bytes(d.operands[0]);
   cost.bytes_read += bytes;
   cost.bytes_written += bytes;
 }

@@ -9,7 +9,8 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/table.h"
+#include "sim/kernels/base/flag.h"
+#include "sim/kernels/base/scratch_array.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -181,7 +182,7 @@ class IndexMap {
     for (int64_t i = first; i < last; ++i) out[i * d.out_stride] = in[d.offset[i]];
   }
 
-  Table<int64_t> entries_;
+  ScratchArray<int64_t> entries_;
   int64_t used_ = 0, base_ = 0;
   int ndim_ = 0;
   bool empty_ = false;

@@ -26,8 +26,8 @@ struct AveragePool {
   bool rows(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     const int64_t width = pool.padded_width(), left = ww.kernel > 0 ? ww.padding : 0;
-    Table<T> column(width), line(ww.in), sum(ww.out);
-    Table<int64_t> counts(ww.out);
+    ScratchArray<T> column(width), line(ww.in), sum(ww.out);
+    ScratchArray<int64_t> counts(ww.out);
     if (!column || !line || !sum || !counts) return false;
     for (int64_t i = 0; i < width; ++i) column[i] = T(0);
     for (int64_t o = 0; o < ww.out; ++o) counts[o] = count(ww, o);
@@ -63,7 +63,7 @@ struct AveragePool {
   bool positions(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     const int64_t channels = pool.channels;
-    Table<T> line(channels), sum(channels);
+    ScratchArray<T> line(channels), sum(channels);
     if (!line || !sum) return false;
     for (int64_t p = from; p < to; ++p) {
       const int64_t w = p % ww.out, h = p / ww.out % wh.out, d = p / ww.out / wh.out % wd.out;
@@ -122,8 +122,8 @@ atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
 // An addition a tap, and a division for each result.
 template <bool kAdaptive>
 void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[1]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost.bytes_read += operand_bytes(d.operands[1]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
   cost.vector_ops += (static_cast<uint64_t>(taps) + 8) * cost.vectors(element_count(d.operands[0]));
 }

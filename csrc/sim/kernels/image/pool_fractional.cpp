@@ -41,8 +41,8 @@ struct FractionalPool {
 
   bool planes(int64_t from, int64_t to) const {
     const PoolWindows* w = pool.window;
-    Table<int64_t> starts(w[0].out + w[1].out + w[2].out);
-    Table<T> line(w[2].kernel);
+    ScratchArray<int64_t> starts(w[0].out + w[1].out + w[2].out);
+    ScratchArray<T> line(w[2].kernel);
     if (!starts || !line) return false;
     int64_t* const at[3] = {starts.get(), starts.get() + w[0].out, starts.get() + w[0].out + w[1].out};
     for (int64_t p = from; p < to; ++p) {
@@ -128,8 +128,8 @@ atalla_status run_fractional(const Launch& l) {
 }
 
 void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[2]) + distinct_bytes(d.operands[3]);
-  cost.bytes_written += distinct_bytes(d.operands[0]) + distinct_bytes(d.operands[1]);
+  cost.bytes_read += operand_bytes(d.operands[2]) + operand_bytes(d.operands[3]);
+  cost.bytes_written += operand_bytes(d.operands[0]) + operand_bytes(d.operands[1]);
   const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
   cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
 }

@@ -63,8 +63,8 @@ struct MaxPool {
   bool rows(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     const int64_t width = pool.padded_width(), left = ww.kernel > 0 ? ww.padding : 0;
-    Table<T> column(width), line(ww.in), best(ww.out);
-    Table<I> column_at(width), where(ww.out);
+    ScratchArray<T> column(width), line(ww.in), best(ww.out);
+    ScratchArray<I> column_at(width), where(ww.out);
     if (!column || !line || !best || !column_at || !where) return false;
     for (int64_t i = 0; i < width; ++i) column[i] = kLowest<T>, column_at[i] = kNowhere;
     T* const inside = column.get() + left;
@@ -122,7 +122,7 @@ struct MaxPool {
   // Without indices: the taps of a window in their order, so that of equal ones (0 and -0) the first stays here, too.
   bool rows_of_values(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
-    Table<T> line(ww.in), best(ww.out);
+    ScratchArray<T> line(ww.in), best(ww.out);
     if (!line || !best) return false;
     for (int64_t r = from; r < to; ++r) {
       const PoolRow at = pool_row(pool, r);
@@ -149,8 +149,8 @@ struct MaxPool {
   bool positions(int64_t from, int64_t to) const {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     const int64_t channels = pool.channels;
-    Table<T> line(channels), best(channels);
-    Table<I> where(channels);
+    ScratchArray<T> line(channels), best(channels);
+    ScratchArray<I> where(channels);
     if (!line || !best || !where) return false;
     for (int64_t p = from; p < to; ++p) {
       const int64_t w = p % ww.out, h = p / ww.out % wh.out, d = p / ww.out / wh.out % wd.out;
@@ -227,9 +227,9 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
 // A tap is a compare and a select of the value, and, where the indices are wanted, arithmetic and a select of those.
 template <bool kAdaptive>
 void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[2]);
+  cost.bytes_read += operand_bytes(d.operands[2]);
   const bool indices = d.operands[1].addr != 0;
-  cost.bytes_written += distinct_bytes(d.operands[0]) + (indices ? distinct_bytes(d.operands[1]) : 0);
+  cost.bytes_written += operand_bytes(d.operands[0]) + (indices ? operand_bytes(d.operands[1]) : 0);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
   cost.vector_ops += (indices ? 5u : 2u) * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
 }

@@ -21,7 +21,7 @@ struct PoolScatter {
   bool planes(int64_t from, int64_t to) const {
     const PoolWindows *w = pool.window, &ww = w[2];
     const int64_t size = w[0].out * w[1].out * ww.out;
-    Table<T> plane(size), line(ww.in);
+    ScratchArray<T> plane(size), line(ww.in);
     if (!plane || !line) return false;
     for (int64_t p = from; p < to; ++p) {
       const int64_t n = p / pool.channels, c = p % pool.channels;
@@ -89,8 +89,8 @@ atalla_status run_scatter(const Launch& l) {
 
 // Element by element: the SDMA fetches and stores a tile for each.
 void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += distinct_bytes(d.operands[1]) + distinct_bytes(d.operands[2]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  cost.bytes_read += operand_bytes(d.operands[1]) + operand_bytes(d.operands[2]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
   cost.tiles += static_cast<uint64_t>(element_count(d.operands[1]));
   if (PoolScatterParameters::read(d).add) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
 }

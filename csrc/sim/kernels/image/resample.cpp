@@ -117,8 +117,8 @@ atalla_status run_average_backward(const char* name, const Launch& l) {
 // A multiply and an addition a tap, in each of the passes.
 void cost_resample(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand &out = d.operands[0], &in = d.operands[1];
-  cost.bytes_read += distinct_bytes(in);
-  cost.bytes_written += distinct_bytes(out);
+  cost.bytes_read += operand_bytes(in);
+  cost.bytes_written += operand_bytes(out);
   int64_t rows = element_count(in);
   for (int k = kSpatialDims - 1; k >= 0; --k) {
     const int64_t from = in.sizes[2 + k], to = out.sizes[2 + k];

@@ -124,8 +124,8 @@ struct Resampler {
     const int64_t blocks = (th.out + block - 1) / block;
     Flag failed;
     parallel_for(planes * td.out * blocks, grain_for(block * width * 4), [&](int64_t begin, int64_t end) {
-      Table<T> line(width_in), sum(width_in), result(width), rows;
-      Table<const T*> at;
+      ScratchArray<T> line(width_in), sum(width_in), result(width), rows;
+      ScratchArray<const T*> at;
       int64_t capacity = -1;
       if (!line || !sum || !result) return failed.set();
       for (int64_t task = begin; task < end; ++task) {

@@ -4,7 +4,8 @@
 // their weights. Made once a launch. Its transpose is the resampling's gradient.
 #pragma once
 
-#include "sim/kernels/base/table.h"
+#include "sim/kernels/base/flag.h"
+#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/image/resample_position.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -40,9 +41,9 @@ class Taps {
 
   // Exchanges inputs and outputs. Entries of an output stay in ascending order.
   bool transpose() {
-    Table<int64_t> start(in + 1), at(in + 1);
-    Table<int32_t> index(used_ + 1);
-    Table<T> weight(used_ + 1);
+    ScratchArray<int64_t> start(in + 1), at(in + 1);
+    ScratchArray<int32_t> index(used_ + 1);
+    ScratchArray<T> weight(used_ + 1);
     if (!start || !at || !index || !weight) return false;
     for (int64_t i = 0; i <= in; ++i) start[i] = 0;
     for (int64_t k = 0; k < used_; ++k) ++start[index_[k] + 1];
@@ -84,9 +85,9 @@ class Taps {
  private:
   int64_t used_ = 0, filled_ = 0, uniform_ = 0;
   bool identity_ = false;
-  Table<int64_t> start_;
-  Table<int32_t> index_, column_index_;
-  Table<T> weight_, column_weight_;
+  ScratchArray<int64_t> start_;
+  ScratchArray<int32_t> index_, column_index_;
+  ScratchArray<T> weight_, column_weight_;
 };
 
 enum class Filter { Linear, Cubic, LinearAntialias, CubicAntialias, LanczosAntialias, NearestFloor, NearestExact };

@@ -169,9 +169,9 @@ void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
   if (d.n_operands < 8 || d.operands[kWeight].ndim != 2) return;
   const int64_t rows = element_count(d.operands[kIndices]), width = d.operands[kWeight].sizes[1];
   const uint64_t row_bytes = static_cast<uint64_t>(width) * dtype_size(d.operands[kWeight].dtype);
-  cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + distinct_bytes(d.operands[kIndices]) +
-                     distinct_bytes(d.operands[kOffsets]) + distinct_bytes(d.operands[kScale]);
-  for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += distinct_bytes(d.operands[i]);
+  cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + operand_bytes(d.operands[kIndices]) +
+                     operand_bytes(d.operands[kOffsets]) + operand_bytes(d.operands[kScale]);
+  for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += operand_bytes(d.operands[i]);
   cost.vector_ops += static_cast<uint64_t>(rows) * cost.vectors(width) * (d.operands[kScale].addr != 0 ? 2 : 1);
   cost.tiles += static_cast<uint64_t>(rows) * cost.tiles_of(row_bytes);
 }

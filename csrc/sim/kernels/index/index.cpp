@@ -124,7 +124,7 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
   if (total == 0) return;
   const uint64_t bytes = total * element, run_bytes = run_elements * element;
   cost.bytes_read += bytes;
-  for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
+  for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   cost.bytes_written += bytes;
   cost.tiles += total / run_elements * cost.tiles_of(run_bytes) + cost.tiles_of(bytes);
 }

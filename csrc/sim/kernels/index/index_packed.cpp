@@ -70,8 +70,8 @@ atalla_status run(const Launch& l) {
 }
 
 void cost(const atalla_launch_desc& desc, Cost& cost) {
-  cost.bytes_read += distinct_bytes(desc.operands[0]) + distinct_bytes(desc.operands[2]);
-  cost.bytes_written += distinct_bytes(desc.operands[0]);
+  cost.bytes_read += operand_bytes(desc.operands[0]) + operand_bytes(desc.operands[2]);
+  cost.bytes_written += operand_bytes(desc.operands[0]);
 }
 
 constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run, cost}};

@@ -124,7 +124,7 @@ void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Co
   const uint64_t element = dtype_size(d.operands[0].dtype), total = static_cast<uint64_t>(element_count(d.operands[1]));
   if (total == 0) return;
   const uint64_t bytes = total * element, runs = (total + run - 1) / run;
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * cost.vectors(static_cast<int64_t>(run));
   cost.bytes_written += bytes;
   cost.tiles += (combines ? 2 : 1) * runs * cost.tiles_of(run * element) + cost.tiles_of(bytes);

@@ -154,8 +154,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t s = desc.operands[Key].sizes[2], ev = desc.operands[Value].sizes[3];
   if (b <= 0 || h <= 0 || l <= 0) return;
   const uint64_t heads = static_cast<uint64_t>(b) * static_cast<uint64_t>(h);
-  const int64_t q_item = cost_element_size(desc.operands[Query].dtype);
-  const int64_t k_item = cost_element_size(desc.operands[Key].dtype);
+  const int64_t q_item = dtype_size(desc.operands[Query].dtype);
+  const int64_t k_item = dtype_size(desc.operands[Key].dtype);
 
   // Pairs of a query row and of `edge` keys that are computed.
   const bool causal = AttentionParameters::read(desc).causal;
@@ -179,10 +179,10 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t weights = ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles;
   cost.weight_rows = heads * static_cast<uint64_t>(blocks * weights * rows);
   cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + blocks * s * (e + ev) * k_item);
-  cost.bytes_written = stored_bytes(desc.operands[Out]);
-  if (desc.operands[LogSumExp].addr != 0) cost.bytes_written += stored_bytes(desc.operands[LogSumExp]);
+  cost.bytes_written = operand_bytes(desc.operands[Out]);
+  cost.bytes_written += operand_bytes(desc.operands[LogSumExp]);
   const bool mask = desc.n_operands > Mask && desc.operands[Mask].addr != 0;
-  if (mask) cost.bytes_read += stored_bytes(desc.operands[Mask]);
+  if (mask) cost.bytes_read += operand_bytes(desc.operands[Mask]);
   // Scale, maximum (compare and select), subtraction, sum, and the mask; one division for each row of output.
   const uint64_t pairs = heads * static_cast<uint64_t>(pairs_of(cost.chip.vector_lanes));
   const uint64_t quotients = s > 0 ? cost.vectors(ev) : 0;

@@ -254,8 +254,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     m *= batch;
     batch = 1;
   }
-  const ArrayProduct product =
-      array_product(cost.chip, m, n, k, cost_element_size(a.dtype), cost_element_size(b.dtype));
+  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype));
   const uint64_t count = static_cast<uint64_t>(batch);
   const bool complex = is_complex(desc.compute_dtype);
   const uint64_t products = complex ? 4 * count : count;
@@ -263,7 +262,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.array_rows = product.array_rows * products;
   cost.weight_rows = product.weight_rows * products;
   cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
-  cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(cost_element_size(out.dtype));
+  cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(dtype_size(out.dtype));
   const uint64_t vectors = count * static_cast<uint64_t>(m) * cost.vectors(n);
   const bool integer = is_integer(desc.compute_dtype);
   const GemmParameters p = GemmParameters::read(desc);
@@ -273,7 +272,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
   if (alpha != 1.0 || (complex && p.alpha.imaginary != 0)) cost.vector_ops += scaling * vectors;
   if (desc.n_operands == 4 && desc.operands[3].addr != 0 && beta != 0.0) {
-    cost.bytes_read += stored_bytes(desc.operands[3]);
+    cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
   switch (static_cast<Activation>(p.activation)) {

@@ -8,26 +8,6 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline int64_t cost_element_size(atalla_dtype dtype) {
-  switch (dtype) {
-    case ATALLA_U8:
-    case ATALLA_I8:
-    case ATALLA_BOOL:
-      return 1;
-    case ATALLA_I16:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      return 2;
-    case ATALLA_I32:
-    case ATALLA_F32:
-      return 4;
-    case ATALLA_C128:
-      return 16;
-    default:
-      return 8;
-  }
-}
-
 // One [m, k] x [k, n] product: array work and the bytes read of both operands.
 struct ArrayProduct {
   uint64_t macs;
@@ -56,19 +36,6 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   cost.a_bytes = static_cast<uint64_t>(m) * k * a_item * static_cast<uint64_t>(max_of(1, a_passes));
   cost.b_bytes = static_cast<uint64_t>(k) * n * b_item;
   return cost;
-}
-
-// Elements of an operand that exist in memory: broadcast dimensions count once.
-inline uint64_t stored_elements(const atalla_operand& operand) {
-  uint64_t count = 1;
-  for (int d = 0; d < operand.ndim; ++d) {
-    if (operand.strides[d] != 0 || operand.sizes[d] == 0) count *= static_cast<uint64_t>(operand.sizes[d]);
-  }
-  return count;
-}
-
-inline uint64_t stored_bytes(const atalla_operand& operand) {
-  return stored_elements(operand) * static_cast<uint64_t>(cost_element_size(operand.dtype));
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -13,6 +13,7 @@
 #endif
 
 #include "sim/kernels/base/kernel.h"
+#include "sim/kernels/base/operand.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -40,11 +41,6 @@ inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 // Columns of a full B panel.
 template <class T>
 inline constexpr int kPanel = kMaxVectors * kLanes<T>;
-
-inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t max_of(int64_t a, int64_t b) { return a < b ? b : a; }
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 template <class T>
 [[gnu::always_inline]] inline Vec<T> load_vector(const T* p) {

@@ -67,9 +67,9 @@ void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[StatisticsOperand::kIn];
   if (in.ndim != 3) return;
   cost_operand_bytes(d, cost);
-  cost.bytes_read += distinct_bytes(in);
+  cost.bytes_read += operand_bytes(in);
   for (const int i : {StatisticsOperand::kRunningMean, StatisticsOperand::kRunningVar}) {
-    cost.bytes_read += distinct_bytes(d.operands[i]);
+    cost.bytes_read += operand_bytes(d.operands[i]);
   }
   cost.vector_ops +=
       4 * cost.vectors(element_count(in)) + static_cast<uint64_t>(in.sizes[1]) * 4 + 15 * cost.vectors(in.sizes[1]);

@@ -73,8 +73,8 @@ class ChannelStatistics {
   }
 
   bool reduce_runs(double* result) {
-    const int64_t chunks = divide_up(b_, kChunkElements), units = a_ * chunks;
-    const int64_t parts = k_ >= kMaxParts ? 1 : smaller(smaller(units, kMaxParts), divide_up(a_ * b_, kChunkElements));
+    const int64_t chunks = ceil_div(b_, kChunkElements), units = a_ * chunks;
+    const int64_t parts = k_ >= kMaxParts ? 1 : min_of(min_of(units, kMaxParts), ceil_div(a_ * b_, kChunkElements));
     ScratchArray<double> partial(k_ * parts);
     if (!partial) return false;
     const bool direct = in.dtype == kNativeOf<T> && in.strides[2] == 1;
@@ -84,7 +84,7 @@ class ChannelStatistics {
         const int64_t channel = i / parts, part = i % parts;
         double sum = 0;
         for (int64_t u = units * part / parts; u < units * (part + 1) / parts; ++u) {
-          const int64_t first = u % chunks * kChunkElements, n = smaller(kChunkElements, b_ - first);
+          const int64_t first = u % chunks * kChunkElements, n = min_of(kChunkElements, b_ - first);
           const void* run =
               at(l.data[kIn], in.dtype, u / chunks * in.strides[0] + channel * in.strides[1] + first * in.strides[2]);
           if (direct) {
@@ -92,7 +92,7 @@ class ChannelStatistics {
             continue;
           }
           for (int64_t j = 0; j < n; j += kPieceElements) {
-            const int64_t count = smaller(kPieceElements, n - j);
+            const int64_t count = min_of(kPieceElements, n - j);
             load_run(at(run, in.dtype, j * in.strides[2]), in.dtype, in.strides[2], count, buffer);
             sum += sum_run(buffer, count, channel);
           }
@@ -108,17 +108,17 @@ class ChannelStatistics {
   }
 
   bool reduce_columns(double* result) {
-    const int64_t width = k_ * b_, blocks = divide_up(width, kColumns);
-    const int64_t parts = blocks >= kMaxParts ? 1 : smaller(divide_up(a_, kRowsInT), kMaxParts);
+    const int64_t width = k_ * b_, blocks = ceil_div(width, kColumns);
+    const int64_t parts = blocks >= kMaxParts ? 1 : min_of(ceil_div(a_, kRowsInT), kMaxParts);
     ScratchArray<double> partial(parts * width);
     if (!partial) return false;
     const bool direct = in.dtype == kNativeOf<T>;
-    parallel_for(blocks * parts, grain_for(smaller(width, kColumns) * divide_up(a_, parts > 0 ? parts : 1)),
+    parallel_for(blocks * parts, grain_for(min_of(width, kColumns) * ceil_div(a_, parts > 0 ? parts : 1)),
                  [&](int64_t begin, int64_t end) {
                    alignas(64) T buffer[kColumns], sums[kColumns], mean[kColumns];
                    for (int64_t i = begin; i < end; ++i) {
                      const int64_t part = i % parts, first = i / parts * kColumns;
-                     const int64_t n = smaller(kColumns, width - first);
+                     const int64_t n = min_of(kColumns, width - first);
                      double* total = partial.get() + part * width + first;
                      for (int64_t c = 0; c < n; ++c) {
                        total[c] = 0, sums[c] = 0;
@@ -220,15 +220,15 @@ class ChannelApply {
 
   void run_rows() {
     const bool read_in_place = direct(in, in.strides[3]), write_in_place = direct(out, out.strides[3]);
-    const int64_t rows = in.sizes[0] * in.sizes[1] * d_, chunks = divide_up(s_, kChunkElements);
-    parallel_for(rows * chunks, grain_for(smaller(s_, kChunkElements)), [&](int64_t begin, int64_t end) {
+    const int64_t rows = in.sizes[0] * in.sizes[1] * d_, chunks = ceil_div(s_, kChunkElements);
+    parallel_for(rows * chunks, grain_for(min_of(s_, kChunkElements)), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kPieceElements];
       for (int64_t u = begin; u < end; ++u) {
         const int64_t r = u / chunks, d = r % d_, g = r / d_ % in.sizes[1], n = r / d_ / in.sizes[1];
         const Affine p = affine(n, g, d);
-        const int64_t last = smaller(s_, (u % chunks + 1) * kChunkElements);
+        const int64_t last = min_of(s_, (u % chunks + 1) * kChunkElements);
         for (int64_t i = u % chunks * kChunkElements; i < last; i += kPieceElements) {
-          const int64_t count = smaller(kPieceElements, last - i);
+          const int64_t count = min_of(kPieceElements, last - i);
           const void* from = at(l.data[kApplyIn], in.dtype,
                                 n * in.strides[0] + g * in.strides[1] + d * in.strides[2] + i * in.strides[3]);
           void* to = at(l.data[kApplyOut], out.dtype,
@@ -246,16 +246,16 @@ class ChannelApply {
   // The parameters of a block of columns are spread out once, and used for every row that has the same ones.
   void run_planes() {
     constexpr int64_t kBlock = 512;
-    const int64_t width = d_ * s_, blocks = divide_up(width, kBlock), outer = in.sizes[0] * in.sizes[1];
+    const int64_t width = d_ * s_, blocks = ceil_div(width, kBlock), outer = in.sizes[0] * in.sizes[1];
     bool shared = in.sizes[1] == 1;
     for (int i = kApplyMean; i < l.desc.n_operands; ++i)
       shared = shared && (l.data[i] == nullptr || l.operand(i).strides[0] == 0);
     const bool read_in_place = in.dtype == kNativeOf<T>, write_in_place = out.dtype == kNativeOf<T>;
-    parallel_for(blocks * outer, grain_for(smaller(width, kBlock)), [&](int64_t begin, int64_t end) {
+    parallel_for(blocks * outer, grain_for(min_of(width, kBlock)), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kBlock], mean[kBlock], factor[kBlock], bias[kBlock];
       int64_t spread = -1;
       for (int64_t u = begin; u < end; ++u) {
-        const int64_t first = u / outer * kBlock, count = smaller(kBlock, width - first);
+        const int64_t first = u / outer * kBlock, count = min_of(kBlock, width - first);
         const int64_t n = u % outer / in.sizes[1], g = u % outer % in.sizes[1];
         if (!shared || spread != first) {
           Affine p{};

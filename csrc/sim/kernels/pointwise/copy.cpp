@@ -23,7 +23,7 @@ atalla_status check(const char* kernel, const Launch& launch, int n_inputs, int 
     }
   }
   if (const atalla_status status = check_operands(kernel, desc); status != ATALLA_OK) return status;
-  if (operand_numel(desc.operands[0]) == 0) return ATALLA_OK;
+  if (element_count(desc.operands[0]) == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
     if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);
   }
@@ -55,12 +55,12 @@ atalla_status run_copy(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const atalla_operand& out = desc.operands[0];
   const atalla_operand& in = desc.operands[1];
-  const int64_t n = operand_numel(out);
+  const int64_t n = element_count(out);
   if (n == 0) return ATALLA_OK;
   if (in.immediate) return run_fill(launch);
   const auto out_size = static_cast<int64_t>(dtype_size(out.dtype));
   const auto in_size = static_cast<int64_t>(dtype_size(in.dtype));
-  if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && operand_contiguous(out) && operand_contiguous(in)) {
+  if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && is_contiguous(out) && is_contiguous(in)) {
     auto body = [&](int64_t begin, int64_t end) {
       std::memmove(launch.ptr<char>(0) + begin, launch.ptr<char>(1) + begin, static_cast<size_t>(end - begin));
     };
@@ -85,11 +85,11 @@ atalla_status run_fill(const Launch& launch) {
   if (const atalla_status status = check("fill", launch, 1, 1); status != ATALLA_OK) return status;
   const atalla_launch_desc& desc = launch.desc;
   const atalla_operand& out = desc.operands[0];
-  const int64_t n = operand_numel(out);
+  const int64_t n = element_count(out);
   if (n == 0) return ATALLA_OK;
   const auto size = static_cast<int64_t>(dtype_size(out.dtype));
   const atalla_dtype value_dtype = desc.operands[1].dtype;
-  if (operand_contiguous(out)) {
+  if (is_contiguous(out)) {
     auto body = [&](int64_t begin, int64_t end) {
       fill_contiguous(launch.ptr<char>(0) + begin * size, out.dtype, launch.data[1], value_dtype, end - begin);
     };
@@ -179,7 +179,7 @@ uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
 
 // Tiles of as many runs as a tile has rows, each of as many bytes as a row; a run takes whole beats on both sides.
 void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
-  const auto count = static_cast<uint64_t>(operand_numel(out));
+  const auto count = static_cast<uint64_t>(element_count(out));
   const uint64_t run = common_run(out, in);
   if (count == 0 || run == count) return;
   const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
@@ -193,7 +193,7 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(out);
   for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
   if (desc.n_operands == 2 && desc.operands[1].dtype != out.dtype) {
-    cost.vector_ops += cost.vectors(operand_numel(out));
+    cost.vector_ops += cost.vectors(element_count(out));
   } else if (desc.n_operands == 2 && !desc.operands[1].immediate &&
              operand_bytes(desc.operands[1]) == operand_bytes(out)) {
     cost_runs(out, desc.operands[1], cost);
@@ -203,7 +203,7 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
 // A multiply and an add an element: the index vector comes from the scratchpad.
 void cost_arange(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(desc.operands[0]);
-  cost.vector_ops += 2 * cost.vectors(operand_numel(desc.operands[0]));
+  cost.vector_ops += 2 * cost.vectors(element_count(desc.operands[0]));
 }
 
 constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64 |

@@ -86,7 +86,7 @@ atalla_status run(const Launch& launch) {
   ATALLA_CHECK(ATALLA_ISA::check_operands("fused", elements));
   VectorProgram program;
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, n_out));
-  if (operand_numel(desc.operands[0]) == 0) return ATALLA_OK;
+  if (element_count(desc.operands[0]) == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
     if (launch.data[k] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "fused: operand %d is absent", k);
   }
@@ -114,7 +114,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
   }
   const FusedParameters p = FusedParameters::read(desc);
-  cost_vector_program(operand_numel(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
+  cost_vector_program(element_count(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
 }
 
 constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run, cost}};

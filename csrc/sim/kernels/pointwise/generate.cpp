@@ -110,8 +110,8 @@ atalla_status run_repeat_interleave(const Launch& l) {
 }
 
 void cost_generate(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
   cost.vector_ops += cost.vectors(element_count(d.operands[0]));
 }
 

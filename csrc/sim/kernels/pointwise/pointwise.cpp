@@ -96,12 +96,12 @@ struct Job {
 bool runs_in_place(const Job& job) {
   const atalla_launch_desc& desc = job.launch.desc;
   const atalla_operand& out = desc.operands[0];
-  if (out.dtype != job.dtypes[0] || !operand_contiguous(out)) return false;
+  if (out.dtype != job.dtypes[0] || !is_contiguous(out)) return false;
   const size_t bytes = out.ndim * sizeof(int64_t);
   for (int k = 1; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
     if (operand.immediate || operand.dtype != job.dtypes[k]) return false;
-    if (std::memcmp(operand.strides, out.strides, bytes) != 0 && !operand_contiguous(operand)) return false;
+    if (std::memcmp(operand.strides, out.strides, bytes) != 0 && !is_contiguous(operand)) return false;
   }
   return true;
 }
@@ -197,7 +197,7 @@ atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
 atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index) {
   ATALLA_CHECK(check(launch, op));
   const atalla_launch_desc& desc = launch.desc;
-  const int64_t n = operand_numel(desc.operands[0]);
+  const int64_t n = element_count(desc.operands[0]);
   if (n == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
     if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", op.name, k);
@@ -238,7 +238,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
 }
 
 void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost) {
-  const uint64_t vectors = cost.vectors(operand_numel(desc.operands[0]));
+  const uint64_t vectors = cost.vectors(element_count(desc.operands[0]));
   for (int k = 0; k < desc.n_operands; ++k) {
     (k < op.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
   }

@@ -301,8 +301,8 @@ atalla_status run_bernoulli(const Launch& l) {
 void cost_random(const atalla_launch_desc& d, Cost& cost, uint64_t draws, uint64_t per_vector) {
   const int64_t n = element_count(d.operands[0]);
   const uint64_t v = cost.vectors(n), groups = cost.vectors((n + 3) / 4);
-  cost.bytes_written += distinct_bytes(d.operands[0]);
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += distinct_bytes(d.operands[i]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   cost.vector_ops += groups * draws * 100 + v * per_vector;
 }
 
@@ -316,10 +316,10 @@ void cost_bernoulli(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, dr
 
 constexpr uint64_t kStored = kIntegerDtypes | kFloatDtypes;
 constexpr Kernel kKernels[] = {
-    {"random.uniform", 2, kFloatDtypes, run_uniform, cost_uniform},
-    {"random.normal", 2, kFloatDtypes, run_normal, cost_normal},
-    {"random.integer", 2, kStored, run_integer, cost_integer},
-    {"random.bernoulli", 2, kStored, run_bernoulli, cost_bernoulli},
+    {"random.uniform", kFloatDtypes, run_uniform, cost_uniform},
+    {"random.normal", kFloatDtypes, run_normal, cost_normal},
+    {"random.integer", kStored, run_integer, cost_integer},
+    {"random.bernoulli", kStored, run_bernoulli, cost_bernoulli},
 };
 
 }  // namespace

@@ -220,15 +220,15 @@ atalla_status run_gamma(const Launch& l) {
 // About two attempts an element, each of two groups of random words and the logarithms of the acceptance test.
 void cost_draws(const atalla_launch_desc& d, Cost& cost) {
   const uint64_t v = cost.vectors(element_count(d.operands[0]));
-  cost.bytes_written += distinct_bytes(d.operands[0]);
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += 2 * distinct_bytes(d.operands[i]);
+  cost.bytes_written += operand_bytes(d.operands[0]);
+  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += 2 * operand_bytes(d.operands[i]);
   cost.vector_ops += v * 2 * (100 + 60);
 }
 
 constexpr Kernel kKernels[] = {
-    {"random.poisson", 2, kFloatDtypes, run_poisson, cost_draws},
-    {"random.binomial", 2, kFloatDtypes, run_binomial, cost_draws},
-    {"random.gamma", 2, kFloatDtypes, run_gamma, cost_draws},
+    {"random.poisson", kFloatDtypes, run_poisson, cost_draws},
+    {"random.binomial", kFloatDtypes, run_binomial, cost_draws},
+    {"random.gamma", kFloatDtypes, run_gamma, cost_draws},
 };
 
 }  // namespace

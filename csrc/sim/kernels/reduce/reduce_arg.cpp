@@ -86,7 +86,7 @@ template <bool kMax>
 atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
   ATALLA_CHECK(check_reduce(kernel, launch, outputs, kFloatDtypes | kIntegerDtypes));
   const atalla_operand& in = launch.desc.operands[outputs];
-  if (operand_numel(in) == 0 && operand_numel(launch.desc.operands[0]) > 0) {
+  if (element_count(in) == 0 && element_count(launch.desc.operands[0]) > 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);
   }
   const int n_reduced = __builtin_popcountll(static_cast<uint64_t>(ReduceArgmaxParameters::read(launch.desc).reduced));

@@ -169,7 +169,7 @@ atalla_status run(const Launch& launch) {
   atalla_launch_desc reduction;
   ATALLA_CHECK(describe_reduction(desc, program.output_dtype(0), reduction));
   for (int k = 0; k < desc.n_operands; ++k) {
-    if (launch.data[k] == nullptr && operand_numel(reduction.operands[1]) > 0) {
+    if (launch.data[k] == nullptr && element_count(reduction.operands[1]) > 0) {
       return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: operand %d is absent", k);
     }
   }
@@ -217,12 +217,12 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   for (int k = 0; k + 1 < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
     (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(operand);
-    if (k >= desc.n_outputs && !operand.immediate) elements = operand_numel(operand);
+    if (k >= desc.n_outputs && !operand.immediate) elements = element_count(operand);
   }
   const ReduceFusedParameters p = ReduceFusedParameters::read(desc);
   cost_vector_program(elements, p.vector_ops, p.exp_ops, cost);
   const uint64_t steps = p.reduction < kAmax ? 1 : 3;  // as of the reduction alone (reduce.cpp)
-  cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(operand_numel(desc.operands[0]));
+  cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(element_count(desc.operands[0]));
 }
 
 constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run, cost}};

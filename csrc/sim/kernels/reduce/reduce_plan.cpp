@@ -56,9 +56,9 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
       }
     }
   }
-  if (operand_numel(desc.operands[0]) > 0) {
+  if (element_count(desc.operands[0]) > 0) {
     for (int k = 0; k <= n_outputs; ++k) {
-      const bool needed = k < n_outputs || operand_numel(in) > 0;
+      const bool needed = k < n_outputs || element_count(in) > 0;
       if (needed && !launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);
     }
   }
@@ -133,8 +133,8 @@ void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t e
   const atalla_operand& in = desc.operands[desc.n_operands - 1];
   for (int k = 0; k < desc.n_outputs; ++k) cost.bytes_written += operand_bytes(desc.operands[k]);
   cost.bytes_read += passes * operand_bytes(in);
-  const auto outputs = static_cast<uint64_t>(operand_numel(desc.operands[0]));
-  const uint64_t vectors = cost.vectors(operand_numel(in));
+  const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
+  const uint64_t vectors = cost.vectors(element_count(in));
   // One lane reduction (rsum.vi and its kin) an output at the end.
   cost.vector_ops += vectors * vector_ops + outputs;
   cost.exp_ops += vectors * exp_ops;

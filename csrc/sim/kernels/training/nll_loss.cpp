@@ -79,13 +79,13 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
     store_one(l, kTotal, 0, 0);
     return ATALLA_OK;
   }
-  const int64_t parts = divide_up(count, kPart);
+  const int64_t parts = ceil_div(count, kPart);
   ScratchArray<double> losses(parts), weights(parts);
   if (!losses || !weights) return set_error(ATALLA_ERR_SYSTEM, "nll_loss: no memory for partial sums");
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       losses[p] = 0, weights[p] = 0;
-      for (int64_t i = p * kPart; i < smaller(count, (p + 1) * kPart); ++i) {
+      for (int64_t i = p * kPart; i < min_of(count, (p + 1) * kPart); ++i) {
         const int64_t t = samples.at_index(i);
         if (t == samples.ignored) continue;
         const T weight = weight_of<T>(l, kWeight, t);
@@ -183,7 +183,7 @@ void cost_picks(const atalla_launch_desc& d, int scores, int target, Cost& cost)
   const atalla_operand& t = d.operands[target];
   const uint64_t samples = static_cast<uint64_t>(element_count(t));
   for (int i = 0; i < d.n_operands; ++i) {
-    const uint64_t bytes = i == scores ? samples * dtype_size(d.operands[i].dtype) : distinct_bytes(d.operands[i]);
+    const uint64_t bytes = i == scores ? samples * dtype_size(d.operands[i].dtype) : operand_bytes(d.operands[i]);
     (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += bytes;
   }
   cost.tiles += samples + cost.vectors(element_count(t));

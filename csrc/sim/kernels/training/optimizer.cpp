@@ -36,7 +36,7 @@ atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>("optimizer
 // Everything but the gradient is read and written; the gradient is written where it is unscaled.
 void cost_step(const atalla_launch_desc& d, Cost& cost, uint64_t per_vector) {
   for (int i = 0; i < d.n_operands; ++i) {
-    const uint64_t bytes = distinct_bytes(d.operands[i]);
+    const uint64_t bytes = operand_bytes(d.operands[i]);
     cost.bytes_read += bytes;
     if (i < kOptimizerOutputs && (i != kGradient || d.operands[kGradScale].addr != 0)) cost.bytes_written += bytes;
   }

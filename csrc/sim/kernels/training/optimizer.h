@@ -150,13 +150,13 @@ void run_step(const Launch& l, const R& rule) {
     dims.add_array(p.sizes[d], s, true);  // an absent operand has stride 0 throughout, so it does not hinder merging
   }
   int64_t strides[kOptimizerOutputs];
-  const int64_t inner = dims.pop(strides), chunks = divide_up(inner, kBlock);
-  parallel_for(dims.count() * chunks, grain_for(smaller(inner, kBlock)), [&](int64_t begin, int64_t end) {
+  const int64_t inner = dims.pop(strides), chunks = ceil_div(inner, kBlock);
+  parallel_for(dims.count() * chunks, grain_for(min_of(inner, kBlock)), [&](int64_t begin, int64_t end) {
     alignas(64) T buffers[kOptimizerOutputs][kBlock];
     Cursor<kOptimizerOutputs> row(dims, begin / chunks);
     int64_t chunk = begin % chunks;
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = chunk * kBlock, n = smaller(kBlock, inner - first);
+      const int64_t first = chunk * kBlock, n = min_of(kBlock, inner - first);
       T* x[kOptimizerOutputs] = {};
       void* place[kOptimizerOutputs] = {};
       for (int k = 0; k < kOptimizerOutputs; ++k) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a launch descriptor says of an operand: how many elements, how many bytes, in which layout.
+#pragma once
+
+#include "sim/abi/dtype.h"
+#include "sim/kernels/base/kernel.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t max_of(int64_t a, int64_t b) { return a < b ? b : a; }
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// Elements; 1 of a 0-d operand.
+inline int64_t element_count(const atalla_operand& o) {
+  int64_t n = 1;
+  for (int d = 0; d < o.ndim; ++d) n *= o.sizes[d];
+  return n;
+}
+
+// Bytes of the distinct elements, which is what it costs to bring the operand on chip once: those of stride 0 count
+// once, and an absent or immediate operand has none.
+inline uint64_t operand_bytes(const atalla_operand& o) {
+  if (o.addr == 0) return 0;
+  uint64_t n = dtype_size(o.dtype);
+  for (int d = 0; d < o.ndim; ++d) {
+    if (o.strides[d] != 0 || o.sizes[d] == 0) n *= static_cast<uint64_t>(o.sizes[d]);
+  }
+  return n;
+}
+
+// Each operand is read or written once.
+inline void cost_operand_bytes(const atalla_launch_desc& d, Cost& cost) {
+  for (int i = 0; i < d.n_operands; ++i) {
+    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(d.operands[i]);
+  }
+}
+
+// Row-major contiguous (dimensions of size 1 do not matter).
+inline bool is_contiguous(const atalla_operand& o) {
+  int64_t expected = 1;
+  for (int d = o.ndim - 1; d >= 0; --d) {
+    if (o.sizes[d] != 1 && o.strides[d] != expected) return false;
+    expected *= o.sizes[d];
+  }
+  return true;
+}
+
+inline bool same_sizes(const atalla_operand& a, const atalla_operand& b) {
+  if (a.ndim != b.ndim) return false;
+  for (int d = 0; d < a.ndim; ++d) {
+    if (a.sizes[d] != b.sizes[d]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA
