@@ -131,7 +131,7 @@ PROGRAMS: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
     "state": (Cached(), (torch.randn(2, 8),)),
     "input is returned": (Fn(lambda m, x: (x, x.exp())), (torch.randn(3),)),
     "constant is returned": (Fn(lambda m, x: (x + 1, torch.arange(3))), (torch.randn(3),)),
-    "fallback": (models.SortInTheMiddle(), (torch.randn(4, 8),)),
+    "fallback": (models.HostOpInTheMiddle(), (torch.randn(4, 8),)),
     "spelled out": (
         Fn(lambda m, x: (x @ x.mT * 0.3).softmax(-1) @ x * (x.pow(2).mean(-1, True) + 1e-6).rsqrt()),
         (torch.randn(2, 6, 6),),

@@ -63,20 +63,20 @@ arena 52224 bytes, lower bound 52224, without reuse 95744
         )
 
     def test_fallback(self) -> None:
-        result = compile_program(models.SortInTheMiddle(), (torch.randn(3, 5),))
+        result = compile_program(models.HostOpInTheMiddle(), (torch.randn(3, 5),))
         self.assertExpectedInline(
             self.without_lines(f"{result.partition}\n{result.program}"),
             """\
 segment 0 native: relu
-segment 1 fallback: sort, getitem, getitem_1
+segment 1 fallback: fake_quantize_per_tensor_affine_cachemask, getitem, getitem_1
 segment 2 native: mul
-not native: aten::sort.stable (float32), node sort at models.py:N: no native kernel
+not native: aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at models.py:N: no native kernel
 input  i0 f32[3, 5]  x
    0  pointwise.relu       t1 f32[3, 5] <- i0 f32[3, 5]  # relu
-   1  host_call            t2 f32[3, 5], o3 i64[3, 5] <- t1 f32[3, 5]  ops aten::sort.stable
+   1  host_call            t2 f32[3, 5], o3 bool[3, 5] <- t1 f32[3, 5]  ops aten::fake_quantize_per_tensor_affine_cachemask
    2  pointwise.mul        o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul
 output o4 f32[3, 5]  mul
-output o3 i64[3, 5]  getitem_1""",
+output o3 bool[3, 5]  getitem_1""",
         )
 
     def test_passes(self) -> None:
@@ -116,7 +116,11 @@ estimate    not made""",
     def test_unsupported(self) -> None:
         class Several(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> tuple:
-                return torch.sort(x, stable=True)[0], torch.mode(x, 0)[0], torch.nonzero(x > 0).shape[0] + x
+                return (
+                    torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 15),
+                    torch.rand(3),
+                    torch.nonzero(x > 0).shape[0] + x,
+                )
 
         with self.assertRaises(UnsupportedOpsError) as caught:
             compile_program(Several(), (torch.randn(3, 5),), fallback="error")
@@ -124,8 +128,8 @@ estimate    not made""",
             self.without_lines(str(caught.exception)),
             """\
 fallback="error": 4 nodes cannot run on the chip:
-  aten::sort.stable (float32), node sort at test_export_printed.py:N: no native kernel
-  aten::mode (float32), node mode at test_export_printed.py:N: no native kernel
+  aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at test_export_printed.py:N: no native kernel
+  aten::rand (float32), node rand at test_export_printed.py:N: no native kernel
   aten::nonzero (bool), node nonzero at test_export_printed.py:N: dynamic output size
   aten::add.Tensor (float32), node add_3 at test_export_printed.py:N: depends on a dynamic size""",
         )

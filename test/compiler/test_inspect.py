@@ -92,9 +92,9 @@ coverage
 
     def test_fallback(self) -> None:
         self.assertExpectedInline(
-            printed(models.SortInTheMiddle(), (torch.randn(3, 5),)),
+            printed(models.HostOpInTheMiddle(), (torch.randn(3, 5),)),
             """\
-model       SortInTheMiddle
+model       HostOpInTheMiddle
 format      1.2, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
@@ -122,13 +122,13 @@ sections
 interface
   input   i0 f32[3, 5]  x
   output  o4 f32[3, 5]  mul
-  output  o3 i64[3, 5]  getitem_1
+  output  o3 bool[3, 5]  getitem_1
 
 graph
   segment native_0: 1 nodes, 1 instructions
     relu                    aten::relu  models.py:N
   segment fallback_1: 3 nodes, 1 instructions
-    sort                    aten::sort.stable  models.py:N  -- no native kernel
+    fake_quantize_per_tensor_affine_cachemaskaten::fake_quantize_per_tensor_affine_cachemask  models.py:N  -- no native kernel
     getitem                 getitem  models.py:N  -- part of a node that is not native
     getitem_1               getitem  models.py:N  -- part of a node that is not native
   segment native_2: 1 nodes, 1 instructions
@@ -136,7 +136,7 @@ graph
 
 linear program
      0  pointwise.relu          t1 f32[3, 5] <- i0 f32[3, 5]  # relu models.py:N
-     1  host_call               t2 f32[3, 5], o3 i64[3, 5] <- t1 f32[3, 5]  ops aten::sort.stable  # sort models.py:N
+     1  host_call               t2 f32[3, 5], o3 bool[3, 5] <- t1 f32[3, 5]  ops aten::fake_quantize_per_tensor_affine_cachemask  # fake_quantize_per_tensor_affine_cachemask models.py:N
      2  pointwise.mul           o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul models.py:N
 
 memory plan

@@ -174,7 +174,7 @@ def test_zero_size(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- fallback
 def test_fallback_segments(tmp_path: Path) -> None:
-    module, args = models.SortInTheMiddle(), (torch.randn(3, 5),)
+    module, args = models.HostOpInTheMiddle(), (torch.randn(3, 5),)
     program = save_and_load(module, args, tmp_path / "model.atl", fallback="cpu")
     assert program.report.host_calls == 1 and [s.native for s in program.report.segments] == [True, False, True]
     for a, b in zip(program(*to_device(args)), module(*args), strict=True):
@@ -183,8 +183,8 @@ def test_fallback_segments(tmp_path: Path) -> None:
 
 def test_fallback_error_writes_no_file(tmp_path: Path) -> None:
     path = tmp_path / "model.atl"
-    with pytest.raises(UnsupportedOpsError, match=r"aten::sort.stable \(float32\)"):
-        save_loadable(models.SortInTheMiddle(), path, args=(torch.randn(3, 5),), fallback="error")
+    with pytest.raises(UnsupportedOpsError, match=r"aten::fake_quantize_per_tensor_affine_cachemask \(float32\)"):
+        save_loadable(models.HostOpInTheMiddle(), path, args=(torch.randn(3, 5),), fallback="error")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -406,7 +406,7 @@ def test_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_report_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "model.atl"
-    report = save_loadable(models.SortInTheMiddle(), path, args=(torch.randn(3, 5),))
+    report = save_loadable(models.HostOpInTheMiddle(), path, args=(torch.randn(3, 5),))
     assert LoadableReport.from_json(report.to_json()) == report
     assert json.loads(report.to_json())["coverage_ops"] == report.coverage_ops == 2 / 3
     assert report.file_bytes == path.stat().st_size and report.estimate_cycles > 0

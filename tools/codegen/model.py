@@ -14,8 +14,15 @@ from pathlib import Path
 
 import torchgen
 import yaml
-from torchgen.gen import get_grouped_native_functions, parse_native_yaml
-from torchgen.model import NativeFunction, NativeFunctionsGroup
+from torchgen.gen import ParsedYaml, get_grouped_native_functions, parse_native_yaml
+from torchgen.model import (
+    BackendMetadata,
+    DispatchKey,
+    NativeFunction,
+    NativeFunctionsGroup,
+    OperatorName,
+    SchemaKind,
+)
 
 from . import kernels as contracts
 
@@ -89,6 +96,18 @@ class Entry:
     variant_arg: str | None
     pointwise: tuple[Pointwise, ...]  # kernels that this entry defines
     compute_dtypes: tuple[str, ...]
+    results: tuple[str, ...] = ("same",)  # of an adaptor that allocates; each a dtype, or "same" as the first tensor's
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether upstream's own functions are the adaptor."""
+        return self.adaptor == "upstream"
+
+    @property
+    def allocates(self) -> bool:
+        """Whether the adaptor is the out= form, and the functional form is the same with results of its own."""
+        kind = self.function.func.kind()
+        return not self.structured and kind == SchemaKind.functional and (self.adaptor or "").endswith("_out")
 
     @property
     def structured(self) -> bool:
@@ -111,10 +130,20 @@ class Entry:
 
 
 @lru_cache(maxsize=1)
+def native_functions() -> ParsedYaml:
+    root = Path(torchgen.__file__).parent / "packaged/ATen/native"
+    return parse_native_yaml(str(root / "native_functions.yaml"), str(root / "tags.yaml"))
+
+
+def upstream_kernels() -> dict[OperatorName, BackendMetadata]:
+    """What the CPU runs for each overload that has a kernel of its own."""
+    return native_functions().backend_indices[DispatchKey.CPU].index
+
+
+@lru_cache(maxsize=1)
 def upstream() -> tuple[dict[str, NativeFunction], dict[str, NativeFunctionsGroup]]:
     """Upstream's overloads by name, and the group (functional, in-place, out) of each."""
-    root = Path(torchgen.__file__).parent / "packaged/ATen/native"
-    parsed = parse_native_yaml(str(root / "native_functions.yaml"), str(root / "tags.yaml"))
+    parsed = native_functions()
     functions = {str(f.func.name): f for f in parsed.native_functions}
     groups: dict[str, NativeFunctionsGroup] = {}
     for group in get_grouped_native_functions(parsed.native_functions):
@@ -193,8 +222,11 @@ class Parser:
             dtypes = self.expand(raw["dtypes"], line)
         if not dtypes:
             raise self.fail(line, f"`{op}` needs `dtypes`")
+        given = raw.get("result", "same")
+        results = tuple(given) if isinstance(given, list) else (given,)
         return Entry(
-            op, line, group, function, promotion, iterator, adaptor, kernels, variants, variant_arg, pointwise, dtypes
+            *(op, line, group, function, promotion, iterator, adaptor),
+            *(kernels, variants, variant_arg, pointwise, dtypes, results),
         )
 
     def kernel_dtypes(self, kernels: tuple[str, ...], line: int) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of the ops that compute in floating point whatever integers they get: carried.cpp includes them."""
+"""Names of the ops that compute in floating point whatever integers they get: emulated_dtypes.cpp includes them."""
 
 from __future__ import annotations
 

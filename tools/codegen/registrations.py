@@ -16,7 +16,7 @@ from torchgen.api.types import DispatcherSignature
 from torchgen.context import native_function_manager
 from torchgen.model import NativeFunction, SchemaKind
 
-from .model import DTYPES, Entry
+from .model import DTYPES, Entry, upstream_kernels
 
 # c10::ScalarType values, which are the chip's dtype codes too.
 CODES = {
@@ -33,6 +33,7 @@ UNCHECKED = {
 }  # fmt: skip
 
 HEADER = """// Generated from atalla_native_functions.yaml by tools/codegen. Do not edit.
+#include "aten/device/empty.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/launch/launch.h"
 #include "aten/dispatch/structured.h"
@@ -64,6 +65,12 @@ def fallback_call(f: NativeFunction) -> str:
     name = f.func.name
     names = "".join(f", {a.name}" for a in signature(f).arguments())
     return f'Fallback<{function_type(f)}>::call("aten::{name.name}", "{name.overload_name}"{names})'
+
+
+def upstream_kernel(f: NativeFunction) -> str:
+    """The function, or the structured class, in at::native that the CPU runs."""
+    metadata = upstream_kernels()[f.func.name]
+    return f"at::native::{'structured_' if f.structured or f.structured_delegate else ''}{metadata.kernel}"
 
 
 def kernel_definitions(entry: Entry) -> list[str]:
@@ -132,11 +139,11 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     lines += [f"  {holder}", f"  op.meta({meta_args});"]
     outputs = ", ".join(f"op.output({i})" for i in range(n))
     if entry.adaptor:
-        iterator = ["op"] if is_iterator else []
+        iterator = ["op"] if is_iterator and not entry.is_upstream else []
         args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
         checked = ", ".join(["op.output(0)"] + [t for t in entry.tensors() if t not in UNCHECKED])
         lines.append(f"  if (!takes(kDtypes, {checked})) return {fallback_call(f)};")
-        lines.append(f"  {entry.adaptor}({args});")
+        lines.append(f"  {'op.impl' if entry.is_upstream else entry.adaptor}({args});")
     else:
         lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
     lines.append("  op.finish();")
@@ -170,14 +177,40 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
 
 def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     sig = signature(f)
-    names = ", ".join(a.name for a in sig.arguments())
-    lines = [f"{declaration(f, 'direct')} {{", *device_check(f)]
-    checked = [t for t in entry.tensors() if t not in UNCHECKED] + [
-        a.name for a in f.func.arguments.out if a.name != "reserve"
-    ]
+    names = [a.name for a in sig.arguments()]
+    outs = [a.name for a in f.func.arguments.out]
+    allocates = entry.allocates and f.func.kind() == SchemaKind.functional
+    lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f)]
+    checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
+    dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
     if checked:
-        lines.append(f"  if (!takes(kDtypes, {', '.join(checked)})) return {fallback_call(f)};")
-    return [*lines, f"  return {entry.adaptor}({names});", "}"]
+        lines.append(f"  if (!takes({dtypes}, {', '.join(checked)})) return {fallback_call(f)};")
+    if not allocates:
+        adaptor = upstream_kernel(f) if entry.is_upstream else entry.adaptor
+        return [*lines, f"  return {adaptor}({', '.join(names)});", "}"]
+    first = "self" if "self" in entry.tensors() else entry.tensors()[0]
+    results = entry.results[: len(f.func.returns)]
+    for i, result in enumerate(results):
+        dtype = f"{first}.scalar_type()" if result == "same" else f"static_cast<c10::ScalarType>({CODES[result]})"
+        lines.append(f"  at::Tensor result{i} = empty_like_dtype({first}, {{0}}, {dtype});")
+    made = [f"result{i}" for i in range(len(results))]
+    lines.append(f"  {entry.adaptor}({', '.join([*names, *made])});")
+    return [*lines, f"  return {made[0]};" if len(made) == 1 else f"  return {{{', '.join(made)}}};", "}"]
+
+
+def variant_name(entry: Entry, f: NativeFunction) -> str:
+    return f.func.kind().name if len(adaptor_functions(entry)) > 1 else "direct"
+
+
+def adaptor_functions(entry: Entry) -> list[NativeFunction]:
+    """The overloads that an entry with an adaptor registers: the one that it names, and with it those of its group that
+    the adaptor serves too."""
+    functional = entry.function.func.kind() == SchemaKind.functional
+    if entry.group is None or not functional or not (entry.allocates or entry.is_upstream):
+        return [entry.function]
+    if entry.allocates:
+        return [entry.group.functional, entry.group.out]
+    return [f for f in entry.group.functions() if f.func.name in upstream_kernels()]
 
 
 def variants(entry: Entry) -> list[tuple[NativeFunction, str, list[str]]]:
@@ -191,8 +224,11 @@ def variants(entry: Entry) -> list[tuple[NativeFunction, str, list[str]]]:
                 with native_function_manager(f):
                     found.append((f, name, emit(entry, f)))
         return found
-    with native_function_manager(entry.function):
-        return [(entry.function, "direct", adaptor_variant(entry, entry.function))]
+    found = []
+    for f in adaptor_functions(entry):
+        with native_function_manager(f):
+            found.append((f, variant_name(entry, f), adaptor_variant(entry, f)))
+    return found
 
 
 def overloads(entry: Entry) -> list[str]:
@@ -201,8 +237,9 @@ def overloads(entry: Entry) -> list[str]:
 
 def adaptor_declaration(entry: Entry) -> str:
     if not entry.structured:
-        with native_function_manager(entry.function):
-            return declaration(entry.function, str(entry.adaptor)) + ";"
+        f = entry.group.out if entry.allocates and entry.group else entry.function
+        with native_function_manager(f):
+            return declaration(f, str(entry.adaptor)) + ";"
     group = entry.group
     assert group is not None
     args = ["at::TensorIteratorBase& iterator"] if group.out.structured_inherits else []
@@ -219,9 +256,12 @@ def shard(entries: list[Entry]) -> str:
         body += [f"namespace {space} {{"]
         if entry.structured:
             assert entry.group is not None
+            meta = f"at::meta::structured_{str(entry.group.functional.func.name).replace('.', '_')}"
             includes.add(f"ATen/ops/{entry.group.functional.root_name}_meta.h")
-            body.append(f"using Meta = at::meta::structured_{str(entry.group.functional.func.name).replace('.', '_')};")
-        if entry.adaptor and adaptor_declaration(entry) not in declarations:
+            body.append(f"using Meta = {upstream_kernel(entry.group.out) if entry.is_upstream else meta};")
+        if entry.is_upstream:
+            includes.add(f"ATen/ops/{entry.function.root_name}_native.h")
+        elif entry.adaptor and adaptor_declaration(entry) not in declarations:
             declarations.append(adaptor_declaration(entry))
         body += kernel_definitions(entry)
         for f, name, lines in variants(entry):

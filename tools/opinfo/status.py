@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torch_atalla.testing import CARRIED_DTYPES, CHIP_DTYPES
+from torch_atalla.testing import CHIP_DTYPES, EMULATED_DTYPES
 
 from .selection import COMPLEX, ORDER, SURVEYED, cases, device_dtypes, excluded, short
 from .worker import Row
@@ -90,7 +90,7 @@ def totals(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> list[str]:
     measures = [
         ("OpInfos forward, all dtypes", *whole("forward", everything)),
         ("OpInfos forward, the dtypes of the chip", *whole("forward", [short(d) for d in CHIP_DTYPES])),
-        ("OpInfos forward, dtypes that the chip has not", *whole("forward", [short(d) for d in CARRIED_DTYPES])),
+        ("OpInfos forward, dtypes that the chip has not", *whole("forward", [short(d) for d in EMULATED_DTYPES])),
         ("OpInfos forward, the chip's real dtypes", *whole("forward", real)),
         ("OpInfos forward, the first of float32, int64, bool, complex64", surveyed, len(running)),
         ("OpInfos backward, all dtypes", *whole("backward", everything)),

@@ -2,10 +2,10 @@
 """What OpInfo suites need: samples on the device, checks against the CPU, the record of native OpInfos."""
 
 from .gradients import GRADIENT_DTYPES, check_gradients
-from .opinfo import CARRIED_DTYPES, CHIP_DTYPES, DEVICE_DTYPES, check_sample, op_name, run_on, sample_on
+from .opinfo import CHIP_DTYPES, DEVICE_DTYPES, EMULATED_DTYPES, check_sample, op_name, run_on, sample_on
 from .record import Native, Record
 
 __all__ = [
-    "CARRIED_DTYPES", "CHIP_DTYPES", "DEVICE_DTYPES", "GRADIENT_DTYPES", "Native", "Record", "check_gradients",
+    "EMULATED_DTYPES", "CHIP_DTYPES", "DEVICE_DTYPES", "GRADIENT_DTYPES", "Native", "Record", "check_gradients",
     "check_sample", "op_name", "run_on", "sample_on",
 ]  # fmt: skip

@@ -19,12 +19,12 @@ CHIP_DTYPES = (
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
 )  # fmt: skip
 
-# Further dtypes of PyTorch, which native ops compute in one of the chip's (csrc/aten/dispatch/carried.h).
-CARRIED_DTYPES = (
+# Further dtypes of PyTorch, which native ops compute in one of the chip's (csrc/aten/dispatch/emulated_dtypes.h).
+EMULATED_DTYPES = (
     torch.complex32, torch.uint16, torch.uint32, torch.uint64,
     torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
 )  # fmt: skip
-DEVICE_DTYPES = CHIP_DTYPES + CARRIED_DTYPES
+DEVICE_DTYPES = CHIP_DTYPES + EMULATED_DTYPES
 
 
 # OpInfos whose tensor arguments (sections, indices of a split) belong on the CPU, whatever the input's device.

@@ -6,6 +6,7 @@
 #include "aten/device/error.h"
 #include "aten/device/sharing.h"
 #include "aten/device/streams.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
@@ -45,6 +46,8 @@ void convert(const runtime::StatArray& from, c10::CachingAllocator::StatArray& t
 struct Allocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int ordinal = runtime::current_device();
+    if (LaunchRecorder* recorder = LaunchRecorder::current()) [[unlikely]]
+      return {recorder->allocate(bytes), torch_device(ordinal)};
     runtime::Stream& stream = driver_call([&]() -> runtime::Stream& { return runtime::current_stream(ordinal); });
     void* ptr = allocate_device_memory(bytes, stream);
     return {ptr, ptr, &free_device_memory, torch_device(ordinal)};

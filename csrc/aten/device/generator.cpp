@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/launch/graph_random.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
@@ -87,6 +88,7 @@ c10::intrusive_ptr<c10::GeneratorImpl> GeneratorImpl::graphsafe_get_state() cons
 }
 
 PhiloxState GeneratorImpl::reserve(uint64_t n) {
+  if (LaunchRecorder::current() != nullptr) LaunchRecorder::refuse("random numbers");
   if (GraphRandom* graph = capturing_random(device().index())) [[unlikely]]
     return graph->reserve(state_, n);
   const GeneratorState::Values before = state_->advance(n);

@@ -20,7 +20,8 @@
 #include "aten/device/streams.h"
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/boxed.h"
-#include "aten/dispatch/carried.h"
+#include "aten/dispatch/emulated_dtypes.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/capture.h"
 
@@ -185,6 +186,7 @@ void reset_fallback_stats() {
 }
 
 void count_fallback(const std::string& op, const std::string& dtypes) {
+  if (LaunchRecorder::current() != nullptr) LaunchRecorder::refuse("work of the CPU");
   const FallbackMode mode = fallback_mode();
   TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::kError, "The operator '", op, "' with dtypes (", dtypes,
                               ") is not native on the atalla device, and the CPU fallback is forbidden "
@@ -205,7 +207,7 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t n_arguments = schema.arguments().size();
   refuse_views(schema);
-  if (run_carried(op, stack)) return;
+  if (run_emulated(op, stack)) return;
   count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
 
   refuse_in_capture(schema);

@@ -26,7 +26,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Whole where eager mode has one launch for it, else what eager mode launches: `taken` in
+    """Whole where eager mode has one launch for it, else what eager mode launches: `supports_fused_attention` in
     csrc/aten/kernels/matrix/attention.cpp decides there."""
     if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
         return NotImplemented

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lowers one node: by its own rule, as a view, or as a pointwise op of the support table."""
+"""Lowers one node: by its own rule, as a view, as a pointwise op of the support table, or by what eager mode launches
+for it."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ from ..program.sizes import to_size
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
+from .recorded import lower_recorded
 from .registry import RULES, RegisteredRule, bind
 from .shape.views import is_view, lower_getitem, lower_view
+
+NO_RULE = "no rule"
 
 
 def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
@@ -54,7 +58,21 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
 
 
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+    """A rule that declines leaves the node to the recording; its reason is then the one that counts."""
     arguments = bind(node, values)
+    program = ctx.program
+    instructions, buffers = len(program.instructions), len(program.buffers)
+    try:
+        return _lower_by_rule(ctx, node, arguments)
+    except NotNativeError as declined:
+        del program.instructions[instructions:], program.buffers[buffers:]
+        try:
+            return lower_recorded(ctx, node, arguments)
+        except NotNativeError as error:
+            raise (error if str(declined) == NO_RULE else declined) from None
+
+
+def _lower_by_rule(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
     target: Any = node.target
     key = op_key(target)
     if key in RULES:
@@ -65,7 +83,7 @@ def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node
     entry = ctx.support.get(key)
     if entry is not None and is_pointwise(entry):
         return lower_pointwise(ctx, node, entry, arguments)
-    raise NotNativeError("no native kernel")
+    raise NotNativeError(NO_RULE)
 
 
 def _results(node: torch.fx.Node) -> list[torch.Tensor]:

@@ -197,7 +197,7 @@ void device_copy(const at::Tensor& src, const at::Tensor& dst) {
       copy_foreign(src, dst))
     return;
   std::optional<c10::ScalarType> from = src.scalar_type(), to = dst.scalar_type();
-  if (from == to) from = to = carrier(*from);
+  if (from == to) from = to = bits_dtype(*from);
   TORCH_CHECK_NOT_IMPLEMENTED(from && to && takes_dtype(kChipDtypes, *from) && takes_dtype(kChipDtypes, *to),
                               "copy_ from ", src.scalar_type(), " to ", dst.scalar_type(),
                               " is not supported on the atalla device");

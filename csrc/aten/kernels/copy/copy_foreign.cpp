@@ -76,7 +76,7 @@ at::Tensor widened(const at::Tensor& src, c10::ScalarType target) {
 void narrow(const at::Tensor& src, const at::Tensor& dst) {
   const c10::ScalarType from = src.scalar_type();
   if (c10::isFloat8Type(dst.scalar_type())) return to_float8(in_dtype(src, at::kFloat), dst);
-  const at::Tensor bits = dst.view(*carrier(dst.scalar_type()));
+  const at::Tensor bits = dst.view(*bits_dtype(dst.scalar_type()));
   if (c10::isIntegralType(from, /*includeBool=*/true)) return device_copy(src, bits);
   at::Tensor whole = in_dtype(src, c10::isComplexType(from) ? c10::toRealValueType(from) : from);
   if (dst.scalar_type() == at::kUInt64) {
@@ -91,7 +91,7 @@ void narrow(const at::Tensor& src, const at::Tensor& dst) {
 
 bool on_chip(c10::ScalarType dtype) { return takes_dtype(kChipDtypes, dtype); }
 
-std::optional<c10::ScalarType> carrier(c10::ScalarType dtype) {
+std::optional<c10::ScalarType> bits_dtype(c10::ScalarType dtype) {
   if (on_chip(dtype)) return dtype;
   switch (c10::elementSize(dtype)) {
     case 1:

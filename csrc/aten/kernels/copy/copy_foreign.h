@@ -13,7 +13,7 @@ namespace atalla::aten {
 bool on_chip(c10::ScalarType dtype);
 
 // The chip's integer of the same size, as which it moves a dtype that it does not have; a dtype of the chip itself.
-std::optional<c10::ScalarType> carrier(c10::ScalarType dtype);
+std::optional<c10::ScalarType> bits_dtype(c10::ScalarType dtype);
 
 // The chip's dtype that holds all values of `dtype`, where there is one (uint64 has none).
 std::optional<c10::ScalarType> wider(c10::ScalarType dtype);

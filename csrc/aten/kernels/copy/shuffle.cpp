@@ -52,8 +52,7 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
   builder.output(out).input(self);
   RollParameters parameters{};
   for (int64_t d = 0; d < self.dim(); ++d) parameters.shift[d] = total[d];
-  parameters.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(parameters).launch(self.device());
   return out;
 }
 
@@ -126,11 +125,6 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
   if (out.numel() == 0) return out;
   LaunchBuilder(kCopy, self.scalar_type()).output(out).input(part).launch(self.device());
   return out;
-}
-
-at::Tensor narrow_copy(const at::Tensor& self, int64_t dim, int64_t start, int64_t length) {
-  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
-  return narrow_copy_out(self, dim, start, length, out);
 }
 
 }  // namespace atalla::aten

@@ -63,8 +63,7 @@ void launch_fft(const Kernel& kernel, const at::Tensor& in, const at::Tensor& ou
   if (out.numel() == 0) return;
   LaunchBuilder builder(kernel, c10::toComplexType(in.scalar_type()));
   builder.output(out).input(in);
-  parameters.write(&builder.desc());
-  builder.launch(in.device());
+  builder.parameters(parameters).launch(in.device());
 }
 void launch_c2c(const at::Tensor& in, const at::Tensor& out, int64_t dim, bool forward, double scale) {
   launch_fft(kC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});

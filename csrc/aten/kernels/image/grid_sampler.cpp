@@ -36,9 +36,10 @@ at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t 
   image_output(builder, out, spatial);
   image_input(builder, input, spatial);
   grid_operand(builder, grid, false);
-  GridSampleParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners}.write(
-      &builder.desc());
-  builder.launch(input.device());
+  builder
+      .parameters(
+          GridSampleParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners})
+      .launch(input.device());
   return out;
 }
 
@@ -60,9 +61,10 @@ std::tuple<at::Tensor, at::Tensor> grid_sample_backward(const at::Tensor& grad_o
   image_input(builder, grad_output, spatial);
   image_input(builder, input, spatial);
   grid_operand(builder, grid, false);
-  GridSampleBackwardParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners}
-      .write(&builder.desc());
-  builder.launch(input.device());
+  builder
+      .parameters(GridSampleBackwardParameters{
+          .mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners})
+      .launch(input.device());
   return {grad_input, grad_grid};
 }
 

@@ -17,8 +17,7 @@ void launch_pad(const Kernel& kernel, const at::Tensor& self, at::IntArrayRef pa
   if (out.numel() == 0) return;
   LaunchBuilder builder(kernel, self.scalar_type());
   builder.output(out).input(self);
-  pad_parameters(self.dim(), padding).write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(pad_parameters(self.dim(), padding)).launch(self.device());
 }
 
 at::DimVector reflected_sizes2d(const at::Tensor& self, at::IntArrayRef padding) {

@@ -32,8 +32,7 @@ void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef
   };
   operand(to, true);
   operand(grad_output.contiguous(), false);
-  pad_parameters(kImageDims, padding).write(&builder.desc());
-  builder.launch(grad_output.device());
+  builder.parameters(pad_parameters(kImageDims, padding)).launch(grad_output.device());
   grad_input.copy_(to);
 }
 
@@ -48,8 +47,7 @@ void pad_backward(const Kernel& kernel, const Tensor& grad_output, IntArrayRef p
   LaunchBuilder builder(kernel, grad_output.scalar_type());
   image_output(builder, grad_input, spatial);
   image_input(builder, grad_output, spatial);
-  pad_parameters(kImageDims, padding).write(&builder.desc());
-  builder.launch(grad_output.device());
+  builder.parameters(pad_parameters(kImageDims, padding)).launch(grad_output.device());
 }
 
 void check_sizes(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {

@@ -25,8 +25,7 @@ void launch_max(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel,
   PoolMaxParameters parameters{};
   set_windows(parameters, spatial, kernel, stride, padding);
   set_spatial(parameters.dilation, dilation, spatial, 1);
-  parameters.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(parameters).launch(self.device());
 }
 
 void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -38,8 +37,7 @@ void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef ker
   image_input(builder, self, spatial);
   PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
   set_windows(parameters, spatial, kernel, stride, padding);
-  parameters.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(parameters).launch(self.device());
 }
 
 void launch_adaptive_average(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
@@ -69,8 +67,7 @@ void launch_fractional(const at::Tensor& self, int64_t spatial, at::IntArrayRef 
   builder.input(samples);
   PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
   set_spatial(parameters.kernel, kernel, spatial, 1);
-  parameters.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(parameters).launch(self.device());
 }
 
 // Sizes of an image with other spatial sizes.

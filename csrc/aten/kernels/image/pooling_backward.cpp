@@ -25,8 +25,7 @@ void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef ke
   image_input(builder, grad_output, spatial);
   PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
   set_windows(parameters, spatial, kernel, stride, padding);
-  parameters.write(&builder.desc());
-  builder.launch(grad_output.device());
+  builder.parameters(parameters).launch(grad_output.device());
 }
 
 void adaptive_backward(const Tensor& grad_output, const Tensor& self, int64_t spatial, const Tensor& grad_input) {

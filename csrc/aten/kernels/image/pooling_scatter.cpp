@@ -24,8 +24,7 @@ void launch_scatter(const at::Tensor& self, const at::Tensor& indices, int64_t s
   image_output(builder, out, spatial);
   image_input(builder, self, spatial);
   image_input(builder, indices, spatial);
-  PoolScatterParameters{.add = add}.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(PoolScatterParameters{.add = add}).launch(self.device());
 }
 
 at::DimVector unpool_sizes(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,

@@ -28,8 +28,7 @@ void resample(const Kernel& kernel, const Tensor& in, bool align_corners, std::i
   image_input(builder, in, spatial);
   ResampleLinearParameters parameters{.align_corners = align_corners};
   set_scales(parameters.scale, scales);
-  parameters.write(&builder.desc());
-  builder.launch(in.device());
+  builder.parameters(parameters).launch(in.device());
 }
 
 }  // namespace

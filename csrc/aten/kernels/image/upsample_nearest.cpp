@@ -31,8 +31,7 @@ void launch_nearest(const at::Tensor& self, Mode mode, int64_t spatial, std::ini
   image_input(builder, self, spatial);
   ResampleNearestParameters parameters{.mode = takes_small_path(self, spatial, out) ? mode + kSmall : int64_t{mode}};
   set_scales(parameters.scale, scales);
-  parameters.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(parameters).launch(self.device());
 }
 
 }  // namespace

@@ -50,14 +50,6 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   return out;
 }
 
-at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
-  at::DimVector sizes(self.sizes());
-  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
-  if (self.dim() > 0) sizes[wrapped] = index.numel();
-  at::Tensor out = empty_like_dtype(self, sizes, self.scalar_type());
-  return index_select_out(self, dim, index, out);
-}
-
 void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, const at::Tensor& out) {
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);

@@ -44,9 +44,8 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, boo
   if (n == 0) return out;
   LaunchBuilder builder(kTriangleIndices, out.scalar_type());
   builder.output(out);
-  TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper}.write(
-      &builder.desc());
-  builder.launch(out.device());
+  builder.parameters(TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper})
+      .launch(out.device());
   return out;
 }
 

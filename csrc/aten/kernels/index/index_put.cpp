@@ -94,12 +94,12 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
   LaunchBuilder builder(kIndexPut, self.scalar_type());
   builder.output(self, sizes, strides).input(on_device.expand(value_sizes));
   for (int64_t d : indexed) builder.input(expanded[d]);
-  IndexPutParameters{.count = count,
-                     .first_dim = first,
-                     .combine = static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign),
-                     .wrap_negative = true}
-      .write(&builder.desc());
-  builder.launch(self.device());
+  builder
+      .parameters(IndexPutParameters{.count = count,
+                                     .first_dim = first,
+                                     .combine = static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign),
+                                     .wrap_negative = true})
+      .launch(self.device());
   return self;
 }
 
@@ -150,11 +150,6 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
       .parameters(IndexParameters{.count = 1, .first_dim = 0})
       .launch(self.device());
   return out;
-}
-
-at::Tensor take(const at::Tensor& self, const at::Tensor& index) {
-  at::Tensor out = empty_like_dtype(self, index.sizes(), self.scalar_type());
-  return take_out(self, index, out);
 }
 
 }  // namespace atalla::aten

@@ -38,8 +38,7 @@ void write_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, con
   IndexPutParameters parameters{
       .count = 1, .first_dim = dim, .combine = static_cast<int64_t>(combine), .wrap_negative = from_end};
   if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).value, parameters.scaled = true;
-  parameters.write(&builder.desc());
-  builder.launch(out.device());
+  builder.parameters(parameters).launch(out.device());
 }
 
 void index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
@@ -117,9 +116,8 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   const at::Tensor source = grad_in.movedim(-1, dim + 1);
   LaunchBuilder builder(kIndexPut, out.scalar_type());
   builder.output(out).input(source).input(places);
-  IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)}.write(
-      &builder.desc());
-  builder.launch(out.device());
+  builder.parameters(IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)})
+      .launch(out.device());
   return out;
 }
 

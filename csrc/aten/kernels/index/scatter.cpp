@@ -83,9 +83,10 @@ void scatter_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, c
   builder.output(out, sizes_of(out), strides_of(out))
       .input(src, sizes, src_strides)
       .input(index, sizes, strides_of(index));
-  ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)}.write(
-      &builder.desc());
-  builder.launch(out.device());
+  builder
+      .parameters(
+          ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)})
+      .launch(out.device());
 }
 
 void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Scalar& value,

@@ -56,11 +56,6 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   return out;
 }
 
-at::Tensor nonzero(const at::Tensor& self) {
-  at::Tensor out = empty_like_dtype(self, {0}, at::kLong);
-  return nonzero_out(self, out);
-}
-
 at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   check_nonzero_out(self, out, "nonzero_static");
@@ -102,11 +97,6 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
       .input(starts)
       .launch(self.device());
   return out;
-}
-
-at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
-  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
-  return masked_select_out(self, mask, out);
 }
 
 at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {

@@ -59,8 +59,7 @@ void median_rows(const at::Tensor& self, int64_t dim, bool keepdim, bool ignore_
   at::native::resize_output(indices, sizes);
   if (values.numel() == 0) return;
   LaunchBuilder builder = begin_rows(kMedian, values, indices, self, dim, 1);
-  MedianParameters{.dim = dim, .ignore_nan = ignore_nan}.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(MedianParameters{.dim = dim, .ignore_nan = ignore_nan}).launch(self.device());
 }
 
 at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
@@ -71,8 +70,7 @@ at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
   }
   const at::Tensor flat = self.flatten();
   LaunchBuilder builder = begin_rows(kMedian, out, at::Tensor(), flat, 0, 1);
-  MedianParameters{.dim = 0, .ignore_nan = ignore_nan}.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(MedianParameters{.dim = 0, .ignore_nan = ignore_nan}).launch(self.device());
   return out;
 }
 
@@ -83,9 +81,8 @@ void sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool 
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
   LaunchBuilder builder = begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1);
-  SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable}.write(
-      &builder.desc());
-  builder.launch(self.device());
+  builder.parameters(SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable})
+      .launch(self.device());
 }
 
 void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const at::Tensor& values,
@@ -93,8 +90,7 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sor
   if (values.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
   LaunchBuilder builder = begin_rows(kTopK, values, indices, self, dim, k);
-  TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}).launch(self.device());
 }
 
 std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim,
@@ -107,8 +103,7 @@ std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_
   at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
   if (self.numel() > 0) {
     LaunchBuilder builder = begin_rows(kKthValue, values, indices, self, wrapped, 1);
-    KthvalueParameters{.dim = wrapped, .k = k}.write(&builder.desc());
-    builder.launch(self.device());
+    builder.parameters(KthvalueParameters{.dim = wrapped, .k = k}).launch(self.device());
   }
   if (!keepdim && self.dim() > 0) {
     values.squeeze_(wrapped);
@@ -151,16 +146,8 @@ std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t di
   at::assert_no_overlap(self, values);
   if (values.numel() > 0) {
     LaunchBuilder builder = begin_rows(kMode, values, indices, self, dim, 1);
-    ModeParameters{.dim = dim}.write(&builder.desc());
-    builder.launch(self.device());
+    builder.parameters(ModeParameters{.dim = dim}).launch(self.device());
   }
-  return {values, indices};
-}
-
-std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, bool keepdim) {
-  at::Tensor values = empty_like_dtype(self, {0}, self.scalar_type());
-  at::Tensor indices = empty_like_dtype(self, {0}, at::kLong);
-  mode_out(self, dim, keepdim, values, indices);
   return {values, indices};
 }
 
@@ -176,8 +163,7 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   const bool direct = result.scalar_type() == at::kLong;
   at::Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
   LaunchBuilder builder = begin_rows(kSort, at::Tensor(), order, keys, 0, n);
-  SortParameters{.dim = 0}.write(&builder.desc());
-  builder.launch(result.device());
+  builder.parameters(SortParameters{.dim = 0}).launch(result.device());
   return direct ? result : result.copy_(order);
 }
 

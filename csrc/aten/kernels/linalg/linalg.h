@@ -13,12 +13,6 @@
 
 namespace atalla::aten {
 
-// Upstream's implementation of a structured op, over outputs that the meta has already made.
-template <class Upstream>
-struct Implementation final : Upstream {
-  const at::Tensor& maybe_get_output(int64_t) override { TORCH_INTERNAL_ASSERT(false, "the outputs are given"); }
-};
-
 // The kernels' `op` parameter.
 enum class MatrixOp : int64_t { kNone = 0, kTranspose = 1, kAdjoint = 2 };
 

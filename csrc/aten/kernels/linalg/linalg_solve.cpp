@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Triangular factors and what is solved with them: LU, Cholesky.
-#include <ATen/ops/_linalg_det_native.h>
-#include <ATen/ops/_linalg_slogdet_native.h>
-#include <ATen/ops/_linalg_solve_ex_native.h>
-#include <ATen/ops/cholesky_inverse_native.h>
-#include <ATen/ops/cholesky_native.h>
-#include <ATen/ops/linalg_cholesky_ex_native.h>
-#include <ATen/ops/linalg_inv_ex_native.h>
-#include <ATen/ops/linalg_lu_factor_ex_native.h>
-#include <ATen/ops/linalg_lu_native.h>
-#include <ATen/ops/linalg_lu_solve_native.h>
-#include <ATen/ops/linalg_solve_triangular_native.h>
-#include <ATen/ops/triangular_solve_native.h>
 #include <ATen/ops/tril.h>
 #include <ATen/ops/triu.h>
 
@@ -92,37 +80,11 @@ void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const 
       .launch(x.device());
 }
 
-void linalg_cholesky_ex(const at::Tensor& self, bool upper, bool check_errors, const at::Tensor& L,
-                        const at::Tensor& info) {
-  Implementation<at::native::structured_linalg_cholesky_ex_out>().impl(self, upper, check_errors, L, info);
-}
-
-at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::native::cholesky(self, upper); }
-
-at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
-  return at::native::cholesky_out(self, upper, out);
-}
-
-at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) { return at::native::cholesky_inverse(self, upper); }
-
-at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
-  return at::native::cholesky_inverse_out(self, upper, out);
-}
-
 at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
   at::Tensor x = at::native::cloneBatchedColumnMajor(self);
   launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kAdjoint : MatrixOp::kNone, false);
   launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kNone : MatrixOp::kAdjoint, false);
   return x;
-}
-
-void linalg_lu_factor_ex(const at::Tensor& A, bool pivot, bool check_errors, const at::Tensor& LU,
-                         const at::Tensor& pivots, const at::Tensor& info) {
-  Implementation<at::native::structured_linalg_lu_factor_ex_out>().impl(A, pivot, check_errors, LU, pivots, info);
-}
-
-void linalg_lu(const at::Tensor& A, bool pivot, const at::Tensor& P, const at::Tensor& L, const at::Tensor& U) {
-  Implementation<at::native::structured_linalg_lu_out>().impl(A, pivot, P, L, U);
 }
 
 // One of L and U may be LU itself, which is then overwritten last.
@@ -139,45 +101,6 @@ void lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool unpack_data,
   }
   if (unpack_pivots && P.numel() > 0)
     LaunchBuilder(kPermutation, P.scalar_type()).output(P).input(pivots).launch(P.device());
-}
-
-void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& B, bool left, bool adjoint,
-                     const at::Tensor& result) {
-  Implementation<at::native::structured_linalg_lu_solve_out>().impl(LU, pivots, B, left, adjoint, result);
-}
-
-void linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool check_errors, const at::Tensor& result,
-                     const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& info) {
-  Implementation<at::native::structured__linalg_solve_ex_out>().impl(A, B, left, check_errors, result, LU, pivots,
-                                                                     info);
-}
-
-void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
-  Implementation<at::native::structured_linalg_inv_ex_out>().impl(A, check_errors, inverse, info);
-}
-
-void linalg_det(const at::Tensor& A, const at::Tensor& result, const at::Tensor& LU, const at::Tensor& pivots) {
-  Implementation<at::native::structured__linalg_det_out>().impl(A, result, LU, pivots);
-}
-
-void linalg_slogdet(const at::Tensor& A, const at::Tensor& sign, const at::Tensor& logabsdet, const at::Tensor& LU,
-                    const at::Tensor& pivots) {
-  Implementation<at::native::structured__linalg_slogdet_out>().impl(A, sign, logabsdet, LU, pivots);
-}
-
-at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left,
-                                   bool unitriangular) {
-  return at::native::linalg_solve_triangular(self, B, upper, left, unitriangular);
-}
-
-at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left,
-                                        bool unitriangular, at::Tensor& out) {
-  return at::native::linalg_solve_triangular_out(self, B, upper, left, unitriangular, out);
-}
-
-void triangular_solve(const at::Tensor& self, const at::Tensor& A, bool upper, bool transpose, bool unitriangular,
-                      const at::Tensor& X, const at::Tensor& M) {
-  Implementation<at::native::structured_triangular_solve_out>().impl(self, A, upper, transpose, unitriangular, X, M);
 }
 
 }  // namespace atalla::aten

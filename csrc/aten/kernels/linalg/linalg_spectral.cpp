@@ -2,12 +2,8 @@
 //
 // Eigenvalues, singular values, the indefinite factorisation and the matrix exponential.
 #include <ATen/ops/_linalg_check_errors.h>
-#include <ATen/ops/_linalg_eigh_native.h>
-#include <ATen/ops/_linalg_svd_native.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/linalg_ldl_factor_ex_native.h>
-#include <ATen/ops/linalg_ldl_solve_native.h>
 
 #include "aten/kernels/linalg/linalg.h"
 
@@ -107,27 +103,6 @@ void copy_result(const at::Tensor& from, at::Tensor& to) {
 }
 
 }  // namespace
-
-void linalg_eigh(const at::Tensor& A, c10::string_view UPLO, bool compute_v, const at::Tensor& eigenvalues,
-                 const at::Tensor& eigenvectors) {
-  Implementation<at::native::structured__linalg_eigh_out>().impl(A, UPLO, compute_v, eigenvalues, eigenvectors);
-}
-
-void linalg_svd(const at::Tensor& A, bool full_matrices, bool compute_uv, std::optional<c10::string_view> driver,
-                const at::Tensor& U, const at::Tensor& S, const at::Tensor& Vh) {
-  Implementation<at::native::structured__linalg_svd_out>().impl(A, full_matrices, compute_uv, driver, U, S, Vh);
-}
-
-void linalg_ldl_factor_ex(const at::Tensor& self, bool hermitian, bool check_errors, const at::Tensor& LD,
-                          const at::Tensor& pivots, const at::Tensor& info) {
-  Implementation<at::native::structured_linalg_ldl_factor_ex_out>().impl(self, hermitian, check_errors, LD, pivots,
-                                                                         info);
-}
-
-void linalg_ldl_solve(const at::Tensor& LD, const at::Tensor& pivots, const at::Tensor& B, bool hermitian,
-                      const at::Tensor& result) {
-  Implementation<at::native::structured_linalg_ldl_solve_out>().impl(LD, pivots, B, hermitian, result);
-}
 
 std::tuple<at::Tensor, at::Tensor> linalg_eig(const at::Tensor& self) {
   check_eig_input(self, "torch.linalg.eig");

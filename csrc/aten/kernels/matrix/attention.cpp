@@ -41,8 +41,8 @@ bool mask_taken(const at::Tensor& mask, const at::Tensor& query, const at::Tenso
   return true;
 }
 
-bool taken(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-           const std::optional<at::Tensor>& mask, double dropout_p, bool enable_gqa) {
+bool supports_fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                              const std::optional<at::Tensor>& mask, double dropout_p, bool enable_gqa) {
   if (dropout_p != 0 || !is_plain(query) || !is_plain(key) || !is_plain(value)) return false;
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type()) return false;
@@ -110,7 +110,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                          std::optional<double> scale, bool enable_gqa) {
-  const bool fused = taken(query, key, value, attn_mask, dropout_p, enable_gqa);
+  const bool fused = supports_fused_attention(query, key, value, attn_mask, dropout_p, enable_gqa);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
@@ -122,11 +122,12 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
                 std::optional<double> scale) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout_p == 0, "fused attention on ", query.device().type(),
                               " takes no dropout, got dropout_p=", dropout_p);
-  TORCH_CHECK_NOT_IMPLEMENTED(taken(query.detach(), key.detach(), value.detach(), attn_bias, 0, true),
-                              "fused attention on ", query.device().type(),
-                              " expects query [b, h, l, e], key [b, hk, s, e], value [b, hk, s, ev] of one "
-                              "floating-point dtype and a mask that broadcasts to [b, h, l, s]; got query ",
-                              query.sizes(), ", key ", key.sizes(), ", value ", value.sizes());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      supports_fused_attention(query.detach(), key.detach(), value.detach(), attn_bias, 0, true), "fused attention on ",
+      query.device().type(),
+      " expects query [b, h, l, e], key [b, hk, s, e], value [b, hk, s, ev] of one "
+      "floating-point dtype and a mask that broadcasts to [b, h, l, s]; got query ",
+      query.sizes(), ", key ", key.sizes(), ", value ", value.sizes());
   const int64_t b = query.size(0), h = query.size(1), l = query.size(2), s = key.size(2);
   at::Tensor out = cpu_takes_flash(query, key, value, attn_bias, dropout_p, is_causal, scale)
                        ? at::empty_like(query)
@@ -137,8 +138,7 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
     builder.output(out).output(logsumexp).input(query).input(key).input(value);
     if (attn_bias.has_value() && attn_bias->defined()) builder.input(attn_bias->expand({b, h, l, s}));
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-    AttentionParameters{.scale = factor, .causal = is_causal}.write(&builder.desc());
-    builder.launch(query.device());
+    builder.parameters(AttentionParameters{.scale = factor, .causal = is_causal}).launch(query.device());
   }
   at::Tensor none = empty_like_dtype(query, {0}, at::kLong);
   return {out,          logsumexp,      at::Tensor(),

@@ -81,8 +81,7 @@ void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tens
     parameters.padding[d] = phases[d].padding;
     parameters.dilation[d] = phases[d].dilation;
   }
-  parameters.write(&builder.desc());
-  builder.launch(input.device());
+  builder.parameters(parameters).launch(input.device());
 }
 
 }  // namespace
@@ -110,8 +109,7 @@ void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at
     parameters.padding[d] = padding[d];
     parameters.dilation[d] = dilation[d];
   }
-  parameters.write(&builder.desc());
-  builder.launch(input.device());
+  builder.parameters(parameters).launch(input.device());
 }
 
 at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,

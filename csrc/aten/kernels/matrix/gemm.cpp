@@ -46,12 +46,12 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
       .input(a.tensor, a.sizes, a.strides)
       .input(b.tensor, b.sizes, b.strides);
   if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
-  GemmParameters{.alpha = ScalarParam(alpha).value,
-                 .beta = ScalarParam(beta).value,
-                 .activation = static_cast<int64_t>(activation),
-                 .conjugate = conjugated}
-      .write(&builder.desc());
-  builder.launch(out.tensor.device());
+  builder
+      .parameters(GemmParameters{.alpha = ScalarParam(alpha).value,
+                                 .beta = ScalarParam(beta).value,
+                                 .activation = static_cast<int64_t>(activation),
+                                 .conjugate = conjugated})
+      .launch(out.tensor.device());
 }
 
 // The addend, expanded to the result; absent where beta is 0, so that its NaNs are not seen.
@@ -140,12 +140,6 @@ at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const a
   const auto addend = at::expand_size(self, {batch1.size(1), batch2.size(2)}, "addbmm_out");
   if (!out.is_same(self)) out.resize_(addend->sizes());  // without a warning, as upstream
   return at::addmm_out(out, *addend, left, right, beta, alpha);
-}
-
-at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
-                  const at::Scalar& alpha) {
-  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
-  return addbmm_out(self, batch1, batch2, beta, alpha, out);
 }
 
 at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,

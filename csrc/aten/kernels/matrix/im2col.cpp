@@ -70,8 +70,7 @@ void launch_im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                   positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
   LaunchBuilder builder(kIm2col, self.scalar_type());
   builder.output(out, columns.sizes, columns.strides).input(self, image.sizes, image.strides);
-  window(dilation, padding, stride).write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(window(dilation, padding, stride)).launch(self.device());
 }
 
 at::DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
@@ -98,8 +97,7 @@ void launch_col2im(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                   positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
   LaunchBuilder builder(kCol2im, self.scalar_type());
   builder.output(out, image.sizes, image.strides).input(self, columns.sizes, columns.strides);
-  window(dilation, padding, stride).write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(window(dilation, padding, stride)).launch(self.device());
 }
 
 }  // namespace

@@ -68,8 +68,7 @@ void launch_apply(const at::Tensor& x, const Parameters& p, const at::Tensor& me
     if (t.defined()) builder.input(t, {sizes[0], 1, sizes[2]}, {0, 0, t.stride(0)});
     else builder.absent();
   }
-  ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}.write(&builder.desc());
-  builder.launch(x.device());
+  builder.parameters(ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}).launch(x.device());
 }
 
 at::ScalarType statistics_dtype(const at::Tensor& self, const Parameters& p) {

@@ -44,8 +44,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
       if (t.defined()) builder.input(t, columns, unit);
       else builder.absent();
     }
-    LayerNormParameters{.eps = eps}.write(&builder.desc());
-    builder.launch(input.device());
+    builder.parameters(LayerNormParameters{.eps = eps}).launch(input.device());
   }
   return {out, mean, rstd};
 }

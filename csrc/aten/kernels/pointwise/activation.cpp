@@ -2,7 +2,6 @@
 //
 // Activations, and their gradients, that are more than one launch over the op's own arguments.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -19,26 +18,6 @@ const PointwiseKernel kGluBackward{"pointwise.glu_backward", kFloatingDtypes, 3}
 const PointwiseKernel kPreluBackward{"pointwise._prelu_kernel_backward", kFloatingDtypes, 3};
 
 }  // namespace
-
-at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val,
-                         at::Tensor& out) {
-  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
-  if (!at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) {
-    return at::clamp_out(out, self, min_val, max_val);
-  }
-  // The bounds are integers too, so that the result is.
-  const int64_t low = min_val.toLong(), high = max_val.toLong();
-  TORCH_CHECK(self.scalar_type() != at::kByte || (low >= 0 && high >= 0),
-              "cannot do hardtanh on an unsigned type with negative limits");
-  return at::clamp_out(out, self, low, high);
-}
-at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {
-  at::Tensor out = at::empty_like(self);
-  return hardtanh_out(self, min_val, max_val, out);
-}
-at::Tensor& hardtanh_inplace(at::Tensor& self, const at::Scalar& min_val, const at::Scalar& max_val) {
-  return hardtanh_out(self, min_val, max_val, self);
-}
 
 // The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The
 // first is contiguous whatever the strides of `self`, as on the CPU.
@@ -92,9 +71,4 @@ at::Tensor& glu_backward_out(const at::Tensor& grad_output, const at::Tensor& se
   run_pointwise(iterator, kGluBackward);
   return grad_input;
 }
-at::Tensor glu_backward(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim) {
-  at::Tensor grad_input = at::empty({0}, self.options());
-  return glu_backward_out(grad_output, self, dim, grad_input);
-}
-
 }  // namespace atalla::aten

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pointwise ops whose arguments need a decision before the launch.
+#include <ATen/ScalarOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/bitwise_left_shift.h>
 #include <ATen/ops/bitwise_right_shift.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/sub.h>
+#include <ATen/ops/pow.h>
 
 #include <limits>
 
@@ -37,8 +37,11 @@ double largest(c10::ScalarType dtype) {
 
 }  // namespace
 
-at::Tensor rsub(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return at::sub(other, self, alpha);
+// The number becomes an immediate of the launch.
+void pow_scalar(const at::Scalar& self, const at::Tensor& exponent, const at::Tensor& out) {
+  at::Tensor result = out;
+  if (self.equal(1.0)) result.fill_(1);
+  else at::pow_out(result, at::native::wrapped_scalar_tensor(self), exponent);
 }
 
 at::Tensor lshift_scalar(const at::Tensor& self, const at::Scalar& other) {
@@ -85,13 +88,6 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
                       .set_check_mem_overlap(true)
                       .build();
   run_pointwise(iterator, kFrexp);
-  return {mantissa, exponent};
-}
-
-std::tuple<at::Tensor, at::Tensor> frexp(const at::Tensor& self) {
-  at::Tensor mantissa = at::empty_like(self);
-  at::Tensor exponent = at::empty_like(self, self.options().dtype(at::kInt));
-  frexp_out(self, mantissa, exponent);
   return {mantissa, exponent};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/dispatch/carried.h"
+#include "aten/dispatch/emulated_dtypes.h"
 #include "aten/kernels/copy/copy_foreign.h"
 #include "aten/kernels/pointwise/real_scalar.h"
 #include "aten/launch/launch.h"
@@ -12,9 +12,9 @@ const Kernel kFill("fill");
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
-  if (!on_chip(self.scalar_type()) && carrier(self.scalar_type())) {
-    at::Tensor same = self.view(*carrier(self.scalar_type()));
-    fill_scalar(same, carried_bits(value, self.scalar_type()));
+  if (!on_chip(self.scalar_type()) && bits_dtype(self.scalar_type())) {
+    at::Tensor same = self.view(*bits_dtype(self.scalar_type()));
+    fill_scalar(same, emulated_bits(value, self.scalar_type()));
     return self;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(on_chip(self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
@@ -22,12 +22,12 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   c10::ScalarType dtype = self.scalar_type();
   check_real_scalar(value, dtype);
   // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
-  c10::ScalarType carrier = c10::isComplexType(dtype) ? c10::kComplexDouble
-                            : value.isFloatingPoint() ? c10::kDouble
-                            : value.isBoolean()       ? c10::kBool
-                                                      : c10::kLong;
+  c10::ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble
+                                    : value.isFloatingPoint() ? c10::kDouble
+                                    : value.isBoolean()       ? c10::kBool
+                                                              : c10::kLong;
   auto iterator = at::TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
-  LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, carrier).launch(self.device());
+  LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, immediate_dtype).launch(self.device());
   return self;
 }
 

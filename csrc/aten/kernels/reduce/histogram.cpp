@@ -4,14 +4,8 @@
 // they dispatch to by device are these.
 #include <ATen/native/Histogram.h>
 #include <ATen/native/SegmentReduce.h>
-#include <ATen/ops/_histogramdd_bin_edges_native.h>
-#include <ATen/ops/_histogramdd_from_bin_cts_native.h>
-#include <ATen/ops/_histogramdd_from_bin_tensors_native.h>
-#include <ATen/ops/_segment_reduce_backward_native.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/histc_native.h>
-#include <ATen/ops/histogram_native.h>
-#include <ATen/ops/segment_reduce_native.h>
 
 #include "aten/device/empty.h"
 #include "aten/launch/launch.h"
@@ -106,8 +100,7 @@ at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data,
   builder.output(out.view({outer, count, inner}))
       .input(data.view({outer, data.size(axis), inner}))
       .input(numbers.view({outer, numbers.size(axis)}));
-  segment_parameters(reduction, offsets, initial).write(&builder.desc());
-  builder.launch(data.device());
+  builder.parameters(segment_parameters(reduction, offsets, initial)).launch(data.device());
   return out;
 }
 
@@ -136,8 +129,7 @@ at::Tensor segment_gradients(const at::Tensor& grad, const at::Tensor& output, c
   const at::Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
   LaunchBuilder builder(kSegmentBackward, data.scalar_type());
   builder.output(out.view({outer, data.size(axis), inner})).input(grads).input(results).input(rows).input(bounds);
-  segment_parameters(reduction, offsets, initial).write(&builder.desc());
-  builder.launch(data.device());
+  builder.parameters(segment_parameters(reduction, offsets, initial)).launch(data.device());
   return out;
 }
 
@@ -162,59 +154,6 @@ at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, co
   }
   return at::native::histogram_histc(self, bins, min, max);
 }
-at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
-                      at::Tensor& out) {
-  return at::native::histogram_histc_out(self, bins, min, max, out);
-}
-
-std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int64_t bins,
-                                                    std::optional<at::ArrayRef<double>> range,
-                                                    const std::optional<at::Tensor>& weight, bool density) {
-  return at::native::histogram(self, bins, range, weight, density);
-}
-std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self, int64_t bins,
-                                                          std::optional<at::ArrayRef<double>> range,
-                                                          const std::optional<at::Tensor>& weight, bool density,
-                                                          at::Tensor& hist, at::Tensor& bin_edges) {
-  return at::native::histogram_out(self, bins, range, weight, density, hist, bin_edges);
-}
-std::tuple<at::Tensor, at::Tensor> histogram_bins(const at::Tensor& self, const at::Tensor& bins,
-                                                  const std::optional<at::Tensor>& weight, bool density) {
-  return at::native::histogram(self, bins, weight, density);
-}
-std::tuple<at::Tensor&, at::Tensor&> histogram_bins_out(const at::Tensor& self, const at::Tensor& bins,
-                                                        const std::optional<at::Tensor>& weight, bool density,
-                                                        at::Tensor& hist, at::Tensor& bin_edges) {
-  return at::native::histogram_out(self, bins, weight, density, hist, bin_edges);
-}
-
-std::vector<at::Tensor> histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins,
-                                              std::optional<at::ArrayRef<double>> range,
-                                              const std::optional<at::Tensor>& weight, bool density) {
-  return at::native::histogramdd_bin_edges(self, bins, range, weight, density);
-}
-at::Tensor histogramdd_bin_cts(const at::Tensor& self, at::IntArrayRef bins, std::optional<at::ArrayRef<double>> range,
-                               const std::optional<at::Tensor>& weight, bool density) {
-  return at::native::_histogramdd(self, bins, range, weight, density);
-}
-at::Tensor histogramdd_bin_tensors(const at::Tensor& self, at::TensorList bins, const std::optional<at::Tensor>& weight,
-                                   bool density) {
-  return at::native::_histogramdd(self, bins, weight, density);
-}
-
-at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce, const std::optional<at::Tensor>& lengths,
-                          const std::optional<at::Tensor>& indices, const std::optional<at::Tensor>& offsets,
-                          int64_t axis, bool unsafe, const std::optional<at::Scalar>& initial) {
-  return at::native::segment_reduce_kernel(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
-}
-
-at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
-                                   std::string_view reduce, const std::optional<at::Tensor>& lengths,
-                                   const std::optional<at::Tensor>& offsets, int64_t axis,
-                                   const std::optional<at::Scalar>& initial) {
-  return at::native::_segment_reduce_backward_kernel(grad, output, data, reduce, lengths, offsets, axis, initial);
-}
-
 }  // namespace atalla::aten
 
 namespace at::native {

@@ -79,8 +79,8 @@ void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::Arra
     builder.output(out, sizes, strides);
   }
   builder.input(self, in_sizes, in_strides);
-  ReduceVarParameters{.reduced = static_cast<int64_t>(bits), .correction = correction}.write(&builder.desc());
-  builder.launch(outputs[0].device());
+  builder.parameters(ReduceVarParameters{.reduced = static_cast<int64_t>(bits), .correction = correction})
+      .launch(outputs[0].device());
 }
 
 void sum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,

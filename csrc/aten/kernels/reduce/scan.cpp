@@ -52,11 +52,6 @@ at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& ou
   return out;
 }
 
-at::Tensor logcumsumexp(const at::Tensor& self, int64_t dim) {
-  at::Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  return logcumsumexp_out(self, dim, out);
-}
-
 void cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
   launch_extreme(kCummax, self, dim, values, indices);
 }

@@ -52,8 +52,7 @@ void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::arr
   for (const at::Tensor& s : states) builder.optional_output(s);
   for (const at::Tensor& t : {count, c.lr_tensor, scale, inf}) builder.optional_input(t);
   parameters.learning_rate = c.lr, parameters.weight_decay = c.weight_decay, parameters.maximize = c.maximize;
-  parameters.write(&builder.desc());
-  builder.launch(device);
+  builder.parameters(parameters).launch(device);
 }
 
 void adam(const Common& c, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs,

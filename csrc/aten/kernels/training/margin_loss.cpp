@@ -44,16 +44,11 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   builder.output(out).input(scores, {rows, columns}, {columns, 1}).input(classes, {rows}, {1});
   if (weights.defined()) builder.input(weights, {columns}, {1});
   else builder.absent();
-  MultiMarginLossParameters{.reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()}
-      .write(&builder.desc());
-  builder.launch(self.device());
+  builder
+      .parameters(MultiMarginLossParameters{
+          .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()})
+      .launch(self.device());
   return out;
-}
-
-at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
-                             const at::Scalar& margin, const std::optional<at::Tensor>& weight, int64_t reduction) {
-  at::Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
-  return multi_margin_loss_out(self, target, p, margin, weight, reduction, out);
 }
 
 std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self,
@@ -82,13 +77,6 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at
   return {output, is_target};
 }
 
-std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss_forward(const at::Tensor& self, const at::Tensor& target,
-                                                                  int64_t reduction) {
-  at::Tensor output = empty_like_dtype(self, {0}, self.scalar_type()), is_target = output.clone();
-  multilabel_margin_loss_forward_out(self, target, reduction, output, is_target);
-  return {output, is_target};
-}
-
 at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
                                            const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
                                            const std::optional<at::Tensor>& weight, int64_t reduction,
@@ -109,18 +97,11 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
   builder.input(scores, sizes, strides).input(classes, {rows}, {1});
   if (weights.defined()) builder.input(weights, {columns}, {1});
   else builder.absent();
-  MultiMarginLossBackwardParameters{
-      .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()}
-      .write(&builder.desc());
-  builder.launch(self.device());
+  builder
+      .parameters(MultiMarginLossBackwardParameters{
+          .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()})
+      .launch(self.device());
   return grad_input;
-}
-
-at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                                      const at::Scalar& p, const at::Scalar& margin,
-                                      const std::optional<at::Tensor>& weight, int64_t reduction) {
-  at::Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  return multi_margin_loss_backward_out(grad_output, self, target, p, margin, weight, reduction, grad_input);
 }
 
 at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
@@ -148,12 +129,6 @@ at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, c
       .parameters(MultilabelMarginLossBackwardParameters{.reduction = reduction})
       .launch(self.device());
   return grad_input;
-}
-
-at::Tensor multilabel_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self,
-                                           const at::Tensor& target, int64_t reduction, const at::Tensor& is_target) {
-  at::Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  return multilabel_margin_loss_backward_out(grad_output, self, target, reduction, is_target, grad_input);
 }
 
 }  // namespace atalla::aten

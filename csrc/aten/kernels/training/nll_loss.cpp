@@ -59,8 +59,7 @@ void forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor&
   }
   builder.output(total_weight).input(scores, view.sizes, view.strides).input(samples, chosen.sizes, chosen.strides);
   builder.optional_input(weight);
-  NllLossParameters{.reduction = reduction, .ignore_index = ignore_index}.write(&builder.desc());
-  builder.launch(self.device());
+  builder.parameters(NllLossParameters{.reduction = reduction, .ignore_index = ignore_index}).launch(self.device());
 }
 
 void backward(const at::Tensor& grad_output, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
@@ -135,14 +134,6 @@ std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_forward_out(const at::Tensor& se
   return {output, total_weight};
 }
 
-std::tuple<at::Tensor, at::Tensor> nll_loss2d_forward(const at::Tensor& self, const at::Tensor& target,
-                                                      const std::optional<at::Tensor>& weight, int64_t reduction,
-                                                      int64_t ignore_index) {
-  at::Tensor output = empty_like_dtype(self, {0}, self.scalar_type()), total = output.clone();
-  nll_loss2d_forward_out(self, target, weight, reduction, ignore_index, output, total);
-  return {output, total};
-}
-
 at::Tensor& nll_loss2d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                     const std::optional<at::Tensor>& weight_opt, int64_t reduction,
                                     int64_t ignore_index, const at::Tensor& total_weight, at::Tensor& grad_input) {
@@ -165,13 +156,6 @@ at::Tensor& nll_loss2d_backward_out(const at::Tensor& grad_output, const at::Ten
   }
   backward(grad_output, target, weight, reduction, ignore_index, total_weight, grad_input);
   return grad_input;
-}
-
-at::Tensor nll_loss2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                               const std::optional<at::Tensor>& weight, int64_t reduction, int64_t ignore_index,
-                               const at::Tensor& total_weight) {
-  at::Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  return nll_loss2d_backward_out(grad_output, self, target, weight, reduction, ignore_index, total_weight, grad_input);
 }
 
 }  // namespace atalla::aten

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/dispatch/carried.h"
+#include "aten/dispatch/emulated_dtypes.h"
 
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/bitwise_xor.h>
@@ -23,7 +23,7 @@ enum class Way { kNone, kMove, kWiden, kOrder };
 constexpr std::string_view kIntToFloat[] = {
 #include "int_to_float.inc"
 };
-// Ops that move elements. Of `kAlike` all operands must have the dtype, or the op converts.
+// Ops that move elements. Of `kSameDtypeMovers` all operands must have the dtype, or the op converts.
 constexpr std::string_view kMovers[] = {
     "_index_put_impl",
     "as_strided_scatter",
@@ -46,7 +46,7 @@ constexpr std::string_view kMovers[] = {
     "triu",
     "unfold_copy",
 };
-constexpr std::string_view kAlike[] = {"_chunk_cat", "cat", "masked_scatter", "stack", "where"};
+constexpr std::string_view kSameDtypeMovers[] = {"_chunk_cat", "cat", "masked_scatter", "stack", "where"};
 constexpr std::string_view kComparisons[] = {"eq", "ge", "gt", "le", "lt", "ne"};
 constexpr std::string_view kSorting[] = {"_unique", "_unique2", "unique_consecutive", "unique_dim",
                                          "unique_dim_consecutive"};
@@ -88,7 +88,7 @@ class Call {
     way_ = way();
     if (way_ == Way::kNone) return false;
     const std::vector<c10::IValue> given(stack_.begin() + static_cast<int64_t>(first_), stack_.end());
-    for (size_t i = first_; i < stack_.size(); ++i) stack_[i] = carried(schema_.arguments()[i - first_], stack_[i]);
+    for (size_t i = first_; i < stack_.size(); ++i) stack_[i] = emulated(schema_.arguments()[i - first_], stack_[i]);
     op_.callBoxed(&stack_);
     write_back(given);
     const size_t n = schema_.returns().size(), start = stack_.size() - n;
@@ -129,7 +129,8 @@ class Call {
   Way way() const {
     const std::string_view name = base_name(schema_);
     const bool reduces = schema_.overload_name().find("reduce") != std::string::npos || accumulates_;
-    if (carrier(dtype_) && !reduces && (among(kMovers, name) ? moves_alone() : among(kAlike, name) && is_alike()))
+    if (bits_dtype(dtype_) && !reduces &&
+        (among(kMovers, name) ? moves_alone() : among(kSameDtypeMovers, name) && has_one_dtype()))
       return Way::kMove;
     if (dtype_ == at::kComplexHalf) return Way::kWiden;
     // 8-bit floats are for storage; upstream has no arithmetic of them either.
@@ -152,24 +153,24 @@ class Call {
       });
     return alone;
   }
-  bool is_alike() const {
-    bool alike = true;
+  bool has_one_dtype() const {
+    bool same = true;
     for (size_t i = first_; i < stack_.size(); ++i) {
       const std::string& name = schema_.arguments()[i - first_].name();
       if (name == "condition" || name == "mask") continue;
-      for_each_tensor(stack_[i], [&](const at::Tensor& t) { alike = alike && t.scalar_type() == dtype_; });
+      for_each_tensor(stack_[i], [&](const at::Tensor& t) { same = same && t.scalar_type() == dtype_; });
     }
-    return alike;
+    return same;
   }
 
   c10::ScalarType replacement() const {
-    if (way_ == Way::kMove) return *carrier(dtype_);
+    if (way_ == Way::kMove) return *bits_dtype(dtype_);
     if (way_ == Way::kOrder) return at::kLong;
     if (dtype_ != at::kUInt64) return *wider(dtype_);
     return c10::isFloatingType(result_) ? result_ : c10::get_default_dtype_as_scalartype();
   }
 
-  at::Tensor carried(const at::Tensor& t) {
+  at::Tensor emulated(const at::Tensor& t) {
     if (!t.defined() || t.scalar_type() != dtype_) return t;
     for (const auto& [original, stand_in] : pairs_)
       if (original.is_same(t)) return stand_in;
@@ -179,16 +180,16 @@ class Call {
     return stand_in;
   }
 
-  c10::IValue carried(const c10::Argument& argument, const c10::IValue& value) {
+  c10::IValue emulated(const c10::Argument& argument, const c10::IValue& value) {
     if (is_dtype_argument(argument) && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == dtype_)
       return static_cast<int64_t>(replacement());
     // A number beside moved elements is one of them; an order's numbers are turned over as its elements are.
     if (argument.type()->kind() == c10::TypeKind::NumberType && value.isScalar()) {
-      if (way_ == Way::kMove) return carried_bits(value.toScalar(), dtype_);
+      if (way_ == Way::kMove) return emulated_bits(value.toScalar(), dtype_);
       if (way_ == Way::kOrder)
-        return at::Scalar(carried_bits(value.toScalar(), dtype_).toLong() ^ std::numeric_limits<int64_t>::min());
+        return at::Scalar(emulated_bits(value.toScalar(), dtype_).toLong() ^ std::numeric_limits<int64_t>::min());
     }
-    return map_tensors(value, [this](const at::Tensor& t) { return carried(t); });
+    return map_tensors(value, [this](const at::Tensor& t) { return emulated(t); });
   }
 
   void put_back(const at::Tensor& stand_in, const at::Tensor& original) const {
@@ -249,10 +250,10 @@ class Call {
 
 }  // namespace
 
-bool run_carried(const c10::OperatorHandle& op, torch::jit::Stack* stack) { return Call(op, stack).run(); }
+bool run_emulated(const c10::OperatorHandle& op, torch::jit::Stack* stack) { return Call(op, stack).run(); }
 
-at::Scalar carried_bits(const at::Scalar& value, c10::ScalarType dtype) {
-  return at::scalar_tensor(value, at::TensorOptions().dtype(dtype).device(at::kCPU)).view(*carrier(dtype)).item();
+at::Scalar emulated_bits(const at::Scalar& value, c10::ScalarType dtype) {
+  return at::scalar_tensor(value, at::TensorOptions().dtype(dtype).device(at::kCPU)).view(*bits_dtype(dtype)).item();
 }
 
 }  // namespace atalla::aten

@@ -15,9 +15,9 @@ namespace atalla::aten {
 //   - uint64 in int64 with the highest bit turned over, so that the order is the same, or (ops that compute in floating
 //     point) in float32.
 // False, with the stack as it was: no such dtype takes part, or the op has no way.
-bool run_carried(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+bool run_emulated(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // A number as the integer of the chip that has the bits it would have in `dtype`.
-at::Scalar carried_bits(const at::Scalar& value, c10::ScalarType dtype);
+at::Scalar emulated_bits(const at::Scalar& value, c10::ScalarType dtype);
 
 }  // namespace atalla::aten

@@ -9,10 +9,10 @@ from opinfo_suite import DeviceTestCase, raised
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_utils import parametrize
 
-from torch_atalla.testing import CARRIED_DTYPES, CHIP_DTYPES
+from torch_atalla.testing import CHIP_DTYPES, EMULATED_DTYPES
 
 UNSIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-FLOAT8 = [d for d in CARRIED_DTYPES if "float8" in str(d)]
+FLOAT8 = [d for d in EMULATED_DTYPES if "float8" in str(d)]
 
 
 def same_bits(case, got: torch.Tensor, want: torch.Tensor) -> None:
@@ -83,7 +83,7 @@ class TestConversions(DeviceTestCase):
 
 
 class TestOps(DeviceTestCase):
-    @parametrize("dtype", list(CARRIED_DTYPES))
+    @parametrize("dtype", list(EMULATED_DTYPES))
     def test_moves(self, device, dtype):
         x = some(dtype, 4, 5)
         index = torch.tensor([3, 0, 3])

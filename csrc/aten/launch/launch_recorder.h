@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What an op launches, without running it: how the compiler lowers ops that have no rule of their own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/stream/stream.h"
+
+namespace atalla::aten {
+
+// While one lives, the calling thread's device memory is placeholders: addresses that are handed out once, with nothing
+// behind them. Launches are kept; whatever needs their results (or random numbers) is refused.
+class LaunchRecorder final : public runtime::StreamRecorder {
+ public:
+  struct Block {
+    atalla_addr address;
+    size_t bytes;
+    std::optional<std::string> content;  // of memory that the host filled
+  };
+
+  LaunchRecorder();
+  ~LaunchRecorder() override;
+  LaunchRecorder(const LaunchRecorder&) = delete;
+  LaunchRecorder& operator=(const LaunchRecorder&) = delete;
+
+  static LaunchRecorder* current() noexcept;  // of the calling thread; null: it records nothing
+  void* allocate(size_t bytes);
+  const std::vector<Block>& blocks() const noexcept { return blocks_; }
+  const std::vector<atalla_launch_desc>& launches() const noexcept { return launches_; }
+
+  void launch(runtime::Stream&, const atalla_launch_desc& desc) override { launches_.push_back(desc); }
+  void copy(runtime::Stream&, const atalla_copy_params& params, bool blocking) override;
+  void record(runtime::Stream&, runtime::EventRecord*) override { refuse("an event"); }
+  void wait(runtime::Stream&, runtime::EventRecord*) override { refuse("an event"); }
+  void host_call(runtime::Stream&, std::function<void()>) override { refuse("a call of the host"); }
+  void synchronize(runtime::Stream&) override;
+
+  [[noreturn]] static void refuse(const char* what);
+
+ private:
+  runtime::Stream& before_;
+  runtime::Stream& stream_;
+  std::vector<Block> blocks_;
+  std::vector<atalla_launch_desc> launches_;
+};
+
+}  // namespace atalla::aten

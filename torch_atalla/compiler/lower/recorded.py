@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ops without a rule: the launches of eager mode, recorded on placeholder memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils import _pytree as pytree
+
+from torch_atalla.driver.dtypes import CODES, DTYPES
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import NotNativeError
+
+from ..program.ir import AnyOperand, BufferKind, Immediate, Launch, Operand
+from ..program.kernels import contract
+from ..program.layouts import are_numbers, layout_of, span
+from ..program.sizes import is_symbolic
+from .context import LoweringContext, Value
+
+NO_KERNEL = "no native kernel"
+
+
+def lower_recorded(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
+    """Raises NotNativeError if a size is dynamic, or if eager mode does more than launch kernels."""
+    target: Any = node.target
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+        raise NotNativeError(NO_KERNEL)
+    for leaf in pytree.tree_leaves(arguments):
+        if is_symbolic(leaf) or isinstance(leaf, Value) and not are_numbers(*layout_of(leaf.meta)):
+            raise NotNativeError("no rule for dynamic sizes")
+        if isinstance(leaf, Value) and leaf.dtype not in CODES:
+            raise NotNativeError(f"dtype {dtype_name(leaf.dtype)} not taken")
+    recording = _Recording(ctx)
+    with unset_fake_temporarily():
+        return recording.run(node, arguments)
+
+
+class _Recording:
+    """Maps the addresses of one recording to the program's buffers."""
+
+    def __init__(self, ctx: LoweringContext):
+        self.ctx = ctx
+        self.blocks: list[tuple[int, int, bytes | None]] = []  # address, bytes and what the host wrote there
+        self.places: dict[int, tuple[int, int]] = {}  # address of a block -> buffer, and the offset in it
+        self.arguments: set[int] = set()  # buffers
+        self.written: set[int] = set()  # buffers
+
+    def run(self, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
+        from torch_atalla.driver.extension import _C
+
+        target: Any = node.target
+        try:
+            # Without gradients and autocast, as programs are.
+            with torch.no_grad(), torch._C._DisableAutocast():
+                result, launches, self.blocks = _C.record_launches(lambda: self.call(target, arguments))
+        except Exception as error:
+            native = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "PrivateUse1")
+            text = str(error).strip().splitlines()
+            raise NotNativeError(text[0] if native and text else NO_KERNEL) from None
+        for launch in launches:
+            self.add(*launch)
+        metas = node.meta["val"]
+        if isinstance(result, (tuple, list)):
+            return tuple(self.value(*pair) for pair in zip(result, metas, strict=True))
+        return self.value(result, metas)
+
+    def call(self, target: Any, arguments: dict[str, Any]) -> Any:
+        args, kwargs = [], {}
+        for argument in target._schema.arguments:
+            value = pytree.tree_map(self.placeholder, arguments[argument.name])
+            if argument.name == "device":
+                value = torch.device("atalla")
+            if argument.kwarg_only:
+                kwargs[argument.name] = value
+            else:
+                args.append(value)
+        return target(*args, **kwargs)
+
+    def placeholder(self, value: Any) -> Any:
+        if not isinstance(value, Value):
+            return value
+        operand = value.operand()
+        tensor = torch.empty_strided(operand.sizes, operand.strides, dtype=operand.dtype, device="atalla")
+        self.places[tensor.data_ptr()] = operand.buffer, operand.offset
+        self.arguments.add(operand.buffer)
+        self.written.add(operand.buffer)
+        return tensor
+
+    def place(self, address: int) -> tuple[int, int]:
+        """The buffer of an address, and the offset in it."""
+        block = next((b for b in self.blocks if b[0] <= address < b[0] + b[1]), None)
+        if block is None:
+            raise NotNativeError("eager mode uses memory of its own")
+        begin = block[0]
+        if begin not in self.places:
+            self.places[begin] = self.new_buffer(*block), 0
+        buffer, offset = self.places[begin]
+        return buffer, offset + address - begin
+
+    def new_buffer(self, begin: int, nbytes: int, content: bytes | None) -> int:
+        if content is None:
+            return self.ctx.new_buffer(BufferKind.TEMPORARY, self.ctx.node, nbytes).index
+        tensor = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        buffer = self.ctx.new_buffer(BufferKind.CONSTANT, self.ctx.node, nbytes, tensor).index
+        self.written.add(buffer)
+        return buffer
+
+    def add(self, kernel: int, n_outputs: int, compute: int, operands: list, iparams: list, fparams: list) -> None:
+        seen = [self.operand(operand) for operand in operands]
+        name = _kernel_names()[kernel]
+        outputs, inputs = seen[:n_outputs], seen[n_outputs:]
+        inputs += [None] * (len(contract(name).inputs) - len(inputs))  # absent ones at the end
+        written = {operand.buffer for operand in outputs if isinstance(operand, Operand)}
+        for i, operand in enumerate(inputs):
+            if not isinstance(operand, Operand) or 0 in operand.sizes:
+                continue
+            if operand.buffer not in self.written:
+                raise NotNativeError("eager mode reads memory that it did not write")
+            if operand.buffer in written:
+                inputs[i] = self.aside(operand)
+        for buffer in written:
+            if buffer in self.arguments or self.ctx.program.buffers[buffer].kind is BufferKind.CONSTANT:
+                raise NotNativeError("eager mode writes to its arguments")
+        self.written |= written
+        self.launch(name, outputs, inputs, compute, _given(iparams), _given(fparams))
+
+    def launch(
+        self, kernel: str, outputs: list, inputs: list, compute: int, iparams: tuple = (), fparams: tuple = ()
+    ) -> None:
+        launch = Launch(kernel, tuple(outputs), tuple(inputs), DTYPES[compute], iparams, fparams, self.ctx.node)
+        self.ctx.program.instructions.append(launch)
+
+    def aside(self, operand: Operand) -> Operand:
+        """A copy of what a launch reads and writes: eager mode's kernels may work in place, the plan's may not."""
+        nbytes = span(operand.sizes, operand.strides) * operand.dtype.itemsize
+        buffer = self.ctx.new_buffer(BufferKind.TEMPORARY, self.ctx.node, nbytes).index
+        copy = replace(operand, buffer=buffer, offset=0)
+        self.launch("copy", [copy], [operand], CODES[operand.dtype])
+        return copy
+
+    def operand(self, recorded: tuple | None) -> AnyOperand:
+        if recorded is None:
+            return None
+        *where, code = recorded
+        dtype = DTYPES[code]
+        if len(where) == 1:
+            return Immediate(torch.frombuffer(bytearray(where[0]), dtype=dtype, count=1).item(), dtype)
+        address, sizes, strides = where
+        if any(stride < 0 for stride in strides):
+            raise NotNativeError("eager mode goes through memory backwards")
+        if 0 in sizes:
+            return self.ctx.empty(sizes, dtype).operand()
+        return Operand(*self.place(address), tuple(sizes), tuple(strides), dtype)
+
+    def value(self, tensor: torch.Tensor | None, meta: torch.Tensor) -> Value | None:
+        if tensor is None:
+            return None
+        if not isinstance(tensor, torch.Tensor):
+            raise NotNativeError("a result that is no tensor")
+        if (tensor.shape, tensor.dtype) != (meta.shape, meta.dtype):
+            raise NotNativeError(f"a result has the sizes {list(tensor.shape)} on the chip")
+        if tensor.numel() == 0:
+            return self.ctx.empty(tensor.shape, tensor.dtype)
+        buffer, offset = self.place(tensor.data_ptr())
+        if buffer not in self.written:
+            raise NotNativeError("eager mode leaves a result as memory was")
+        whole = torch.empty(0, dtype=tensor.dtype, device="meta")
+        seen = whole.as_strided(tensor.shape, tensor.stride(), offset // tensor.dtype.itemsize)
+        return Value(buffer, seen)
+
+
+def _given(parameters: list) -> tuple:
+    """Without those at the end that are 0, as absent ones are."""
+    count = len(parameters)
+    while count and repr(parameters[count - 1]) in ("0", "0.0"):
+        count -= 1
+    return tuple(parameters[:count])
+
+
+@lru_cache(maxsize=1)
+def _kernel_names() -> list[str]:
+    from torch_atalla.driver.extension import _C
+
+    return _C.kernels()
