@@ -98,6 +98,8 @@ fuzz-loader: build
 	$(PY) tools/fuzz.py --jobs 2 $(FUZZ)
 
 lint: $(VENV)/lint.stamp
+	$(PY) -m tools.codegen.c_abi
+	$(PY) -m tools.codegen.loadable_records
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -133,4 +135,4 @@ bench-ops: build
 	$(PY) -m benchmarks.ops --write-docs
 
 clean:
-	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/*.so *.egg-info
+	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/loadable/file/format.py torch_atalla/*.so *.egg-info

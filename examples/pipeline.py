@@ -23,6 +23,7 @@ from torch import nn
 
 import torch_atalla
 from torch_atalla.compiler import UnsupportedOpsError, compile_program
+from torch_atalla.driver import c_abi
 from torch_atalla.loadable import description as inspect
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,54 +108,24 @@ def place_and_run(path: Path, x: torch.Tensor, expected: torch.Tensor) -> None:
     assert counters.cycles == program.report.estimate_cycles and counters.macs == 4 * 8 * 16
 
 
-class Tensor(ctypes.Structure):
-    """atalla_tensor of atalla_program.h"""
-
-    _fields_ = [
-        ("addr", ctypes.c_uint64),
-        ("dtype", ctypes.c_uint8),
-        ("ndim", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8 * 6),
-        ("sizes", ctypes.c_int64 * 12),
-        ("strides", ctypes.c_int64 * 12),
-    ]
-
-
-class RunParams(ctypes.Structure):
-    """atalla_run_params of atalla_program.h"""
-
-    _fields_ = [
-        ("struct_size", ctypes.c_uint32),
-        ("method", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("stream", ctypes.c_int64),
-        ("inputs", ctypes.POINTER(Tensor)),
-        ("n_inputs", ctypes.c_size_t),
-        ("outputs", ctypes.POINTER(Tensor)),
-        ("n_outputs", ctypes.c_size_t),
-    ]
-
-
 def run_through_c_interface(path: Path, x: torch.Tensor, expected: torch.Tensor) -> None:
     """The calls of a C program, by ctypes: host memory in, host memory out, no tensor of the device in sight."""
-    lib = ctypes.CDLL(str(PACKAGE / "lib" / "libatalla_runtime.so"))
-    lib.atalla_rt_last_error.restype = ctypes.c_char_p
+    lib = c_abi.bind(ctypes.CDLL(str(PACKAGE / "lib" / "libatalla_runtime.so")))
 
     def call(name: str, *arguments: Any) -> None:
         status = getattr(lib, name)(*arguments)
         assert status == 0, f"{name}: status {status}, {lib.atalla_rt_last_error().decode()}"
 
-    program, given, wanted, out = ctypes.c_void_p(), Tensor(), Tensor(), torch.zeros(4, 16)
+    program, given, wanted, out = ctypes.c_void_p(), c_abi.atalla_tensor(), c_abi.atalla_tensor(), torch.zeros(4, 16)
     call("atalla_program_open_file", str(path).encode(), ctypes.byref(program))
     call("atalla_program_load", program, 0)
     call("atalla_program_input", program, 0, 0, None, ctypes.byref(given))
     call("atalla_program_output", program, 0, 0, None, ctypes.byref(wanted))
     assert list(given.sizes[: given.ndim]) == [4, 8] and list(wanted.sizes[: wanted.ndim]) == [4, 16]
     given.addr, wanted.addr = x.data_ptr(), out.data_ptr()
-    params = RunParams(
-        struct_size=ctypes.sizeof(RunParams),
-        flags=1,  # ATALLA_RUN_HOST
+    params = c_abi.atalla_run_params(
+        struct_size=ctypes.sizeof(c_abi.atalla_run_params),
+        flags=c_abi.ATALLA_RUN_HOST,
         inputs=ctypes.pointer(given),
         n_inputs=1,
         outputs=ctypes.pointer(wanted),

@@ -101,7 +101,11 @@ for ordinal, (key, old, new) in enumerate([["", "", ""], *keys, ["", "", ""]]):
         marks = [repr(told), telemetry.counters(device).cycles]
         marks.append(len(telemetry.launches(device)))
         for timing in ("specified", "ideal", "measured"):
-            machine = isa.Machine(program, device=ordinal, dram_timing=timing)
+            try:
+                machine = isa.Machine(program, device=ordinal, dram_timing=timing)
+            except RuntimeError as error:  # only kernels run on this chip: test_chip_geometry.py
+                assert "Atalla code does not run on a chip whose " + key + " is " + new in str(error), error
+                continue
             machine.run()
             marks.append(machine.stats().cycles)
         assert key or found.setdefault(key, marks) == marks, "devices of one file differ"
@@ -152,6 +156,5 @@ class TestChipConfig(TestCase):
         self.assertFalse(ignored, msg=f"changed without an effect: {ignored}")
         self.assertEqual(
             refused,
-            ["chip.devices", "scratchpad.row_bytes", "sdma.tile_rows", "sdma.tile_columns", "sdma.element_bytes"]
-            + ["scalar.store_latency_cycles", "vector.lanes", "array.rows", "array.columns"],
+            ["chip.devices", "scratchpad.row_bytes", "sdma.element_bytes", "scalar.store_latency_cycles"],
         )

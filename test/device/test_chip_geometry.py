@@ -116,7 +116,8 @@ class Chip:
         weights = ceil(length, self.columns) * ceil(e, self.rows) + ceil(length, self.rows) * ceil(e, self.columns)
         array += blocks * weights * self.rows
         vector = 5 * pairs(self.lanes) + 2 * length * ceil(e, self.lanes)
-        read, written = 2 * heads * (length * e + blocks * length * 2 * e), 2 * heads * length * e
+        read = 2 * heads * (length * e + blocks * length * 2 * e)
+        written = heads * length * (2 * e + 4)  # and the logarithm of a sum in FP32 for each query
         return self.cycles(read, written, heads * vector, heads * pairs(self.lanes), heads * array)
 
     def strided_copy(self, runs: int, run_bytes: int) -> int:

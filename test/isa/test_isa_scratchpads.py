@@ -17,11 +17,11 @@ from torch.testing._internal.common_utils import TestCase
 import torch_atalla
 from torch_atalla import isa
 from torch_atalla.driver import isa_library as _library
+from torch_atalla.driver import runtime
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
-ALLOC, FREE = 33, 34  # places of scpad_alloc and scpad_free among the functions of atalla_api
-_u32, _u64 = ctypes.c_uint32, ctypes.c_uint64
+_u32 = ctypes.c_uint32
 
 
 def model(seed: int, width: int) -> nn.Module:
@@ -63,11 +63,7 @@ class TestScratchpads(TestCase):
         program = torch_atalla.load_loadable(path, engine="isa")
         library = _library.library()
         device = library.device(0)[0]
-        functions = ctypes.cast(ctypes.pointer(library._head), ctypes.POINTER(ctypes.c_void_p))
-        alloc = ctypes.CFUNCTYPE(ctypes.c_int32, _u64, _u64, _u64, ctypes.POINTER(_u32), ctypes.POINTER(_u32))(
-            functions[2 + ALLOC]
-        )
-        free = ctypes.CFUNCTYPE(ctypes.c_int32, _u64, _u32, _u32)(functions[2 + FREE])
+        alloc, free = runtime.device_api().scpad_alloc, runtime.device_api().scpad_free
         pad, address = _u32(), _u32()
         self.assertEqual(alloc(device, 4096, 0, ctypes.byref(pad), ctypes.byref(address)), 0)
         try:

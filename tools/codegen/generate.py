@@ -13,6 +13,7 @@ from . import (
     kernels,
     kernels_cpp,
     kernels_json,
+    loadable_records,
     model,
     pointwise,
     promoted,
@@ -46,7 +47,9 @@ def generate(out: Path, root: Path) -> None:
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "int_to_float.inc", promoted.generate(entries))
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
-    write(root / "torch_atalla/driver/c_abi.py", c_abi.generate(root))
+    write(root / "torch_atalla/driver/c_abi.py", c_abi.load(root).python())
+    write(root / "torch_atalla/loadable/file/format.py", loadable_records.python(root))
+    write(out / "loadable_layout.inc", loadable_records.cpp(root))
     instructions = isa.load(root / isa.TABLE)
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)

@@ -24,6 +24,7 @@ from torchgen.model import (
     SchemaKind,
 )
 
+from . import c_abi
 from . import kernels as contracts
 
 CLASSES: dict[str, tuple[str, ...]] = {
@@ -33,6 +34,12 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "complex": ("complex64", "complex128"),
 }
 DTYPES = tuple(d for members in CLASSES.values() for d in members)
+_CHIP_NAMES = {
+    "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "float16": "F16", "float32": "F32",
+    "float64": "F64", "complex64": "C64", "complex128": "C128", "bool": "BOOL", "bfloat16": "BF16",
+}  # fmt: skip
+_ABI = c_abi.load(Path(__file__).parents[2]).constants
+CODES = {dtype: _ABI[f"ATALLA_{_CHIP_NAMES[dtype]}"] for dtype in DTYPES}  # c10::ScalarType values, too
 DEFAULT_CLASSES = ("bool", "integer", "floating")
 PROMOTIONS = ("default", "int_to_float", "bool", "none")
 ITERATORS = (

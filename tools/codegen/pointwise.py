@@ -13,12 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools.codegen.files import write
-from tools.codegen.model import CLASSES, Pointwise
+from tools.codegen.model import CLASSES, CODES, Pointwise
 
-CODES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
-    "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15,
-}  # fmt: skip
 STORED = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "float32": "float", "float64": "double",

@@ -16,14 +16,7 @@ from torchgen.api.types import DispatcherSignature
 from torchgen.context import native_function_manager
 from torchgen.model import NativeFunction, SchemaKind
 
-from .model import DTYPES, Entry, upstream_kernels
-
-# c10::ScalarType values, which are the chip's dtype codes too.
-CODES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
-    "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15,
-}  # fmt: skip
-assert set(CODES) == set(DTYPES)
+from .model import CODES, DTYPES, Entry, upstream_kernels
 
 # Tensor arguments whose dtype is not the op's: indices and masks.
 UNCHECKED = {

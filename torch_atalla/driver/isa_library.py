@@ -48,12 +48,12 @@ class Library:
 
     def device(self, ordinal: int) -> tuple[int, int]:
         """Handle of an open device, and the device address that is its programs' address 0."""
-        handle, base = c_abi.atalla_device(), ctypes.c_uint64()
+        handle, base = ctypes.c_void_p(), ctypes.c_uint64()
         self.check(self.api.device_find(ordinal, ctypes.byref(handle), ctypes.byref(base)))
         return handle.value or 0, base.value
 
     def default_stream(self, device: int) -> ctypes.c_void_p:
-        stream = c_abi.atalla_stream()
+        stream = ctypes.c_void_p()
         self.check(self._head.stream_default(device, ctypes.byref(stream)))
         return stream
 

@@ -12,16 +12,6 @@ from . import c_abi
 from .paths import LIBRARIES
 
 
-def bind(path: str, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
-    """A library whose functions, those of the table that it has, take and give the types of their headers."""
-    library = ctypes.CDLL(path)
-    for name, (result, arguments) in functions.items():
-        function = getattr(library, name, None)
-        if function is not None:
-            function.restype, function.argtypes = result, arguments
-    return library
-
-
 def device_library_path() -> str:
     """The file of the library that stands behind the devices."""
     return os.environ.get("ATALLA_DEVICE_LIBRARY") or str(LIBRARIES / "libatalla_sim.so")
@@ -31,7 +21,7 @@ def device_library_path() -> str:
 def device_table(table: type[ctypes.Structure], major: int) -> Any:
     """A table of functions of the device library: `atalla_api` or one of the optional parts. None: it has no such
     part, not in this version, or a part with fewer functions. (Of atalla_api the functions of version 1.0 are used.)"""
-    library = bind(device_library_path(), c_abi.DEVICE_FUNCTIONS)
+    library = c_abi.bind(ctypes.CDLL(device_library_path()))
     get = getattr(library, table.__name__.replace("atalla_", "atalla_get_"), None)
     found = ctypes.POINTER(table)()
     if get is None or get(major, ctypes.byref(found)) != c_abi.ATALLA_OK:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import c_abi
-from .libraries import bind, device_library_path, device_table
+from .libraries import device_library_path, device_table
 from .paths import LIBRARIES
 
 
@@ -62,7 +62,7 @@ def _library() -> ctypes.CDLL:
     path = LIBRARIES / "libatalla_runtime.so"
     if not path.is_file():
         raise ImportError(f"expected the driver library at {path}: build the package first (make build)")
-    return bind(str(path), c_abi.DRIVER_FUNCTIONS)
+    return c_abi.bind(ctypes.CDLL(str(path)))
 
 
 def available() -> bool:

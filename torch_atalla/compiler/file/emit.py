@@ -13,7 +13,19 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.loadable.errors import ExportError
-from torch_atalla.loadable.file.records import NONE, Ref, Section, Tables, write_file
+from torch_atalla.loadable.file.container import Checksum
+from torch_atalla.loadable.file.format import (
+    NONE,
+    STATE_HAS_INITIAL,
+    DynamicKind,
+    InstructionKind,
+    OperandKind,
+    Section,
+    SegmentKind,
+    Space,
+    ValueKind,
+)
+from torch_atalla.loadable.file.records import Ref, Tables, write_file
 
 from ..capture.capture import Captured
 from ..linearize.partition import Partition, source_of
@@ -28,19 +40,14 @@ from .flops import node_flops
 from .report import segment_name
 
 _SPACES = {
-    BufferKind.TEMPORARY: 1,
-    BufferKind.CONSTANT: 2,
-    BufferKind.INPUT: 3,
-    BufferKind.OUTPUT: 4,
-    BufferKind.STATE: 5,
+    BufferKind.TEMPORARY: Space.ARENA,
+    BufferKind.CONSTANT: Space.WEIGHTS,
+    BufferKind.INPUT: Space.INPUT,
+    BufferKind.OUTPUT: Space.OUTPUT,
+    BufferKind.STATE: Space.STATE,
 }
-_INPUT, _OUTPUT, _INTERMEDIATE, _PARAMETER, _BUFFER, _CONSTANT, _STATE = range(1, 8)
-_INTEGER, _OPERAND_OFFSET, _VALUE_OFFSET, _STORAGE_BYTES, _IMMEDIATE_VALUE = range(1, 6)
 _DYNAMIC_IMMEDIATES = (torch.int32, torch.int64, torch.float32, torch.float64)
 _PER_METHOD = (Section.NODES, Section.SEGMENTS, Section.INSTRUCTIONS, Section.INPUTS, Section.OUTPUTS)
-_VALUE_KINDS = {"parameter": _PARAMETER, "buffer": _BUFFER, "constant": _CONSTANT}
-_LAUNCH, _HOST_CALL = 1, 2
-_ABSENT, _MEMORY, _IMMEDIATE = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def emit(
     methods: Mapping[str, Compiled] | Compiled,
     *,
     kernel_versions: Mapping[str, int],
-    crc32c: Callable[[bytes | bytearray], int],
+    crc32c: Checksum,
     metadata: Mapping[str, str],
     estimate_cycles: Sequence[int] = (),
     goldens: Sequence[GoldenRecord] = (),
@@ -85,7 +92,7 @@ def emit(
 class _File:
     """What the methods of a file share: pools, kernels, weights, states."""
 
-    def __init__(self, kernel_versions: Mapping[str, int], crc32c: Callable[[bytes | bytearray], int]):
+    def __init__(self, kernel_versions: Mapping[str, int], crc32c: Checksum):
         self.versions = kernel_versions
         self.crc32c = crc32c
         self.tables = Tables()
@@ -111,7 +118,7 @@ class _File:
         if key not in self.constants or buffer.nbytes == 0:
             offset = self.store(buffer.tensor)
             name = self.tables.string(buffer.name)
-            self.constants[key] = self.tables.add(Section.STORAGES, 2, buffer.nbytes, offset, 0, 0, *name)
+            self.constants[key] = self.tables.add(Section.STORAGES, Space.WEIGHTS, buffer.nbytes, offset, 0, 0, *name)
         return self.constants[key]
 
     def store(self, tensor: torch.Tensor) -> int:
@@ -141,7 +148,7 @@ class _File:
             index = tables.add(Section.STORAGES, _SPACES[buffer.kind], buffer.nbytes, offset, 0, 0, *name)
             self.states[buffer.name] = index
             zeros = not tensor.reshape(-1).view(torch.uint8).any()
-            initial = (0, 0) if zeros else (1, self.store(tensor))
+            initial = (0, 0) if zeros else (STATE_HAS_INITIAL, self.store(tensor))
             tables.add(Section.STATES, *name, value(index), *initial)
         return self.states[buffer.name]
 
@@ -187,8 +194,8 @@ class _Emitter:
         self._residents()
         self._values()
         self._packed()
-        inputs = [self._port(Section.INPUTS, port, _INPUT) for port in self.program.inputs]
-        outputs = [self._port(Section.OUTPUTS, port, _OUTPUT) for port in self.program.outputs]
+        inputs = [self._port(Section.INPUTS, port, ValueKind.INPUT) for port in self.program.inputs]
+        outputs = [self._port(Section.OUTPUTS, port, ValueKind.OUTPUT) for port in self.program.outputs]
         for i, inst in enumerate(self.program.instructions):
             cores = self.schedule.cores[i] if self.schedule.cores else 1
             self._instruction(inst, self.base[Section.SEGMENTS] + self.program.segments[i], 0 if cores == 1 else cores)
@@ -238,7 +245,7 @@ class _Emitter:
             first, count = self.tables.own_integers(tuple(map(int, numbers)))
             self.dynamic_runs[key] = (first, count)
             for k, number in enumerate(numbers):
-                self._follows(_INTEGER, first + k, number)
+                self._follows(DynamicKind.INTEGER, first + k, number)
         return self.dynamic_runs[key]
 
     def _nodes_and_segments(self) -> None:
@@ -266,7 +273,7 @@ class _Emitter:
                 *tables.string(segment_name(number, segment.native)),
                 *_range(len(segment.nodes), first),
                 *_range(len(instructions), self.base[Section.INSTRUCTIONS] + instructions[0] if instructions else 0),
-                1 if segment.native else 2,
+                SegmentKind.NATIVE if segment.native else SegmentKind.FALLBACK,
             )
 
     def _storages(self) -> None:
@@ -300,7 +307,7 @@ class _Emitter:
                 Section.STORAGES, _SPACES[buffer.kind], nbytes, offset, first, last, *self.tables.string(name)
             )
             if buffer.kind is not BufferKind.TEMPORARY or not self.captured.symbols.bounded:
-                self._follows(_STORAGE_BYTES, index, nbytes)
+                self._follows(DynamicKind.STORAGE_BYTES, index, nbytes)
             self.storages[buffer.index] = index
             if slot is not None:
                 shared[slot.buffers[0]] = index
@@ -318,7 +325,7 @@ class _Emitter:
 
         def value(storage: int) -> int:
             self.storages[buffer.index] = storage
-            return self._value(buffer.name, operand, _STATE, buffer.name)
+            return self._value(buffer.name, operand, ValueKind.STATE, buffer.name)
 
         return self.file.state(buffer, value)
 
@@ -336,9 +343,9 @@ class _Emitter:
             if constant is not None:
                 self.file.used |= constant.made_of
                 self.file.kept |= {constant.fqn} if constant.kind != "constant" else set()
-                self._value(name, operand, _VALUE_KINDS[constant.kind], constant.fqn)
+                self._value(name, operand, ValueKind[constant.kind.upper()], constant.fqn)
             elif kind is not BufferKind.INPUT or name not in {port.name for port in self.program.inputs}:
-                self._value(name, operand, _INTERMEDIATE)
+                self._value(name, operand, ValueKind.INTERMEDIATE)
 
     def _packed(self) -> None:
         """A matrix whose every use reads it packed keeps its name: who replaces it packs it in the same way."""
@@ -364,7 +371,7 @@ class _Emitter:
                     self.file.kept.add(item.fqn)
                     rows, *columns = source.tensor.shape
                     self.file.packed[item.fqn] = f"{'n' if plain else 't'} {rows} {'x'.join(map(str, columns))}"
-                    self._value(buffer.name, operand, _VALUE_KINDS[item.kind], item.fqn)
+                    self._value(buffer.name, operand, ValueKind[item.kind.upper()], item.fqn)
 
     def _value(self, name: str, operand: Operand, kind: int, fqn: str = "") -> int:
         tables = self.tables
@@ -381,7 +388,7 @@ class _Emitter:
             *tables.string(fqn),
             self.nodes.get(name, NONE),
         )
-        self._follows(_VALUE_OFFSET, index, operand.offset)
+        self._follows(DynamicKind.VALUE_OFFSET, index, operand.offset)
         self.values.setdefault(operand, index)
         self.first_value.setdefault(operand.buffer, index)
         return index
@@ -408,7 +415,7 @@ class _Emitter:
         if isinstance(inst, HostCall):
             callee = self._host_call(inst)
             none = (0, 0, 0, 0, 0, 0)
-            tables.add(Section.INSTRUCTIONS, _HOST_CALL, 0, 0, 0, callee, *none, node, segment)
+            tables.add(Section.INSTRUCTIONS, InstructionKind.HOST_CALL, 0, 0, 0, callee, *none, node, segment)
             return
         first = tables.count(Section.OPERANDS)
         operands = (*inst.outputs, *inst.inputs)
@@ -416,7 +423,7 @@ class _Emitter:
             self._operand(operand)
         tables.add(
             Section.INSTRUCTIONS,
-            _LAUNCH,
+            InstructionKind.LAUNCH,
             CODES[inst.compute_dtype],
             len(inst.outputs),
             cores,
@@ -431,20 +438,22 @@ class _Emitter:
     def _operand(self, operand: AnyOperand) -> None:
         tables, nothing = self.tables, bytes(16)
         if operand is None:
-            tables.add(Section.OPERANDS, _ABSENT, 0, 0, NONE, 0, 0, 0, nothing, NONE)
+            tables.add(Section.OPERANDS, OperandKind.ABSENT, 0, 0, NONE, 0, 0, 0, nothing, NONE)
         elif isinstance(operand, Immediate):
             packed = pack_immediate(operand).ljust(16, b"\0")
-            index = tables.add(Section.OPERANDS, _IMMEDIATE, CODES[operand.dtype], 0, NONE, 0, 0, 0, packed, NONE)
+            index = tables.add(
+                Section.OPERANDS, OperandKind.IMMEDIATE, CODES[operand.dtype], 0, NONE, 0, 0, 0, packed, NONE
+            )
             if isinstance(operand.value, Size) and operand.dtype not in _DYNAMIC_IMMEDIATES:
                 raise ExportError(
                     f"a number of dtype {operand.dtype} follows a dynamic size; expected a 32 or 64-bit one"
                 )
-            self._follows(_IMMEDIATE_VALUE, index, operand.value)  # type: ignore[arg-type]
+            self._follows(DynamicKind.IMMEDIATE, index, operand.value)  # type: ignore[arg-type]
         else:
             value = self.values.get(operand, self.first_value.get(operand.buffer, NONE))
             index = tables.add(
                 Section.OPERANDS,
-                _MEMORY,
+                OperandKind.MEMORY,
                 CODES[operand.dtype],
                 len(operand.sizes),
                 self.storages[operand.buffer],
@@ -454,14 +463,14 @@ class _Emitter:
                 nothing,
                 value,
             )
-            self._follows(_OPERAND_OFFSET, index, operand.offset)
+            self._follows(DynamicKind.OPERAND_OFFSET, index, operand.offset)
 
     def _host_call(self, call: HostCall) -> int:
         def indices(operands: tuple[Operand, ...], names: tuple[str, ...]) -> Ref:
             found = []
             for operand, name in zip(operands, names, strict=True):
                 if operand not in self.values:
-                    self._value(name, operand, _INTERMEDIATE)
+                    self._value(name, operand, ValueKind.INTERMEDIATE)
                 found.append(self.values[operand])
             return self.tables.integers(found)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from torch_atalla.driver import runtime
+from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.driver.extension import _C
@@ -32,10 +32,6 @@ from ..targets.functional.pipeline import Compiled, compile_program
 from .emit import GoldenRecord, emit
 from .golden import make_golden
 from .report import make_report, merge_reports
-
-_OUT_OF_MEMORY = 30  # ATALLA_ERR_OUT_OF_MEMORY
-_FORMAT = 24  # ATALLA_ERR_FORMAT
-
 
 Source = torch.export.ExportedProgram | torch.nn.Module
 
@@ -183,9 +179,9 @@ def _verify(data: bytes, methods: Mapping[str, Compiled]) -> tuple[list[int], li
         each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
         return [sum(cycles) for cycles in each], _compared(each, methods)
     except runtime.RuntimeLibraryError as error:
-        if error.status == _OUT_OF_MEMORY:
+        if error.status == c_abi.ATALLA_ERR_OUT_OF_MEMORY:
             return [0] * len(methods), []
-        if error.status == _FORMAT:
+        if error.status == c_abi.ATALLA_ERR_FORMAT:
             raise ExportError(f"the program does not give what PyTorch does: {error}") from None
         raise
     finally:

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.format import MOST_SAMPLES
 from torch_atalla.loadable.leaves import Leaf
 
 from ..program.layouts import layout_of
@@ -28,7 +29,6 @@ from ..program.sizes import Size, Symbols, lowering_with
 from ..targets.functional.pipeline import Compiled
 from .emit import GoldenRecord
 
-MOST_SAMPLES = 64  # of an output; golden.h has the same
 RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 RTOL_OTHERS = 5e-4
 RTOL_WEIGHTS = {"bfloat16": 5e-2, "int8": 1e-1}

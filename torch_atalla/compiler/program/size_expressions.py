@@ -14,6 +14,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.format import ExpressionOp
 
 from .sizes import UNBOUNDED, Symbol, Symbols
 
@@ -192,8 +193,23 @@ def _fixes(expr: sympy.Basic, symbol: Symbol) -> bool:
     return isinstance(expr, sympy.Eq) and set(expr.args) >= {symbol.symbol} and any(arg.is_number for arg in expr.args)
 
 
-_BINARY = {FloorDiv: 5, Mod: 6, PythonMod: 6, sympy.Eq: 9, sympy.Ne: 10, sympy.Lt: 11, sympy.Le: 12}
-ADD, SUB, MUL, MIN, MAX = 2, 3, 4, 7, 8
+_BINARY = {
+    FloorDiv: ExpressionOp.FLOOR_DIV,
+    Mod: ExpressionOp.MOD,
+    PythonMod: ExpressionOp.MOD,
+    sympy.Eq: ExpressionOp.EQ,
+    sympy.Ne: ExpressionOp.NE,
+    sympy.Lt: ExpressionOp.LT,
+    sympy.Le: ExpressionOp.LE,
+}
+_CHAINS = {
+    sympy.Add: ExpressionOp.ADD,
+    sympy.Mul: ExpressionOp.MUL,
+    sympy.Min: ExpressionOp.MIN,
+    sympy.Max: ExpressionOp.MAX,
+    sympy.And: ExpressionOp.MUL,
+    sympy.Or: ExpressionOp.MAX,
+}
 
 
 class ExpressionTable:
@@ -211,27 +227,26 @@ class ExpressionTable:
 
     def _make(self, expr: sympy.Basic) -> int:
         if expr in (sympy.true, sympy.false):
-            return self._add(0, 0, 0, int(bool(expr)))
+            return self._add(ExpressionOp.CONSTANT, 0, 0, int(bool(expr)))
         if expr.is_Integer:
             if not -(1 << 63) <= int(expr) < 1 << 63:
                 raise ExportError(f"the size {expr} is too large")
-            return self._add(0, 0, 0, int(expr))
+            return self._add(ExpressionOp.CONSTANT, 0, 0, int(expr))
         if expr in self._symbols:
-            return self._add(1, self._symbols[expr], 0, 0)
-        for kind, op in ((sympy.Add, ADD), (sympy.Mul, MUL), (sympy.Min, MIN), (sympy.Max, MAX), (sympy.And, MUL)):
+            return self._add(ExpressionOp.SYMBOL, self._symbols[expr], 0, 0)
+        for kind, op in _CHAINS.items():
             if isinstance(expr, kind):
                 return self._chain(op, expr.args)
         if type(expr).__name__ in ("Min", "Max"):  # upstream's own, which sympy does not evaluate
-            return self._chain(MIN if type(expr).__name__ == "Min" else MAX, expr.args)
-        if isinstance(expr, sympy.Or):
-            return self._chain(MAX, expr.args)
+            return self._chain(ExpressionOp[type(expr).__name__.upper()], expr.args)
         if isinstance(expr, sympy.Not):
-            return self._add(SUB, self.index(sympy.Integer(1)), self.index(expr.args[0]), 0)
+            return self._add(ExpressionOp.SUB, self.index(sympy.Integer(1)), self.index(expr.args[0]), 0)
         if isinstance(expr, (sympy.Gt, sympy.Ge)):
             left, right = expr.args
-            return self._add(11 if isinstance(expr, sympy.Gt) else 12, self.index(right), self.index(left), 0)
+            op = ExpressionOp.LT if isinstance(expr, sympy.Gt) else ExpressionOp.LE
+            return self._add(op, self.index(right), self.index(left), 0)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 0 < expr.exp <= 16:
-            return self._chain(MUL, [expr.base] * int(expr.exp))
+            return self._chain(ExpressionOp.MUL, [expr.base] * int(expr.exp))
         for kind, op in _BINARY.items():
             if isinstance(expr, kind):
                 return self._add(op, self.index(expr.args[0]), self.index(expr.args[1]), 0)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from torch_atalla.loadable.file.format import PAD_ALIGNMENT
+
 from ..program.ir import HostCall, Launch, LinearProgram, Operand
 from .chip_model import ChipModel
 from .plan import MemoryPlan, Slot
@@ -21,7 +23,6 @@ from .schedule import Resident, Schedule
 from .work import Measure, measure
 
 _ROUNDS, _RETRIES = 4, 8  # of the search; bound its time
-PAD_ALIGNMENT = 256  # of what lies in a scratchpad
 
 
 def pad_aligned(nbytes: int) -> int:

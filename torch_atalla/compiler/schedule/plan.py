@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..program.ir import Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand
+from torch_atalla.loadable.file.format import STORAGE_ALIGNMENT as ALIGNMENT
 
-ALIGNMENT = 64
+from ..program.ir import Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand
 
 
 @dataclass(frozen=True)

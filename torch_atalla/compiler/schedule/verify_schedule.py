@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.format import PAD_ALIGNMENT
 
 from ..program.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
 from .chip_model import ChipModel
@@ -17,7 +18,6 @@ from .schedule import Schedule
 from .work import Measure, measure
 
 _ROW = 64
-_ALIGNMENT = 256
 
 
 class ScheduleError(ExportError):
@@ -42,8 +42,8 @@ def _shape_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel)
     seen: set[int] = set()
     for item in schedule.residents:
         where = f"resident of buffers {item.buffers} at {item.offset} of scratchpad {item.pad}"
-        if item.offset % _ALIGNMENT or item.offset < 0:
-            problems.append(f"{where}: expected a multiple of {_ALIGNMENT}")
+        if item.offset % PAD_ALIGNMENT or item.offset < 0:
+            problems.append(f"{where}: expected a multiple of {PAD_ALIGNMENT}")
         if not 0 <= item.pad < chip.scratchpads or item.offset + item.nbytes > chip.scratchpad_bytes:
             problems.append(
                 f"{where}: {item.nbytes} bytes leave the {chip.scratchpads} scratchpads of {chip.scratchpad_bytes}"

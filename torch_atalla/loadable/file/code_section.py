@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_atalla.isa.program import Program
 
-from .records import ALIGNMENT, WEIGHTS_ALIGNMENT, Section
+from .container import Checksum, Container, SectionData
 
 KIND = 64
 VERSION = 1
@@ -17,8 +16,6 @@ TABLE, CONSTANTS, ARENA, PORTS = range(4)  # regions of a relocation; PORTS + i 
 
 _HEAD = struct.Struct("<8I2Q")  # version, code bytes, table words, relocations, inputs, outputs, 2 reserved; bytes
 _RELOCATION = struct.Struct("<IIQ")  # word of the table, region, offset in it
-_FILE_HEADER = struct.Struct("<8sHHIIIQQIIII68xI")
-_ENTRY = struct.Struct("<IIQQII")
 
 
 @dataclass
@@ -92,37 +89,15 @@ def _decode(data: bytes) -> CodeSection:
     )
 
 
-def _entries(data: bytes) -> tuple[list, list[tuple[int, int, int, int, int, int]]]:
-    header = list(_FILE_HEADER.unpack_from(data))
-    place, count, stride = header[7], header[8], header[9]
-    return header, [_ENTRY.unpack_from(data, place + i * stride) for i in range(count)]
-
-
 def find(data: bytes) -> CodeSection | None:
     """The code section of a file's bytes, which the validator has seen."""
-    for kind, _, offset, size, _, _ in _entries(data)[1]:
-        if kind == KIND:
-            return decode(data[offset : offset + size])
-    return None
+    content = Container.read(data).find(KIND)
+    return None if content is None else decode(content)
 
 
-def attach(data: bytes, section: CodeSection, crc32c: Callable[[bytes | bytearray], int]) -> bytes:
+def attach(data: bytes, section: CodeSection, crc32c: Checksum) -> bytes:
     """The file with the section. Readers that do not know it skip it."""
-    header, entries = _entries(data)
-    contents = [(kind, flags, stride, data[offset : offset + size]) for kind, flags, offset, size, stride, _ in entries]
-    contents.append((KIND, 0, 1, section.encode()))
-    table, parts = bytearray(), []
-    begin = offset = 128 + _ENTRY.size * len(contents)
-    for kind, flags, stride, content in contents:
-        alignment = WEIGHTS_ALIGNMENT if kind == Section.WEIGHTS else ALIGNMENT
-        place = -(-offset // alignment) * alignment
-        table += _ENTRY.pack(kind, flags, place, len(content), stride, crc32c(content))
-        parts += [bytes(place - offset), content]
-        offset = place + len(content)
-    file_bytes = -(-offset // ALIGNMENT) * ALIGNMENT
-    header[5], header[6], header[7], header[8], header[9] = 1, file_bytes, 128, len(contents), _ENTRY.size
-    header[10] = crc32c(bytes(table))
-    plain = _FILE_HEADER.pack(*header)[:-4]
-    head = plain + struct.pack("<I", crc32c(plain))
-    assert len(head) + len(table) == begin
-    return b"".join([head, table, *parts, bytes(file_bytes - offset)])
+    container = Container.read(data)
+    container.sections.append(SectionData(KIND, section.encode()))
+    container.isa_version = 1
+    return container.pack(crc32c)

@@ -11,6 +11,9 @@
 #include "runtime/loadable/file/validate.h"
 
 namespace atalla::runtime::loadable {
+
+#include "loadable_layout.inc"
+
 namespace {
 
 template <class T>

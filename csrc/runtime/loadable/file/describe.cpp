@@ -14,40 +14,16 @@
 namespace atalla::runtime::loadable {
 namespace {
 
-const char* space_name(Space space) {
-  switch (space) {
-    case Space::kArena:
-      return "arena";
-    case Space::kWeights:
-      return "weights";
-    case Space::kInput:
-      return "input";
-    case Space::kOutput:
-      return "output";
-    case Space::kState:
-      return "state";
-  }
-  return "?";
-}
+constexpr const char* kSpaces[] = {"?", "arena", "weights", "input", "output", "state"};
+constexpr const char* kValueKinds[] = {"?",         "input",  "output",   "intermediate",
+                                       "parameter", "buffer", "constant", "state"};
+constexpr const char* kDynamicKinds[] = {"?",        "integer", "operand_offset", "value_offset", "storage_bytes",
+                                         "immediate"};
 
-const char* kind_name(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kInput:
-      return "input";
-    case ValueKind::kOutput:
-      return "output";
-    case ValueKind::kIntermediate:
-      return "intermediate";
-    case ValueKind::kParameter:
-      return "parameter";
-    case ValueKind::kBuffer:
-      return "buffer";
-    case ValueKind::kConstant:
-      return "constant";
-    case ValueKind::kState:
-      return "state";
-  }
-  return "?";
+// The name of a validated enumerator.
+template <size_t N>
+const char* name_of(const char* const (&names)[N], auto number) {
+  return names[static_cast<size_t>(number)];
 }
 
 class Describer {
@@ -89,8 +65,7 @@ class Describer {
     });
     array("symbols", view_.symbols, [&](const Symbol& r) { symbol(r); });
     array("dynamic", view_.dynamic, [&](const Dynamic& r) {
-      constexpr const char* kKinds[] = {"?", "integer", "operand_offset", "value_offset", "storage_bytes", "immediate"};
-      json_.field("kind", kKinds[static_cast<uint32_t>(r.kind)]);
+      json_.field("kind", name_of(kDynamicKinds, r.kind));
       json_.field("index", r.index);
       json_.field("expression", expression_text(view_, r.expression));
       json_.field("method", r.method);
@@ -182,7 +157,7 @@ class Describer {
 
   void storage(const Storage& r) {
     string("name", r.name);
-    json_.field("space", space_name(r.space));
+    json_.field("space", name_of(kSpaces, r.space));
     json_.field("bytes", r.bytes);
     json_.field("offset", r.offset);
     json_.key("live");
@@ -196,7 +171,7 @@ class Describer {
   void value(const Value& r) {
     string("name", r.name);
     string("fqn", r.fqn);
-    json_.field("kind", kind_name(r.kind));
+    json_.field("kind", name_of(kValueKinds, r.kind));
     json_.field("storage", r.storage);
     json_.field("byte_offset", r.byte_offset);
     shape(r.dtype, r.ndim, r.sizes, r.strides);

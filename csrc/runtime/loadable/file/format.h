@@ -26,35 +26,40 @@ inline constexpr uint64_t kPadAlignment = 256;  // of what lies in a scratchpad
 inline constexpr uint32_t kMaxPads = 64;
 inline constexpr uint64_t kMaxPadBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxSections = 1024;
+inline constexpr uint32_t kMostSamples = 64;    // of an output in a golden
 inline constexpr uint32_t kMustUnderstand = 1;  // section flag
 
-enum class SectionKind : uint32_t {
-  kStrings = 1,
-  kIntegers = 2,
-  kDoubles = 3,
-  kKernels = 4,
-  kStorages = 5,
-  kValues = 6,
-  kOperands = 7,
-  kInstructions = 8,
-  kHostCalls = 9,
-  kInputs = 10,
-  kOutputs = 11,
-  kNodes = 12,
-  kSegments = 13,
-  kMethods = 14,
-  kMetadata = 15,
-  kWeights = 16,
-  kStates = 17,
-  kSymbols = 18,
-  kExpressions = 19,
-  kDynamic = 20,
-  kGuards = 21,
-  kGoldens = 22,
-  kSignature = 23,
-  kResidency = 24,
-};
-inline constexpr uint32_t kSectionKinds = 25;  // one more than the last
+// The kinds of sections: number, kind, name, and of tables the record and its place in View.
+#define ATALLA_LOADABLE_SECTIONS(BYTES, TABLE)                     \
+  BYTES(1, kStrings, STRINGS)                                      \
+  TABLE(2, kIntegers, INTEGERS, int64_t, integers)                 \
+  TABLE(3, kDoubles, DOUBLES, double, doubles)                     \
+  TABLE(4, kKernels, KERNELS, Kernel, kernels)                     \
+  TABLE(5, kStorages, STORAGES, Storage, storages)                 \
+  TABLE(6, kValues, VALUES, Value, values)                         \
+  TABLE(7, kOperands, OPERANDS, Operand, operands)                 \
+  TABLE(8, kInstructions, INSTRUCTIONS, Instruction, instructions) \
+  TABLE(9, kHostCalls, HOST_CALLS, HostCall, host_calls)           \
+  TABLE(10, kInputs, INPUTS, Port, inputs)                         \
+  TABLE(11, kOutputs, OUTPUTS, Port, outputs)                      \
+  TABLE(12, kNodes, NODES, Node, nodes)                            \
+  TABLE(13, kSegments, SEGMENTS, Segment, segments)                \
+  TABLE(14, kMethods, METHODS, Method, methods)                    \
+  TABLE(15, kMetadata, METADATA, Metadata, metadata)               \
+  BYTES(16, kWeights, WEIGHTS)                                     \
+  TABLE(17, kStates, STATES, State, states)                        \
+  TABLE(18, kSymbols, SYMBOLS, Symbol, symbols)                    \
+  TABLE(19, kExpressions, EXPRESSIONS, Expression, expressions)    \
+  TABLE(20, kDynamic, DYNAMIC, Dynamic, dynamic)                   \
+  TABLE(21, kGuards, GUARDS, Guard, guards)                        \
+  TABLE(22, kGoldens, GOLDENS, Golden, goldens)                    \
+  BYTES(23, kSignature, SIGNATURE)                                 \
+  TABLE(24, kResidency, RESIDENCY, Residency, residency)
+
+#define ATALLA_SECTION_KIND(number, kind, ...) kind = number,
+enum class SectionKind : uint32_t { ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_KIND, ATALLA_SECTION_KIND) };
+#undef ATALLA_SECTION_KIND
+inline constexpr uint32_t kSectionKinds = static_cast<uint32_t>(SectionKind::kResidency) + 1;
 
 enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4, kState = 5 };
 enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant, kState };
@@ -298,25 +303,5 @@ struct Golden {
   double rtol;
   double atol;
 };
-
-static_assert(sizeof(Header) == 128 && offsetof(Header, header_crc) == 124 && offsetof(Header, table_crc) == 48);
-static_assert(sizeof(Section) == 32 && offsetof(Section, crc) == 28);
-static_assert(sizeof(Kernel) == 16);
-static_assert(sizeof(Storage) == 40 && offsetof(Storage, name) == 32);
-static_assert(sizeof(Value) == 48 && offsetof(Value, byte_offset) == 16 && offsetof(Value, fqn) == 32);
-static_assert(sizeof(Operand) == 48 && offsetof(Operand, immediate) == 24 && offsetof(Operand, value) == 40);
-static_assert(sizeof(Instruction) == 40 && offsetof(Instruction, node) == 32);
-static_assert(sizeof(HostCall) == 32);
-static_assert(sizeof(Port) == 24);
-static_assert(sizeof(Node) == 64 && offsetof(Node, native) == 56);
-static_assert(sizeof(Segment) == 32 && offsetof(Segment, kind) == 24);
-static_assert(sizeof(Method) == 64 && offsetof(Method, arena_bytes) == 48);
-static_assert(sizeof(Metadata) == 16);
-static_assert(sizeof(State) == 24 && offsetof(State, initial) == 16);
-static_assert(sizeof(Symbol) == 64 && offsetof(Symbol, min) == 24);
-static_assert(sizeof(Expression) == 24 && offsetof(Expression, constant) == 16);
-static_assert(sizeof(Dynamic) == 16);
-static_assert(sizeof(Guard) == 16);
-static_assert(sizeof(Golden) == 56 && offsetof(Golden, rtol) == 40);
 
 }  // namespace atalla::runtime::loadable

@@ -5,6 +5,7 @@
 
 #include "runtime/loadable/file/view.h"
 #include "sim/abi/atalla.h"
+#include "sim/abi/dtype.h"
 
 namespace atalla::runtime::loadable {
 
@@ -13,60 +14,14 @@ __extension__ typedef __int128 Int128;
 inline constexpr int64_t kMaxElements = int64_t{1} << 47;  // exclusive bound of sizes, absolute strides and elements
 
 // Bytes of one element; 0 for a code that is no dtype.
-constexpr uint32_t element_bytes(uint8_t dtype) noexcept {
-  switch (dtype) {
-    case ATALLA_U8:
-    case ATALLA_I8:
-    case ATALLA_BOOL:
-      return 1;
-    case ATALLA_I16:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      return 2;
-    case ATALLA_I32:
-    case ATALLA_F32:
-      return 4;
-    case ATALLA_I64:
-    case ATALLA_F64:
-    case ATALLA_C64:
-      return 8;
-    case ATALLA_C128:
-      return 16;
-    default:
-      return 0;
-  }
-}
+constexpr uint32_t element_bytes(uint8_t dtype) noexcept { return sim::dtype_size(dtype); }
 
 // "float32", as in torch; "dtype 77" is written "?".
 constexpr const char* dtype_name(uint8_t dtype) noexcept {
-  switch (dtype) {
-    case ATALLA_U8:
-      return "uint8";
-    case ATALLA_I8:
-      return "int8";
-    case ATALLA_I16:
-      return "int16";
-    case ATALLA_I32:
-      return "int32";
-    case ATALLA_I64:
-      return "int64";
-    case ATALLA_F16:
-      return "float16";
-    case ATALLA_F32:
-      return "float32";
-    case ATALLA_F64:
-      return "float64";
-    case ATALLA_C64:
-      return "complex64";
-    case ATALLA_C128:
-      return "complex128";
-    case ATALLA_BOOL:
-      return "bool";
-    case ATALLA_BF16:
-      return "bfloat16";
-    default:
-      return "?";
-  }
+  constexpr const char* names[sim::kDtypeCodes] = {"uint8",   "int8",    "int16", "int32",     "int64",      "float16",
+                                                   "float32", "float64", "?",     "complex64", "complex128", "bool",
+                                                   "?",       "?",       "?",     "bfloat16"};
+  return dtype < sim::kDtypeCodes ? names[dtype] : "?";
 }
 
 // Sizes and strides read out of the pool.

@@ -13,33 +13,12 @@ struct SectionInfo {
   uint32_t stride;  // of the version that brought it: the least that a reader takes
 };
 
-inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {{
-    {"unknown", 1},
-    {"STRINGS", 1},
-    {"INTEGERS", 8},
-    {"DOUBLES", 8},
-    {"KERNELS", sizeof(Kernel)},
-    {"STORAGES", sizeof(Storage)},
-    {"VALUES", sizeof(Value)},
-    {"OPERANDS", sizeof(Operand)},
-    {"INSTRUCTIONS", sizeof(Instruction)},
-    {"HOST_CALLS", sizeof(HostCall)},
-    {"INPUTS", sizeof(Port)},
-    {"OUTPUTS", sizeof(Port)},
-    {"NODES", sizeof(Node)},
-    {"SEGMENTS", sizeof(Segment)},
-    {"METHODS", sizeof(Method)},
-    {"METADATA", sizeof(Metadata)},
-    {"WEIGHTS", 1},
-    {"STATES", sizeof(State)},
-    {"SYMBOLS", sizeof(Symbol)},
-    {"EXPRESSIONS", sizeof(Expression)},
-    {"DYNAMIC", sizeof(Dynamic)},
-    {"GUARDS", sizeof(Guard)},
-    {"GOLDENS", sizeof(Golden)},
-    {"SIGNATURE", 1},
-    {"RESIDENCY", sizeof(Residency)},
-}};
+#define ATALLA_SECTION_BYTES(number, kind, name) {#name, 1},
+#define ATALLA_SECTION_TABLE(number, kind, name, record, member) {#name, sizeof(record)},
+inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {
+    {{"unknown", 1}, ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_BYTES, ATALLA_SECTION_TABLE)}};
+#undef ATALLA_SECTION_BYTES
+#undef ATALLA_SECTION_TABLE
 
 inline constexpr bool is_known(SectionKind kind) noexcept {
   return static_cast<uint32_t>(kind) >= 1 && static_cast<uint32_t>(kind) < kSectionKinds;

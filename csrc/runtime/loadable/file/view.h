@@ -51,27 +51,10 @@ struct View {
   std::span<const std::byte> strings;
   std::span<const std::byte> weights;
   uint64_t weight_bytes = 0;  // of the section, also when `weights` has been released
-  Table<int64_t> integers;
-  Table<double> doubles;
-  Table<Kernel> kernels;
-  Table<Storage> storages;
-  Table<Value> values;
-  Table<Operand> operands;
-  Table<Instruction> instructions;
-  Table<HostCall> host_calls;
-  Table<Port> inputs;
-  Table<Port> outputs;
-  Table<Node> nodes;
-  Table<Segment> segments;
-  Table<Method> methods;
-  Table<Metadata> metadata;
-  Table<State> states;
-  Table<Symbol> symbols;
-  Table<Expression> expressions;
-  Table<Dynamic> dynamic;
-  Table<Guard> guards;
-  Table<Golden> goldens;
-  Table<Residency> residency;
+#define ATALLA_SECTION_BYTES(...)
+#define ATALLA_SECTION_TABLE(number, kind, name, record, member) Table<record> member;
+  ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_BYTES, ATALLA_SECTION_TABLE)
+#undef ATALLA_SECTION_TABLE
 
   // NUL-terminated, for as long as the bytes under the view live.
   const char* string(StringRef ref) const noexcept {
@@ -82,27 +65,10 @@ struct View {
   // Calls f(SectionKind, Table&) for every section of records.
   template <class F>
   void for_each_table(F&& f) {
-    f(SectionKind::kIntegers, integers);
-    f(SectionKind::kDoubles, doubles);
-    f(SectionKind::kKernels, kernels);
-    f(SectionKind::kStorages, storages);
-    f(SectionKind::kValues, values);
-    f(SectionKind::kOperands, operands);
-    f(SectionKind::kInstructions, instructions);
-    f(SectionKind::kHostCalls, host_calls);
-    f(SectionKind::kInputs, inputs);
-    f(SectionKind::kOutputs, outputs);
-    f(SectionKind::kNodes, nodes);
-    f(SectionKind::kSegments, segments);
-    f(SectionKind::kMethods, methods);
-    f(SectionKind::kMetadata, metadata);
-    f(SectionKind::kStates, states);
-    f(SectionKind::kSymbols, symbols);
-    f(SectionKind::kExpressions, expressions);
-    f(SectionKind::kDynamic, dynamic);
-    f(SectionKind::kGuards, guards);
-    f(SectionKind::kGoldens, goldens);
-    f(SectionKind::kResidency, residency);
+#define ATALLA_SECTION_TABLE(number, kind, name, record, member) f(SectionKind::kind, member);
+    ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_BYTES, ATALLA_SECTION_TABLE)
+#undef ATALLA_SECTION_TABLE
+#undef ATALLA_SECTION_BYTES
   }
 };
 

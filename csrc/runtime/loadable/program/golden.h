@@ -10,8 +10,6 @@ namespace atalla::runtime::loadable {
 
 class Program;
 
-inline constexpr int64_t kMostSamples = 64;  // of an output
-
 // Elements of input number `input`, in row-major order, of a dtype: uniform in [low, high), integers in [low, high].
 void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, double high, uint64_t elements,
                   void* data) noexcept;

@@ -6,30 +6,13 @@
 
 #include <type_traits>
 
+#include "sim/abi/dtype.h"
 #include "sim/kernels/base/convert_types.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline int64_t element_size(atalla_dtype dtype) {
-  switch (dtype) {
-    case ATALLA_U8:
-    case ATALLA_I8:
-    case ATALLA_BOOL:
-      return 1;
-    case ATALLA_I16:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      return 2;
-    case ATALLA_I32:
-    case ATALLA_F32:
-      return 4;
-    case ATALLA_C128:
-      return 16;
-    default:
-      return 8;
-  }
-}
+inline int64_t element_size(atalla_dtype dtype) { return sim::dtype_size(dtype); }
 
 // The dtype whose storage is the arithmetic type itself.
 template <class T>

@@ -12,12 +12,13 @@ from math import prod
 
 import torch
 
+from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
+
 from ...program import kernels
 from ...program.ir import AnyOperand, Launch, LinearProgram, Operand
 from ...program.vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
 from ..pass_result import PassResult
 from .build import Builder, is_step
-from .fuse_pointwise import MAX_OPERANDS
 from .layout import Uses, contiguous_positions, same_elements, with_sizes
 from .rewrite import rewritten
 
@@ -145,7 +146,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     before = len(fused.inputs)
     if not program.fits() or len(inputs) > MAX_INPUTS or len(results) > MAX_OUTPUTS:
         return None
-    if len(results) + before + len(extras) + 1 > MAX_OPERANDS:
+    if len(results) + before + len(extras) + 1 > ATALLA_MAX_OPERANDS:
         return None
     given = {name: product.parameter(name) for name in product.contract.parameters}
     given["vector_ops"], given["exp_ops"] = program.cost()

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
+
 from ...program.ir import Launch, LinearProgram, Operand
 from ...program.vector_program import MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS
 from ..pass_result import PassResult
 from .build import Builder, is_step
 from .layout import Uses, same_elements, with_sizes
 from .rewrite import rewritten
-
-MAX_OPERANDS = 12  # of a launch, the program included
 
 
 def fuse_pointwise(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
@@ -106,7 +106,7 @@ class _Fusion:
                 outputs.append(out)
         if len(builder.operands) > MAX_INPUTS or not 1 <= len(outputs) <= MAX_OUTPUTS:
             return None
-        if len(outputs) + len(builder.operands) + 1 > MAX_OPERANDS:
+        if len(outputs) + len(builder.operands) + 1 > ATALLA_MAX_OPERANDS:
             return None
         program = builder.finish(outputs)
         if not program.fits():

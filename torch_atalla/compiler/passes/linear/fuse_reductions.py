@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
+
 from ...program import kernels
 from ...program.ir import Launch, LinearProgram, Operand, contiguous_strides
 from ...program.vector_program import MAX_INPUTS, MAX_STEPS
 from ..pass_result import PassResult
 from .build import Builder, is_step
-from .fuse_pointwise import MAX_OPERANDS, viewed_launch
+from .fuse_pointwise import viewed_launch
 from .layout import Uses, is_static, merged
 from .rewrite import rewritten
 
@@ -145,7 +147,7 @@ class _Group:
         program = builder.finish_with(source)
         if program is None or not program.fits() or len(builder.operands) > MAX_INPUTS:
             return None
-        if len(builder.operands) + 2 > MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
+        if len(builder.operands) + 2 > ATALLA_MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
             return None
         vector_ops, exp_ops = program.cost()
         return Launch(
