@@ -35,28 +35,20 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
 // `ordered`: the linear index within the reduced dimensions must be row-major (argmax).
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan);
 
-// Cost: the input once, the outputs once, `vector_ops` and `exp_ops` for 32 input elements.
+// Cost: the input once a pass, the outputs once, `vector_ops` and `exp_ops` for each vector of the input
+// (docs/concepts/pointwise.md lists the expansions): one accumulating vector instruction, two more for a compare and a
+// select where the chip has no such instruction.
 void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost);
 
-atalla_status run_reduce_sum(const Launch& launch);
-atalla_status run_reduce_nansum(const Launch& launch);
-atalla_status run_reduce_count_nonzero(const Launch& launch);
-atalla_status run_reduce_xor(const Launch& launch);
-atalla_status run_reduce_prod(const Launch& launch);
-atalla_status run_reduce_mean(const Launch& launch);
-atalla_status run_reduce_norm1(const Launch& launch);
-atalla_status run_reduce_norm2(const Launch& launch);
-atalla_status run_reduce_any(const Launch& launch);
-atalla_status run_reduce_all(const Launch& launch);
-atalla_status run_reduce_logsumexp(const Launch& launch);
-atalla_status run_reduce_var(const Launch& launch);
-atalla_status run_reduce_std(const Launch& launch);
-atalla_status run_reduce_var_mean(const Launch& launch);
-atalla_status run_reduce_amax(const Launch& launch);
-atalla_status run_reduce_amin(const Launch& launch);
-atalla_status run_reduce_argmax(const Launch& launch);
-atalla_status run_reduce_argmin(const Launch& launch);
-atalla_status run_reduce_max_dim(const Launch& launch);
-atalla_status run_reduce_min_dim(const Launch& launch);
+namespace {
+
+template <int kVectorOps, int kExpOps, int kPasses>
+void cost_of(const atalla_launch_desc& desc, Cost& cost) {
+  cost_reduce(desc, kVectorOps, kExpOps, kPasses, cost);
+}
+
+constexpr uint64_t kRealDtypes = kFloatDtypes | kIntegerDtypes;
+
+}  // namespace
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -84,7 +84,7 @@ struct ArgReduction {
 
 template <bool kMax>
 atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
-  ATALLA_CHECK(check_reduce(kernel, launch, outputs, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_reduce(kernel, launch, outputs, kRealDtypes));
   const atalla_operand& in = launch.desc.operands[outputs];
   if (element_count(in) == 0 && element_count(launch.desc.operands[0]) > 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);
@@ -99,11 +99,20 @@ atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
   });
 }
 
-}  // namespace
-
 atalla_status run_reduce_argmax(const Launch& launch) { return run_arg<true>("reduce.argmax", launch, 1); }
 atalla_status run_reduce_argmin(const Launch& launch) { return run_arg<false>("reduce.argmin", launch, 1); }
 atalla_status run_reduce_max_dim(const Launch& launch) { return run_arg<true>("reduce.max_dim", launch, 2); }
 atalla_status run_reduce_min_dim(const Launch& launch) { return run_arg<false>("reduce.min_dim", launch, 2); }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.argmax", kRealDtypes, run_reduce_argmax, cost_of<6, 0, 1>},
+    {"reduce.argmin", kRealDtypes, run_reduce_argmin, cost_of<6, 0, 1>},
+    {"reduce.max_dim", kRealDtypes, run_reduce_max_dim, cost_of<6, 0, 1>},
+    {"reduce.min_dim", kRealDtypes, run_reduce_min_dim, cost_of<6, 0, 1>},
+};
+
+}  // namespace
+
+KernelTable reduce_arg_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

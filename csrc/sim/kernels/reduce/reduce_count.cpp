@@ -37,8 +37,6 @@ struct IntegerResult : Plain<Op> {
   }
 };
 
-}  // namespace
-
 atalla_status run_reduce_nansum(const Launch& launch) {
   ATALLA_CHECK(check_reduce("reduce.nansum", launch, 1, kFloatDtypes));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
@@ -52,11 +50,21 @@ atalla_status run_reduce_count_nonzero(const Launch& launch) {
 }
 
 atalla_status run_reduce_xor(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.xor", launch, 1, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_reduce("reduce.xor", launch, 1, kRealDtypes));
   if ((uint64_t{1} << launch.desc.compute_dtype & kFloatDtypes) != 0) {
     return run_reduction<IntegerResult<XorOp<double>>>(launch, ATALLA_F64);
   }
   return run_reduction<IntegerResult<XorOp<int64_t>>>(launch, ATALLA_I64);
 }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.nansum", kFloatDtypes, run_reduce_nansum, cost_of<4, 0, 1>},
+    {"reduce.count_nonzero", kAllDtypes, run_reduce_count_nonzero, cost_of<2, 0, 1>},
+    {"reduce.xor", kRealDtypes, run_reduce_xor, cost_of<1, 0, 1>},
+};
+
+}  // namespace
+
+KernelTable reduce_count_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

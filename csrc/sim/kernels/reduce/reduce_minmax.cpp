@@ -5,16 +5,27 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
+namespace {
+
 atalla_status run_reduce_amax(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.amax", launch, 1, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_reduce("reduce.amax", launch, 1, kRealDtypes));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MaxOp<T>>>(launch, dtype); });
 }
 
 atalla_status run_reduce_amin(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.amin", launch, 1, kFloatDtypes | kIntegerDtypes));
+  ATALLA_CHECK(check_reduce("reduce.amin", launch, 1, kRealDtypes));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MinOp<T>>>(launch, dtype); });
 }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.amax", kRealDtypes, run_reduce_amax, cost_of<3, 0, 1>},
+    {"reduce.amin", kRealDtypes, run_reduce_amin, cost_of<3, 0, 1>},
+};
+
+}  // namespace
+
+KernelTable reduce_minmax_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

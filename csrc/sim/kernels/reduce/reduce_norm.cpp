@@ -32,8 +32,6 @@ struct Norm2 : Plain<SquareOp<T>> {
   }
 };
 
-}  // namespace
-
 atalla_status run_reduce_norm1(const Launch& launch) {
   ATALLA_CHECK(check_reduce("reduce.norm1", launch, 1, kFloatDtypes));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
@@ -53,5 +51,14 @@ atalla_status run_reduce_norm2(const Launch& launch) {
                                [&]<class T>(atalla_dtype dtype) { return run_reduction<Norm2<T>>(launch, dtype); });
   }
 }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.norm1", kFloatDtypes, run_reduce_norm1, cost_of<2, 0, 1>},
+    {"reduce.norm2", kFloatDtypes | kComplexDtypes, run_reduce_norm2, cost_of<2, 0, 1>},
+};
+
+}  // namespace
+
+KernelTable reduce_norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -74,8 +74,6 @@ atalla_status run_variance(const char* kernel, const Launch& launch) {
   });
 }
 
-}  // namespace
-
 atalla_status run_reduce_var(const Launch& launch) { return run_variance<Statistic::kVar>("reduce.var", launch); }
 atalla_status run_reduce_std(const Launch& launch) { return run_variance<Statistic::kStd>("reduce.std", launch); }
 atalla_status run_reduce_var_mean(const Launch& launch) {
@@ -87,5 +85,16 @@ atalla_status run_reduce_logsumexp(const Launch& launch) {
   return dispatch_floating(launch.desc.compute_dtype,
                            [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
 }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.logsumexp", kFloatDtypes, run_reduce_logsumexp, cost_of<5, 1, 2>},
+    {"reduce.var", kFloatDtypes | kComplexDtypes, run_reduce_var, cost_of<4, 0, 2>},
+    {"reduce.std", kFloatDtypes | kComplexDtypes, run_reduce_std, cost_of<4, 0, 2>},
+    {"reduce.var_mean", kFloatDtypes | kComplexDtypes, run_reduce_var_mean, cost_of<4, 0, 2>},
+};
+
+}  // namespace
+
+KernelTable reduce_statistics_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,6 +5,8 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
+namespace {
+
 atalla_status run_reduce_sum(const Launch& launch) {
   ATALLA_CHECK(check_reduce("reduce.sum", launch, 1, kAllDtypes));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
@@ -40,5 +42,17 @@ atalla_status run_reduce_all(const Launch& launch) {
   ATALLA_CHECK(check_reduce("reduce.all", launch, 1, kAllDtypes));
   return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL);
 }
+
+constexpr Kernel kKernels[] = {
+    {"reduce.sum", kAllDtypes, run_reduce_sum, cost_of<1, 0, 1>},
+    {"reduce.prod", kAllDtypes, run_reduce_prod, cost_of<1, 0, 1>},
+    {"reduce.mean", kFloatDtypes | kComplexDtypes, run_reduce_mean, cost_of<1, 0, 1>},
+    {"reduce.any", kAllDtypes, run_reduce_any, cost_of<2, 0, 1>},
+    {"reduce.all", kAllDtypes, run_reduce_all, cost_of<2, 0, 1>},
+};
+
+}  // namespace
+
+KernelTable reduce_sum_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA
