@@ -221,7 +221,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   }
   const ReduceFusedParameters p = ReduceFusedParameters::read(desc);
   cost_vector_program(elements, p.vector_ops, p.exp_ops, cost);
-  const uint64_t steps = p.reduction < kAmax ? 1 : 3;  // as of the reduction alone (reduce.cpp)
+  const uint64_t steps = p.reduction < kAmax ? 1 : 3;  // as of the reduction alone
   cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(element_count(desc.operands[0]));
 }
 
