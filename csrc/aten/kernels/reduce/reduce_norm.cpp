@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Vector norms. The usual two are kernels; the others are made of pointwise kernels and reductions, where
+// Vector norms. The usual three are kernels; the others are made of pointwise kernels and reductions, where
 // half-precision inputs are widened first, so that powers and sums are rounded once.
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
@@ -10,6 +10,7 @@
 #include <ATen/ops/sum.h>
 
 #include <cmath>
+#include <limits>
 
 #include "aten/kernels/reduce/reduce.h"
 
@@ -17,7 +18,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2");
+const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2"), kNormInf("reduce.norm_inf");
 
 }  // namespace
 
@@ -29,8 +30,12 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
   // With dtype given, upstream converts before it computes.
   const at::Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
   const bool real = !converted.is_complex();
-  if (self.numel() > 0 && (p == 2 || (p == 1 && real))) {
-    return launch_reduce(p == 2 ? kNorm2 : kNorm1, real ? out.scalar_type() : converted.scalar_type(), out, converted,
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (self.numel() > 0 && (p == 2 || (real && (p == 1 || p == kInfinity)))) {
+    return launch_reduce(p == 2   ? kNorm2
+                         : p == 1 ? kNorm1
+                                  : kNormInf,
+                         real ? out.scalar_type() : converted.scalar_type(), out, converted,
                          reduced_dims(converted, dim));
   }
   const at::Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// norm1, norm2: the sum of magnitudes, and the root of the sum of their squares, in one pass over the input and with
-// one rounding to its dtype. The result of complex numbers is real.
+// norm1, norm2, norm_inf: the sum of magnitudes, the root of the sum of their squares, and the largest magnitude, in
+// one pass over the input and with one rounding to its dtype. The result of complex numbers is real.
 #include "sim/kernels/reduce/reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -18,6 +18,11 @@ struct SquareOp : SumOp<V> {
     if constexpr (kIsComplex<V>) return {x.re * x.re + x.im * x.im, 0};
     else return x * x;
   }
+};
+
+template <class V>
+struct LargestMagnitudeOp : MaxOp<V> {
+  ATALLA_INLINE static V map(V x, V) { return abs(x); }
 };
 
 template <class T>
@@ -52,8 +57,16 @@ atalla_status run_reduce_norm2(const Launch& launch) {
   }
 }
 
+atalla_status run_reduce_norm_inf(const Launch& launch) {
+  ATALLA_CHECK(check_reduce("reduce.norm_inf", launch, 1, kFloatDtypes));
+  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
+    return run_reduction<Plain<LargestMagnitudeOp<T>>>(launch, dtype);
+  });
+}
+
 constexpr Kernel kKernels[] = {
     {"reduce.norm1", kFloatDtypes, run_reduce_norm1, cost_of<2, 0, 1>},
+    {"reduce.norm_inf", kFloatDtypes, run_reduce_norm_inf, cost_of<4, 0, 1>},
     {"reduce.norm2", kFloatDtypes | kComplexDtypes, run_reduce_norm2, cost_of<2, 0, 1>},
 };
 
