@@ -65,8 +65,10 @@ void test_mistakes() {
       {"[telemetry]", "[telemetry]\nrecords = { value = 3 }", "appears twice"},
       {"[sdma]", "[sdma]\nsetup_cycles.value = 3", "expected = after the key"},
       {"rows = { value = 32, unit = \"rows\", source = \"ISA sheet: 32 x 32",
-       "rows = { value = 16, unit = \"rows\", source = \"x",
-       "array.rows: the value is 16; the simulator supports 32 only: kernels count their work"},
+       "rows = { value = 0, unit = \"rows\", source = \"x",
+       "array.rows: the value is 0; expected an integer from 1 to 1024"},
+      {"element_bytes = { value = 2", "element_bytes = { value = 4",
+       "sdma.element_bytes: the value is 4; the simulator supports 2 only: the SDMA's instructions move BF16"},
   };
   for (const auto& mistake : mistakes) {
     CHECK_FAILS(open_with(replaced(text, mistake.from, mistake.to)), ATALLA_ERR_CONFIG, mistake.reason);

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .._generated.loadable_format import (
+from .format import (
     ENTRY_LAYOUT,
     HEADER_LAYOUT,
     MAGIC,
