@@ -17,10 +17,11 @@ FOLDERS = ("csrc", "torch_atalla", "tools", "test", "docs")
 MOST_FILES = 30
 
 # Floor -> beginnings of the paths below csrc that its files may include.
+ABI = ("sim/abi/atalla", "sim/abi/dtype.h")  # the C headers, and sizes and names of their dtype codes
 INCLUDES = {
     "sim": ("sim/",),
-    "runtime": ("runtime/", "sim/abi/atalla"),
-    "aten": ("aten/", "runtime/", "sim/abi/atalla"),
+    "runtime": ("runtime/", *ABI),
+    "aten": ("aten/", "runtime/", *ABI),
 }
 TORCH_FREE = ("sim", "runtime")
 TORCH = ("torch/", "ATen/", "c10/", "pybind11/", "Python.h")

@@ -107,6 +107,12 @@ class TestTable(unittest.TestCase):
         self.assertIn("desc->iparams[5] = scalars[5].integer;", text)
         self.assertIn("desc->iparams[9] = dilation[2];", text)
 
+    def test_random_kernels_have_their_source_in_one_place(self):
+        for entry in self.entries:  # csrc/runtime/graph/graph.cpp gives a replayed launch another one
+            if entry.names[0].startswith("random."):
+                places = [(p.name, str(p.slot)) for p in entry.parameters[:2]]
+                self.assertEqual(places, [("seed", "i0"), ("offset", "i1")], msg=entry.names[0])
+
     def test_json(self):
         scalars = (model.ScalarArg("low", False), model.ScalarArg("high", True))
         formula = model.Pointwise("between", (), scalars, {}, (), (), 1)

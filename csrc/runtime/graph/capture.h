@@ -37,7 +37,7 @@ class ATALLA_RUNTIME_API Capture final : public StreamRecorder, public std::enab
   static Capture* of(const Stream& stream) noexcept { return dynamic_cast<Capture*>(stream.recorder()); }
   void* owner() const noexcept { return owner_; }
 
-  // A launch whose iparams[0] and [1], seed and offset, are given at replay from the random source of this number (from
+  // A launch whose seed and offset are given at replay from the random source of this number (from
   // 1 on); here [1] says how much of the source the graph draws before it.
   void launch_random(Stream& stream, const atalla_launch_desc& desc, uint32_t source);
   // Throws, and makes the capture invalid. `what` is for the text.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kernel_parameters.h"
 #include "runtime/device/device.h"
 #include "runtime/device/error.h"
 #include "runtime/stream/event.h"
@@ -12,6 +13,12 @@
 #include "runtime/stream/stream.h"
 
 namespace atalla::runtime {
+namespace {
+
+// Seed and offset, which all kernels of random numbers have in the same places (test_kernel_contracts.py).
+using RandomSource = RandomBernoulliParameters;
+
+}  // namespace
 
 Graph::Graph(Device& device) : device_(device) {}
 Graph::~Graph() = default;
@@ -39,7 +46,7 @@ void Graph::add_launch(uint8_t lane, const atalla_launch_desc& desc, uint32_t ra
                                          std::to_string(ATALLA_MAX_OPERANDS) + " are possible");
   }
   const size_t place = append(&desc, atalla_launch_desc_bytes(desc.n_operands));
-  const uint64_t offset = random != 0 ? static_cast<uint64_t>(desc.iparams[1]) : 0;
+  const uint64_t offset = random != 0 ? static_cast<uint64_t>(RandomSource::read(desc).offset) : 0;
   steps_.push_back({Kind::kLaunch, lane, random, {offset}, place});
   if (random > sources_) sources_ = random;
   ++launches_;
@@ -102,10 +109,11 @@ void Graph::replay(Stream& stream, const RandomBase* bases, size_t n_bases) {
     switch (step.kind) {
       case Kind::kLaunch: {
         atalla_launch_desc& desc = launch_at(step);
-        if (step.random != 0) {  // the kernels' contract: iparams 0 and 1 are seed and offset
+        if (step.random != 0) {
           const RandomBase& base = bases[step.random - 1];
-          desc.iparams[0] = static_cast<int64_t>(base.seed);
-          desc.iparams[1] = static_cast<int64_t>(base.offset + step.random_offset);
+          RandomSource{.seed = static_cast<int64_t>(base.seed),
+                       .offset = static_cast<int64_t>(base.offset + step.random_offset)}
+              .write(&desc);
         }
         const Submission submission("atallaLaunchKernel");
         desc.tag = submission.tag();  // not the capture's

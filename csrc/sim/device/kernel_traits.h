@@ -14,7 +14,7 @@ namespace atalla::sim {
 enum class Program : uint8_t {
   kNever,
   kAlways,
-  kIfParameter,   // iparams[program_index] is not 0
+  kIfParameter,   // the integer parameter at program_index is not 0
   kIfMoreInputs,  // the launch has more than program_index inputs
 };
 

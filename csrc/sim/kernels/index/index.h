@@ -135,7 +135,7 @@ inline atalla_status check_rank(const char* name, int operand, int given, int ex
 inline atalla_status check_indexed_dims(const char* name, const Launch& l, const atalla_operand& indexed, int64_t count,
                                         int64_t first) {
   if (count != l.desc.n_operands - 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: iparams[0] gives %lld index operands, the descriptor has %d", name,
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld index operands are announced, the descriptor has %d", name,
                      static_cast<long long>(count), l.desc.n_operands - 2);
   }
   if (first >= 0 && first <= indexed.ndim && first + count <= indexed.ndim) return ATALLA_OK;

@@ -56,7 +56,7 @@ atalla_status run_triangle(const Launch& l) {
   }
   const TriangleParameters p = TriangleParameters::read(l.desc);
   if (p.upper != 0 && p.upper != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "triangle: iparams[1] is %lld, expected 0 (lower) or 1 (upper)",
+    return set_error(ATALLA_ERR_ARGUMENT, "triangle: upper is %lld, expected 0 (lower) or 1 (upper)",
                      static_cast<long long>(p.upper));
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
