@@ -166,7 +166,7 @@ class TestCoverage(TestCase):
     def report(self) -> LoadableReport:
         torch.manual_seed(0)
         args = (torch.randn(8, 16), torch.randn(4, 4, dtype=torch.complex64))
-        with mock.patch("torch_atalla.export.lower.node.lower_recorded", side_effect=NotNativeError):
+        with mock.patch("torch_atalla.compiler.lower.node.lower_recorded", side_effect=NotNativeError):
             return make_report(compile_program(Products(), args))
 
     def test_by_ops_and_by_flops(self):

@@ -35,7 +35,9 @@ class TestEntries(unittest.TestCase):
         self.fails("Section: [", "not valid YAML", 1)
 
     def test_kernel_keys(self):
-        self.entry_fails("- {name: k, version: 1, meaning: text, operand: []}", "unknown key `operand`; known: meaning")
+        self.entry_fails(
+            "- {name: k, version: 1, meaning: text, operand: []}", "unknown key `operand`; known: fused, meaning"
+        )
         self.entry_fails("- {version: 1, meaning: text}", "either `name` or `names`")
         self.entry_fails("- {name: K, version: 1, meaning: text}", "kernel name `K`; expected")
         self.entry_fails("- {name: k, version: 0, meaning: text}", "version is `0`; expected a positive integer")

@@ -16,8 +16,9 @@ from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
 from torch_atalla import isa
+from torch_atalla.driver import c_abi
 from torch_atalla.driver import isa_library as _library
-from torch_atalla.driver import runtime
+from torch_atalla.driver.libraries import device_table
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -63,7 +64,8 @@ class TestScratchpads(TestCase):
         program = torch_atalla.load_loadable(path, engine="isa")
         library = _library.library()
         device = library.device(0)[0]
-        alloc, free = runtime.device_api().scpad_alloc, runtime.device_api().scpad_free
+        api = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
+        alloc, free = api.scpad_alloc, api.scpad_free
         pad, address = _u32(), _u32()
         self.assertEqual(alloc(device, 4096, 0, ctypes.byref(pad), ctypes.byref(address)), 0)
         try:

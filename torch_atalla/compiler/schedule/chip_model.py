@@ -27,9 +27,14 @@ class ChipModel:
     cores: int
     core_start: int
     scratchpads: int
-    geometry: Geometry
-    tile_bytes: int
-    bus_bytes: int
+    vector_lanes: int
+    array_rows: int
+    array_columns: int
+    scratchpad_bytes: int  # of each scratchpad
+    sdma_tile_rows: int
+    sdma_tile_columns: int
+    sdma_element_bytes: int
+    bus_width_bytes: int
     setup: int
     beat: int
     occupancy: int
@@ -41,9 +46,14 @@ class ChipModel:
     overhead: int
 
     @property
-    def scratchpad_bytes(self) -> int:
-        """Of each scratchpad."""
-        return self.geometry[list(GEOMETRY).index("scratchpad_bytes")]
+    def geometry(self) -> Geometry:
+        """What the work of a launch depends on."""
+        return tuple(getattr(self, name) for name in GEOMETRY)
+
+    @property
+    def tile_bytes(self) -> int:
+        """Of the largest tile of one SDMA transfer."""
+        return self.sdma_tile_rows * self.sdma_tile_columns * self.sdma_element_bytes
 
     @property
     def pad_bytes(self) -> int:
@@ -81,7 +91,7 @@ class ChipModel:
         def share(amount: int) -> int:
             return _ceil(min(amount, _MOST) * busiest, work.parts)
 
-        beats = _ceil(reads, self.bus_bytes) + _ceil(writes, self.bus_bytes)
+        beats = _ceil(reads, self.bus_width_bytes) + _ceil(writes, self.bus_width_bytes)
         if work.beats and every:
             beats = _ceil(
                 min(work.beats, _MOST) * (_ceil(reads, self.tile_bytes) + _ceil(writes, self.tile_bytes)), every
@@ -112,9 +122,7 @@ def chip_model(config: str | dict[str, Any]) -> ChipModel:
         cores=value("core", "count"),
         core_start=value("core", "start_cycles"),
         scratchpads=value("scratchpad", "count"),
-        geometry=tuple(value(section, name) for section, name in GEOMETRY.values()),
-        tile_bytes=value("sdma", "tile_rows") * value("sdma", "tile_columns") * value("sdma", "element_bytes"),
-        bus_bytes=value("bus", "width_bytes"),
+        **{name: value(*place) for name, place in GEOMETRY.items()},
         setup=value("sdma", "setup_cycles"),
         beat=int(value("sdma", "beat_cycles") * _MILLI + 0.5),
         occupancy=value("vector", "occupancy_cycles"),
