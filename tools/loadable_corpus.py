@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch_atalla.loadable.file.format import MAJOR, MINOR
 
 import torch_atalla
+from torch_atalla.loadable.file.format import MAJOR, MINOR
 
 FOLDER = Path(__file__).resolve().parents[1] / "test/data/loadables"
 

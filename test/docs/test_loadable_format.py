@@ -6,9 +6,9 @@ import struct
 from pathlib import Path
 
 from torch.testing._internal.common_utils import TestCase, run_tests
-from torch_atalla.loadable.file.format import STRIDES, Section
 
 from tools.codegen import loadable_records
+from torch_atalla.loadable.file.format import STRIDES, Section
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/loadable-format.md").read_text()
