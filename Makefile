@@ -14,6 +14,8 @@
 PYTHON ?= python3
 # Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`pip install .`) have all.
 export ATALLA_HOST_ISA_ONLY ?= 1
+# What is imported compiles itself; all of PyTorch takes pip 15 seconds.
+export PIP_NO_COMPILE ?= 1
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q

@@ -50,6 +50,7 @@ CONFIGS = {
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
 CHIP_FOLDERS = ("abi", "device", "host", "isa", "memory", "time")  # compiled once; kernels once an instruction set
+ONE_UNIT = ("bindings", "device", "dispatch", "launch", "profiler")  # of csrc/aten: small, with the same large headers
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
 PUBLIC_HEADERS = (
     "sim/abi/atalla.h",
@@ -102,20 +103,36 @@ class Build:
         self.flags = f"{COMMON} {CONFIGS[config]}"
         self.includes = f"-I{self.generated} -Icsrc"
 
+    def precompiled(self, included: str, name: str, flags: str) -> dict[str, Any]:
+        """A precompiled header; returns the options of the objects that use it."""
+        header = self.dir / "pch" / name
+        write(header, f'#include "{included}"\n')
+        if self.launcher:
+            flags += " -fpch-preprocess"  # lets ccache see the precompiled header
+        self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
+        return {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
+
     def object(self, source: Path, suffix: str = "", flags: str = "", rule: str = "cxx", implicit=()) -> Path:
         name = source.relative_to(self.generated) if source.is_relative_to(self.generated) else source
         out = self.dir / "obj" / f"{name}{suffix}.o"
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
-    def folders(self, sources: list[Path], **options: Any) -> list[Path]:
-        """The files of each folder as one translation unit: most of the time of a file goes into its headers."""
+    def folders(self, sources: list[Path], together: tuple[str, ...] = (), **options: Any) -> list[Path]:
+        """The files of each folder as one translation unit: most of the time of a file goes into its headers.
+
+        Folders whose names are in `together` are one unit.
+        """
+        units: dict[str, list[Path]] = {}
+        for source in sources:
+            folder = source.parent
+            unit = folder.parent / "_".join(together) if folder.name in together else folder
+            units.setdefault(str(unit), []).append(source)
         found = []
-        for folder in sorted({source.parent for source in sources}):
-            unit = self.generated / "units" / f"{folder}.cpp"
+        for name, files in units.items():
+            unit = self.generated / "units" / f"{name}.cpp"
             unit.parent.mkdir(parents=True, exist_ok=True)
-            files = (source.relative_to("csrc") for source in sources if source.parent == folder)
-            write(unit, "".join(f'#include "{file}"\n' for file in files))
+            write(unit, "".join(f'#include "{file.relative_to("csrc")}"\n' for file in files))
             found.append(self.object(unit, **options))
         return found
 
@@ -125,6 +142,7 @@ class Build:
         one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
         once = [f for folder in CHIP_FOLDERS for f in sorted((sim / folder).glob("*.cpp"))]
         objects = self.folders(once, flags=f"{FLOAT} {one}")
+        headers: dict[str, dict[str, Any]] = {}
         families = sorted((sim / "isa/engine").glob("*.cpp")) + sorted((sim / "kernels").rglob("*.cpp"))
         families += sorted((self.generated / "sim").glob("*.cpp"))
         for source in families:
@@ -135,6 +153,11 @@ class Build:
             for isa, flags in ((isa, isas[isa]) for isa in compiled):
                 flags = flags if self.config == "release" else flags.replace("-O2", "")
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa}"
+                if source.is_relative_to(sim / "kernels"):
+                    if isa not in headers:
+                        headers[isa] = self.precompiled("sim/kernels/base/kernel.h", f"{isa}.h", extra)
+                    objects.append(self.object(source, f".{isa}", **headers[isa]))
+                    continue
                 if source.parent.name == "engine":
                     # Threaded code, and scalar code that is fast as it stands; what shall be vectors says so.
                     extra += " -fno-gcse -fno-tree-vectorize -fno-tree-reassoc -mno-stv"
@@ -162,14 +185,9 @@ class Build:
         flags += " -Wno-unused-parameter -Wno-missing-field-initializers -Wno-deprecated-declarations"
         if self.config == "release":
             flags += " -O2"
-        if self.launcher:
-            flags += " -fpch-preprocess"  # lets ccache see the precompiled header
-        header = self.dir / "pch/pch.h"
-        write(header, '#include "aten/pch.h"\n')
-        self.ninja.build(f"{header}.gch", "pch", [header], flags=f"{self.flags} {self.includes} {flags}")
-        options: dict[str, Any] = {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
+        options = self.precompiled("aten/pch.h", "aten.h", flags)
         objects = [self.object(f, **options) for f in sorted((self.generated / "aten").glob("*.cpp"))]
-        objects += self.folders(sorted(Path("csrc/aten").rglob("*.cpp")), **options)
+        objects += self.folders(sorted(Path("csrc/aten").rglob("*.cpp")), ONE_UNIT, **options)
         libs = f"-L{torch_dir}/lib -ltorch -ltorch_cpu -lc10 -ltorch_python -L{self.lib} -latalla_runtime"
         libs += " -Wl,-rpath,'$$ORIGIN/lib'"
         self.ninja.build(self.ext, "link", objects, [runtime], flags=f"{self.flags} -shared", libs=libs)

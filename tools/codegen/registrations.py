@@ -281,7 +281,7 @@ def shard(entries: list[Entry]) -> str:
     )
 
 
-def generate(entries: list[Entry], shards: int = 12) -> dict[str, str]:
+def generate(entries: list[Entry], shards: int = 4) -> dict[str, str]:
     """File name -> source. An op's shard depends on the type of its functions alone: ops of one type share a file, for
     the reason told above, and a new entry recompiles one file."""
     parts: list[list[Entry]] = [[] for _ in range(shards)]

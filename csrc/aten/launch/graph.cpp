@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "aten/device/allocator.h"
 #include "aten/device/error.h"
 #include "aten/device/host_allocator.h"
 
@@ -12,7 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-runtime::PoolId pool_id(at::MempoolId_t id) { return {id.first, id.second}; }
 at::MempoolId_t mempool_id(runtime::PoolId id) { return {id.first, id.second}; }
 
 }  // namespace

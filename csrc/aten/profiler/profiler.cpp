@@ -43,7 +43,7 @@ std::string stream_name(uint32_t stream) {
   return stream == 0 ? "stream 0 (default)" : "stream " + std::to_string(stream);
 }
 
-double share(uint64_t part, uint64_t whole) {
+double utilisation(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : std::round(1e4 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
 }
 
@@ -160,13 +160,13 @@ class Activities {
     activity.addMetadata("cycles", work.cycles);
     activity.addMetadata("bytes_read", work.dram_bytes_read);
     activity.addMetadata("bytes_written", work.dram_bytes_written);
-    activity.addMetadata("sdma_utilisation", share(work.sdma_cycles, elapsed));
+    activity.addMetadata("sdma_utilisation", utilisation(work.sdma_cycles, elapsed));
     if (!launch) {
       activity.addMetadata("bytes", work.sizes[0] * work.sizes[1]);
       return;
     }
-    activity.addMetadata("vector_utilisation", share(work.vector_cycles, elapsed));
-    activity.addMetadata("array_utilisation", share(work.array_cycles, elapsed));
+    activity.addMetadata("vector_utilisation", utilisation(work.vector_cycles, elapsed));
+    activity.addMetadata("array_utilisation", utilisation(work.array_cycles, elapsed));
     activity.addMetadata("macs", work.macs);
     activity.addMetadataQuoted("kernel", kernel_name(work.kernel));
     activity.addMetadataQuoted("dtype",
