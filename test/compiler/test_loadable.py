@@ -85,7 +85,7 @@ def test_softmax_sums_to_four(tmp_path: Path) -> None:
 # without a device make CPU tensors.
 OTHER_WAY = {"attention of rank 3", "full and arange"}
 # Where it has no kernel yet.
-NO_EAGER = {"conv", "conv1d"}
+NO_EAGER = {"conv"}
 
 
 @pytest.mark.parametrize("name", CASES)

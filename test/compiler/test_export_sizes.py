@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The core ATen opset in loadables: an op with a lowering gives eager mode's bits, and those without one are named."""
+"""Ops in loadables at other sizes than the exported ones, and in programs with states and views."""
 
 from __future__ import annotations
 
@@ -8,77 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from core_cases import CASES, IMAGE, SHAPE_ONLY, VOLUME, I, X, op, tagged
-from export_core_cases import MORE
 from op_cases import Fn
 from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import torch_atalla
-from torch_atalla.compiler.capture.decompositions import decomposition_table
-from torch_atalla.compiler.lower import RULES, is_pointwise
-from torch_atalla.compiler.lower.shape.views import is_view
-from torch_atalla.compiler.program.support import op_key, support_table
 from torch_atalla.testing.opinfo import to_device
 
-_RANDOM = "random numbers: a file's results are the same at every run"
-_BACKWARD = "the gradient of an op; loadables hold forward programs"
-_NUMBER = "gives a number; the driver computes sizes"
-NOT_LOWERED = {
-    "_adaptive_avg_pool2d_backward": _BACKWARD,
-    "_local_scalar_dense": "gives a number that depends on data",
-    "_native_batch_norm_legit": "writes to its arguments; programs have _native_batch_norm_legit_functional",
-    "avg_pool2d_backward": _BACKWARD,
-    "convolution_backward": _BACKWARD,
-    "max_pool2d_with_indices_backward": _BACKWARD,
-    "native_dropout": _RANDOM,
-    "nonzero": "a size that depends on data",
-    "rand": _RANDOM,
-    "randn": _RANDOM,
-    "randperm": _RANDOM,
-    "resize_": "changes its argument's sizes; functional programs have none",
-    "sym_numel": _NUMBER,
-    "sym_storage_offset": _NUMBER,
-}
-
-# Cases that are no program of their own.
-_NOT_RUN = {
-    "atan2.out": "writes to an input",
-}
-# The inputs that a golden makes are no bags.
-_NO_GOLDEN = SHAPE_ONLY | {"_embedding_bag"}
-
-
-def lowered(name: str) -> bool:
-    """By a rule, as a view, as a pointwise op, or after it was taken apart."""
-    support, target = support_table(), op(name)
-    entry = support.get(op_key(target))
-    if op_key(target) in RULES or is_view(target) or target in decomposition_table(support):
-        return True
-    return entry is not None and is_pointwise(entry)
-
-
-def test_ops_without_a_lowering() -> None:
-    assert {name for name in tagged() if not lowered(name)} == set(NOT_LOWERED)
-
-
-class Call(nn.Module):
-    """The op on the case's tensors; its other arguments are part of the program."""
-
-    def __init__(self, name: str, case: Any):
-        super().__init__()
-        self.op = op(name)
-        self.leaves, self.spec = pytree.tree_flatten(case)
-
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        return tuple(leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor))
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return self.op(*args, **kwargs)
+X = torch.randn(3, 4)
 
 
 def load(module: nn.Module, args: tuple, path: Path, dynamic_shapes: Any = None, **options: Any) -> Any:
@@ -105,23 +43,6 @@ def check(program: Any, module: nn.Module, args: tuple, *, rtol: float = 0) -> N
         torch.testing.assert_close(mine.cpu(), cpu.cpu(), rtol=narrow, atol=narrow, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(NOT_LOWERED) - set(_NOT_RUN)))
-def test_core_op(name: str, tmp_path: Path) -> None:
-    module = Call(name, CASES[name])
-    program = load(module, module.tensors(), tmp_path, golden=name not in _NO_GOLDEN)
-    if name in SHAPE_ONLY:
-        (found,), expected = pytree.tree_leaves(program(*module.tensors())), module(*module.tensors())
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    else:
-        check(program, module, module.tensors())
-
-
-@pytest.mark.parametrize("name", MORE)
-def test_further_cases(name: str, tmp_path: Path) -> None:
-    module = Call(*MORE[name])
-    check(load(module, module.tensors(), tmp_path, golden=False), module, module.tensors())
-
-
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("options", [{}, {"padding_idx": 1}, {"include_last_offset": True}], ids=str)
 def test_embedding_bag(mode: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -132,8 +53,9 @@ def test_embedding_bag(mode: str, options: dict[str, Any], tmp_path: Path) -> No
 
 def test_group_norm_of_any_batch(tmp_path: Path) -> None:
     module = nn.Sequential(nn.GroupNorm(2, 4), nn.Flatten(), nn.LazyLinear(3)).eval()
-    module(IMAGE)
-    program = load(module, (IMAGE,), tmp_path, ({0: Dim("n", min=1, max=9)},))
+    image = torch.randn(2, 4, 8, 8)
+    module(image)
+    program = load(module, (image,), tmp_path, ({0: Dim("n", min=1, max=9)},))
     reference = module.to("atalla")
     for n in (1, 2, 9):
         x = torch.randn(n, 4, 8, 8)
@@ -183,9 +105,10 @@ def test_any_size(name: str, bounded: bool, tmp_path: Path) -> None:
 def test_running_statistics(tmp_path: Path) -> None:
     """They are states of the program, which eager mode updates in place."""
     module = nn.BatchNorm3d(2)
-    program = load(module, (VOLUME,), tmp_path)
+    x = torch.randn(1, 2, 4, 6, 6)
+    program = load(module, (x,), tmp_path)
     reference = module.to("atalla")
-    x = VOLUME.to("atalla")
+    x = x.to("atalla")
     for _ in range(3):
         torch.testing.assert_close(program(x), reference(x), rtol=0, atol=0)
     for name in ("running_mean", "running_var", "num_batches_tracked"):
@@ -209,6 +132,6 @@ def test_combination_in_a_program(tmp_path: Path) -> None:
         z = y.exp().scatter_reduce(0, i, y, "mean", include_self=False)
         return z.flip(0) - y + x.index_add(0, i[:, 0], z)
 
-    module, args = Fn(steps), (X, (I % 3).view(3, 4))
+    module, args = Fn(steps), (X, torch.arange(12).view(3, 4) % 3)
     for optimize in ("none", "exact", "fast"):
         check(load(module, args, tmp_path, optimize=optimize), module, args)
