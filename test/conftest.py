@@ -22,7 +22,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # a worker a core: more threads would o
 # one dtype a kernel's arithmetic, so that what is left out differs in loads and stores.
 QUICK_DTYPES = {
     "test_values_": (
-        "float32",
         "bfloat16",
         "int64",
         "bool",

@@ -36,13 +36,17 @@ FORKED = (
 )
 
 
+# Its children have the imports behind them, and no device of their parent's.
+SERVER = mp.get_context("forkserver")
+SERVER.set_forkserver_preload(["sharing_child", "torch_atalla"])
+
+
 class Child:
-    """A spawned process that does what it is told."""
+    """A process that does what it is told."""
 
     def __init__(self):
-        context = mp.get_context("spawn")
-        self.orders, self.replies = context.Queue(), context.Queue()
-        self.process = context.Process(target=serve, args=(self.orders, self.replies), daemon=True)
+        self.orders, self.replies = SERVER.Queue(), SERVER.Queue()
+        self.process = SERVER.Process(target=serve, args=(self.orders, self.replies), daemon=True)
         self.process.start()
 
     def __call__(self, function, *args):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -33,6 +34,7 @@ def model(seed: int, width: int) -> nn.Module:
 class TestScratchpads(TestCase):
     def setUp(self):
         super().setUp()
+        gc.collect()  # programs of other tests hold scratchpads
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
         self.x = torch.randn(64, 40).bfloat16().to("atalla")
