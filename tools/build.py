@@ -155,7 +155,7 @@ class Build:
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa}"
                 if source.is_relative_to(sim / "kernels"):
                     if isa not in headers:
-                        headers[isa] = self.precompiled("sim/kernels/base/kernel.h", f"{isa}.h", extra)
+                        headers[isa] = self.precompiled("sim/kernels/base/dispatch_check.h", f"{isa}.h", extra)
                     objects.append(self.object(source, f".{isa}", **headers[isa]))
                     continue
                 if source.parent.name == "engine":

@@ -10,18 +10,13 @@
 #include "runtime/device/device.h"
 #include "runtime/graph/graph.h"
 #include "sim/abi/atalla_link.h"
+#include "sim/abi/dtype.h"
 
 namespace atalla::runtime {
 namespace {
 
-const char* dtype_name(atalla_dtype dtype) {
-  static constexpr const char* kNames[] = {"u8", "i8",  "i16",  "i32",  "i64", "f16", "f32", "f64",
-                                           "?",  "c64", "c128", "bool", "?",   "?",   "?",   "bf16"};
-  return dtype < std::size(kNames) ? kNames[dtype] : "?";
-}
-
 std::string shape(const atalla_operand& operand) {
-  std::string text = std::string(dtype_name(operand.dtype)) + "[";
+  std::string text = std::string(sim::dtype_name(operand.dtype)) + "[";
   for (int d = 0; d < operand.ndim; ++d) text += (d > 0 ? ", " : "") + std::to_string(operand.sizes[d]);
   return text + "]";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Sizes, alignments and names of the dtype codes of atalla.h.
+// Sizes, alignments and names (those of PyTorch) of the dtype codes of atalla.h.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@ constexpr uint32_t dtype_alignment(atalla_dtype dtype) {
 }
 
 constexpr const char* dtype_name(atalla_dtype dtype) {
-  constexpr const char* names[kDtypeCodes] = {"U8",    "I8",  "I16",  "I32",  "I64",   "F16",   "F32",   "F64",
-                                              nullptr, "C64", "C128", "BOOL", nullptr, nullptr, nullptr, "BF16"};
-  return dtype < kDtypeCodes && names[dtype] ? names[dtype] : "(not a dtype)";
+  constexpr const char* names[kDtypeCodes] = {"uint8",   "int8",    "int16", "int32",     "int64",      "float16",
+                                              "float32", "float64", nullptr, "complex64", "complex128", "bool",
+                                              nullptr,   nullptr,   nullptr, "bfloat16"};
+  return dtype < kDtypeCodes && names[dtype] ? names[dtype] : "?";
 }
 
 }  // namespace atalla::sim

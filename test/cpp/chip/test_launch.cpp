@@ -72,14 +72,14 @@ void test_bounds() {
     return refused;
   };
   CHECK_OK(launch(device.stream, fill(tensor(end - 16, {4}), 1.0f)));
-  faults(tensor(end - 16, {5}), ATALLA_ERR_FAULT_ADDRESS, "elements 0 to 4 of F32");
+  faults(tensor(end - 16, {5}), ATALLA_ERR_FAULT_ADDRESS, "elements 0 to 4 of float32");
   faults(tensor(end, {1}), ATALLA_ERR_FAULT_ADDRESS, "leaves the DRAM of device 0");
   faults(tensor(base - 4, {1}), ATALLA_ERR_FAULT_ADDRESS, "operand 0");
   faults(tensor(4, {1}), ATALLA_ERR_FAULT_ADDRESS, "operand 0");
   faults(tensor(UINT64_MAX - 3, {1}), ATALLA_ERR_FAULT_ADDRESS, "operand 0");
   faults(tensor(base, {elements + 1}), ATALLA_ERR_FAULT_ADDRESS, "operand 0");
   faults(tensor(base, {INT64_MAX / 2}), ATALLA_ERR_FAULT_ADDRESS, "operand 0");
-  faults(tensor(base + 2, {1}), ATALLA_ERR_FAULT_KERNEL, "misaligned: F32 needs 4 bytes");
+  faults(tensor(base + 2, {1}), ATALLA_ERR_FAULT_KERNEL, "misaligned: float32 needs 4 bytes");
   for (const int64_t stride : {int64_t{INT64_MIN}, int64_t{INT64_MAX}, -elements, elements, int64_t{-1}}) {
     atalla_operand out = tensor(base, {2, 2});
     out.strides[0] = out.strides[1] = stride;

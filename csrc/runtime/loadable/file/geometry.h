@@ -16,13 +16,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 47;  // exclusive bound of
 // Bytes of one element; 0 for a code that is no dtype.
 constexpr uint32_t element_bytes(uint8_t dtype) noexcept { return sim::dtype_size(dtype); }
 
-// "float32", as in torch; "dtype 77" is written "?".
-constexpr const char* dtype_name(uint8_t dtype) noexcept {
-  constexpr const char* names[sim::kDtypeCodes] = {"uint8",   "int8",    "int16", "int32",     "int64",      "float16",
-                                                   "float32", "float64", "?",     "complex64", "complex128", "bool",
-                                                   "?",       "?",       "?",     "bfloat16"};
-  return dtype < sim::kDtypeCodes ? names[dtype] : "?";
-}
+using sim::dtype_name;
 
 // Sizes and strides read out of the pool.
 struct Shape {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "sim/abi/dtype.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -59,33 +60,16 @@ inline constexpr int kNumDtypes = 12;
 
 struct DtypeTraits {
   int8_t index;       // dense index; -1: no such dtype
-  uint8_t size;       // bytes an element
   atalla_dtype loop;  // the dtype in which pointwise and reduce kernels compute: F32 for the 16-bit floats
-  const char* name;
 };
 
-inline constexpr DtypeTraits kDtypeTraits[16] = {
-    {0, 1, ATALLA_U8, "uint8"},
-    {1, 1, ATALLA_I8, "int8"},
-    {2, 2, ATALLA_I16, "int16"},
-    {3, 4, ATALLA_I32, "int32"},
-    {4, 8, ATALLA_I64, "int64"},
-    {5, 2, ATALLA_F32, "float16"},
-    {6, 4, ATALLA_F32, "float32"},
-    {7, 8, ATALLA_F64, "float64"},
-    {-1, 0, 0, "?"},
-    {8, 8, ATALLA_C64, "complex64"},
-    {9, 16, ATALLA_C128, "complex128"},
-    {10, 1, ATALLA_BOOL, "bool"},
-    {-1, 0, 0, "?"},
-    {-1, 0, 0, "?"},
-    {-1, 0, 0, "?"},
-    {11, 2, ATALLA_F32, "bfloat16"},
+inline constexpr DtypeTraits kDtypeTraits[kDtypeCodes] = {
+    {0, ATALLA_U8},  {1, ATALLA_I8},  {2, ATALLA_I16}, {3, ATALLA_I32},  {4, ATALLA_I64},  {5, ATALLA_F32},
+    {6, ATALLA_F32}, {7, ATALLA_F64}, {-1, 0},         {8, ATALLA_C64},  {9, ATALLA_C128}, {10, ATALLA_BOOL},
+    {-1, 0},         {-1, 0},         {-1, 0},         {11, ATALLA_F32},
 };
 
-inline bool is_dtype(atalla_dtype d) { return d < 16 && kDtypeTraits[d].index >= 0; }
-inline const char* dtype_name(atalla_dtype d) { return d < 16 ? kDtypeTraits[d].name : "?"; }
-inline size_t dtype_size(atalla_dtype d) { return kDtypeTraits[d].size; }
+inline bool is_dtype(atalla_dtype d) { return dtype_size(d) != 0; }
 
 [[gnu::always_inline]] inline float bfloat16_to_float(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
@@ -155,6 +139,8 @@ template <class D, class S>
     return Half{float_to_half(static_cast<float>(value))};
   } else if constexpr (std::is_same_v<D, BFloat16>) {
     return BFloat16{float_to_bfloat16(static_cast<float>(value))};
+  } else if constexpr (std::is_same_v<S, uint32_t> || std::is_same_v<S, uint64_t>) {
+    return convert<D>(static_cast<std::make_signed_t<S>>(value));  // no dtype: signed numbers that wrap
   } else if constexpr (std::is_floating_point_v<S> && std::is_same_v<D, uint8_t>) {
     return static_cast<uint8_t>(static_cast<int64_t>(value));
   } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<D> && sizeof(D) < 4) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Strided runs of elements between the dtypes in DRAM and the arithmetic types of the row kernels (softmax, norm, scan,
-// random): float, double, int64_t, and Complex. Everything has internal linkage, as kernel.h asks.
+// Strided runs of elements between the dtypes in DRAM and the arithmetic types of kernels: float, double, int64_t,
+// Complex, and the integers of matrix products, which wrap: uint32_t (BOOL and integers up to 32 bits) and uint64_t.
+// Everything has internal linkage, as kernel.h asks.
 #pragma once
 
 #include <cstring>
@@ -74,9 +75,9 @@ inline bool dispatch_dtype(atalla_dtype dtype, F&& f) {
   }
 }
 
-// dst[i] = src[i * stride], converted.
+// dst[i] = src[i * stride], converted. Out of line: inlined at each use, the twelve loops would be most of a kernel.
 template <class T>
-inline void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
+[[gnu::noinline]] void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
   dispatch_dtype(dtype, [&](auto tag) {
     using S = decltype(tag);
     const S* s = static_cast<const S*>(src);
@@ -98,7 +99,7 @@ inline void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_
 
 // dst[i * stride] = src[i], converted and rounded once.
 template <class T>
-inline void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
+[[gnu::noinline]] void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
   dispatch_dtype(dtype, [&](auto tag) {
     using D = decltype(tag);
     D* d = static_cast<D*>(dst);
@@ -138,9 +139,10 @@ inline void round_to(atalla_dtype compute, T* x, int64_t count) {
   });
 }
 
-// The dtype of float or double.
+// The dtype whose elements are of an arithmetic type.
 template <class T>
-constexpr atalla_dtype kNativeOf = sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64;
+constexpr atalla_dtype kNativeOf = std::is_floating_point_v<T> ? (sizeof(T) == 4 ? ATALLA_F32 : ATALLA_F64)
+                                                               : (sizeof(T) == 4 ? ATALLA_I32 : ATALLA_I64);
 
 // load_run, then rounded to the compute dtype where the operand's differs.
 template <class T>
@@ -165,10 +167,10 @@ ATALLA_INLINE T element_of(const void* p, atalla_dtype dtype, int64_t i) {
 }
 
 inline char* at(void* base, atalla_dtype dtype, int64_t elements) {
-  return static_cast<char*>(base) + elements * static_cast<int64_t>(dtype_size(dtype));
+  return static_cast<char*>(base) + elements * dtype_size(dtype);
 }
 inline const char* at(const void* base, atalla_dtype dtype, int64_t elements) {
-  return static_cast<const char*>(base) + elements * static_cast<int64_t>(dtype_size(dtype));
+  return static_cast<const char*>(base) + elements * dtype_size(dtype);
 }
 
 }  // namespace

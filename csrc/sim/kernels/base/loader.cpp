@@ -110,7 +110,7 @@ void plan_blocks(Space& space, bool transpose) {
   }
 }
 
-atalla_status check_operands(const char* kernel, const atalla_launch_desc& desc) {
+atalla_status check_elementwise(const char* kernel, const atalla_launch_desc& desc) {
   const atalla_operand& first = desc.operands[0];
   for (int k = 0; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];

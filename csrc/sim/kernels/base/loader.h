@@ -34,7 +34,7 @@ struct Block {
 
 // Checks that operands [1, n) have the sizes of operand 0 (or are immediate) and known dtypes, and builds their space.
 // Error: ATALLA_ERR_ARGUMENT, with a text that names the kernel and the operand.
-atalla_status check_operands(const char* kernel, const atalla_launch_desc& desc);
+atalla_status check_elementwise(const char* kernel, const atalla_launch_desc& desc);
 void make_space(const atalla_launch_desc& desc, Space& space);
 
 // The steps of make_space, for kernels that build a space of their own: order dimensions by stride; merge those that

@@ -23,7 +23,7 @@ bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_
   const int64_t first = group * s.out_per_group();
   MatrixProduct<T> g;
   g.m = s.out_per_group(), g.n = s.positions(), g.k = s.depth();
-  g.a = {reinterpret_cast<const char*>(conv.weight + first * g.k), kNativeDtype<T>, g.k, 1,
+  g.a = {reinterpret_cast<const char*>(conv.weight + first * g.k), kNativeOf<T>, g.k, 1,
          static_cast<int64_t>(sizeof(T))};
   g.epilogue = conv.epilogue(batch, first);
   const PatchSource<T> source{s, conv.in, conv.image(batch, group)};
@@ -39,7 +39,7 @@ bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_
   if (rows == nullptr) return false;
   Epilogue<T> scattered = g.epilogue;
   const int64_t item = static_cast<int64_t>(sizeof(T));
-  g.epilogue.out = {reinterpret_cast<const char*>(rows - c0 * width - p0), kNativeDtype<T>, width, 1, item};
+  g.epilogue.out = {reinterpret_cast<const char*>(rows - c0 * width - p0), kNativeOf<T>, width, 1, item};
   if (!multiply_block(g, source, c0, c1, p0, p1)) return false;
   for (int64_t c = c0; c < c1; ++c) {
     char* base = const_cast<char*>(conv.out.at(batch, first + c));
@@ -58,7 +58,7 @@ template <class T>
 const T* weight_rows(const ConvolutionShape& s, const ConvolutionTensor& w) {
   const int64_t depth = s.depth();
   int64_t expected = 1;
-  bool contiguous = w.dtype == kNativeDtype<T>;
+  bool contiguous = w.dtype == kNativeOf<T>;
   const int64_t sizes[] = {s.out_channels, s.in_per_group(), s.kernel[0], s.kernel[1], s.kernel[2]};
   for (int d = 4; d >= 0; --d) {
     if (sizes[d] > 1) contiguous = contiguous && w.strides[d] == expected;
@@ -96,7 +96,7 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   }
   const bool has_bias = launch.desc.n_operands == 4 && launch.data[3] != nullptr;
   conv.bias = has_bias ? launch.ptr<const char>(3) : nullptr;
-  conv.bias_dtype = has_bias ? launch.operand(3).dtype : kNativeDtype<T>;
+  conv.bias_dtype = has_bias ? launch.operand(3).dtype : kNativeOf<T>;
   conv.bias_stride = has_bias ? launch.operand(3).strides[0] : 0;
   conv.compute_dtype = launch.desc.compute_dtype;
   const int64_t* st = conv.out.strides;

@@ -76,8 +76,8 @@ struct ProgramFinish : ConvolutionFinish {
  private:
   MatrixView view(int index, int64_t batch, int64_t row_stride, int64_t col_stride, int64_t batch_stride) const {
     const atalla_operand& o = launch.operand(index);
-    if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, element_size(o.dtype)};
-    const int64_t item = element_size(o.dtype);
+    if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, dtype_size(o.dtype)};
+    const int64_t item = dtype_size(o.dtype);
     return {launch.ptr<const char>(index) + batch * batch_stride * item, o.dtype, row_stride, col_stride, item};
   }
 

@@ -130,7 +130,7 @@ class PackedSlab {
     const int64_t first_position = from_ * (s_.positions() / plan_.size);
     alignas(64) float bias[kStoredPanel] = {};
     if (first && conv_.bias != nullptr) {
-      load_run(conv_.bias + channel * conv_.bias_stride * element_size(conv_.bias_dtype), conv_.bias_dtype,
+      load_run(conv_.bias + channel * conv_.bias_stride * dtype_size(conv_.bias_dtype), conv_.bias_dtype,
                conv_.bias_stride, channels, bias);
     }
     const int64_t calls = n_pieces_ * (kStoredPanel / kPanel<float>);

@@ -70,7 +70,7 @@ struct PatchSource {
       const int64_t offset = z * in.strides[2] + y * in.strides[3] + (x0 + begin * shape.stride[2]) * in.strides[4];
       const int64_t step = shape.stride[2] * in.strides[4];
       const char* src = plane + offset * in.item;
-      if (in.dtype == kNativeDtype<T>) {
+      if (in.dtype == kNativeOf<T>) {
         const T* values = reinterpret_cast<const T*>(src);
         if (step == 1) {
           for (int64_t c = begin; c < end; ++c) dst[c] = values[c - begin];

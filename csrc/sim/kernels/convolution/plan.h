@@ -34,7 +34,7 @@ struct Convolution {
     e.compute_dtype = compute_dtype;
     e.out = {out.at(batch, channel), out.dtype, out.strides[1], column_stride(), out.item};
     if (bias != nullptr) {
-      const int64_t item = element_size(bias_dtype);
+      const int64_t item = dtype_size(bias_dtype);
       e.c = {bias + channel * bias_stride * item, bias_dtype, bias_stride, 0, item};
       e.beta = T(1);
     }

@@ -10,7 +10,7 @@ namespace atalla::sim::ATALLA_ISA {
 // A kernel of one tap at stride 1 sees the image as it lies.
 template <class T>
 inline bool is_image_in_place(const ConvolutionShape& s, const ConvolutionTensor& in) {
-  if (in.dtype != kNativeDtype<T> || s.taps() != 1) return false;
+  if (in.dtype != kNativeOf<T> || s.taps() != 1) return false;
   int64_t expected = 1;
   for (int d = kSpatial - 1; d >= 0; --d) {
     if (s.stride[d] != 1 || s.padding[d] != 0 || s.in[d] != s.out[d]) return false;
@@ -115,7 +115,7 @@ class SlabProduct {
   void multiply(const T* a, int64_t k, int64_t first_row, int64_t rows, Chunk chunk) {
     int64_t lda = s_.depth();
     if (!a_in_place_) {
-      const MatrixView view{reinterpret_cast<const char*>(a), kNativeDtype<T>, lda, 1, sizeof(T)};
+      const MatrixView view{reinterpret_cast<const char*>(a), kNativeOf<T>, lda, 1, sizeof(T)};
       pack_matrix<T>(view, rows, k, k, packed_, lda_packed_);
       a = packed_, lda = lda_packed_;
     }

@@ -53,7 +53,7 @@ inline ConvolutionShape convolution_shape(const atalla_launch_desc& desc) {
 }
 
 inline ConvolutionTensor convolution_tensor(const atalla_operand& o, const void* data) {
-  ConvolutionTensor t{static_cast<const char*>(data), o.dtype, element_size(o.dtype), {}};
+  ConvolutionTensor t{static_cast<const char*>(data), o.dtype, dtype_size(o.dtype), {}};
   const int skip = kSpatial - (o.ndim - 2);
   t.strides[0] = o.strides[0], t.strides[1] = o.strides[1];
   for (int d = 0; d < kSpatial; ++d) t.strides[2 + d] = d >= skip ? o.strides[2 + d - skip] : 0;

@@ -86,7 +86,7 @@ template <class T>
   const int64_t step = s.stride[2] * in.strides[4], n = end - begin;
   const char* src = row + (x0 + begin * s.stride[2]) * in.strides[4] * in.item;
   for (int64_t i = 0; i < begin; i += lanes) store_vector(dst + i, Vec<T>{});
-  if (in.dtype == kNativeDtype<T> && step == 1) {
+  if (in.dtype == kNativeOf<T> && step == 1) {
     const T* from = reinterpret_cast<const T*>(src);
     int64_t i = 0;
     for (; i + lanes <= n; i += lanes) store_vector(dst + begin + i, load_vector(from + i));

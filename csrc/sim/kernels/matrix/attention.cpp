@@ -77,7 +77,7 @@ atalla_status check(const Launch& launch) {
 
 MatrixView matrix_of(const Launch& launch, int index, int64_t batch, int64_t head) {
   const atalla_operand& o = launch.operand(index);
-  const int64_t item = element_size(o.dtype);
+  const int64_t item = dtype_size(o.dtype);
   MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[2], o.strides[3], item};
   if (view.data != nullptr) view.data += (batch * o.strides[0] + head * o.strides[1]) * item;
   if (o.sizes[3] <= 1) view.col_stride = 1;
@@ -115,7 +115,7 @@ atalla_status run_as(const Launch& launch) {
       a.logsumexp_dtype = lse.dtype;
       a.logsumexp_stride = lse.strides[2];
       if (a.logsumexp != nullptr) {
-        a.logsumexp += (batch * lse.strides[0] + head * lse.strides[1]) * element_size(lse.dtype);
+        a.logsumexp += (batch * lse.strides[0] + head * lse.strides[1]) * dtype_size(lse.dtype);
       }
       a.scale = static_cast<T>(parameters.scale);
       a.causal = parameters.causal;

@@ -50,7 +50,7 @@ class AttentionWorker {
 
   // Keys and values of this head are about to be used.
   void enter_head(const AttentionHead<T>& head) {
-    values_in_place_ = head.v.dtype == kNativeDtype<T> && head.v.col_stride == 1 && head.ev % kPanel<T> == 0;
+    values_in_place_ = head.v.dtype == kNativeOf<T> && head.v.col_stride == 1 && head.ev % kPanel<T> == 0;
     if (whole_head_) {
       for (int64_t t = 0; t < head.s; t += kKeyTile) pack_tile(head, t, t);
     }
@@ -64,7 +64,7 @@ class AttentionWorker {
 
     const T* q = packed_queries_;
     int64_t ldq = head.e + kLanes<T>;
-    if (head.q.dtype == kNativeDtype<T> && head.q.col_stride == 1) {
+    if (head.q.dtype == kNativeOf<T> && head.q.col_stride == 1) {
       q = reinterpret_cast<const T*>(head.q.at(first_query, 0));
       ldq = head.q.row_stride;
     } else {
@@ -203,7 +203,7 @@ class AttentionWorker {
       if (head.logsumexp == nullptr) continue;
       const T value = empty ? -kInfinity<T> : running[r].maximum + static_cast<T>(__builtin_log(double{total}));
       store_run(&value, 1,
-                head.logsumexp + (first_query + r) * head.logsumexp_stride * element_size(head.logsumexp_dtype),
+                head.logsumexp + (first_query + r) * head.logsumexp_stride * dtype_size(head.logsumexp_dtype),
                 head.logsumexp_dtype, 1);
     }
   }

@@ -4,8 +4,9 @@
 // rows of other operands (bias, residual, ...), and writes rows of the outputs.
 #pragma once
 
-#include "sim/kernels/matrix/gemm_convert.h"
+#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/matrix/gemm_pack.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/pointwise/vector_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -63,7 +64,7 @@ class EpilogueProgram {
         const int64_t to_strides[kBlockDims] = {1, cols, cols}, from_strides[kBlockDims] = {stride, 0, 0};
         const int64_t sizes[kBlockDims] = {cols, 1, 1};
         convert_block(wanted, dtype)(loaded, to_strides, from, from_strides, sizes);
-        const int64_t size = element_size(wanted);
+        const int64_t size = dtype_size(wanted);
         std::memset(loaded + cols * size, 0, static_cast<size_t>((n - cols) * size));
       }
     }

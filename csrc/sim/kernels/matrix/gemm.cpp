@@ -15,7 +15,6 @@ constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I1
                              1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
                              1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
 
-bool is_complex(atalla_dtype dtype) { return dtype == ATALLA_C64 || dtype == ATALLA_C128; }
 bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
 
 // One operand with its batch stride.
@@ -25,7 +24,7 @@ struct Batched {
 
   Batched(const Launch& launch, int index) {
     const atalla_operand& o = launch.operand(index);
-    view = {launch.ptr<const char>(index), o.dtype, o.strides[1], o.strides[2], element_size(o.dtype)};
+    view = {launch.ptr<const char>(index), o.dtype, o.strides[1], o.strides[2], dtype_size(o.dtype)};
     batch_stride = o.strides[0];
     if (o.sizes[2] <= 1) view.col_stride = 1;
   }
@@ -95,7 +94,7 @@ bool detach(Batched& operand, const char* out, ScratchSlot slot, int64_t b, int6
                copy + (i * rows + r) * cols);
     }
   }
-  operand.view = {reinterpret_cast<const char*>(copy), kNativeDtype<T>, cols, 1, static_cast<int64_t>(sizeof(T))};
+  operand.view = {reinterpret_cast<const char*>(copy), kNativeOf<T>, cols, 1, static_cast<int64_t>(sizeof(T))};
   operand.batch_stride = rows * cols;
   return true;
 }

@@ -39,7 +39,7 @@ struct MatrixProduct {
 // A in place: k contiguous, in the arithmetic type, and rows that do not fall into the same cache sets.
 template <class T>
 inline bool reads_a_in_place(const MatrixView& a, int64_t k, int64_t columns) {
-  if (a.dtype != kNativeDtype<T> || (a.col_stride != 1 && k > 1)) return false;
+  if (a.dtype != kNativeOf<T> || (a.col_stride != 1 && k > 1)) return false;
   const int64_t row_bytes = a.row_stride * static_cast<int64_t>(sizeof(T));
   if (columns <= kPanel<T>) return true;
   return row_bytes % 1024 != 0 && row_bytes < 8192;
@@ -51,7 +51,7 @@ struct MatrixSource {
   const MatrixView& view;
 
   const T* in_place(int64_t p, int64_t j) const { return reinterpret_cast<const T*>(view.at(p, j)); }
-  bool is_readable_in_place() const { return view.dtype == kNativeDtype<T> && view.col_stride == 1; }
+  bool is_readable_in_place() const { return view.dtype == kNativeOf<T> && view.col_stride == 1; }
   int64_t row_stride() const { return view.row_stride; }
   // Rows p .. p + depth of columns j .. j + cols as panels of `depth` rows each, the last one zero-padded.
   void pack(int64_t p, int64_t depth, int64_t j, int64_t cols, T* dst) const {

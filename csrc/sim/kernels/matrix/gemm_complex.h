@@ -65,7 +65,7 @@ Parts<T> separate(const ComplexMatrix& m, int64_t rows, int64_t cols, bool conju
     }
   }
   const int64_t item = static_cast<int64_t>(sizeof(T));
-  MatrixView view{reinterpret_cast<const char*>(buffer), kNativeDtype<T>, by_columns ? 1 : cols, by_columns ? rows : 1,
+  MatrixView view{reinterpret_cast<const char*>(buffer), kNativeOf<T>, by_columns ? 1 : cols, by_columns ? rows : 1,
                   item};
   MatrixView second = view;
   second.data += rows * cols * item;
@@ -107,7 +107,7 @@ bool multiply_complex(const ComplexProduct<T>& g) {
 
   MatrixProduct<T> p;
   p.m = g.m, p.n = g.n, p.k = g.k;
-  p.epilogue.out = {reinterpret_cast<const char*>(result), kNativeDtype<T>, g.n, 1, static_cast<int64_t>(sizeof(T))};
+  p.epilogue.out = {reinterpret_cast<const char*>(result), kNativeOf<T>, g.n, 1, static_cast<int64_t>(sizeof(T))};
   p.a = a.re, p.b = b.re;
   if (!multiply(p)) return false;
   p.a = a.im, p.b = b.im;

@@ -76,12 +76,12 @@ struct Epilogue {
   T alpha = T(1);
   T beta = T(0);
   Activation activation = Activation::None;
-  atalla_dtype compute_dtype = kNativeDtype<T>;
+  atalla_dtype compute_dtype = kNativeOf<T>;
   MatrixView out;  // written through; the const of MatrixView is the reader's
   MatrixView c;    // data is null when absent or when beta is 0
 
   // Partial sums can stay in the output itself.
-  bool keeps_partials_in_out() const { return out.dtype == kNativeDtype<T> && out.col_stride == 1; }
+  bool keeps_partials_in_out() const { return out.dtype == kNativeOf<T> && out.col_stride == 1; }
 
   T* out_row(int64_t row, int64_t col) const { return reinterpret_cast<T*>(const_cast<char*>(out.at(row, col))); }
 
@@ -143,11 +143,11 @@ struct Epilogue {
  private:
   // No function and no wrapping between the sum and the store.
   bool is_plain() const {
-    return activation == Activation::None && (std::is_floating_point_v<T> || compute_dtype == kNativeDtype<T>);
+    return activation == Activation::None && (std::is_floating_point_v<T> || compute_dtype == kNativeOf<T>);
   }
 
   const T* load_c(int64_t row, int64_t col, int64_t cols, T* line) const {
-    if (c.dtype == kNativeDtype<T>) {
+    if (c.dtype == kNativeOf<T>) {
       const T* p = reinterpret_cast<const T*>(c.at(row, col));
       if (c.col_stride == 1) return p;
       if (c.col_stride == 0) {
@@ -161,7 +161,7 @@ struct Epilogue {
 
   // The output's columns are what is contiguous, as that of a product which orient() turned.
   bool stores_columns() const {
-    return std::is_floating_point_v<T> && out.dtype == kNativeDtype<T> && out.row_stride == 1;
+    return std::is_floating_point_v<T> && out.dtype == kNativeOf<T> && out.row_stride == 1;
   }
 
   // Its columns are stored whole.

@@ -82,7 +82,7 @@ atalla_status check(const Launch& launch, Shape& shape) {
 MatrixView matrix(const Launch& launch, int index, int64_t g, int64_t row, int64_t col) {
   const atalla_operand& o = launch.operand(index);
   MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[o.ndim - 2], o.strides[o.ndim - 1],
-                  element_size(o.dtype)};
+                  dtype_size(o.dtype)};
   if (o.ndim == 3) view.data += g * o.strides[0] * view.item;
   view.data = view.at(row, col);
   if (o.sizes[o.ndim - 1] <= 1) view.col_stride = 1;

@@ -4,7 +4,8 @@
 // micro-kernel are such matrices: A panels are rows of consecutive k, B panels are rows of kPanel consecutive n.
 #pragma once
 
-#include "sim/kernels/matrix/gemm_convert.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -31,7 +32,7 @@ template <class T>
     if (width == lanes) {
       for (; r + lanes <= rows; r += lanes) {
         Vec<T> square[lanes];
-        if (src.dtype == kNativeDtype<T>) {
+        if (src.dtype == kNativeOf<T>) {
 #pragma GCC unroll 16
           for (int i = 0; i < lanes; ++i) square[i] = load_vector(reinterpret_cast<const T*>(src.at(r, c + i)));
         } else {
@@ -92,7 +93,7 @@ template <class T>
                                    int64_t ld) {
   if (src.col_stride != 1 && src.row_stride == 1 && rows > 1) {
     pack_transposed(src, rows, cols, dst, ld);
-  } else if (src.col_stride == 1 && src.dtype == kNativeDtype<T>) {
+  } else if (src.col_stride == 1 && src.dtype == kNativeOf<T>) {
     copy_rows(src, rows, cols, dst, ld);
   } else {
     for (int64_t r = 0; r < rows; ++r) load_run(src.at(r, 0), src.dtype, src.col_stride, cols, dst + r * ld);

@@ -34,7 +34,7 @@ struct PackedProduct {
 
   const char* panel(int64_t j, int64_t p) const {
     const int64_t inner = j % kStoredPanel;
-    return b + ((j / kStoredPanel * k + p) * kStoredPanel + inner) * element_size(b_dtype);
+    return b + ((j / kStoredPanel * k + p) * kStoredPanel + inner) * dtype_size(b_dtype);
   }
 };
 
@@ -99,7 +99,7 @@ bool multiply_packed(const PackedProduct& g, int64_t i0, int64_t i1, int64_t j0,
         for (int64_t js = jc; js < je; js += kStoredPanel) {
           const float* stored = read_panel(g, js, pc, kc, unpacked);
           // The next panel is on its way to L2 while this one is used.
-          const int64_t item = element_size(g.b_dtype), panel_bytes = kc * kStoredPanel * item;
+          const int64_t item = dtype_size(g.b_dtype), panel_bytes = kc * kStoredPanel * item;
           const bool more = js + kStoredPanel < g.n && ic == i0;
           const char* next = more ? g.panel(js + kStoredPanel, pc) : reinterpret_cast<const char*>(&tile);
           const int64_t next_bytes = more ? ceil_div(panel_bytes, groups * (kStoredPanel / panel)) : 0;
@@ -158,8 +158,8 @@ bool multiply_packed(const PackedProduct& g) {
 
 MatrixView view_of(const Launch& launch, int index) {
   const atalla_operand& o = launch.operand(index);
-  if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, element_size(o.dtype)};
-  MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[0], o.strides[1], element_size(o.dtype)};
+  if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, dtype_size(o.dtype)};
+  MatrixView view{launch.ptr<const char>(index), o.dtype, o.strides[0], o.strides[1], dtype_size(o.dtype)};
   if (o.sizes[1] <= 1) view.col_stride = 1;
   return view;
 }

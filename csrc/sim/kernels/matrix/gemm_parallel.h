@@ -21,7 +21,7 @@ template <class T>
 inline void orient(MatrixProduct<T>& g) {
   const bool column_major_out = g.epilogue.out.col_stride != 1 && g.epilogue.out.row_stride == 1 && g.m > 1;
   const bool linear = g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
-                      g.b.dtype == kNativeDtype<T>;
+                      g.b.dtype == kNativeOf<T>;
   const bool swap = g.m == 1 ? false : g.n == 1 || column_major_out || linear;
   if (!swap) return;
   const MatrixView a = g.a;

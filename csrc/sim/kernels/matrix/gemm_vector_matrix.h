@@ -13,7 +13,7 @@ inline constexpr int64_t kVectorColumns = 1024;  // accumulators of a pass: they
 // `count` consecutive values from (row, col) along a unit-stride dimension, converted into `line` when need be.
 template <class T>
 inline const T* strip_of(const MatrixView& view, int64_t row, int64_t col, int64_t count, T* line) {
-  if (view.dtype == kNativeDtype<T>) return reinterpret_cast<const T*>(view.at(row, col));
+  if (view.dtype == kNativeOf<T>) return reinterpret_cast<const T*>(view.at(row, col));
   load_run(view.at(row, col), view.dtype, 1, count, line);
   return line;
 }
@@ -92,7 +92,7 @@ inline bool is_vector_product(const MatrixProduct<T>& g) {
 template <class T>
 bool multiply_vector(const MatrixProduct<T>& g, int64_t j0, int64_t j1) {
   const T* x = reinterpret_cast<const T*>(g.a.data);
-  if (g.a.dtype != kNativeDtype<T> || (g.a.col_stride != 1 && g.k > 1)) {
+  if (g.a.dtype != kNativeOf<T> || (g.a.col_stride != 1 && g.k > 1)) {
     T* line = scratch<T>(ScratchSlot::PackedA, g.k);
     if (line == nullptr) return false;
     load_run(g.a.data, g.a.dtype, g.a.col_stride, g.k, line);

@@ -22,7 +22,7 @@ atalla_status check(const char* kernel, const Launch& launch, int n_inputs, int 
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d stands in memory, expected an immediate", kernel, k);
     }
   }
-  if (const atalla_status status = check_operands(kernel, desc); status != ATALLA_OK) return status;
+  if (const atalla_status status = check_elementwise(kernel, desc); status != ATALLA_OK) return status;
   if (element_count(desc.operands[0]) == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
     if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);

@@ -3,10 +3,11 @@
 
 #include <cstring>
 
+#include "sim/kernels/base/dispatch.h"
+
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-bool is_complex(atalla_dtype d) { return d == ATALLA_C64 || d == ATALLA_C128; }
 uint8_t byte_of(int64_t word, int i) { return static_cast<uint8_t>(static_cast<uint64_t>(word) >> (8 * i)); }
 
 atalla_status bad(const char* kernel, const char* what, int64_t value, int64_t limit) {
