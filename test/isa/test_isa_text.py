@@ -92,7 +92,6 @@ KNOWN = {
     "add.vs v1, v2, x3, m4": 0x02018100CB,
     "sub.vs v1, v2, x3": 0x00018100CC,
     "mul.vs v1, v2, x3": 0x00018100CD,
-    "max.vv v1, v2, v3": 0x00018100CE,
 }
 
 GEMM = Path(__file__).parents[1] / "data/gemm_48x64x32.in"
@@ -100,9 +99,9 @@ GEMM = Path(__file__).parents[1] / "data/gemm_48x64x32.in"
 
 class TestEncoding(TestCase):
     def test_known_answers(self):
-        """All 78 instructions, both ways."""
+        """All 77 instructions, both ways."""
         self.assertEqual({text.split()[0] for text in KNOWN}, {spec.name for spec in isa.table()})
-        self.assertEqual([spec.opcode for spec in isa.table()], list(range(1, 79)))
+        self.assertEqual([spec.opcode for spec in isa.table()], list(range(1, 78)))
         for text, word in KNOWN.items():
             program = isa.assemble(text, check=False)
             self.assertEqual(int(program.slots()[0, 0]), word, msg=text)
@@ -133,7 +132,7 @@ class TestEncoding(TestCase):
                         isa.Instruction.of(spec, (*middle[:i], bad, *middle[i + 1 :])).encode()
 
     def test_no_instruction(self):
-        for word in (0, 79, 127, 1 << 39 | 1, 0x0000000031 | 1 << 7, 1 << 40):
+        for word in (0, 78, 127, 1 << 39 | 1, 0x0000000031 | 1 << 7, 1 << 40):
             with self.assertRaises(isa.EncodingError):
                 isa.decode(word)
 

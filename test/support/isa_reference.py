@@ -318,8 +318,7 @@ class Machine:
     def arithmetic(self, name, a, b):
         p, q = number(round_bf16(a)), number(round_bf16(b))
         with np.errstate(all="ignore"):
-            results = {"add": p + q, "sub": p - q, "mul": p * q, "max": p if p > q or p != p else q}
-            return round_bf16(pattern(results[name[:3]]))
+            return round_bf16(pattern({"add": p + q, "sub": p - q, "mul": p * q}[name[:3]]))
 
     def do_vv(self, name, operands):
         a, b = self.v[operands["vs1"]], self.v[operands["vs2"]]

@@ -29,7 +29,6 @@ bool vectors_of(const MicroOp& op, Vectors* out) {
     case Micro::kAddVv:
     case Micro::kSubVv:
     case Micro::kMulVv:
-    case Micro::kMaxVv:
     case Micro::kGemm:
       reads(op.b);
       [[fallthrough]];

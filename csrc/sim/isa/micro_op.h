@@ -16,7 +16,7 @@ namespace atalla::sim::isa {
   X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) \
   X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI) X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) \
   X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf) X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) \
-  X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv) X(MulVv) X(MaxVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) \
+  X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv) X(MulVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) \
   X(Gemm) X(Push) X(CompareVv) X(CompareVs) X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) \
   X(LaneToScalar) X(MaskToScalar) X(ScalarToMask) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch) \
   X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)

@@ -39,7 +39,6 @@ constexpr Plain kPlain[] = {
     {Op::kRmaxVi, Micro::kRmax},        {Op::kGemmVv, Micro::kGemm},
     {Op::kLwVi, Micro::kPush},          {Op::kVmovVts, Micro::kLaneToScalar},
     {Op::kMvMts, Micro::kMaskToScalar}, {Op::kMvStm, Micro::kScalarToMask},
-    {Op::kMaxVv, Micro::kMaxVv},
 };
 
 }  // namespace

@@ -189,9 +189,6 @@ on_SubVv:
 on_MulVv:
   arithmetic<MulLanes>(v[op->d], v[op->a], v[op->b], m[op->mask]);
   NEXT;
-on_MaxVv:
-  arithmetic<MaxLanes>(v[op->d], v[op->a], v[op->b], m[op->mask]);
-  NEXT;
 on_AddVs:
   arithmetic_scalar<AddLanes>(v[op->d], v[op->a], x[op->b], m[op->mask]);
   NEXT;

@@ -84,10 +84,6 @@ struct MulLanes {
   ATALLA_INLINE static F of(F a, F b) { return a * b; }
 };
 
-struct MaxLanes {
-  ATALLA_INLINE static F of(F a, F b) { return (a > b) | (a != a) ? a : b; }
-};
-
 template <class Operation>
 ATALLA_INLINE void arithmetic(float* d, const float* a, const float* b, uint32_t mask) {
   const F low = round_bf16(Operation::of(round_bf16(load(a)), round_bf16(load(b))));
