@@ -32,11 +32,12 @@ _ZERO_OF_EITHER_SIGN = {
 }
 
 # Results that are not finite: the CPU's running mean of infinities depends on their order, the gradient of a sampling
-# grid takes NaNs times pixels outside of the image, and a weight of the antialiased filter that should be 0 is what
-# rounding left.
+# grid takes NaNs times pixels outside of the image, and a weight of a linear or an antialiased filter that should be 0
+# is what rounding left.
 _NAN_OR_NOT = {
     *(aten.var_mean.correction, aten.std_mean.correction, aten.native_layer_norm.default),
     *(aten.native_group_norm.default, aten.grid_sampler_2d_backward.default, aten._upsample_bicubic2d_aa.default),
+    *(aten.upsample_linear1d.default, aten.upsample_bilinear2d.default, aten.upsample_trilinear3d.default),
 }
 
 # Zeros are what rounding left of larger numbers, and of an infinity every result may be NaN or not.
