@@ -4,17 +4,13 @@
 #include "aten/device/copy.h"
 
 #include <ATen/ops/_copy_from_native.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/view_as_real.h>
 
-#include "aten/device/empty.h"
 #include "aten/device/error.h"
 #include "aten/device/host_allocator.h"
 #include "aten/device/streams.h"
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/kernels/copy/copy_foreign.h"
-#include "aten/launch/launch.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/capture.h"
 
@@ -24,7 +20,7 @@ namespace {
 
 // Says whether the elements of both are one range of bytes in one order, so that memcpy may move them. The stride of a
 // dimension of size 1 is not part of that: contiguous tensors may differ in it.
-bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+bool same_layout(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || !a.is_non_overlapping_and_dense()) return false;
   for (int64_t d = 0; d < a.dim(); ++d) {
     if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
@@ -33,17 +29,17 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // The only condition under which raw bytes may cross between host and device.
-void require_raw(const at::Tensor& src, const at::Tensor& dst) {
+void require_raw(const Tensor& src, const Tensor& dst) {
   TORCH_INTERNAL_ASSERT(same_layout(src, dst) && src.nbytes() == dst.nbytes(), "copy_ of raw bytes from strides ",
                         src.strides(), " to strides ", dst.strides(), " of shape ", src.sizes());
 }
 
-runtime::Stream& stream_of(const at::Tensor& t) {
+runtime::Stream& stream_of(const Tensor& t) {
   return driver_call([&]() -> runtime::Stream& { return current_stream(t.device()); });
 }
 
 // Whether a copy from or to the host may be left to the stream: its memory stays until the copy is done.
-bool may_be_queued(const at::Tensor& host, const at::Tensor& device, bool non_blocking) {
+bool may_be_queued(const Tensor& host, const Tensor& device, bool non_blocking) {
   const runtime::Stream& stream = stream_of(device);
   if (runtime::Capture* capture = runtime::Capture::of(stream)) [[unlikely]] {
     if (!runtime::is_pinned(host.storage().data())) {
@@ -61,7 +57,7 @@ bool may_be_queued(const at::Tensor& host, const at::Tensor& device, bool non_bl
 }
 
 // A conversion from or to a dtype that the chip does not have is the host's work: a fallback, and counted as one.
-void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
+void count_host_conversion(const Tensor& src, const Tensor& dst) {
   if (src.scalar_type() == dst.scalar_type()) return;
   count_fallback("aten::_copy_from", std::string(c10::getDtypeNames(src.scalar_type()).first) + ", " +
                                          std::string(c10::getDtypeNames(dst.scalar_type()).first));
@@ -69,7 +65,7 @@ void count_host_conversion(const at::Tensor& src, const at::Tensor& dst) {
 
 // From pinned memory a copy that need not block is queued, and the memory kept until it is done. Pageable memory may
 // change or vanish as soon as the call returns: then the bytes are taken over before.
-void upload_bytes(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
+void upload_bytes(const Tensor& host, const Tensor& dst, bool non_blocking) {
   require_raw(host, dst);
   runtime::Stream& stream = stream_of(dst);
   const bool queued = may_be_queued(host, dst, non_blocking);
@@ -80,29 +76,29 @@ void upload_bytes(const at::Tensor& host, const at::Tensor& dst, bool non_blocki
 }
 
 // Into pageable memory, whose owner may read it at once, the copy always blocks.
-void download_bytes(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
+void download_bytes(const Tensor& src, const Tensor& host, bool non_blocking) {
   require_raw(src, host);
   const bool queued = may_be_queued(host, src, non_blocking);
   if (!queued) note_synchronization();
   driver_call([&] { stream_of(src).memcpy_d2h(host.data_ptr(), src.const_data_ptr(), src.nbytes(), queued); });
 }
 
-void upload(const at::Tensor& host, const at::Tensor& dst, bool non_blocking) {
+void upload(const Tensor& host, const Tensor& dst, bool non_blocking) {
   if (same_layout(host, dst)) return upload_bytes(host, dst, non_blocking);
   // The conversion is the chip's, where it has both dtypes: only the bytes cross as they are.
   const bool on_chip =
       host.scalar_type() == dst.scalar_type() || (convertible(host.scalar_type()) && convertible(dst.scalar_type()));
   if (!on_chip) count_host_conversion(host, dst);
-  at::Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
+  Tensor source = on_chip ? host.contiguous() : host.to(dst.scalar_type()).contiguous();
   if (same_layout(source, dst)) return upload_bytes(source, dst, non_blocking);
-  at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
+  Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
   upload_bytes(source, staged, non_blocking);
   device_copy(staged, dst);
 }
 
-void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) {
+void download(const Tensor& src, const Tensor& host, bool non_blocking) {
   if (same_layout(src, host)) return download_bytes(src, host, non_blocking);
-  at::Tensor staged = src;
+  Tensor staged = src;
   const bool convert =
       src.scalar_type() != host.scalar_type() && convertible(src.scalar_type()) && convertible(host.scalar_type());
   if (convert || !src.is_contiguous()) {
@@ -110,14 +106,14 @@ void download(const at::Tensor& src, const at::Tensor& host, bool non_blocking) 
     device_copy(src, staged);
   }
   if (same_layout(staged, host)) return download_bytes(staged, host, non_blocking);
-  at::Tensor landed = at::empty(staged.sizes(), staged.options().device(at::kCPU));
+  Tensor landed = at::empty(staged.sizes(), staged.options().device(at::kCPU));
   download_bytes(staged, landed, false);
   count_host_conversion(landed, host);
   host.copy_(landed);
 }
 
 // The copy runs on the source's stream, between the earlier and the later work of the destination's: no call waits.
-void peer_bytes(const at::Tensor& src, const at::Tensor& dst) {
+void peer_bytes(const Tensor& src, const Tensor& dst) {
   require_raw(src, dst);
   driver_call([&] {
     runtime::Stream &from = stream_of(src), &to = stream_of(dst);
@@ -127,19 +123,19 @@ void peer_bytes(const at::Tensor& src, const at::Tensor& dst) {
   });
 }
 
-void between_devices(const at::Tensor& src, const at::Tensor& dst) {
-  at::Tensor source = src.contiguous();
+void between_devices(const Tensor& src, const Tensor& dst) {
+  Tensor source = src.contiguous();
   if (same_layout(source, dst)) return peer_bytes(source, dst);
-  at::Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
+  Tensor staged = empty(source.sizes(), source.scalar_type(), dst.device().index());
   peer_bytes(source, staged);
   device_copy(staged, dst);
 }
 
-at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking);
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking);
 
 // The same memory without conj and neg bits.
-at::Tensor strip(const at::Tensor& t) {
-  at::Tensor raw = t.detach();
+Tensor strip(const Tensor& t) {
+  Tensor raw = t.detach();
   if (raw.is_conj()) raw._set_conj(false);
   if (raw.is_neg()) raw._set_neg(false);
   return raw;
@@ -147,8 +143,8 @@ at::Tensor strip(const at::Tensor& t) {
 
 // Copies the bytes as they are, then applies to dst what the two operands' bits differ in. (Resolving the source first
 // would come back here: resolving is a copy.)
-at::Tensor copy_lazy(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
-  at::Tensor raw = strip(dst);
+Tensor copy_lazy(const Tensor& src, const Tensor& dst, bool non_blocking) {
+  Tensor raw = strip(dst);
   // The host may change its memory only after the bytes have arrived.
   const bool host_flips = dst.is_cpu() && (src.is_neg() != dst.is_neg() || src.is_conj() != dst.is_conj());
   copy_from(strip(src), raw, non_blocking && !host_flips);
@@ -160,11 +156,11 @@ at::Tensor copy_lazy(const at::Tensor& src, const at::Tensor& dst, bool non_bloc
   return dst;
 }
 
-at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.defined() && dst.defined(), "copy_: expected defined tensors");
   if (dst.numel() == 0) return dst;
   if (self.is_same(dst)) return dst;
-  at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
+  Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
   if (src.is_neg() || dst.is_neg() || src.is_conj() || dst.is_conj()) return copy_lazy(src, dst, non_blocking);
   const bool from_host = src.device().is_cpu(), to_host = dst.device().is_cpu();
   TORCH_CHECK_NOT_IMPLEMENTED((from_host || src.is_privateuseone()) && (to_host || dst.is_privateuseone()),
@@ -181,14 +177,14 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
   return dst;
 }
 
-at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   if (dst.sizes() != self.sizes()) dst.resize_(self.sizes());
   return copy_from(self, dst, false);
 }
 
 }  // namespace
 
-void device_copy(const at::Tensor& src, const at::Tensor& dst) {
+void device_copy(const Tensor& src, const Tensor& dst) {
   if (same_layout(src, dst)) {
     // One contiguous range; also the way for dtypes that the chip cannot convert.
     if (src.const_data_ptr() == dst.const_data_ptr()) return;
@@ -196,12 +192,12 @@ void device_copy(const at::Tensor& src, const at::Tensor& dst) {
   if (src.scalar_type() != dst.scalar_type() && !(on_chip(src.scalar_type()) && on_chip(dst.scalar_type())) &&
       copy_foreign(src, dst))
     return;
-  std::optional<c10::ScalarType> from = src.scalar_type(), to = dst.scalar_type();
+  std::optional<ScalarType> from = src.scalar_type(), to = dst.scalar_type();
   if (from == to) from = to = bits_dtype(*from);
   TORCH_CHECK_NOT_IMPLEMENTED(from && to && takes_dtype(kChipDtypes, *from) && takes_dtype(kChipDtypes, *to),
                               "copy_ from ", src.scalar_type(), " to ", dst.scalar_type(),
                               " is not supported on the atalla device");
-  auto iterator = at::TensorIteratorConfig()
+  auto iterator = TensorIteratorConfig()
                       .add_output(dst)
                       .add_const_input(src)
                       .check_all_same_dtype(false)

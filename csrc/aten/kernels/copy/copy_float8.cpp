@@ -4,16 +4,6 @@
 // makes both, so that they round, overflow and propagate NaN as the CPU does.
 #include "aten/kernels/copy/copy_float8.h"
 
-#include <ATen/ops/abs.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bucketize.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/isnan.h>
-#include <ATen/ops/signbit.h>
-#include <ATen/ops/take.h>
-#include <ATen/ops/where.h>
-
 #include <bit>
 #include <limits>
 #include <map>
@@ -25,21 +15,21 @@ namespace atalla::aten {
 namespace {
 
 struct Tables {
-  at::Tensor values;      // [256] float32
-  at::Tensor thresholds;  // float32: the least number of each next code, ascending
-  at::Tensor codes;       // uint8: codes of non-negative numbers, of a NaN, then of negative ones and of a negative NaN
-  int64_t half;           // codes of one sign
+  Tensor values;      // [256] float32
+  Tensor thresholds;  // float32: the least number of each next code, ascending
+  Tensor codes;       // uint8: codes of non-negative numbers, of a NaN, then of negative ones and of a negative NaN
+  int64_t half;       // codes of one sign
 };
 
-std::vector<uint8_t> convert(const std::vector<float>& numbers, c10::ScalarType dtype) {
-  const at::Tensor t = at::from_blob(const_cast<float*>(numbers.data()), {static_cast<int64_t>(numbers.size())});
-  const at::Tensor codes = t.to(dtype).view(at::kByte);
+std::vector<uint8_t> convert(const std::vector<float>& numbers, ScalarType dtype) {
+  const Tensor t = at::from_blob(const_cast<float*>(numbers.data()), {static_cast<int64_t>(numbers.size())});
+  const Tensor codes = t.to(dtype).view(at::kByte);
   return {codes.const_data_ptr<uint8_t>(), codes.const_data_ptr<uint8_t>() + codes.numel()};
 }
 
 float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-Tables make(c10::ScalarType dtype, c10::Device device) {
+Tables make(ScalarType dtype, c10::Device device) {
   const uint32_t infinity = std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
   // Positive floats order as their bits do: between two numbers of different codes, halve until they are neighbours.
   std::vector<float> thresholds, representatives{0.0f};
@@ -61,16 +51,16 @@ Tables make(c10::ScalarType dtype, c10::Device device) {
   const int64_t half = static_cast<int64_t>(representatives.size());
   for (int64_t k = 0; k < half; ++k) representatives.push_back(-representatives[static_cast<size_t>(k)]);
   std::vector<uint8_t> codes = convert(representatives, dtype);
-  const at::Tensor all = at::arange(256, at::TensorOptions().dtype(at::kByte)).view(dtype);
-  auto upload = [&](const at::Tensor& t) { return t.clone().to(device); };
+  const Tensor all = at::arange(256, TensorOptions().dtype(at::kByte)).view(dtype);
+  auto upload = [&](const Tensor& t) { return t.clone().to(device); };
   return {upload(all.to(at::kFloat)),
           upload(at::from_blob(thresholds.data(), {static_cast<int64_t>(thresholds.size())})),
           upload(at::from_blob(codes.data(), {static_cast<int64_t>(codes.size())}, at::kByte)), half};
 }
 
-const Tables& tables(c10::ScalarType dtype, c10::Device device) {
+const Tables& tables(ScalarType dtype, c10::Device device) {
   static auto* const mutex = new std::mutex;
-  static auto* const made = new std::map<std::pair<c10::ScalarType, c10::DeviceIndex>, Tables>;
+  static auto* const made = new std::map<std::pair<ScalarType, c10::DeviceIndex>, Tables>;
   const std::lock_guard<std::mutex> lock(*mutex);
   const auto key = std::make_pair(dtype, device.index());
   if (auto found = made->find(key); found != made->end()) return found->second;
@@ -79,14 +69,14 @@ const Tables& tables(c10::ScalarType dtype, c10::Device device) {
 
 }  // namespace
 
-at::Tensor from_float8(const at::Tensor& src) {
+Tensor from_float8(const Tensor& src) {
   return at::take(tables(src.scalar_type(), src.device()).values, src.view(at::kByte).to(at::kLong));
 }
 
-void to_float8(const at::Tensor& values, const at::Tensor& dst) {
+void to_float8(const Tensor& values, const Tensor& dst) {
   const Tables& t = tables(dst.scalar_type(), dst.device());
-  at::Tensor place = at::bucketize(at::abs(values), t.thresholds, /*out_int32=*/false, /*right=*/true);
-  place = at::where(at::isnan(values), at::Scalar(t.half - 1), place);
+  Tensor place = at::bucketize(at::abs(values), t.thresholds, /*out_int32=*/false, /*right=*/true);
+  place = at::where(at::isnan(values), Scalar(t.half - 1), place);
   place = at::add(place, at::signbit(values).to(at::kLong), t.half);
   dst.view(at::kByte).copy_(at::take(t.codes, place));
 }

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/kernels/copy/copy_foreign.h"
 
-#include <ATen/ops/bitwise_and.h>
-#include <ATen/ops/bitwise_or.h>
-#include <ATen/ops/bitwise_right_shift.h>
-#include <ATen/ops/bitwise_xor.h>
-#include <ATen/ops/ge.h>
-#include <ATen/ops/lt.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/view_as_real.h>
-#include <ATen/ops/where.h>
-
 #include <limits>
 
 #include "aten/device/copy.h"
-#include "aten/device/empty.h"
 #include "aten/kernels/copy/copy_float8.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -26,18 +13,18 @@ namespace {
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr double kTwoTo63 = 9223372036854775808.0;
 
-at::Tensor in_dtype(const at::Tensor& src, c10::ScalarType dtype) {
+Tensor in_dtype(const Tensor& src, ScalarType dtype) {
   if (src.scalar_type() == dtype) return src;
-  at::Tensor converted = empty(src.sizes(), dtype, src.device().index());
+  Tensor converted = empty(src.sizes(), dtype, src.device().index());
   device_copy(src, converted);
   return converted;
 }
 
-void copy_complex_half(const at::Tensor& src, const at::Tensor& dst) {
+void copy_complex_half(const Tensor& src, const Tensor& dst) {
   if (src.is_complex() && dst.is_complex()) {
     device_copy(at::view_as_real(src), at::view_as_real(dst));
   } else if (dst.is_complex()) {
-    const at::Tensor parts = at::view_as_real(dst);
+    const Tensor parts = at::view_as_real(dst);
     device_copy(src, parts.select(-1, 0));
     parts.select(-1, 1).zero_();
   } else if (dst.scalar_type() == at::kBool) {
@@ -49,23 +36,23 @@ void copy_complex_half(const at::Tensor& src, const at::Tensor& dst) {
 
 // uint64 in a floating dtype, rounded once: from 2^63 on the half of it, with the bit that is shifted out kept as a
 // sticky one, which rounds like the whole.
-at::Tensor uint64_as_floating(const at::Tensor& bits, c10::ScalarType dtype) {
-  const at::Tensor half =
+Tensor uint64_as_floating(const Tensor& bits, ScalarType dtype) {
+  const Tensor half =
       at::bitwise_or(at::bitwise_and(at::bitwise_right_shift(bits, 1), ~kMin), at::bitwise_and(bits, int64_t{1}));
   return at::where(at::lt(bits, 0), at::mul(in_dtype(half, dtype), 2), in_dtype(bits, dtype));
 }
 
 // The values in a dtype of the chip from which `target` follows by an ordinary conversion.
-at::Tensor widened(const at::Tensor& src, c10::ScalarType target) {
+Tensor widened(const Tensor& src, ScalarType target) {
   switch (src.scalar_type()) {
     case at::kUInt16:
       return at::bitwise_and(in_dtype(src.view(at::kShort), at::kInt), 0xffff);
     case at::kUInt32:
       return at::bitwise_and(in_dtype(src.view(at::kInt), at::kLong), int64_t{0xffffffff});
     case at::kUInt64: {
-      const at::Tensor bits = src.view(at::kLong);
+      const Tensor bits = src.view(at::kLong);
       if (!c10::isFloatingType(target) && !c10::isComplexType(target)) return bits;
-      const c10::ScalarType real = c10::toRealValueType(target);
+      const ScalarType real = c10::toRealValueType(target);
       return uint64_as_floating(bits, real == at::kDouble ? at::kDouble : at::kFloat);
     }
     default:
@@ -73,15 +60,15 @@ at::Tensor widened(const at::Tensor& src, c10::ScalarType target) {
   }
 }
 
-void narrow(const at::Tensor& src, const at::Tensor& dst) {
-  const c10::ScalarType from = src.scalar_type();
+void narrow(const Tensor& src, const Tensor& dst) {
+  const ScalarType from = src.scalar_type();
   if (c10::isFloat8Type(dst.scalar_type())) return to_float8(in_dtype(src, at::kFloat), dst);
-  const at::Tensor bits = dst.view(*bits_dtype(dst.scalar_type()));
+  const Tensor bits = dst.view(*bits_dtype(dst.scalar_type()));
   if (c10::isIntegralType(from, /*includeBool=*/true)) return device_copy(src, bits);
-  at::Tensor whole = in_dtype(src, c10::isComplexType(from) ? c10::toRealValueType(from) : from);
+  Tensor whole = in_dtype(src, c10::isComplexType(from) ? c10::toRealValueType(from) : from);
   if (dst.scalar_type() == at::kUInt64) {
     whole = in_dtype(whole, at::kDouble);
-    const at::Tensor high = at::bitwise_xor(in_dtype(at::sub(whole, kTwoTo63), at::kLong), kMin);
+    const Tensor high = at::bitwise_xor(in_dtype(at::sub(whole, kTwoTo63), at::kLong), kMin);
     return device_copy(at::where(at::ge(whole, kTwoTo63), high, in_dtype(whole, at::kLong)), bits);
   }
   device_copy(in_dtype(whole, at::kLong), bits);
@@ -89,9 +76,9 @@ void narrow(const at::Tensor& src, const at::Tensor& dst) {
 
 }  // namespace
 
-bool on_chip(c10::ScalarType dtype) { return takes_dtype(kChipDtypes, dtype); }
+bool on_chip(ScalarType dtype) { return takes_dtype(kChipDtypes, dtype); }
 
-std::optional<c10::ScalarType> bits_dtype(c10::ScalarType dtype) {
+std::optional<ScalarType> bits_dtype(ScalarType dtype) {
   if (on_chip(dtype)) return dtype;
   switch (c10::elementSize(dtype)) {
     case 1:
@@ -107,7 +94,7 @@ std::optional<c10::ScalarType> bits_dtype(c10::ScalarType dtype) {
   }
 }
 
-std::optional<c10::ScalarType> wider(c10::ScalarType dtype) {
+std::optional<ScalarType> wider(ScalarType dtype) {
   if (on_chip(dtype)) return dtype;
   if (dtype == at::kComplexHalf) return at::kComplexFloat;
   if (dtype == at::kUInt16) return at::kInt;
@@ -118,10 +105,10 @@ std::optional<c10::ScalarType> wider(c10::ScalarType dtype) {
   return std::nullopt;
 }
 
-bool convertible(c10::ScalarType dtype) { return wider(dtype) || dtype == at::kUInt64; }
+bool convertible(ScalarType dtype) { return wider(dtype) || dtype == at::kUInt64; }
 
-bool copy_foreign(const at::Tensor& src, const at::Tensor& dst) {
-  const c10::ScalarType from = src.scalar_type(), to = dst.scalar_type();
+bool copy_foreign(const Tensor& src, const Tensor& dst) {
+  const ScalarType from = src.scalar_type(), to = dst.scalar_type();
   if (!convertible(from) || !convertible(to)) return false;
   if (from == at::kComplexHalf || to == at::kComplexHalf) {
     copy_complex_half(src, dst);

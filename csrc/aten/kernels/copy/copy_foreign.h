@@ -4,24 +4,24 @@
 // of them are made of the chip's own ops.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <optional>
+
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
-bool on_chip(c10::ScalarType dtype);
+bool on_chip(ScalarType dtype);
 
 // The chip's integer of the same size, as which it moves a dtype that it does not have; a dtype of the chip itself.
-std::optional<c10::ScalarType> bits_dtype(c10::ScalarType dtype);
+std::optional<ScalarType> bits_dtype(ScalarType dtype);
 
 // The chip's dtype that holds all values of `dtype`, where there is one (uint64 has none).
-std::optional<c10::ScalarType> wider(c10::ScalarType dtype);
+std::optional<ScalarType> wider(ScalarType dtype);
 
 // Whether the device converts from and to it.
-bool convertible(c10::ScalarType dtype);
+bool convertible(ScalarType dtype);
 
 // dst = src, both on one device and of one shape, of different dtypes one of which the chip lacks. False: no way.
-bool copy_foreign(const at::Tensor& src, const at::Tensor& dst);
+bool copy_foreign(const Tensor& src, const Tensor& dst);
 
 }  // namespace atalla::aten

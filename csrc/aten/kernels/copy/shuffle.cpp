@@ -3,13 +3,9 @@
 // Reordering elements along dimensions: one launch, whatever the number of dimensions.
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/PixelShuffle.h>
-#include <ATen/native/Resize.h>
-#include <ATen/ops/empty_like.h>
 
 #include "aten/device/copy.h"
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -19,9 +15,9 @@ const Kernel kFlip("flip"), kRoll("roll");
 
 }  // namespace
 
-at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
+Tensor flip(const Tensor& self, IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
-  at::Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
+  Tensor out = at::empty_like(self, MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
   LaunchBuilder(kFlip, self.scalar_type())
       .output(out)
@@ -31,23 +27,23 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   return out;
 }
 
-at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
-    const at::Tensor flat = self.contiguous().view(self.numel());
-    return roll(flat, shifts[0], 0).view(self.sizes());
+    const Tensor flat = self.contiguous().view(self.numel());
+    return aten::roll(flat, shifts[0], 0).view(self.sizes());
   }
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
               ", dims:", dims.size());
-  if (self.numel() == 0) return self.clone(at::MemoryFormat::Preserve);
-  at::DimVector total(std::max<int64_t>(self.dim(), 1), 0);
+  if (self.numel() == 0) return self.clone(MemoryFormat::Preserve);
+  DimVector total(std::max<int64_t>(self.dim(), 1), 0);
   auto format = self.suggest_memory_format();
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(dims[i]);
     total[dim] = (total[dim] + shifts[i] % size) % size;
-    if (shifts[i] % size == 0) format = at::MemoryFormat::Contiguous;  // upstream joins it with an empty slice
+    if (shifts[i] % size == 0) format = MemoryFormat::Contiguous;  // upstream joins it with an empty slice
   }
-  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);
+  Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);
   LaunchBuilder builder(kRoll, self.scalar_type());
   builder.output(out).input(self);
   RollParameters parameters{};
@@ -57,16 +53,16 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
 }
 
 // Channel g * k + j of [groups, k] channels goes to j * groups + g: a copy between two strided views.
-at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
+Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
   TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
   const int64_t channels = self.size(1);
   TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
               " channels and ", groups, " groups.");
-  at::Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
   if (out.numel() == 0) return out;
   const int64_t per_group = channels / groups;
-  at::DimVector sizes(self.sizes()), to(out.strides()), from(self.strides());
+  DimVector sizes(self.sizes()), to(out.strides()), from(self.strides());
   sizes[1] = groups;
   sizes.insert(sizes.begin() + 2, per_group);
   to.insert(to.begin() + 2, to[1] * groups);
@@ -79,7 +75,7 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
 namespace {
 
 // `packed` [..., c * r * r, h, w] as [..., c, h, r, w, r], in the order of `unpacked` [..., c, h * r, w * r].
-std::pair<at::Tensor, at::Tensor> pixel_views(const at::Tensor& packed, const at::Tensor& unpacked, int64_t r) {
+std::pair<Tensor, Tensor> pixel_views(const Tensor& packed, const Tensor& unpacked, int64_t r) {
   const int64_t d = packed.dim() - 3;
   return {packed.unflatten(d, {unpacked.size(d), r, r}).movedim(d + 3, d + 1).movedim(d + 4, d + 3),
           unpacked.unflatten(d + 2, {packed.size(d + 2), r}).unflatten(d + 1, {packed.size(d + 1), r})};
@@ -87,31 +83,31 @@ std::pair<at::Tensor, at::Tensor> pixel_views(const at::Tensor& packed, const at
 
 }  // namespace
 
-at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor) {
+Tensor pixel_shuffle(const Tensor& self, int64_t factor) {
   at::native::check_pixel_shuffle_shapes(self, factor);
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   const int64_t d = self.dim() - 3;
   sizes[d] /= factor * factor, sizes[d + 1] *= factor, sizes[d + 2] *= factor;
-  const at::Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  const Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
   if (out.numel() == 0) return out;
   const auto [from, to] = pixel_views(self, out, factor);
   device_copy(from, to);
   return out;
 }
 
-at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
+Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
   at::native::check_pixel_unshuffle_shapes(self, factor);
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   const int64_t d = self.dim() - 3;
   sizes[d] *= factor * factor, sizes[d + 1] /= factor, sizes[d + 2] /= factor;
-  const at::Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
+  const Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
   if (out.numel() == 0) return out;
   const auto [to, from] = pixel_views(out, self, factor);
   device_copy(from, to);
   return out;
 }
 
-at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length, Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
   // Upstream's words for a negative length differ from those of narrow.
@@ -120,7 +116,7 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
     const int64_t first = start == size ? start : at::maybe_wrap_dim(start, size);
     TORCH_CHECK(false, "start (", first, ") + length (", length, ") exceeds dimension size (", size, ").");
   }
-  const at::Tensor part = self.narrow(dim, start, length);
+  const Tensor part = self.narrow(dim, start, length);
   out.resize_(part.sizes());
   if (out.numel() == 0) return out;
   LaunchBuilder(kCopy, self.scalar_type()).output(out).input(part).launch(self.device());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Views, storage and resizing: metadata only, by upstream's own functions wherever these do not touch memory.
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -13,13 +12,14 @@
 
 #include "aten/device/allocator.h"
 #include "aten/device/hooks.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
 
 // Grows the storage so that sizes and strides from the tensor's offset fit; never shrinks it.
-void ensure_storage(at::TensorImpl& impl, at::IntArrayRef sizes, at::IntArrayRef strides) {
+void ensure_storage(at::TensorImpl& impl, IntArrayRef sizes, IntArrayRef strides) {
   const size_t needed =
       at::detail::computeStorageNbytes(sizes, strides, impl.dtype().itemsize(), impl.storage_offset());
   c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
@@ -27,26 +27,25 @@ void ensure_storage(at::TensorImpl& impl, at::IntArrayRef sizes, at::IntArrayRef
   if (needed > storage->nbytes()) resize_storage(*storage, needed);
 }
 
-const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes, std::optional<c10::MemoryFormat> format) {
+const Tensor& resize(const Tensor& self, IntArrayRef sizes, std::optional<MemoryFormat> format) {
   at::TensorImpl& impl = *self.unsafeGetTensorImpl();
   if (self.sizes() != sizes) {
-    at::DimVector strides = c10::contiguous_strides(sizes);
+    DimVector strides = c10::contiguous_strides(sizes);
     ensure_storage(impl, sizes, strides);
     impl.set_sizes_contiguous(sizes);
   }
   if (format.has_value()) {
-    TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "Unsupported memory format", *format);
+    TORCH_CHECK(*format != MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl.empty_tensor_restride(*format);
   }
   return self;
 }
 
-at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,
-                               at::IntArrayRef strides) {
+Tensor& set_storage_offset(Tensor& self, at::Storage source, int64_t offset, IntArrayRef sizes, IntArrayRef strides) {
   at::native::checkSetStorage(self, source, offset, sizes, strides);
   at::TensorImpl& impl = *self.unsafeGetTensorImpl();
   impl.set_storage_offset(offset);
-  at::DimVector contiguous;
+  DimVector contiguous;
   if (strides.data() == nullptr) {
     contiguous = c10::contiguous_strides(sizes);
     strides = contiguous;
@@ -56,23 +55,23 @@ at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t off
   return self;
 }
 
-at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+Tensor& set_storage(Tensor& self, at::Storage source) {
   const int64_t elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
   return set_storage_offset(self, std::move(source), 0, {elements}, {1});
 }
 
-at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
   if (self.is_same(source)) return self;
   return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
-at::Tensor& set_empty(at::Tensor& self) {
+Tensor& set_empty(Tensor& self) {
   c10::DeviceGuard guard(self.device());
   at::Storage storage(c10::Storage::use_byte_size_t(), 0, device_allocator(), true);
   return set_storage_offset(self, std::move(storage), 0, {0}, {1});
 }
 
-void record_tensor_stream(at::Tensor& self, at::Stream stream) {
+void record_tensor_stream(Tensor& self, at::Stream stream) {
   if (self.numel() != 0) record_stream(self.storage().data_ptr(), stream);
 }
 

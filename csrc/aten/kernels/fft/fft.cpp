@@ -2,17 +2,12 @@
 //
 // Fourier transforms: one launch a dimension, the later ones in place. The strides of results are those of upstream's
 // CPU kernels: batch dimensions outside, the transformed ones inside, each group ordered by the strides of the input.
-#include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
-#include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -20,15 +15,15 @@ namespace {
 
 const Kernel kC2c("fft.c2c"), kR2c("fft.r2c"), kC2r("fft.c2r");
 
-at::DimVector sorted_dims(const at::Tensor& self, at::IntArrayRef dims, bool exclude_last) {
-  at::DimVector sorted(dims.begin(), dims.end());
+DimVector sorted_dims(const Tensor& self, IntArrayRef dims, bool exclude_last) {
+  DimVector sorted(dims.begin(), dims.end());
   std::sort(sorted.begin(), sorted.end() - (exclude_last ? 1 : 0),
             [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
   return sorted;
 }
 
-at::Tensor make_result(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef dims, c10::ScalarType dtype) {
-  at::DimVector order(self.dim()), strides(self.dim());
+Tensor make_result(const Tensor& self, IntArrayRef sizes, IntArrayRef dims, ScalarType dtype) {
+  DimVector order(self.dim()), strides(self.dim());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto batch_end = std::stable_partition(
       order.begin(), order.end(), [&](int64_t d) { return std::find(dims.begin(), dims.end(), d) == dims.end(); });
@@ -43,7 +38,7 @@ at::Tensor make_result(const at::Tensor& self, at::IntArrayRef sizes, at::IntArr
 }
 
 // The factor of a normalization mode: 0 none, 1 by the root of the length, 2 by the length.
-double factor(int64_t normalization, at::IntArrayRef sizes, at::IntArrayRef dims) {
+double factor(int64_t normalization, IntArrayRef sizes, IntArrayRef dims) {
   double n = 1;
   for (int64_t d : dims) n *= static_cast<double>(sizes[d]);
   switch (normalization) {
@@ -59,80 +54,77 @@ double factor(int64_t normalization, at::IntArrayRef sizes, at::IntArrayRef dims
 }
 
 template <class Parameters>
-void launch_fft(const Kernel& kernel, const at::Tensor& in, const at::Tensor& out, const Parameters& parameters) {
+void launch_fft(const Kernel& kernel, const Tensor& in, const Tensor& out, const Parameters& parameters) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kernel, c10::toComplexType(in.scalar_type()));
   builder.output(out).input(in);
   builder.parameters(parameters).launch(in.device());
 }
-void launch_c2c(const at::Tensor& in, const at::Tensor& out, int64_t dim, bool forward, double scale) {
+void launch_c2c(const Tensor& in, const Tensor& out, int64_t dim, bool forward, double scale) {
   launch_fft(kC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});
 }
 
-at::Tensor& copy_result(const at::Tensor& result, at::Tensor& out) {
+Tensor& copy_result(const Tensor& result, Tensor& out) {
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }
 
-at::DimVector wrapped(const at::Tensor& self, at::IntArrayRef dims) {
-  at::DimVector all(dims.begin(), dims.end());
+DimVector wrapped(const Tensor& self, IntArrayRef dims) {
+  DimVector all(dims.begin(), dims.end());
   at::maybe_wrap_dims(all, self.dim());
   return all;
 }
 
 }  // namespace
 
-at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward) {
+Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward) {
   TORCH_CHECK(self.is_complex());
   if (dim.empty()) return self.clone();
-  const at::DimVector dims = sorted_dims(self, wrapped(self, dim), false);
+  const DimVector dims = sorted_dims(self, wrapped(self, dim), false);
   const double scale = factor(normalization, self.sizes(), dims);
-  at::Tensor out = make_result(self, self.sizes(), dims, self.scalar_type());
+  Tensor out = make_result(self, self.sizes(), dims, self.scalar_type());
   for (size_t i = dims.size(); i-- > 0;)
     launch_c2c(i + 1 == dims.size() ? self : out, out, dims[i], forward, i == 0 ? scale : 1);
   return out;
 }
 
-at::Tensor& fft_c2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward,
-                        at::Tensor& out) {
+Tensor& fft_c2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward, Tensor& out) {
   return copy_result(fft_c2c(self, dim, normalization, forward), out);
 }
 
-at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
+Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided) {
   TORCH_CHECK(self.is_floating_point());
-  const at::DimVector dims = sorted_dims(self, wrapped(self, dim), true);
+  const DimVector dims = sorted_dims(self, wrapped(self, dim), true);
   const double scale = factor(normalization, self.sizes(), dims);
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   if (onesided) sizes[dims.back()] = sizes[dims.back()] / 2 + 1;
-  at::Tensor out = make_result(self, sizes, dims, c10::toComplexType(self.scalar_type()));
+  Tensor out = make_result(self, sizes, dims, c10::toComplexType(self.scalar_type()));
   launch_fft(kR2c, self, out, FftR2cParameters{.dim = dims.back(), .factor = dims.size() == 1 ? scale : 1});
   for (size_t i = dims.size() - 1; i-- > 0;) launch_c2c(out, out, dims[i], true, i == 0 ? scale : 1);
   return out;
 }
 
-at::Tensor& fft_r2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided,
-                        at::Tensor& out) {
+Tensor& fft_r2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided, Tensor& out) {
   return copy_result(fft_r2c(self, dim, normalization, onesided), out);
 }
 
 // Several dimensions: complex transforms along all but the last, whose input need not be Hermitian.
-at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
+Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
   TORCH_CHECK(self.is_complex());
-  const at::DimVector dims = wrapped(self, dim);
-  const at::IntArrayRef last(&dims.back(), 1);
-  at::DimVector sizes(self.sizes());
+  const DimVector dims = wrapped(self, dim);
+  const IntArrayRef last(&dims.back(), 1);
+  DimVector sizes(self.sizes());
   sizes[dims.back()] = last_dim_size;
   TORCH_CHECK(self.size(dims.back()) >= last_dim_size / 2 + 1, "_fft_c2r: the last transformed dimension has size ",
               self.size(dims.back()), ", expected at least ", last_dim_size / 2 + 1);
-  const at::Tensor input =
-      dims.size() > 1 ? fft_c2c(self, at::IntArrayRef(dims).slice(0, dims.size() - 1), normalization, false) : self;
-  at::Tensor out = make_result(input, sizes, last, c10::toRealValueType(self.scalar_type()));
+  const Tensor input =
+      dims.size() > 1 ? fft_c2c(self, IntArrayRef(dims).slice(0, dims.size() - 1), normalization, false) : self;
+  Tensor out = make_result(input, sizes, last, c10::toRealValueType(self.scalar_type()));
   launch_fft(kC2r, input, out, FftC2rParameters{.dim = dims.back(), .factor = factor(normalization, sizes, last)});
   return out;
 }
 
-at::Tensor& fft_c2r_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size,
-                        at::Tensor& out) {
+Tensor& fft_c2r_out(const Tensor& self, IntArrayRef dim, int64_t normalization, int64_t last_dim_size, Tensor& out) {
   return copy_result(fft_c2r(self, dim, normalization, last_dim_size), out);
 }
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <ATen/native/GridSamplerUtils.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -13,8 +10,8 @@ namespace {
 const Kernel kGridSample("grid_sample"), kGridSampleBackward("grid_sample_backward");
 
 // The grid with d, h and w.
-void grid_operand(LaunchBuilder& builder, const at::Tensor& grid, bool output) {
-  at::DimVector sizes(grid.sizes()), strides(grid.strides());
+void grid_operand(LaunchBuilder& builder, const Tensor& grid, bool output) {
+  DimVector sizes(grid.sizes()), strides(grid.strides());
   if (grid.dim() == 4) {
     sizes.insert(sizes.begin() + 1, 1);
     strides.insert(strides.begin() + 1, 0);
@@ -23,14 +20,14 @@ void grid_operand(LaunchBuilder& builder, const at::Tensor& grid, bool output) {
   else builder.input(grid, sizes, strides);
 }
 
-at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation_mode,
-                       int64_t padding_mode, bool align_corners) {
+Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                   bool align_corners) {
   const int64_t spatial = input.dim() - 2;
   TORCH_CHECK(grid.scalar_type() == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ",
               grid.scalar_type());
-  at::DimVector sizes(input.sizes().slice(0, 2));
+  DimVector sizes(input.sizes().slice(0, 2));
   for (int64_t d = 0; d < spatial; ++d) sizes.push_back(grid.size(1 + d));
-  const at::Tensor out = empty_like_dtype(input, sizes, input.scalar_type());
+  const Tensor out = empty_like_dtype(input, sizes, input.scalar_type());
   if (out.numel() == 0) return out;
   LaunchBuilder builder(kGridSample, input.scalar_type());
   image_output(builder, out, spatial);
@@ -43,11 +40,11 @@ at::Tensor grid_sample(const at::Tensor& input, const at::Tensor& grid, int64_t 
   return out;
 }
 
-std::tuple<at::Tensor, at::Tensor> grid_sample_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                                        const at::Tensor& grid, int64_t interpolation_mode,
-                                                        int64_t padding_mode, bool align_corners, bool with_input) {
+std::tuple<Tensor, Tensor> grid_sample_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
+                                                int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
+                                                bool with_input) {
   const int64_t spatial = input.dim() - 2;
-  at::Tensor grad_input, grad_grid = empty_like_dtype(grid, grid.sizes(), grid.scalar_type());
+  Tensor grad_input, grad_grid = empty_like_dtype(grid, grid.sizes(), grid.scalar_type());
   if (with_input) grad_input = empty_like_dtype(input, input.sizes(), input.scalar_type());
   if (grid.numel() == 0 || input.numel() == 0) {
     if (with_input) grad_input.zero_();
@@ -70,34 +67,32 @@ std::tuple<at::Tensor, at::Tensor> grid_sample_backward(const at::Tensor& grad_o
 
 }  // namespace
 
-at::Tensor grid_sampler_2d(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation_mode,
-                           int64_t padding_mode, bool align_corners) {
+Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                       bool align_corners) {
   at::native::check_grid_sampler_common(input, grid);
   at::native::check_grid_sampler_2d(input, grid);
   return grid_sample(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 
-at::Tensor grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation_mode,
-                           int64_t padding_mode, bool align_corners) {
+Tensor grid_sampler_3d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                       bool align_corners) {
   at::native::check_grid_sampler_common(input, grid);
   at::native::check_grid_sampler_3d(input, grid, interpolation_mode);
   return grid_sample(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 
-std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                                            const at::Tensor& grid, int64_t interpolation_mode,
-                                                            int64_t padding_mode, bool align_corners,
-                                                            std::array<bool, 2> output_mask) {
+std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
+                                                    int64_t interpolation_mode, int64_t padding_mode,
+                                                    bool align_corners, std::array<bool, 2> output_mask) {
   at::native::check_grid_sampler_common(input, grid);
   at::native::check_grid_sampler_2d(input, grid);
   return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,
                               output_mask[0]);
 }
 
-std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                                            const at::Tensor& grid, int64_t interpolation_mode,
-                                                            int64_t padding_mode, bool align_corners,
-                                                            std::array<bool, 2> output_mask) {
+std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
+                                                    int64_t interpolation_mode, int64_t padding_mode,
+                                                    bool align_corners, std::array<bool, 2> output_mask) {
   at::native::check_grid_sampler_common(input, grid);
   at::native::check_grid_sampler_3d(input, grid, interpolation_mode);
   return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,

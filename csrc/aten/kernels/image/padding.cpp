@@ -3,9 +3,7 @@
 // Padding by reflection and replication. (Constant padding is a fill and a copy, circular padding copies.)
 #include <ATen/native/Padding.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -13,14 +11,14 @@ namespace {
 
 const Kernel kReflect("pad.reflect"), kReplicate("pad.replicate");
 
-void launch_pad(const Kernel& kernel, const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+void launch_pad(const Kernel& kernel, const Tensor& self, IntArrayRef padding, const Tensor& out) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kernel, self.scalar_type());
   builder.output(out).input(self);
   builder.parameters(pad_parameters(self.dim(), padding)).launch(self.device());
 }
 
-at::DimVector reflected_sizes2d(const at::Tensor& self, at::IntArrayRef padding) {
+DimVector reflected_sizes2d(const Tensor& self, IntArrayRef padding) {
   at::native::padding::check_valid_input<2>(self, padding);
   const int64_t h = self.dim() - 2, w = self.dim() - 1;
   const auto check = [&](int argument, int64_t dim, int64_t before, int64_t after) {
@@ -30,7 +28,7 @@ at::DimVector reflected_sizes2d(const at::Tensor& self, at::IntArrayRef padding)
   };
   check(4, w, padding[0], padding[1]);
   check(6, h, padding[2], padding[3]);
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   sizes[w] += padding[0] + padding[1];
   sizes[h] += padding[2] + padding[3];
   TORCH_CHECK(sizes[w] >= 1 || sizes[h] >= 1, "input (H: ", self.size(h), ", W: ", self.size(w),
@@ -40,29 +38,29 @@ at::DimVector reflected_sizes2d(const at::Tensor& self, at::IntArrayRef padding)
 
 }  // namespace
 
-void reflection_pad1d(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+void reflection_pad1d(const Tensor& self, IntArrayRef padding, const Tensor& out) {
   launch_pad(kReflect, self, padding, out);
 }
 
-at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
+Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
   out.resize_(reflected_sizes2d(self, padding), image_format(self, 2));
   launch_pad(kReflect, self, padding, out);
   return out;
 }
 
-at::Tensor reflection_pad2d(const at::Tensor& self, at::IntArrayRef padding) {
-  const at::Tensor out =
+Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
+  const Tensor out =
       empty(reflected_sizes2d(self, padding), self.scalar_type(), self.device().index(), image_format(self, 2));
   launch_pad(kReflect, self, padding, out);
   return out;
 }
 
-void reflection_pad3d(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+void reflection_pad3d(const Tensor& self, IntArrayRef padding, const Tensor& out) {
   out.resize_(out.sizes(), self.suggest_memory_format());  // the meta does not ask for it
   launch_pad(kReflect, self, padding, out);
 }
 
-void replication_pad(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& out) {
+void replication_pad(const Tensor& self, IntArrayRef padding, const Tensor& out) {
   out.resize_(out.sizes(), self.suggest_memory_format());  // nor does this one's
   launch_pad(kReplicate, self, padding, out);
 }

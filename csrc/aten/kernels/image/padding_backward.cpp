@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Gradients of reflection and replication padding.
-#include <ATen/ops/view_as_real.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
 namespace {
-
-using at::IntArrayRef;
-using at::Tensor;
 
 const Kernel kReflectBackward("pad_backward.reflect"), kReplicateBackward("pad_backward.replicate");
 

@@ -4,9 +4,7 @@
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/native/Pool.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -15,8 +13,8 @@ namespace {
 const Kernel kMax("pool.max"), kAdaptiveMax("pool.adaptive_max"), kAverage("pool.average"),
     kAdaptiveAverage("pool.adaptive_average"), kFractionalMax("pool.fractional_max");
 
-void launch_max(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
-                at::IntArrayRef padding, at::IntArrayRef dilation, const at::Tensor& out, const at::Tensor& indices) {
+void launch_max(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                IntArrayRef dilation, const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kMax, self.scalar_type());
   image_output(builder, out, spatial);
@@ -28,9 +26,8 @@ void launch_max(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel,
   builder.parameters(parameters).launch(self.device());
 }
 
-void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
-                    at::IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
-                    const at::Tensor& out) {
+void launch_average(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                    bool count_include_pad, std::optional<int64_t> divisor, const Tensor& out) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kAverage, self.scalar_type());
   image_output(builder, out, spatial);
@@ -40,7 +37,7 @@ void launch_average(const at::Tensor& self, int64_t spatial, at::IntArrayRef ker
   builder.parameters(parameters).launch(self.device());
 }
 
-void launch_adaptive_average(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
+void launch_adaptive_average(const Tensor& self, int64_t spatial, const Tensor& out) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kAdaptiveAverage, self.scalar_type());
   image_output(builder, out, spatial);
@@ -48,7 +45,7 @@ void launch_adaptive_average(const at::Tensor& self, int64_t spatial, const at::
   builder.launch(self.device());
 }
 
-void launch_adaptive_max(const at::Tensor& self, int64_t spatial, const at::Tensor& out, const at::Tensor& indices) {
+void launch_adaptive_max(const Tensor& self, int64_t spatial, const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kAdaptiveMax, self.scalar_type());
   image_output(builder, out, spatial);
@@ -57,8 +54,8 @@ void launch_adaptive_max(const at::Tensor& self, int64_t spatial, const at::Tens
   builder.launch(self.device());
 }
 
-void launch_fractional(const at::Tensor& self, int64_t spatial, at::IntArrayRef kernel, const at::Tensor& samples,
-                       const at::Tensor& out, const at::Tensor& indices) {
+void launch_fractional(const Tensor& self, int64_t spatial, IntArrayRef kernel, const Tensor& samples,
+                       const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kFractionalMax, self.scalar_type());
   image_output(builder, out, spatial);
@@ -71,14 +68,14 @@ void launch_fractional(const at::Tensor& self, int64_t spatial, at::IntArrayRef 
 }
 
 // Sizes of an image with other spatial sizes.
-at::DimVector with_spatial(const at::Tensor& self, at::IntArrayRef spatial) {
-  at::DimVector sizes(self.sizes().slice(0, self.dim() - spatial.size()));
+DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
+  DimVector sizes(self.sizes().slice(0, self.dim() - spatial.size()));
   sizes.append(spatial.begin(), spatial.end());
   return sizes;
 }
 
-at::DimVector max_pool3d_sizes(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride_,
-                               at::IntArrayRef padding_, at::IntArrayRef dilation_, bool ceil_mode) {
+DimVector max_pool3d_sizes(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride_, IntArrayRef padding_,
+                           IntArrayRef dilation_, bool ceil_mode) {
   TORCH_CHECK(kernel_size.size() == 1 || kernel_size.size() == 3,
               "max_pool3d: kernel_size must either be a single int, or a tuple of three ints");
   TORCH_CHECK(stride_.empty() || stride_.size() == 1 || stride_.size() == 3,
@@ -101,7 +98,7 @@ at::DimVector max_pool3d_sizes(const at::Tensor& self, at::IntArrayRef kernel_si
   return with_spatial(self, out);
 }
 
-at::DimVector adaptive_average_sizes(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial) {
+DimVector adaptive_average_sizes(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
   TORCH_CHECK(static_cast<int64_t>(output_size.size()) == spatial, "adaptive_avg_pool", spatial,
               "d: output_size must be ", spatial);
   TORCH_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, "adaptive_avg_pool", spatial, "d(): Expected ",
@@ -115,20 +112,19 @@ at::DimVector adaptive_average_sizes(const at::Tensor& self, at::IntArrayRef out
   return with_spatial(self, output_size);
 }
 
-at::MemoryFormat adaptive_average_format(const at::Tensor& self, int64_t spatial) {
-  return spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
+MemoryFormat adaptive_average_format(const Tensor& self, int64_t spatial) {
+  return spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
 }
 
-at::Tensor adaptive_average(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial) {
-  const at::Tensor out = empty(adaptive_average_sizes(self, output_size, spatial), self.scalar_type(),
-                               self.device().index(), adaptive_average_format(self, spatial));
+Tensor adaptive_average(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
+  const Tensor out = empty(adaptive_average_sizes(self, output_size, spatial), self.scalar_type(),
+                           self.device().index(), adaptive_average_format(self, spatial));
   launch_adaptive_average(self, spatial, out);
   return out;
 }
 
-at::Tensor& adaptive_average_out(const at::Tensor& self, at::IntArrayRef output_size, int64_t spatial,
-                                 at::Tensor& out) {
-  const at::DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
+Tensor& adaptive_average_out(const Tensor& self, IntArrayRef output_size, int64_t spatial, Tensor& out) {
+  const DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(), " for `output` but got dtype ",
               out.dtype());
   out.resize_(sizes, adaptive_average_format(self, spatial));
@@ -138,27 +134,24 @@ at::Tensor& adaptive_average_out(const at::Tensor& self, at::IntArrayRef output_
 
 }  // namespace
 
-void max_pool2d_with_indices(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
-                             at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& out,
-                             const at::Tensor& indices) {
+void max_pool2d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                             IntArrayRef dilation, bool ceil_mode, const Tensor& out, const Tensor& indices) {
   launch_max(self, 2, kernel_size, stride, padding, dilation, out, indices);
 }
 
-std::tuple<at::Tensor, at::Tensor> max_pool3d_with_indices(const at::Tensor& self, at::IntArrayRef kernel_size,
-                                                           at::IntArrayRef stride, at::IntArrayRef padding,
-                                                           at::IntArrayRef dilation, bool ceil_mode) {
+std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
   const auto format = image_format(self, 3);
   const auto index = self.device().index();
-  at::Tensor out = empty(sizes, self.scalar_type(), index, format), indices = empty(sizes, at::kLong, index, format);
+  Tensor out = empty(sizes, self.scalar_type(), index, format), indices = empty(sizes, at::kLong, index, format);
   launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
   return {out, indices};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> max_pool3d_with_indices_out(const at::Tensor& self, at::IntArrayRef kernel_size,
-                                                                 at::IntArrayRef stride, at::IntArrayRef padding,
-                                                                 at::IntArrayRef dilation, bool ceil_mode,
-                                                                 at::Tensor& out, at::Tensor& indices) {
+std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Tensor& self, IntArrayRef kernel_size,
+                                                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                                         bool ceil_mode, Tensor& out, Tensor& indices) {
   const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
@@ -170,45 +163,43 @@ std::tuple<at::Tensor&, at::Tensor&> max_pool3d_with_indices_out(const at::Tenso
   return {out, indices};
 }
 
-void avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
-                bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override,
-                const at::Tensor& out) {
+void avg_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+                bool count_include_pad, std::optional<int64_t> divisor_override, const Tensor& out) {
   launch_average(self, 2, kernel_size, stride, padding, count_include_pad, divisor_override, out);
 }
 
-void avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride, at::IntArrayRef padding,
-                bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override,
-                const at::Tensor& out) {
+void avg_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+                bool count_include_pad, std::optional<int64_t> divisor_override, const Tensor& out) {
   launch_average(self, 3, kernel_size, stride, padding, count_include_pad, divisor_override, out);
 }
 
-at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
+Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size) {
   return adaptive_average(self, output_size, 2);
 }
-at::Tensor& adaptive_avg_pool2d_out(const at::Tensor& self, at::IntArrayRef output_size, at::Tensor& out) {
+Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   return adaptive_average_out(self, output_size, 2, out);
 }
-at::Tensor adaptive_avg_pool3d(const at::Tensor& self, at::IntArrayRef output_size) {
+Tensor adaptive_avg_pool3d(const Tensor& self, IntArrayRef output_size) {
   return adaptive_average(self, output_size, 3);
 }
-at::Tensor& adaptive_avg_pool3d_out(const at::Tensor& self, at::IntArrayRef output_size, at::Tensor& out) {
+Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   return adaptive_average_out(self, output_size, 3, out);
 }
 
-void adaptive_max_pool2d(const at::Tensor& self, at::IntArrayRef, const at::Tensor& out, const at::Tensor& indices) {
+void adaptive_max_pool2d(const Tensor& self, IntArrayRef, const Tensor& out, const Tensor& indices) {
   launch_adaptive_max(self, 2, out, indices);
 }
-void adaptive_max_pool3d(const at::Tensor& self, at::IntArrayRef, const at::Tensor& out, const at::Tensor& indices) {
+void adaptive_max_pool3d(const Tensor& self, IntArrayRef, const Tensor& out, const Tensor& indices) {
   launch_adaptive_max(self, 3, out, indices);
 }
 
-void fractional_max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
-                           const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+void fractional_max_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef, const Tensor& random_samples,
+                           const Tensor& out, const Tensor& indices) {
   at::native::fractional_max_pool_check_shape<2>(self, random_samples);
   launch_fractional(self, 2, kernel_size, random_samples, out, indices);
 }
-void fractional_max_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef,
-                           const at::Tensor& random_samples, const at::Tensor& out, const at::Tensor& indices) {
+void fractional_max_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef, const Tensor& random_samples,
+                           const Tensor& out, const Tensor& indices) {
   at::native::fractional_max_pool_check_shape<3>(self, random_samples);
   launch_fractional(self, 3, kernel_size, random_samples, out, indices);
 }

@@ -3,16 +3,11 @@
 // Gradients of average pools.
 #include <ATen/native/AdaptivePooling.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
 namespace {
-
-using at::IntArrayRef;
-using at::Tensor;
 
 const Kernel kAverageBackward("pool_backward.average"), kAdaptiveBackward("pool_backward.adaptive_average");
 

@@ -3,9 +3,7 @@
 // Unpooling, and the gradients of max pools: elements go where the indices of the pool point to.
 #include <ATen/native/Pool.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -13,8 +11,7 @@ namespace {
 
 const Kernel kScatter("pool.scatter");
 
-void launch_scatter(const at::Tensor& self, const at::Tensor& indices, int64_t spatial, bool add,
-                    const at::Tensor& out) {
+void launch_scatter(const Tensor& self, const Tensor& indices, int64_t spatial, bool add, const Tensor& out) {
   if (out.numel() == 0) return;
   if (self.numel() == 0) {
     out.zero_();
@@ -27,8 +24,7 @@ void launch_scatter(const at::Tensor& self, const at::Tensor& indices, int64_t s
   builder.parameters(PoolScatterParameters{.add = add}).launch(self.device());
 }
 
-at::DimVector unpool_sizes(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
-                           int64_t spatial) {
+DimVector unpool_sizes(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial) {
   TORCH_CHECK(indices.scalar_type() == at::kLong,
               "elements in indices should be type int64 but got: ", indices.scalar_type());
   if (spatial == 2) {
@@ -52,12 +48,12 @@ at::DimVector unpool_sizes(const at::Tensor& self, const at::Tensor& indices, at
                 "d(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes(),
                 " with dimension ", d, " being empty.");
   }
-  at::DimVector sizes(self.sizes().slice(0, self.dim() - spatial));
+  DimVector sizes(self.sizes().slice(0, self.dim() - spatial));
   sizes.append(output_size.begin(), output_size.end());
   return sizes;
 }
 
-void check_unpool3d(at::IntArrayRef stride, at::IntArrayRef padding) {
+void check_unpool3d(IntArrayRef stride, IntArrayRef padding) {
   TORCH_CHECK(stride.size() == 3,
               "There should be exactly three elements (depth, height, width) in stride, but got: ", stride.size(),
               " elements.");
@@ -68,25 +64,23 @@ void check_unpool3d(at::IntArrayRef stride, at::IntArrayRef padding) {
               "strides should be greater than zero, but got stride: ", stride);
 }
 
-at::Tensor unpool(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t spatial) {
-  const auto format = spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
-  const at::Tensor out =
+Tensor unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial) {
+  const auto format = spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
+  const Tensor out =
       empty(unpool_sizes(self, indices, output_size, spatial), self.scalar_type(), self.device().index(), format);
   launch_scatter(self, indices, spatial, false, out);
   return out;
 }
 
-at::Tensor& unpool_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t spatial,
-                       at::Tensor& out) {
-  const auto format = spatial == 2 ? image_format(self, 2) : at::MemoryFormat::Contiguous;
+Tensor& unpool_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial, Tensor& out) {
+  const auto format = spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
   out.resize_(unpool_sizes(self, indices, output_size, spatial), format);
   launch_scatter(self, indices, spatial, false, out);
   return out;
 }
 
-void check_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
-                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                               const at::Tensor& indices) {
+void check_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, const Tensor& indices) {
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
   const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
   const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
@@ -100,60 +94,57 @@ void check_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& 
 
 }  // namespace
 
-at::Tensor max_unpool2d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size) {
+Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntArrayRef output_size) {
   return unpool(self, indices, output_size, 2);
 }
-at::Tensor& max_unpool2d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
-                             at::Tensor& out) {
+Tensor& max_unpool2d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, Tensor& out) {
   return unpool_out(self, indices, output_size, 2, out);
 }
-at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
-                        at::IntArrayRef stride, at::IntArrayRef padding) {
+Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntArrayRef output_size, IntArrayRef stride,
+                    IntArrayRef padding) {
   check_unpool3d(stride, padding);
   return unpool(self, indices, output_size, 3);
 }
-at::Tensor& max_unpool3d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
-                             at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& out) {
+Tensor& max_unpool3d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, IntArrayRef stride,
+                         IntArrayRef padding, Tensor& out) {
   check_unpool3d(stride, padding);
   return unpool_out(self, indices, output_size, 3, out);
 }
 
-void max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef, at::IntArrayRef,
-                         at::IntArrayRef, at::IntArrayRef, bool, const at::Tensor& indices,
-                         const at::Tensor& grad_input) {
+void max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef, IntArrayRef,
+                         IntArrayRef, bool, const Tensor& indices, const Tensor& grad_input) {
   launch_scatter(grad_output, indices, 2, true, grad_input);
 }
-at::Tensor max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
-                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool,
-                               const at::Tensor& indices) {
+Tensor max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                           IntArrayRef padding, IntArrayRef dilation, bool, const Tensor& indices) {
   check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
-  const at::Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 3));
+  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 3));
   launch_scatter(grad_output, indices, 3, true, grad_input);
   return grad_input;
 }
-at::Tensor& max_pool3d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef kernel_size,
-                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool,
-                                    const at::Tensor& indices, at::Tensor& grad_input) {
+Tensor& max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool,
+                                const Tensor& indices, Tensor& grad_input) {
   check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
   grad_input.resize_(self.sizes(), image_format(self, 3));
   launch_scatter(grad_output, indices, 3, true, grad_input);
   return grad_input;
 }
-void adaptive_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& indices,
-                                  const at::Tensor& grad_input) {
+void adaptive_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices,
+                                  const Tensor& grad_input) {
   launch_scatter(grad_output, indices, 2, true, grad_input);
 }
-void adaptive_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& indices,
-                                  const at::Tensor& grad_input) {
+void adaptive_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices,
+                                  const Tensor& grad_input) {
   launch_scatter(grad_output, indices, 3, true, grad_input);
 }
-void fractional_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
-                                    at::IntArrayRef, const at::Tensor& indices, const at::Tensor& grad_input) {
+void fractional_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef,
+                                    const Tensor& indices, const Tensor& grad_input) {
   launch_scatter(grad_output, indices, 2, true, grad_input);
 }
-at::Tensor fractional_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
-                                          at::IntArrayRef, const at::Tensor& indices) {
-  const at::Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index());
+Tensor fractional_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef,
+                                      const Tensor& indices) {
+  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index());
   launch_scatter(grad_output, indices, 3, true, grad_input);
   return grad_input;
 }

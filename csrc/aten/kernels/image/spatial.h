@@ -3,15 +3,12 @@
 // Images as the kernels of pooling and resampling see them: [n, c, d, h, w], whatever the number of spatial dimensions.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <optional>
 
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -22,7 +19,7 @@ struct ImageView {
 };
 
 // `spatial` trailing dimensions become the last of d, h, w; a missing batch or channel dimension has size 1.
-inline ImageView image_view(const at::Tensor& t, int64_t spatial) {
+inline ImageView image_view(const Tensor& t, int64_t spatial) {
   ImageView v;
   v.sizes.fill(1);
   v.strides.fill(0);
@@ -38,18 +35,18 @@ inline ImageView image_view(const at::Tensor& t, int64_t spatial) {
   return v;
 }
 
-inline LaunchBuilder& image_output(LaunchBuilder& builder, const at::Tensor& t, int64_t spatial) {
+inline LaunchBuilder& image_output(LaunchBuilder& builder, const Tensor& t, int64_t spatial) {
   const ImageView v = image_view(t, spatial);
   return builder.output(t, v.sizes, v.strides);
 }
-inline LaunchBuilder& image_input(LaunchBuilder& builder, const at::Tensor& t, int64_t spatial) {
+inline LaunchBuilder& image_input(LaunchBuilder& builder, const Tensor& t, int64_t spatial) {
   const ImageView v = image_view(t, spatial);
   return builder.input(t, v.sizes, v.strides);
 }
 
 // A parameter of d, h, w: `values` holds one for all `spatial` dimensions, or one each; those that are missing are
 // `rest`.
-inline std::array<int64_t, 3> spatial_parameter(at::IntArrayRef values, int64_t spatial, int64_t rest) {
+inline std::array<int64_t, 3> spatial_parameter(IntArrayRef values, int64_t spatial, int64_t rest) {
   std::array<int64_t, 3> p = {rest, rest, rest};
   for (int64_t d = 0; d < spatial; ++d) {
     p[3 - spatial + d] = values.size() == 1 ? values[0] : values[d];
@@ -57,14 +54,13 @@ inline std::array<int64_t, 3> spatial_parameter(at::IntArrayRef values, int64_t 
   return p;
 }
 
-inline void set_spatial(int64_t (&parameter)[3], at::IntArrayRef values, int64_t spatial, int64_t rest) {
+inline void set_spatial(int64_t (&parameter)[3], IntArrayRef values, int64_t spatial, int64_t rest) {
   std::ranges::copy(spatial_parameter(values, spatial, rest), parameter);
 }
 
 // The windows of a regular pool: PoolMaxParameters or PoolAverageParameters.
 template <class Parameters>
-void set_windows(Parameters& parameters, int64_t spatial, at::IntArrayRef kernel, at::IntArrayRef stride,
-                 at::IntArrayRef padding) {
+void set_windows(Parameters& parameters, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding) {
   set_spatial(parameters.kernel, kernel, spatial, 1);
   set_spatial(parameters.stride, stride.empty() ? kernel : stride, spatial, 1);
   set_spatial(parameters.padding, padding, spatial, 0);
@@ -77,15 +73,15 @@ inline void set_scales(double (&parameter)[3], std::initializer_list<std::option
 }
 
 // Pairs of padding count from the last of `dims` dimensions.
-inline PadReflectParameters pad_parameters(int64_t dims, at::IntArrayRef padding) {
+inline PadReflectParameters pad_parameters(int64_t dims, IntArrayRef padding) {
   PadReflectParameters parameters{};
   for (size_t k = 0; k < padding.size() / 2; ++k) parameters.front[dims - 1 - static_cast<int64_t>(k)] = padding[2 * k];
   return parameters;
 }
 
 // The memory format of an image op's result: upstream's suggestion, which only batches have.
-inline at::MemoryFormat image_format(const at::Tensor& t, int64_t spatial) {
-  return t.dim() == spatial + 2 ? t.suggest_memory_format() : at::MemoryFormat::Contiguous;
+inline MemoryFormat image_format(const Tensor& t, int64_t spatial) {
+  return t.dim() == spatial + 2 ? t.suggest_memory_format() : MemoryFormat::Contiguous;
 }
 
 }  // namespace atalla::aten

@@ -2,14 +2,11 @@
 //
 // Linear, cubic and antialiased resampling, and the gradients of all resampling ops.
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
 namespace {
 
-using at::IntArrayRef;
-using at::Tensor;
 using Scale = std::optional<double>;
 
 const Kernel kLinear("resample.linear"), kCubic("resample.cubic"), kLinearAntialias("resample.linear_aa"),

@@ -3,7 +3,6 @@
 // Nearest neighbours. Which of upstream's two roundings is taken depends on shape and layout; a sample that falls on a
 // boundary would move otherwise.
 #include "aten/kernels/image/spatial.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -16,15 +15,15 @@ using Scale = std::optional<double>;
 // Values of the kernel's mode (docs/reference/kernels.md).
 enum Mode : int64_t { kFloor = 0, kExact = 1, kSmall = 2 };
 
-bool takes_small_path(const at::Tensor& self, int64_t spatial, const at::Tensor& out) {
+bool takes_small_path(const Tensor& self, int64_t spatial, const Tensor& out) {
   if (spatial == 1) return false;
-  const auto format = spatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  const auto format = spatial == 2 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
   if (self.is_contiguous(format) && self.size(1) > 3) return true;
   return spatial == 2 && out.size(-2) + out.size(-1) <= 128;
 }
 
-void launch_nearest(const at::Tensor& self, Mode mode, int64_t spatial, std::initializer_list<Scale> scales,
-                    const at::Tensor& out) {
+void launch_nearest(const Tensor& self, Mode mode, int64_t spatial, std::initializer_list<Scale> scales,
+                    const Tensor& out) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kNearest, self.scalar_type());
   image_output(builder, out, spatial);
@@ -36,26 +35,24 @@ void launch_nearest(const at::Tensor& self, Mode mode, int64_t spatial, std::ini
 
 }  // namespace
 
-void upsample_nearest1d(const at::Tensor& self, at::IntArrayRef, Scale scales, const at::Tensor& out) {
+void upsample_nearest1d(const Tensor& self, IntArrayRef, Scale scales, const Tensor& out) {
   launch_nearest(self, kFloor, 1, {scales}, out);
 }
-void upsample_nearest2d(const at::Tensor& self, at::IntArrayRef, Scale scales_h, Scale scales_w,
-                        const at::Tensor& out) {
+void upsample_nearest2d(const Tensor& self, IntArrayRef, Scale scales_h, Scale scales_w, const Tensor& out) {
   launch_nearest(self, kFloor, 2, {scales_h, scales_w}, out);
 }
-void upsample_nearest3d(const at::Tensor& self, at::IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
-                        const at::Tensor& out) {
+void upsample_nearest3d(const Tensor& self, IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
+                        const Tensor& out) {
   launch_nearest(self, kFloor, 3, {scales_d, scales_h, scales_w}, out);
 }
-void upsample_nearest_exact1d(const at::Tensor& self, at::IntArrayRef, Scale scales, const at::Tensor& out) {
+void upsample_nearest_exact1d(const Tensor& self, IntArrayRef, Scale scales, const Tensor& out) {
   launch_nearest(self, kExact, 1, {scales}, out);
 }
-void upsample_nearest_exact2d(const at::Tensor& self, at::IntArrayRef, Scale scales_h, Scale scales_w,
-                              const at::Tensor& out) {
+void upsample_nearest_exact2d(const Tensor& self, IntArrayRef, Scale scales_h, Scale scales_w, const Tensor& out) {
   launch_nearest(self, kExact, 2, {scales_h, scales_w}, out);
 }
-void upsample_nearest_exact3d(const at::Tensor& self, at::IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
-                              const at::Tensor& out) {
+void upsample_nearest_exact3d(const Tensor& self, IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
+                              const Tensor& out) {
   launch_nearest(self, kExact, 3, {scales_d, scales_h, scales_w}, out);
 }
 

@@ -2,17 +2,12 @@
 //
 // embedding_bag and its gradients. What the four results hold depends on the mode in the way that upstream's CPU
 // results do, as its backward reads them.
-#include <ATen/TensorUtils.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/zeros.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/index/scatter.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
-at::Tensor embedding_dense_backward(const at::Tensor&, const at::Tensor&, int64_t, int64_t, bool);
+Tensor embedding_dense_backward(const Tensor&, const Tensor&, int64_t, int64_t, bool);
 
 namespace {
 
@@ -20,10 +15,10 @@ const Kernel kEmbeddingBag("embedding_bag");
 
 constexpr int64_t kSum = 0, kMean = 1, kMax = 2;
 
-using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Results = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-void check(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, int64_t mode,
-           const at::Tensor& scale, bool include_last_offset) {
+void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode, const Tensor& scale,
+           bool include_last_offset) {
   const at::TensorArg table(weight, "weight", 1);
   at::checkScalarTypes("embedding_bag", at::TensorArg(indices, "indices", 1), {at::kLong, at::kInt});
   at::checkScalarTypes("embedding_bag", at::TensorArg(offsets, "offsets", 1), {at::kLong, at::kInt});
@@ -39,40 +34,39 @@ void check(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor
 }
 
 // Upstream adds up such bags without knowing the bag of an index, and leaves that result empty.
-bool leaves_out_bags(const at::Tensor& weight, int64_t mode, const at::Tensor& scale, int64_t padding_idx) {
+bool leaves_out_bags(const Tensor& weight, int64_t mode, const Tensor& scale, int64_t padding_idx) {
   return mode == kSum && weight.scalar_type() != at::kDouble && weight.stride(1) == 1 && padding_idx < 0 &&
          (!scale.defined() || scale.stride(0) == 1);
 }
 
-Results bag(const at::Tensor& weight, const at::Tensor& indices_in, const at::Tensor& offsets_in, int64_t mode,
-            const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset, int64_t padding_idx,
+Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offsets_in, int64_t mode,
+            const std::optional<Tensor>& per_sample_weights, bool include_last_offset, int64_t padding_idx,
             bool requires_grad) {
   TORCH_CHECK(indices_in.dim() == 1 || indices_in.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices_in.dim());
   TORCH_CHECK(indices_in.dim() != 1 || offsets_in.dim() == 1,
               "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets_in.dim());
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
-  const c10::ScalarType common =
-      indices_in.scalar_type() == offsets_in.scalar_type() ? indices_in.scalar_type() : at::kLong;
-  const at::Tensor indices = indices_in.to(common).reshape({-1}), offsets = offsets_in.to(common);
-  const at::Tensor scale = per_sample_weights.value_or(at::Tensor());
+  const ScalarType common = indices_in.scalar_type() == offsets_in.scalar_type() ? indices_in.scalar_type() : at::kLong;
+  const Tensor indices = indices_in.to(common).reshape({-1}), offsets = offsets_in.to(common);
+  const Tensor scale = per_sample_weights.value_or(Tensor());
   check(weight, indices, offsets, mode, scale, include_last_offset);
   const int64_t bags = offsets.size(0) - include_last_offset, width = weight.size(1);
-  at::Tensor output = empty_like_dtype(weight, {bags, width}, weight.scalar_type());
+  Tensor output = empty_like_dtype(weight, {bags, width}, weight.scalar_type());
   const bool fast = leaves_out_bags(weight, mode, scale, padding_idx);
-  at::Tensor bag_of = empty_like_dtype(weight, {fast ? 0 : indices.size(0)}, common);
+  Tensor bag_of = empty_like_dtype(weight, {fast ? 0 : indices.size(0)}, common);
   const bool sized = requires_grad || mode != kSum;
-  at::Tensor bag_size = at::zeros({sized ? bags : offsets.size(0)}, indices.options());
-  at::Tensor max_indices = mode == kMax ? at::zeros({bags, width}, indices.options()) : at::Tensor();
+  Tensor bag_size = at::zeros({sized ? bags : offsets.size(0)}, indices.options());
+  Tensor max_indices = mode == kMax ? at::zeros({bags, width}, indices.options()) : Tensor();
   if (!fast && bags > 0) bag_of.zero_();
   if (bags > 0) {
     // Where bags are named, the last one takes all that is left, as upstream has it.
     const bool has_end = include_last_offset && fast;
-    const at::Tensor starts = include_last_offset && !fast ? offsets.narrow(0, 0, bags) : offsets;
+    const Tensor starts = include_last_offset && !fast ? offsets.narrow(0, 0, bags) : offsets;
     LaunchBuilder(kEmbeddingBag, weight.scalar_type())
         .output(output)
-        .optional_output(fast ? at::Tensor() : bag_of)
-        .optional_output(mode == kSum ? at::Tensor() : bag_size)
+        .optional_output(fast ? Tensor() : bag_of)
+        .optional_output(mode == kSum ? Tensor() : bag_size)
         .optional_output(max_indices)
         .input(weight)
         .input(indices)
@@ -86,64 +80,62 @@ Results bag(const at::Tensor& weight, const at::Tensor& indices_in, const at::Te
 }
 
 // The bag of each index, from where the bags begin.
-at::Tensor bags_of(const at::Tensor& indices, const at::Tensor& offsets, const at::Tensor& offset2bag) {
+Tensor bags_of(const Tensor& indices, const Tensor& offsets, const Tensor& offset2bag) {
   if (offset2bag.numel() != 0 || indices.numel() == 0) return offset2bag;
-  at::Tensor begins = at::zeros({indices.size(0) + 1}, offsets.options());
+  Tensor begins = at::zeros({indices.size(0) + 1}, offsets.options());
   write_rows(begins, 0, offsets, at::ones_like(offsets), Combine::kAdd, false);
   return begins.cumsum(0, begins.scalar_type()).sub(1).narrow(0, 0, indices.size(0));
 }
 
 }  // namespace
 
-Results embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
-                      bool scale_grad_by_freq, int64_t mode, bool sparse,
-                      const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset,
-                      int64_t padding_idx) {
+Results embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool scale_grad_by_freq,
+                      int64_t mode, bool sparse, const std::optional<Tensor>& per_sample_weights,
+                      bool include_last_offset, int64_t padding_idx) {
   return bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, true);
 }
 
-Results embedding_bag_forward_only(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
+Results embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                                    bool scale_grad_by_freq, int64_t mode, bool sparse,
-                                   const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset,
+                                   const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
                                    int64_t padding_idx) {
   return bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, false);
 }
 
-at::Tensor embedding_bag_dense_backward(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
-                                        const at::Tensor& bag_size, const at::Tensor& maximum_indices,
-                                        int64_t num_weights, bool scale_grad_by_freq, int64_t mode,
-                                        const std::optional<at::Tensor>& per_sample_weights, int64_t padding_idx) {
+Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& offset2bag,
+                                    const Tensor& bag_size, const Tensor& maximum_indices, int64_t num_weights,
+                                    bool scale_grad_by_freq, int64_t mode,
+                                    const std::optional<Tensor>& per_sample_weights, int64_t padding_idx) {
   if (mode == kMax) {
-    at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
-    const at::Tensor taken = grad.masked_fill(bag_size.eq(0).unsqueeze(1), 0);  // an empty bag names row 0
+    Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
+    const Tensor taken = grad.masked_fill(bag_size.eq(0).unsqueeze(1), 0);  // an empty bag names row 0
     scatter_into(out, 0, maximum_indices, taken, Combine::kAdd);
     return out;
   }
-  at::Tensor rows = grad.index_select(0, offset2bag);
+  Tensor rows = grad.index_select(0, offset2bag);
   if (mode == kMean) rows = rows.div(bag_size.index_select(0, offset2bag).unsqueeze(1));
   if (per_sample_weights.has_value() && per_sample_weights->defined())
     rows = rows.mul(per_sample_weights->unsqueeze(1));
-  return embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
+  return aten::embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
 }
 
-at::Tensor embedding_bag_backward(const at::Tensor& grad, const at::Tensor& indices_in, const at::Tensor& offsets_in,
-                                  const at::Tensor& offset2bag, const at::Tensor& bag_size,
-                                  const at::Tensor& maximum_indices, int64_t num_weights, bool scale_grad_by_freq,
-                                  int64_t mode, bool sparse, const std::optional<at::Tensor>& per_sample_weights,
-                                  int64_t padding_idx) {
+Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices_in, const Tensor& offsets_in,
+                              const Tensor& offset2bag, const Tensor& bag_size, const Tensor& maximum_indices,
+                              int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
+                              const std::optional<Tensor>& per_sample_weights, int64_t padding_idx) {
   TORCH_CHECK_NOT_IMPLEMENTED(!sparse, "embedding_bag: sparse gradients are not supported on ", grad.device());
-  const at::Tensor indices = indices_in.reshape({-1});
+  const Tensor indices = indices_in.reshape({-1});
   return embedding_bag_dense_backward(grad, indices, bags_of(indices, offsets_in, offset2bag), bag_size,
                                       maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
                                       padding_idx);
 }
 
-at::Tensor embedding_bag_per_sample_weights_backward(const at::Tensor& grad, const at::Tensor& weight,
-                                                     const at::Tensor& indices, const at::Tensor& offsets,
-                                                     const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
+Tensor embedding_bag_per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
+                                                 const Tensor& offsets, const Tensor& offset2bag, int64_t mode,
+                                                 int64_t padding_idx) {
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
-  const at::Tensor rows = grad.index_select(0, bags_of(indices, offsets, offset2bag));
-  const at::Tensor products = rows.mul(weight.index_select(0, indices)).sum(1);
+  const Tensor rows = grad.index_select(0, bags_of(indices, offsets, offset2bag));
+  const Tensor products = rows.mul(weight.index_select(0, indices)).sum(1);
   return padding_idx < 0 ? products : products.masked_fill(indices.eq(padding_idx), 0);
 }
 

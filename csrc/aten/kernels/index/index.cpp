@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reading by index tensors. Index values are checked on the chip, which faults before it writes.
-#include <ATen/MemoryOverlap.h>
-#include <ATen/WrapDimUtils.h>
-#include <ATen/core/IListRef.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/index/scatter.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -16,13 +11,13 @@ namespace {
 const Kernel kIndexSelect("index_select"), kGather("gather");
 
 // How many dimensions of the indexed tensor one index covers: a mask covers as many as it has.
-int64_t covered_dims(const at::Tensor& index) {
+int64_t covered_dims(const Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte ? index.dim() : 1;
 }
 
 }  // namespace
 
-at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, at::Tensor& out) {
+Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const int64_t length = index.numel();
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
@@ -37,7 +32,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, index);
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[dim] = length;
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return out;
@@ -50,7 +45,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   return out;
 }
 
-void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, const at::Tensor& out) {
+void gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, const Tensor& out) {
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_partial_overlap(out, index);
@@ -66,10 +61,9 @@ void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool s
 // The iterator comes from upstream's meta: its inputs after the first are the index tensors, with masks already turned
 // into indices, and broadcast against each other. Indexed dimensions that are not adjacent come first in the result, so
 // the launch sees self with these dimensions in front.
-void index(at::TensorIteratorBase& iterator, const at::Tensor& self, at::IOptTensorListRef indices,
-           const at::Tensor& out) {
+void index(TensorIteratorBase& iterator, const Tensor& self, at::IOptTensorListRef indices, const Tensor& out) {
   if (out.numel() == 0) return;
-  at::DimVector indexed;
+  DimVector indexed;
   int64_t at_dim = 0;
   for (const auto& index : indices) {
     if (!index.has_value() || !index->defined()) {
@@ -85,27 +79,27 @@ void index(at::TensorIteratorBase& iterator, const at::Tensor& self, at::IOptTen
   }
   const bool adjacent = indexed.back() - indexed.front() == count - 1;
   const int64_t first = adjacent ? indexed.front() : 0;
-  at::DimVector order;
+  DimVector order;
   for (int64_t d = 0; d < first; ++d) order.push_back(d);
   order.append(indexed.begin(), indexed.end());
   for (int64_t d = first; d < self.dim(); ++d)
     if (std::find(indexed.begin(), indexed.end(), d) == indexed.end()) order.push_back(d);
-  at::DimVector sizes, strides;
+  DimVector sizes, strides;
   for (int64_t d : order) {
     sizes.push_back(self.size(d));
     strides.push_back(self.stride(d));
   }
   // Each index tensor is [1] * first, the shape of the indices, [1] * the dimensions that follow.
   const int64_t rank = out.dim() - (self.dim() - count);
-  const at::IntArrayRef index_sizes = out.sizes().slice(first, rank);
+  const IntArrayRef index_sizes = out.sizes().slice(first, rank);
   LaunchBuilder builder(kIndex, self.scalar_type());
   builder.output(out).input(self, sizes, strides);
   IndexParameters{.count = count, .first_dim = first}.write(&builder.desc());
   TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index: at most ", ATALLA_MAX_OPERANDS - 2,
                               " index tensors are supported, got ", count);
   for (int64_t k = 0; k < count; ++k) {
-    const at::Tensor& index = iterator.tensor(static_cast<int>(2 + k));
-    at::DimVector index_strides;
+    const Tensor& index = iterator.tensor(static_cast<int>(2 + k));
+    DimVector index_strides;
     for (int64_t d = first; d < first + rank; ++d) index_strides.push_back(index.size(d) == 1 ? 0 : index.stride(d));
     builder.input(index, index_sizes, index_strides);
   }

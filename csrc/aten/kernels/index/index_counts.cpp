@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Indices from counts and counts from indices: repeat_interleave, bincount, and the coordinates of triangles.
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/min.h>
-#include <ATen/ops/zeros.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/index/scatter.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -29,18 +22,17 @@ int64_t lower_elements(int64_t rows, int64_t columns, int64_t diagonal) {
   return partial > 0 ? n + partial * columns : n;
 }
 
-at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, bool upper,
-                            std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                            std::optional<c10::Device> device) {
+Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, bool upper, std::optional<ScalarType> dtype,
+                        std::optional<c10::Layout> layout, std::optional<c10::Device> device) {
   TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
   TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
   TORCH_CHECK(!layout.has_value() || *layout == at::kStrided, "only support layout=torch.strided, got", *layout);
   const int64_t n =
       upper ? rows * columns - lower_elements(rows, columns, diagonal - 1) : lower_elements(rows, columns, diagonal);
-  const c10::ScalarType result = dtype.value_or(at::kLong);
+  const ScalarType result = dtype.value_or(at::kLong);
   TORCH_CHECK_NOT_IMPLEMENTED(result == at::kInt || result == at::kLong, upper ? "\"triu" : "\"tril",
                               "_indices\" not implemented for '", result, "'");
-  at::Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
+  Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
   if (n == 0) return out;
   LaunchBuilder builder(kTriangleIndices, out.scalar_type());
   builder.output(out);
@@ -51,24 +43,24 @@ at::Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, boo
 
 }  // namespace
 
-at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<c10::ScalarType> dtype,
-                        std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                        std::optional<bool> pin_memory) {
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<ScalarType> dtype,
+                    std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                    std::optional<bool> pin_memory) {
   return triangle_indices(row, col, offset, false, dtype, layout, device);
 }
 
-at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<c10::ScalarType> dtype,
-                        std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                        std::optional<bool> pin_memory) {
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<ScalarType> dtype,
+                    std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                    std::optional<bool> pin_memory) {
   return triangle_indices(row, col, offset, true, dtype, layout, device);
 }
 
-at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
   TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
               "repeats has to be Long or Int tensor");
   if (repeats.size(0) == 0) return empty_like_dtype(repeats, {0}, repeats.scalar_type());
-  const at::Tensor ends = repeats.cumsum(0, at::kLong);
+  const Tensor ends = repeats.cumsum(0, at::kLong);
   int64_t size = 0;
   if (output_size.has_value()) {
     size = *output_size;
@@ -76,12 +68,12 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
     size = ends.select(0, ends.size(0) - 1).item<int64_t>();
     TORCH_CHECK(size >= 0, "repeats can not be negative");
   }
-  at::Tensor out = empty_like_dtype(repeats, {size}, repeats.scalar_type());
+  Tensor out = empty_like_dtype(repeats, {size}, repeats.scalar_type());
   LaunchBuilder(kRepeatInterleave, out.scalar_type()).output(out).input(ends).launch(out.device());
   return out;
 }
 
-at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
+Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   const auto counts = self.options().dtype(at::kLong);
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, counts);
@@ -91,11 +83,11 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   const bool weighted = weights.has_value() && weights->defined();
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
-  const at::Tensor index = self.scalar_type() == at::kInt ? self : self.to(at::kLong);
+  const Tensor index = self.scalar_type() == at::kInt ? self : self.to(at::kLong);
   TORCH_CHECK(at::min(index).item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(at::max(index).item<int64_t>() + 1, minlength);
-  const c10::ScalarType dtype = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
-  at::Tensor out = at::zeros({bins}, counts.dtype(dtype));
+  const ScalarType dtype = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  Tensor out = at::zeros({bins}, counts.dtype(dtype));
   write_rows(out, 0, index, weighted ? weights->to(dtype) : at::full({}, 1, counts), Combine::kAdd, false);
   return out;
 }

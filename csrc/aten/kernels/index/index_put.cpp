@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writing through index tensors and masks (x[i, mask] = v), and take and put_, which index the flattened tensor.
-#include <ATen/ExpandUtils.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
-#include <ATen/ops/empty.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/index/scatter.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
 
 // The index tensors of `indices`, masks turned into indices, all of one shape; undefined where a dimension is whole.
-std::vector<at::Tensor> broadcast_indices(const at::Tensor& self,
-                                          const torch::List<std::optional<at::Tensor>>& indices) {
+std::vector<Tensor> broadcast_indices(const Tensor& self, const torch::List<std::optional<Tensor>>& indices) {
   at::native::checkIndexTensorTypes(indices, /*allow_int=*/true);
-  std::vector<at::Tensor> expanded = at::native::expandTensors(self, indices, /*ensure_same_device=*/true);
+  std::vector<Tensor> expanded = at::native::expandTensors(self, indices, /*ensure_same_device=*/true);
   TORCH_CHECK_INDEX(static_cast<int64_t>(expanded.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", expanded.size(), ")");
   try {
@@ -33,18 +27,17 @@ std::vector<at::Tensor> broadcast_indices(const at::Tensor& self,
 }
 
 // If one mask covers everything that is indexed, and one value is written: that mask, of self's rank.
-at::Tensor only_mask(const at::Tensor& self, const torch::List<std::optional<at::Tensor>>& indices,
-                     const at::Tensor& values) {
+Tensor only_mask(const Tensor& self, const torch::List<std::optional<Tensor>>& indices, const Tensor& values) {
   if (values.numel() != 1) return {};
   if (!values.is_cpu() && values.scalar_type() != self.scalar_type()) return {};
-  const at::Tensor host = values.is_cpu() ? values : at::empty({}, at::kByte);
+  const Tensor host = values.is_cpu() ? values : at::empty({}, at::kByte);
   return std::get<1>(at::native::canDispatchToMaskedFill(self, indices, host));
 }
 
 }  // namespace
 
-at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at::Tensor>>& indices,
-                           const at::Tensor& values, bool accumulate, bool unsafe) {
+Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& indices, const Tensor& values,
+                       bool accumulate, bool unsafe) {
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", indices.size(), ")");
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
@@ -53,17 +46,17 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
         "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
   }
   if (!accumulate) {
-    const at::Tensor mask = only_mask(self, indices, values);
+    const Tensor mask = only_mask(self, indices, values);
     if (mask.defined()) {
       return values.is_cpu() ? self.masked_fill_(mask, values.item()) : self.masked_fill_(mask, values.reshape({}));
     }
   }
   at::assert_no_overlap(self, values);
-  for (const std::optional<at::Tensor>& index : indices) {
+  for (const std::optional<Tensor>& index : indices) {
     if (index.has_value() && index->defined()) at::assert_no_overlap(self, *index);
   }
-  const std::vector<at::Tensor> expanded = broadcast_indices(self, indices);
-  at::DimVector indexed, whole;
+  const std::vector<Tensor> expanded = broadcast_indices(self, indices);
+  DimVector indexed, whole;
   for (int64_t d = 0; d < self.dim(); ++d) (expanded[d].defined() ? indexed : whole).push_back(d);
   const int64_t count = static_cast<int64_t>(indexed.size());
   TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index_put: at most ", ATALLA_MAX_OPERANDS - 2,
@@ -75,22 +68,22 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
   // Indexed dimensions that are not adjacent come first in the values, so the launch sees self with them in front.
   const bool adjacent = indexed.back() - indexed.front() == count - 1;
   const int64_t first = adjacent ? indexed.front() : 0;
-  at::DimVector order(whole.begin(), whole.begin() + first);
+  DimVector order(whole.begin(), whole.begin() + first);
   order.append(indexed.begin(), indexed.end());
   order.append(whole.begin() + first, whole.end());
-  at::DimVector sizes, strides, value_sizes;
+  DimVector sizes, strides, value_sizes;
   for (int64_t d : order) sizes.push_back(self.size(d)), strides.push_back(self.stride(d));
-  const at::Tensor& shape = expanded[indexed.front()];
+  const Tensor& shape = expanded[indexed.front()];
   value_sizes.append(sizes.begin(), sizes.begin() + first);
   value_sizes.append(shape.sizes().begin(), shape.sizes().end());
   value_sizes.append(sizes.begin() + first + count, sizes.end());
   TORCH_CHECK(at::is_expandable_to(values.sizes(), value_sizes), "shape mismatch: value tensor of shape ",
-              values.sizes(), " cannot be broadcast to indexing result of shape ", at::IntArrayRef(value_sizes));
+              values.sizes(), " cannot be broadcast to indexing result of shape ", IntArrayRef(value_sizes));
   TORCH_CHECK(values.scalar_type() == self.scalar_type(),
               "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
               " for the destination and ", values.scalar_type(), " for the source.");
   if (c10::multiply_integers(value_sizes) == 0) return self;
-  const at::Tensor on_device = values.device() == self.device() ? values : values.to(self.device());
+  const Tensor on_device = values.device() == self.device() ? values : values.to(self.device());
   LaunchBuilder builder(kIndexPut, self.scalar_type());
   builder.output(self, sizes, strides).input(on_device.expand(value_sizes));
   for (int64_t d : indexed) builder.input(expanded[d]);
@@ -103,7 +96,7 @@ at::Tensor& index_put_impl(at::Tensor& self, const torch::List<std::optional<at:
   return self;
 }
 
-at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate) {
+Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   TORCH_CHECK(index.scalar_type() == at::kLong, "put_(): Expected a long tensor for index, but got ",
               index.scalar_type());
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
@@ -120,14 +113,14 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
   at::assert_no_overlap(self, index);
   at::assert_no_overlap(self, source);
   if (index.numel() == 0) return self;
-  const at::Tensor dense = self.contiguous();
+  const Tensor dense = self.contiguous();
   write_rows(dense.view({-1}), 0, index.reshape({-1}), source.reshape({-1}),
              accumulate ? Combine::kAdd : Combine::kAssign, true);
   if (!dense.is_same(self)) self.copy_(dense);
   return self;
 }
 
-at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out) {
+Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
               index.scalar_type());
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
@@ -142,7 +135,7 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
   at::assert_no_overlap(out, self);
   at::native::resize_output(out, index.sizes());
   if (index.numel() == 0) return out;
-  const at::Tensor dense = self.contiguous();
+  const Tensor dense = self.contiguous();
   LaunchBuilder(kIndex, self.scalar_type())
       .output(out)
       .input(dense, {dense.numel()}, {1})

@@ -1,32 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writing whole rows along one dimension: index_add, index_copy, index_reduce, index_fill, and the gradient of unfold.
-#include <ATen/MemoryOverlap.h>
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "aten/kernels/index/scatter.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
 
-bool is_one(const at::Scalar& alpha) { return !alpha.isComplex() && alpha.equal(1); }
+bool is_one(const Scalar& alpha) { return !alpha.isComplex() && alpha.equal(1); }
 
 }  // namespace
 
-void write_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src, Combine combine,
-                bool from_end, const at::Scalar& alpha) {
+void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,
+                const Scalar& alpha) {
   const int64_t length = index.numel();
-  at::DimVector sizes(out.sizes()), strides(out.strides());
+  DimVector sizes(out.sizes()), strides(out.strides());
   if (out.dim() == 0) sizes = {1}, strides = {1};
   dim = at::maybe_wrap_dim(dim, out.dim());
-  at::DimVector src_sizes(sizes), src_strides(sizes.size(), 0);
+  DimVector src_sizes(sizes), src_strides(sizes.size(), 0);
   src_sizes[dim] = length;
   // Sizes of 1 broadcast; a 0-d src does everywhere.
   for (int64_t d = 0; d < src.dim(); ++d) src_strides[d] = src.size(d) == 1 ? 0 : src.stride(d);
@@ -41,36 +33,35 @@ void write_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, con
   builder.parameters(parameters).launch(out.device());
 }
 
-void index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
-               const at::Scalar& alpha, const at::Tensor& out) {
+void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
+               const Tensor& out) {
   if (!out.is_same(self)) out.copy_(self);
   write_rows(out, dim, index, source, Combine::kAdd, false, alpha);
 }
 
-void index_copy(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
-                const at::Tensor& out) {
+void index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Tensor& out) {
   if (!out.is_same(self)) out.copy_(self);
   write_rows(out, dim, index, source, Combine::kAssign, false);
 }
 
-void index_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
-                  c10::string_view reduce, bool include_self, const at::Tensor& out) {
+void index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, c10::string_view reduce,
+                  bool include_self, const Tensor& out) {
   TORCH_WARN_ONCE("index_reduce() is in beta and the API may change at any time.");
   if (!out.is_same(self)) out.copy_(self);
   const Combine combine = combine_of(reduce);
   if (!include_self) {
-    const at::Tensor start = at::full({}, identity_of(combine, out.scalar_type()), out.options());
+    const Tensor start = at::full({}, identity_of(combine, out.scalar_type()), out.options());
     write_rows(out, dim, index, start, Combine::kAssign, false);
   }
   write_rows(out, dim, index, source, combine, false);
   if (reduce == "mean") {
-    at::Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
+    Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
     write_rows(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd, false);
     divide_by_count(out, counts);
   }
 }
 
-at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
+Tensor& index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
                     "index_fill_(): Expected dtype int32 or int64 for index.");
   TORCH_CHECK(index.device() == self.device(), "index_fill_(): index is on ", index.device(), ", expected ",
@@ -89,7 +80,7 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
   return self;
 }
 
-at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
+Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   if (value.device() != self.device() || value.scalar_type() != self.scalar_type()) {
@@ -104,16 +95,15 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
 }
 
 // Element [.., w, .., i] of the gradient belongs to place w * step + i of the input; windows that overlap add up.
-at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_sizes, int64_t dim, int64_t size,
-                           int64_t step) {
-  at::Tensor out = at::zeros(input_sizes, grad_in.options());
+Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t dim, int64_t size, int64_t step) {
+  Tensor out = at::zeros(input_sizes, grad_in.options());
   if (grad_in.numel() == 0) return out;
   if (input_sizes.empty()) return grad_in.reshape({});
   dim = at::maybe_wrap_dim(dim, static_cast<int64_t>(input_sizes.size()));
   const int64_t windows = grad_in.size(dim);
   const auto options = grad_in.options().dtype(at::kLong);
-  const at::Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
-  const at::Tensor source = grad_in.movedim(-1, dim + 1);
+  const Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
+  const Tensor source = grad_in.movedim(-1, dim + 1);
   LaunchBuilder builder(kIndexPut, out.scalar_type());
   builder.output(out).input(source).input(places);
   builder.parameters(IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)})

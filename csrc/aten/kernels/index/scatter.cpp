@@ -3,15 +3,7 @@
 // scatter, scatter_add and scatter_reduce, over upstream's metas.
 #include "aten/kernels/index/scatter.h"
 
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <limits>
-
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -20,15 +12,15 @@ namespace {
 const Kernel kScatter("scatter");
 
 // 0-d tensors count as vectors of one element.
-at::DimVector sizes_of(const at::Tensor& t) { return t.dim() == 0 ? at::DimVector{1} : at::DimVector(t.sizes()); }
-at::DimVector strides_of(const at::Tensor& t) { return t.dim() == 0 ? at::DimVector{1} : at::DimVector(t.strides()); }
+DimVector sizes_of(const Tensor& t) { return t.dim() == 0 ? DimVector{1} : DimVector(t.sizes()); }
+DimVector strides_of(const Tensor& t) { return t.dim() == 0 ? DimVector{1} : DimVector(t.strides()); }
 
-void begin_with(const at::Tensor& self, const at::Tensor& out) {
+void begin_with(const Tensor& self, const Tensor& out) {
   if (!out.is_same(self)) out.copy_(self);
 }
 
 template <class T>
-at::Scalar limit(bool lowest) {
+Scalar limit(bool lowest) {
   using L = std::numeric_limits<T>;
   return lowest ? L::lowest() : L::max();
 }
@@ -42,7 +34,7 @@ Combine combine_of(std::string_view reduce) {
   return Combine::kAdd;
 }
 
-at::Scalar identity_of(Combine combine, c10::ScalarType dtype) {
+Scalar identity_of(Combine combine, ScalarType dtype) {
   if (combine == Combine::kAdd) return 0;
   if (combine == Combine::kMultiply) return 1;
   const bool lowest = combine == Combine::kMaximum;
@@ -64,7 +56,7 @@ at::Scalar identity_of(Combine combine, c10::ScalarType dtype) {
   }
 }
 
-void divide_by_count(const at::Tensor& sums, at::Tensor& counts) {
+void divide_by_count(const Tensor& sums, Tensor& counts) {
   counts.masked_fill_(counts.eq(0), 1);
   if (sums.is_floating_point() || sums.is_complex()) {
     sums.div_(counts);
@@ -73,12 +65,11 @@ void divide_by_count(const at::Tensor& sums, at::Tensor& counts) {
   }
 }
 
-void scatter_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src, Combine combine) {
+void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine) {
   if (index.numel() == 0) return;
-  const at::DimVector sizes = sizes_of(index);
+  const DimVector sizes = sizes_of(index);
   // A 0-d src under a larger index is one value for every place.
-  const at::DimVector src_strides =
-      src.dim() == 0 && index.dim() > 0 ? at::DimVector(sizes.size(), 0) : strides_of(src);
+  const DimVector src_strides = src.dim() == 0 && index.dim() > 0 ? DimVector(sizes.size(), 0) : strides_of(src);
   LaunchBuilder builder(kScatter, out.scalar_type());
   builder.output(out, sizes_of(out), strides_of(out))
       .input(src, sizes, src_strides)
@@ -89,8 +80,7 @@ void scatter_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, c
       .launch(out.device());
 }
 
-void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Scalar& value,
-                        Combine combine) {
+void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine) {
   if (index.numel() == 0) return;
   scatter_into(out, dim, index, at::full({}, value, out.options()), combine);
 }
@@ -98,51 +88,47 @@ void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& in
 namespace {
 
 // Sums and products of 16-bit floats are kept in float32 and rounded once, as upstream does in scatter's reductions.
-void accumulate_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src,
-                     Combine combine) {
+void accumulate_into(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine) {
   const bool narrow = c10::isReducedFloatingType(out.scalar_type());
   if (!narrow || index.numel() == 0 || (combine != Combine::kAdd && combine != Combine::kMultiply)) {
     return scatter_into(out, dim, index, src, combine);
   }
-  const at::Tensor wide = out.to(at::kFloat);
+  const Tensor wide = out.to(at::kFloat);
   scatter_into(wide, dim, index, src.to(at::kFloat), combine);
   out.copy_(wide);
 }
 
 }  // namespace
 
-void scatter_src(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
-                 const at::Tensor& out) {
+void scatter_src(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& out) {
   begin_with(self, out);
   scatter_into(out, dim, index, src, Combine::kAssign);
 }
 
-void scatter_value(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
-                   const at::Tensor& out) {
+void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const Tensor& out) {
   begin_with(self, out);
   scatter_value_into(out, dim, index, value, Combine::kAssign);
 }
 
-void scatter_src_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
-                        c10::string_view reduce, const at::Tensor& out) {
+void scatter_src_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                        c10::string_view reduce, const Tensor& out) {
   begin_with(self, out);
   accumulate_into(out, dim, index, src, combine_of(reduce));
 }
 
-void scatter_value_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
-                          c10::string_view reduce, const at::Tensor& out) {
+void scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
+                          c10::string_view reduce, const Tensor& out) {
   begin_with(self, out);
   accumulate_into(out, dim, index, at::full({}, value, out.options()), combine_of(reduce));
 }
 
-void scatter_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
-                 const at::Tensor& out) {
+void scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& out) {
   begin_with(self, out);
   accumulate_into(out, dim, index, src, Combine::kAdd);
 }
 
-void scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
-                    c10::string_view reduce, bool include_self, const at::Tensor& out) {
+void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, c10::string_view reduce,
+                    bool include_self, const Tensor& out) {
   begin_with(self, out);
   const Combine combine = combine_of(reduce);
   if (!include_self) {
@@ -150,7 +136,7 @@ void scatter_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index
   }
   accumulate_into(out, dim, index, src, combine);
   if (reduce == "mean") {
-    at::Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
+    Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
     accumulate_into(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd);
     divide_by_count(out, counts);
   }

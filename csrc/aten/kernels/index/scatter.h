@@ -3,7 +3,7 @@
 // The launches that write where indices say, and how the ops of this family reduce.
 #pragma once
 
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -15,19 +15,18 @@ enum class Combine : int64_t { kAssign = 0, kAdd = 1, kMultiply = 2, kMaximum = 
 // The combination that a `reduce` argument, already checked by the meta, asks for. A mean adds, and divides afterwards.
 Combine combine_of(std::string_view reduce);
 // The value that changes nothing when it is combined.
-at::Scalar identity_of(Combine combine, c10::ScalarType dtype);
+Scalar identity_of(Combine combine, ScalarType dtype);
 // Divides sums by their counts where there is any: in place, rounding down for integers.
-void divide_by_count(const at::Tensor& sums, at::Tensor& counts);
+void divide_by_count(const Tensor& sums, Tensor& counts);
 
 // out[.., index[p], ..] = src[p]; src may have larger sizes than index. Any of them may be 0-d.
-void scatter_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src, Combine combine);
+void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine);
 // The same with one value for every place.
-void scatter_value_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Scalar& value,
-                        Combine combine);
+void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine);
 
 // out's rows along `dim` that the 0-d or 1-d index names, combined with src's, which broadcasts by strides of 0.
 // `from_end`: negative values count from the end.
-void write_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src, Combine combine,
-                bool from_end, const at::Scalar& alpha = 1);
+void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,
+                const Scalar& alpha = 1);
 
 }  // namespace atalla::aten

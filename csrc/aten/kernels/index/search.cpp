@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // searchsorted, bucketize and isin. Operands are brought to one dtype first, as upstream does.
-#include <ATen/MemoryOverlap.h>
 #include <ATen/native/BucketizationUtils.h>
-#include <ATen/native/Resize.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/ne.h>
-#include <ATen/ops/result_type.h>
-#include <ATen/ops/scalar_tensor.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -19,10 +11,10 @@ namespace {
 
 const Kernel kSearchsorted("searchsorted"), kIsin("isin");
 
-void launch_isin(const at::Tensor& elements, const at::Tensor& test_elements, bool invert, const at::Tensor& out) {
+void launch_isin(const Tensor& elements, const Tensor& test_elements, bool invert, const Tensor& out) {
   if (out.numel() == 0) return;
-  const c10::ScalarType common = at::result_type(elements, test_elements);
-  const at::Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
+  const ScalarType common = at::result_type(elements, test_elements);
+  const Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
   LaunchBuilder(kIsin, common)
       .output(out)
       .input(x)
@@ -33,19 +25,18 @@ void launch_isin(const at::Tensor& elements, const at::Tensor& test_elements, bo
 
 }  // namespace
 
-at::Tensor& searchsorted_out(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32, bool right,
-                             std::optional<std::string_view> side, const std::optional<at::Tensor>& sorter,
-                             at::Tensor& out) {
-  const at::Tensor order = sorter.value_or(at::Tensor());
+Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
+                         std::optional<std::string_view> side, const std::optional<Tensor>& sorter, Tensor& out) {
+  const Tensor order = sorter.value_or(Tensor());
   at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, order);
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
-  at::Tensor rows = sorted_sequence, values = self;
+  Tensor rows = sorted_sequence, values = self;
   if (rows.scalar_type() != values.scalar_type()) {
     at::native::ResultTypeState state = {};
     state = at::native::update_result_type_state(rows, state);
     state = at::native::update_result_type_state(values, state);
-    const c10::ScalarType common = at::native::result_type(state);
+    const ScalarType common = at::native::result_type(state);
     rows = rows.to(common);
     values = values.to(common);
   }
@@ -59,57 +50,55 @@ at::Tensor& searchsorted_out(const at::Tensor& sorted_sequence, const at::Tensor
   return out;
 }
 
-at::Tensor searchsorted(const at::Tensor& sorted_sequence, const at::Tensor& self, bool out_int32, bool right,
-                        std::optional<std::string_view> side, const std::optional<at::Tensor>& sorter) {
-  at::Tensor out = empty_like_dtype(sorted_sequence, {0}, out_int32 ? at::kInt : at::kLong);
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
+                    std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
+  Tensor out = empty_like_dtype(sorted_sequence, {0}, out_int32 ? at::kInt : at::kLong);
   return searchsorted_out(sorted_sequence, self, out_int32, right, side, sorter, out);
 }
 
-at::Tensor& searchsorted_scalar_out(const at::Tensor& sorted_sequence, const at::Scalar& self, bool out_int32,
-                                    bool right, std::optional<std::string_view> side,
-                                    const std::optional<at::Tensor>& sorter, at::Tensor& out) {
-  const at::Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
+Tensor& searchsorted_scalar_out(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,
+                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter,
+                                Tensor& out) {
+  const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
   return searchsorted_out(sorted_sequence, value, out_int32, right, side, sorter, out);
 }
 
-at::Tensor searchsorted_scalar(const at::Tensor& sorted_sequence, const at::Scalar& self, bool out_int32, bool right,
-                               std::optional<std::string_view> side, const std::optional<at::Tensor>& sorter) {
-  const at::Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
-  return searchsorted(sorted_sequence, value, out_int32, right, side, sorter);
+Tensor searchsorted_scalar(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,
+                           std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
+  const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
+  return aten::searchsorted(sorted_sequence, value, out_int32, right, side, sorter);
 }
 
-at::Tensor& bucketize_out(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right,
-                          at::Tensor& out) {
+Tensor& bucketize_out(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, Tensor& out) {
   TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
   return searchsorted_out(boundaries, self, out_int32, right, std::nullopt, std::nullopt, out);
 }
 
-at::Tensor bucketize(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right) {
-  at::Tensor out = empty_like_dtype(boundaries, {0}, out_int32 ? at::kInt : at::kLong);
+Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
+  Tensor out = empty_like_dtype(boundaries, {0}, out_int32 ? at::kInt : at::kLong);
   return bucketize_out(self, boundaries, out_int32, right, out);
 }
 
-at::Tensor bucketize_scalar(const at::Scalar& self, const at::Tensor& boundaries, bool out_int32, bool right) {
-  return bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
+Tensor bucketize_scalar(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  return aten::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
 }
 
-void isin(const at::Tensor& elements, const at::Tensor& test_elements, bool assume_unique, bool invert,
-          const at::Tensor& out) {
+void isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert, const Tensor& out) {
   launch_isin(elements, test_elements, invert, out);
 }
 
-void isin_scalar(const at::Tensor& elements, const at::Scalar& test_element, bool assume_unique, bool invert,
-                 const at::Tensor& out) {
-  at::Tensor result = out;
+void isin_scalar(const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert,
+                 const Tensor& out) {
+  Tensor result = out;
   if (invert) at::ne_out(result, elements, test_element);
   else at::eq_out(result, elements, test_element);
 }
 
 // The meta gives the result no size yet: it is the scalar's.
-void scalar_isin(const at::Scalar& element, const at::Tensor& test_elements, bool assume_unique, bool invert,
-                 const at::Tensor& out) {
+void scalar_isin(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert,
+                 const Tensor& out) {
   at::native::resize_output(out, {});
-  at::Tensor value = at::scalar_tensor(element, test_elements.options());
+  Tensor value = at::scalar_tensor(element, test_elements.options());
   launch_isin(value, test_elements, invert, out);
 }
 

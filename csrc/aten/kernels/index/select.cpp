@@ -2,12 +2,8 @@
 //
 // Selection by masks. How many elements are true is counted on the chip; the host reads the one number that it needs to
 // allocate the result.
-#include <ATen/ExpandUtils.h>
-#include <ATen/MemoryOverlap.h>
-#include <ATen/native/Resize.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -19,20 +15,20 @@ const Kernel kCount("compact.count"), kNonzero("compact.nonzero"), kSelect("comp
 constexpr int64_t kBlock = 4096;  // of csrc/sim/kernels/index/compact.h
 
 // Where the output of each block of the mask begins, and behind them the number of true elements.
-at::Tensor count_blocks(const at::Tensor& mask) {
+Tensor count_blocks(const Tensor& mask) {
   const int64_t blocks = (mask.numel() + kBlock - 1) / kBlock;
-  at::Tensor starts = empty_like_dtype(mask, {blocks + 1}, at::kLong);
+  Tensor starts = empty_like_dtype(mask, {blocks + 1}, at::kLong);
   LaunchBuilder(kCount, mask.scalar_type()).output(starts).input(mask).launch(mask.device());
   return starts;
 }
 
-int64_t total(const at::Tensor& starts) { return starts.select(0, starts.size(0) - 1).item<int64_t>(); }
+int64_t total(const Tensor& starts) { return starts.select(0, starts.size(0) - 1).item<int64_t>(); }
 
-void write_nonzero(const at::Tensor& self, const at::Tensor& starts, const at::Tensor& out) {
+void write_nonzero(const Tensor& self, const Tensor& starts, const Tensor& out) {
   LaunchBuilder(kNonzero, self.scalar_type()).output(out).input(self).input(starts).launch(self.device());
 }
 
-void check_nonzero_out(const at::Tensor& self, const at::Tensor& out, const char* name) {
+void check_nonzero_out(const Tensor& self, const Tensor& out, const char* name) {
   TORCH_CHECK(out.scalar_type() == at::kLong, name,
               ": Expected out tensor to have scalar type Long but got scalar type", out.scalar_type());
   at::assert_no_internal_overlap(out);
@@ -42,9 +38,9 @@ void check_nonzero_out(const at::Tensor& self, const at::Tensor& out, const char
 }  // namespace
 
 // The coordinates of one element lie apart, those of one dimension together, as upstream has it.
-at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   check_nonzero_out(self, out, "nonzero");
-  at::Tensor starts;
+  Tensor starts;
   const int64_t rank = self.dim();
   int64_t n = 0;
   if (self.numel() != 0) {
@@ -56,7 +52,7 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   return out;
 }
 
-at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {
+Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   check_nonzero_out(self, out, "nonzero_static");
   if (out.dim() != 2 || out.size(0) != size || out.size(1) != self.dim()) {
@@ -68,13 +64,13 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
   return out;
 }
 
-at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value) {
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
-  at::Tensor out = empty_like_dtype(self, {size, self.dim()}, at::kLong);
+  Tensor out = empty_like_dtype(self, {size, self.dim()}, at::kLong);
   return nonzero_static_out(self, size, fill_value, out);
 }
 
-at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
@@ -82,7 +78,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);
   const auto [wide_mask, wide_self] = at::expand_outplace(mask, self);
-  at::Tensor starts;
+  Tensor starts;
   int64_t n = 0;
   if (wide_mask->numel() != 0) {
     starts = count_blocks(*wide_mask);
@@ -99,7 +95,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   return out;
 }
 
-at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
+Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   at::assert_no_internal_overlap(self);
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
@@ -108,7 +104,7 @@ at::Tensor& masked_scatter(at::Tensor& self, const at::Tensor& mask, const at::T
   TORCH_CHECK(wide_mask->scalar_type() == at::kBool,
               "masked_scatter_ only supports boolean masks, but got mask with dtype ", wide_mask->scalar_type());
   if (self.numel() == 0) return self;
-  const at::Tensor line = source.contiguous();
+  const Tensor line = source.contiguous();
   LaunchBuilder(kMaskedScatter, self.scalar_type())
       .output(self)
       .input(line, {line.numel()}, {1})

@@ -2,16 +2,11 @@
 //
 // sort, topk, kthvalue, median, mode and randperm. The kernels take outputs with the rank of the input, so a dimension
 // that the result lost is described to them as one of size 1.
-#include <ATen/MemoryOverlap.h>
-#include <ATen/TensorUtils.h>
-#include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/SortingUtils.h>
 #include <ATen/native/TensorFactories.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -20,15 +15,15 @@ namespace {
 const Kernel kSort("sort"), kTopK("topk"), kKthValue("kthvalue"), kMedian("median"), kMode("mode");
 
 // `length`: of the outputs along dim.
-LaunchBuilder begin_rows(const Kernel& kernel, const at::Tensor& values, const at::Tensor& indices,
-                         const at::Tensor& self, int64_t dim, int64_t length) {
+LaunchBuilder begin_rows(const Kernel& kernel, const Tensor& values, const Tensor& indices, const Tensor& self,
+                         int64_t dim, int64_t length) {
   LaunchBuilder builder(kernel, self.scalar_type());
-  auto output = [&](const at::Tensor& t) {
+  auto output = [&](const Tensor& t) {
     if (!t.defined()) {
       builder.optional_output(t);
       return;
     }
-    at::DimVector sizes(self.sizes()), strides;
+    DimVector sizes(self.sizes()), strides;
     const bool kept = t.dim() == self.dim();
     for (int64_t d = 0, o = 0; d < self.dim(); ++d) {
       const bool reduced = d == dim;
@@ -45,14 +40,14 @@ LaunchBuilder begin_rows(const Kernel& kernel, const at::Tensor& values, const a
 }
 
 // median's checks and shapes.
-void median_rows(const at::Tensor& self, int64_t dim, bool keepdim, bool ignore_nan, const at::Tensor& values,
-                 const at::Tensor& indices) {
+void median_rows(const Tensor& self, int64_t dim, bool keepdim, bool ignore_nan, const Tensor& values,
+                 const Tensor& indices) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
   TORCH_CHECK_INDEX(size > 0, "median(): Expected reduction dim ", dim, " to have non-zero size.");
   at::checkScalarType("median", at::TensorArg(indices, "indices", 1), at::kLong);
   at::checkSameType("median", at::TensorArg(values, "values", 0), at::TensorArg(self, "self", 2));
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   if (self.dim() > 0 && keepdim) sizes[dim] = 1;
   if (self.dim() > 0 && !keepdim) sizes.erase(sizes.begin() + dim);
   at::native::resize_output(values, sizes);
@@ -62,22 +57,22 @@ void median_rows(const at::Tensor& self, int64_t dim, bool keepdim, bool ignore_
   builder.parameters(MedianParameters{.dim = dim, .ignore_nan = ignore_nan}).launch(self.device());
 }
 
-at::Tensor median_all(const at::Tensor& self, bool ignore_nan) {
-  at::Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+Tensor median_all(const Tensor& self, bool ignore_nan) {
+  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
   if (self.numel() == 0) {
     // As upstream: NaN, which converts to the lowest value of a wide integer type.
     return out.fill_(std::numeric_limits<float>::quiet_NaN());
   }
-  const at::Tensor flat = self.flatten();
-  LaunchBuilder builder = begin_rows(kMedian, out, at::Tensor(), flat, 0, 1);
+  const Tensor flat = self.flatten();
+  LaunchBuilder builder = begin_rows(kMedian, out, Tensor(), flat, 0, 1);
   builder.parameters(MedianParameters{.dim = 0, .ignore_nan = ignore_nan}).launch(self.device());
   return out;
 }
 
 }  // namespace
 
-void sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, const at::Tensor& values,
-          const at::Tensor& indices) {
+void sort(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, const Tensor& values,
+          const Tensor& indices) {
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
   LaunchBuilder builder = begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1);
@@ -85,16 +80,16 @@ void sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool 
       .launch(self.device());
 }
 
-void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const at::Tensor& values,
-          const at::Tensor& indices) {
+void topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const Tensor& values,
+          const Tensor& indices) {
   if (values.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
   LaunchBuilder builder = begin_rows(kTopK, values, indices, self, dim, k);
   builder.parameters(TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}).launch(self.device());
 }
 
-std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim,
-                                                  at::Tensor& values, at::Tensor& indices) {
+std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t dim, bool keepdim, Tensor& values,
+                                          Tensor& indices) {
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
   at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
@@ -112,31 +107,30 @@ std::tuple<at::Tensor&, at::Tensor&> kthvalue_out(const at::Tensor& self, int64_
   return {values, indices};
 }
 
-at::Tensor median(const at::Tensor& self) { return median_all(self, false); }
-at::Tensor nanmedian(const at::Tensor& self) { return median_all(self, true); }
+Tensor median(const Tensor& self) { return median_all(self, false); }
+Tensor nanmedian(const Tensor& self) { return median_all(self, true); }
 
-std::tuple<at::Tensor&, at::Tensor&> median_dim_out(const at::Tensor& self, int64_t dim, bool keepdim,
-                                                    at::Tensor& values, at::Tensor& indices) {
+std::tuple<Tensor&, Tensor&> median_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
+                                            Tensor& indices) {
   median_rows(self, dim, keepdim, false, values, indices);
   return {values, indices};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> nanmedian_dim_out(const at::Tensor& self, int64_t dim, bool keepdim,
-                                                       at::Tensor& values, at::Tensor& indices) {
+std::tuple<Tensor&, Tensor&> nanmedian_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
+                                               Tensor& indices) {
   median_rows(self, dim, keepdim, true, values, indices);
   return {values, indices};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
-                                              at::Tensor& indices) {
+std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '",
               values.scalar_type(), "' for values output");
   TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type '", at::kLong, "' but got '",
               indices.scalar_type(), "' for indices output");
   dim = at::maybe_wrap_dim(dim, self.dim());
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   if (self.numel() == 0) {
-    sizes = at::DimVector(at::native::get_zero_numel_tensor_size(self, dim, keepdim, "mode()"));
+    sizes = DimVector(at::native::get_zero_numel_tensor_size(self, dim, keepdim, "mode()"));
   } else if (self.dim() > 0) {
     if (keepdim) sizes[dim] = 1;
     else sizes.erase(sizes.begin() + dim);
@@ -152,17 +146,17 @@ std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t di
 }
 
 // The order of random keys. 64-bit keys of n elements collide with a probability of n^2 / 2^65.
-at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
+Tensor& randperm_out(int64_t n, std::optional<Generator> generator, Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
   at::scalar_tensor(n, result.options().device(at::kCPU));  // raises where the dtype does not hold n
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
   if (n == 0) return result;
-  at::Tensor keys = empty_like_dtype(result, {n}, at::kLong);
+  Tensor keys = empty_like_dtype(result, {n}, at::kLong);
   keys.random_(std::numeric_limits<int64_t>::min(), std::nullopt, std::move(generator));
   const bool direct = result.scalar_type() == at::kLong;
-  at::Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
-  LaunchBuilder builder = begin_rows(kSort, at::Tensor(), order, keys, 0, n);
+  Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
+  LaunchBuilder builder = begin_rows(kSort, Tensor(), order, keys, 0, n);
   builder.parameters(SortParameters{.dim = 0}).launch(result.device());
   return direct ? result : result.copy_(order);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -8,7 +8,7 @@ namespace {
 
 const Kernel kTriangle("triangle");
 
-void launch_triangle(const at::Tensor& self, int64_t diagonal, bool upper, const at::Tensor& out) {
+void launch_triangle(const Tensor& self, int64_t diagonal, bool upper, const Tensor& out) {
   if (out.numel() == 0) return;
   LaunchBuilder(kTriangle, self.scalar_type())
       .output(out)
@@ -19,11 +19,7 @@ void launch_triangle(const at::Tensor& self, int64_t diagonal, bool upper, const
 
 }  // namespace
 
-void tril(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
-  launch_triangle(self, diagonal, false, out);
-}
-void triu(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
-  launch_triangle(self, diagonal, true, out);
-}
+void tril(const Tensor& self, int64_t diagonal, const Tensor& out) { launch_triangle(self, diagonal, false, out); }
+void triu(const Tensor& self, int64_t diagonal, const Tensor& out) { launch_triangle(self, diagonal, true, out); }
 
 }  // namespace atalla::aten

@@ -2,10 +2,8 @@
 //
 // unique: an order in which equal elements stand together, the number of runs, which is read to size the results, and
 // the results.
-#include <ATen/WrapDimUtils.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -13,25 +11,25 @@ namespace {
 
 const Kernel kSortKeys("sort"), kSortRows("sort_rows"), kCountUnique("unique.count"), kWrite("unique.write");
 
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 // Distinct elements or rows of a non-empty x [n] or [n, k], in `order` (undefined: their own). An inverse or counts
 // that are not asked for are empty.
-Three distinct(const at::Tensor& x, const at::Tensor& order, bool return_inverse, bool return_counts) {
+Three distinct(const Tensor& x, const Tensor& order, bool return_inverse, bool return_counts) {
   const int64_t n = x.size(0);
-  at::Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);
+  Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);
   LaunchBuilder(kCountUnique, x.scalar_type())
       .output(ranks)
       .output(total)
       .input(x)
       .optional_input(order)
       .launch(x.device());
-  at::DimVector sizes(x.sizes());
+  DimVector sizes(x.sizes());
   sizes[0] = total.item<int64_t>();
-  at::Tensor values = empty_like_dtype(x, sizes, x.scalar_type());
-  at::Tensor inverse = empty_like_dtype(x, {return_inverse ? n : 0}, at::kLong);
-  at::Tensor counts = empty_like_dtype(x, {return_counts ? sizes[0] : 0}, at::kLong);
-  const at::Tensor none;
+  Tensor values = empty_like_dtype(x, sizes, x.scalar_type());
+  Tensor inverse = empty_like_dtype(x, {return_inverse ? n : 0}, at::kLong);
+  Tensor counts = empty_like_dtype(x, {return_counts ? sizes[0] : 0}, at::kLong);
+  const Tensor none;
   LaunchBuilder(kWrite, x.scalar_type())
       .optional_output(values)
       .optional_output(return_inverse ? inverse : none)
@@ -43,21 +41,21 @@ Three distinct(const at::Tensor& x, const at::Tensor& order, bool return_inverse
   return {values, inverse, counts};
 }
 
-Three empty_result(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef inverse_sizes) {
+Three empty_result(const Tensor& self, IntArrayRef sizes, IntArrayRef inverse_sizes) {
   return {empty_like_dtype(self, sizes, self.scalar_type()), empty_like_dtype(self, inverse_sizes, at::kLong),
           empty_like_dtype(self, {0}, at::kLong)};
 }
 
-Three unique_elements(const at::Tensor& self, bool sort, bool return_inverse, bool return_counts) {
+Three unique_elements(const Tensor& self, bool sort, bool return_inverse, bool return_counts) {
   if (self.numel() == 0) {
-    return empty_result(self, {0}, return_inverse ? self.sizes() : at::IntArrayRef({0}));
+    return empty_result(self, {0}, return_inverse ? self.sizes() : IntArrayRef({0}));
   }
-  const at::Tensor x = self.contiguous().view(-1);
-  at::Tensor order;
+  const Tensor x = self.contiguous().view(-1);
+  Tensor order;
   if (sort) {
     order = empty_like_dtype(x, x.sizes(), at::kLong);
     LaunchBuilder(kSortKeys, x.scalar_type())
-        .optional_output(at::Tensor())
+        .optional_output(Tensor())
         .output(order)
         .input(x)
         .parameters(SortParameters{.dim = 0})
@@ -68,7 +66,7 @@ Three unique_elements(const at::Tensor& self, bool sort, bool return_inverse, bo
   return {values, inverse, counts};
 }
 
-Three unique_slices(const at::Tensor& self, int64_t dim, bool sort) {
+Three unique_slices(const Tensor& self, int64_t dim, bool sort) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const auto zero_dims = std::count(self.sizes().begin(), self.sizes().end(), 0);
   if (self.dim() > 0 && self.size(dim) == 0) {
@@ -76,39 +74,39 @@ Three unique_slices(const at::Tensor& self, int64_t dim, bool sort) {
     return empty_result(self, self.sizes(), {0});
   }
   TORCH_CHECK(zero_dims == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
-  const at::Tensor moved = self.dim() > 0 ? self.moveaxis(dim, 0) : self.unsqueeze(0);
-  const at::Tensor x = moved.contiguous().view({moved.size(0), -1});
-  at::Tensor order;
+  const Tensor moved = self.dim() > 0 ? self.moveaxis(dim, 0) : self.unsqueeze(0);
+  const Tensor x = moved.contiguous().view({moved.size(0), -1});
+  Tensor order;
   if (sort) {
     order = empty_like_dtype(x, {x.size(0)}, at::kLong);
     LaunchBuilder(kSortRows, x.scalar_type()).output(order).input(x).launch(x.device());
   }
   auto [values, inverse, counts] = distinct(x, order, true, true);
-  at::DimVector sizes(moved.sizes());
+  DimVector sizes(moved.sizes());
   sizes[0] = values.size(0);
   return {values.view(sizes).moveaxis(0, self.dim() > 0 ? dim : 0), inverse, counts};
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> unique(const at::Tensor& self, bool sorted, bool return_inverse) {
+std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_inverse) {
   auto [values, inverse, counts] = unique_elements(self, true, return_inverse, false);
   return {values, inverse};
 }
 
-Three unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+Three unique2(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
   return unique_elements(self, true, return_inverse, return_counts);
 }
 
-Three unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
+Three unique_dim(const Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
   return unique_slices(self, dim, true);
 }
 
-Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+Three unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
   return unique_slices(self, dim, false);
 }
 
-Three unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+Three unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   if (dim.has_value() && !(*dim == 0 && self.dim() == 1)) return unique_slices(self, *dim, false);
   return unique_elements(self, false, return_inverse, return_counts);
 }

@@ -7,9 +7,7 @@
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/LinearAlgebraUtils.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -22,11 +20,9 @@ inline MatrixOp matrix_op(at::native::TransposeType t) {
 }
 
 // x := op(t)^-1 b or, unless left, b op(t)^-1. `info` may be undefined.
-void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const at::Tensor& t, const at::Tensor& b,
-                             bool left, bool upper, MatrixOp op, bool unit);
+void launch_triangular_solve(const Tensor& x, const Tensor& info, const Tensor& t, const Tensor& b, bool left,
+                             bool upper, MatrixOp op, bool unit);
 
-inline at::Tensor empty_info(const at::Tensor& a) {
-  return empty_like_dtype(a, a.sizes().slice(0, a.dim() - 2), at::kInt);
-}
+inline Tensor empty_info(const Tensor& a) { return empty_like_dtype(a, a.sizes().slice(0, a.dim() - 2), at::kInt); }
 
 }  // namespace atalla::aten

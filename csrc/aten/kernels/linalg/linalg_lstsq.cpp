@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.lstsq with the drivers of upstream's CPU kernel (its own function allows other devices "gels" alone).
-#include <ATen/ops/_linalg_check_errors.h>
-#include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
 #include <cctype>
 
 #include "aten/kernels/linalg/linalg.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
@@ -29,7 +26,7 @@ Driver parse_driver(std::optional<c10::string_view> name) {
   TORCH_CHECK(false, "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
 }
 
-void check_inputs(const at::Tensor& self, const at::Tensor& b) {
+void check_inputs(const Tensor& self, const Tensor& b) {
   TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
   TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
   TORCH_CHECK(self.scalar_type() == b.scalar_type(),
@@ -45,52 +42,52 @@ void check_inputs(const at::Tensor& self, const at::Tensor& b) {
 }
 
 // Sums of squares of the rows that the kernel leaves below the solution.
-at::Tensor sum_of_squares(const at::Tensor& rows) {
+Tensor sum_of_squares(const Tensor& rows) {
   if (!rows.is_complex()) return rows.mul(rows).sum(-2);
-  const at::Tensor parts = at::view_as_real(rows);
-  return parts.mul(parts).sum(at::IntArrayRef{-3, -1});
+  const Tensor parts = at::view_as_real(rows);
+  return parts.mul(parts).sum(IntArrayRef{-3, -1});
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linalg_lstsq(const at::Tensor& self, const at::Tensor& b,
-                                                                        std::optional<double> rcond,
-                                                                        std::optional<c10::string_view> driver_name) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, const Tensor& b,
+                                                        std::optional<double> rcond,
+                                                        std::optional<c10::string_view> driver_name) {
   check_inputs(self, b);
   const Driver driver = parse_driver(driver_name);
   const bool vector = at::native::linalg_solve_is_vector_rhs(self, b);
-  const at::Tensor right = vector ? b.unsqueeze(-1) : b;
+  const Tensor right = vector ? b.unsqueeze(-1) : b;
   TORCH_CHECK(self.size(-2) == right.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
   const int64_t m = self.size(-2), n = self.size(-1), k = right.size(-1), large = std::max(m, n);
-  const c10::ScalarType dtype = self.scalar_type(), real_dtype = c10::toRealValueType(dtype);
+  const ScalarType dtype = self.scalar_type(), real_dtype = c10::toRealValueType(dtype);
   const double tolerance = rcond.value_or(at::native::_get_epsilon(real_dtype) * static_cast<double>(large));
 
-  at::DimVector sizes(at::native::broadcast_batch_size(self, right, self.dim() - 2));
-  const at::DimVector batch = sizes;
+  DimVector sizes(at::native::broadcast_batch_size(self, right, self.dim() - 2));
+  const DimVector batch = sizes;
   sizes.append({m, n});
-  const at::Tensor a = self.expand(sizes);
+  const Tensor a = self.expand(sizes);
   sizes[batch.size()] = large, sizes[batch.size() + 1] = k;
-  at::Tensor x =
+  Tensor x =
       empty_strided(sizes, at::native::batched_matrix_contiguous_strides(sizes, true), dtype, self.device().index());
   sizes[batch.size()] = m;
   x.narrow(-2, 0, m).copy_(right.expand(sizes));
 
-  const at::IntArrayRef own_batch = self.sizes().slice(0, self.dim() - 2);
-  const auto empty = [&](at::IntArrayRef s, c10::ScalarType t) { return empty_like_dtype(self, s, t); };
-  at::Tensor rank = empty(driver == Driver::kGels ? at::IntArrayRef{0} : own_batch, at::kLong);
-  at::DimVector values_sizes(own_batch);
+  const IntArrayRef own_batch = self.sizes().slice(0, self.dim() - 2);
+  const auto empty = [&](IntArrayRef s, ScalarType t) { return empty_like_dtype(self, s, t); };
+  Tensor rank = empty(driver == Driver::kGels ? IntArrayRef{0} : own_batch, at::kLong);
+  DimVector values_sizes(own_batch);
   values_sizes.push_back(std::min(m, n));
   const bool wants_values = driver == Driver::kGelsd || driver == Driver::kGelss;
-  at::Tensor values = empty(wants_values ? at::IntArrayRef(values_sizes) : at::IntArrayRef{0}, real_dtype);
-  at::Tensor info = empty(batch, at::kInt);
+  Tensor values = empty(wants_values ? IntArrayRef(values_sizes) : IntArrayRef{0}, real_dtype);
+  Tensor info = empty(batch, at::kInt);
   // Matrices that b repeats write the same rank and singular values several times.
-  at::DimVector values_batch = batch;
+  DimVector values_batch = batch;
   values_batch.push_back(std::min(m, n));
   if (info.numel() > 0) {
     LaunchBuilder(kLstsq, dtype)
         .output(x)
-        .optional_output(driver == Driver::kGels ? at::Tensor() : rank.expand(batch))
-        .optional_output(wants_values ? values.expand(values_batch) : at::Tensor())
+        .optional_output(driver == Driver::kGels ? Tensor() : rank.expand(batch))
+        .optional_output(wants_values ? values.expand(values_batch) : Tensor())
         .output(info)
         .input(a)
         .input(x)
@@ -99,20 +96,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linalg_lstsq(const at
     at::_linalg_check_errors(info, "torch.linalg.lstsq", batch.empty());
   }
 
-  at::Tensor residuals = empty({0}, real_dtype);
+  Tensor residuals = empty({0}, real_dtype);
   if (m > n && driver != Driver::kGelsy && (driver == Driver::kGels || rank.eq(n).all().item<bool>()))
     residuals = sum_of_squares(x.narrow(-2, n, m - n));
-  at::Tensor solution = x.narrow(-2, 0, n);
+  Tensor solution = x.narrow(-2, 0, n);
   if (vector) solution = solution.squeeze(-1);
   return {solution, residuals, rank, values};
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> linalg_lstsq_out(
-    const at::Tensor& self, const at::Tensor& b, std::optional<double> rcond, std::optional<c10::string_view> driver,
-    at::Tensor& solution, at::Tensor& residuals, at::Tensor& rank, at::Tensor& singular_values) {
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> linalg_lstsq_out(const Tensor& self, const Tensor& b,
+                                                                std::optional<double> rcond,
+                                                                std::optional<c10::string_view> driver,
+                                                                Tensor& solution, Tensor& residuals, Tensor& rank,
+                                                                Tensor& singular_values) {
   check_inputs(self, b);
   const char* name = "torch.linalg.lstsq";
-  const c10::ScalarType real_dtype = c10::toRealValueType(self.scalar_type());
+  const ScalarType real_dtype = c10::toRealValueType(self.scalar_type());
   at::native::checkSameDevice(name, solution, self, "solution");
   at::native::checkSameDevice(name, residuals, self, "residuals");
   at::native::checkSameDevice(name, rank, self, "rank");
@@ -121,8 +120,8 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> linalg_lstsq_out(
   at::native::checkLinalgCompatibleDtype(name, residuals.scalar_type(), real_dtype, "solution");
   at::native::checkLinalgCompatibleDtype(name, rank.scalar_type(), at::kLong, "rank");
   at::native::checkLinalgCompatibleDtype(name, singular_values.scalar_type(), real_dtype, "singular_values");
-  const auto [x, sums, ranks, values] = linalg_lstsq(self, b, rcond, driver);
-  const auto copy = [](const at::Tensor& from, at::Tensor& to) {
+  const auto [x, sums, ranks, values] = aten::linalg_lstsq(self, b, rcond, driver);
+  const auto copy = [](const Tensor& from, Tensor& to) {
     at::native::resize_output(to, from.sizes());
     to.copy_(from);
   };

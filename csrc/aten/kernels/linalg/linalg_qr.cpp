@@ -10,18 +10,17 @@ namespace {
 
 const Kernel kGeqrf("linalg.geqrf"), kHouseholderProduct("linalg.householder_product"), kOrmqr("linalg.ormqr");
 
-void geqrf_in_place(const at::Tensor& a, const at::Tensor& tau) {
+void geqrf_in_place(const Tensor& a, const Tensor& tau) {
   LaunchBuilder(kGeqrf, a.scalar_type()).output(a).output(tau).input(a).launch(a.device());
 }
 
-at::Tensor& orgqr_in_place(at::Tensor& q, const at::Tensor& tau) {
+Tensor& orgqr_in_place(Tensor& q, const Tensor& tau) {
   if (q.numel() > 0)
     LaunchBuilder(kHouseholderProduct, q.scalar_type()).output(q).input(q).input(tau).launch(q.device());
   return q;
 }
 
-void ormqr_in_place(const at::Tensor& reflectors, const at::Tensor& tau, const at::Tensor& other, bool left,
-                    bool transpose) {
+void ormqr_in_place(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
   if (other.numel() == 0) return;
   LaunchBuilder(kOrmqr, other.scalar_type())
       .output(other)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Triangular factors and what is solved with them: LU, Cholesky.
-#include <ATen/ops/tril.h>
-#include <ATen/ops/triu.h>
 
 #include "aten/kernels/linalg/linalg.h"
 
@@ -13,7 +11,7 @@ namespace {
 const Kernel kLuFactor("linalg.lu_factor"), kLuSolve("linalg.lu_solve"), kPermutation("linalg.permutation"),
     kCholesky("linalg.cholesky"), kTriangularSolve("linalg.triangular_solve");
 
-void cholesky_in_place(const at::Tensor& a, const at::Tensor& info, bool upper) {
+void cholesky_in_place(const Tensor& a, const Tensor& info, bool upper) {
   LaunchBuilder(kCholesky, a.scalar_type())
       .output(a)
       .output(info)
@@ -22,7 +20,7 @@ void cholesky_in_place(const at::Tensor& a, const at::Tensor& info, bool upper) 
       .launch(a.device());
 }
 
-void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, bool pivoting) {
+void lu_factor_in_place(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivoting) {
   LaunchBuilder(kLuFactor, a.scalar_type())
       .output(a)
       .output(pivots)
@@ -33,9 +31,8 @@ void lu_factor_in_place(const at::Tensor& a, const at::Tensor& pivots, const at:
 }
 
 // Upstream leaves the batches of the factors to be broadcast here.
-void lu_solve_in_place(const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& b,
-                       at::native::TransposeType op) {
-  at::DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
+void lu_solve_in_place(const Tensor& lu, const Tensor& pivots, const Tensor& b, at::native::TransposeType op) {
+  DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
   matrices.append({lu.size(-2), lu.size(-1)});
   rows.push_back(pivots.size(-1));
   LaunchBuilder(kLuSolve, b.scalar_type())
@@ -48,14 +45,14 @@ void lu_solve_in_place(const at::Tensor& lu, const at::Tensor& pivots, const at:
 }
 
 // Upstream's callers describe the memory of `a` as column-major, whatever its strides say.
-void triangular_solve_in_place(const at::Tensor& a, const at::Tensor& b, bool left, bool upper,
-                               at::native::TransposeType op, bool unit) {
+void triangular_solve_in_place(const Tensor& a, const Tensor& b, bool left, bool upper, at::native::TransposeType op,
+                               bool unit) {
   launch_triangular_solve(b, {}, a.mT().is_contiguous() ? a : a.mT(), b, left, upper, matrix_op(op), unit);
 }
 
 // A = L L' (or U' U): A^-1 by two triangular solves of the identity. `infos` is on the CPU, as upstream's caller wants.
-at::Tensor& cholesky_inverse_in_place(at::Tensor& result, at::Tensor& infos, bool upper) {
-  const at::Tensor factor = result.clone(), info = empty_info(result);
+Tensor& cholesky_inverse_in_place(Tensor& result, Tensor& infos, bool upper) {
+  const Tensor factor = result.clone(), info = empty_info(result);
   result.zero_();
   result.diagonal(0, -2, -1).fill_(1);
   launch_triangular_solve(result, info, factor, result, true, upper, upper ? MatrixOp::kAdjoint : MatrixOp::kNone,
@@ -67,8 +64,8 @@ at::Tensor& cholesky_inverse_in_place(at::Tensor& result, at::Tensor& infos, boo
 
 }  // namespace
 
-void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const at::Tensor& t, const at::Tensor& b,
-                             bool left, bool upper, MatrixOp op, bool unit) {
+void launch_triangular_solve(const Tensor& x, const Tensor& info, const Tensor& t, const Tensor& b, bool left,
+                             bool upper, MatrixOp op, bool unit) {
   if (x.numel() == 0 && !info.defined()) return;
   LaunchBuilder(kTriangularSolve, x.scalar_type())
       .output(x)
@@ -80,19 +77,19 @@ void launch_triangular_solve(const at::Tensor& x, const at::Tensor& info, const 
       .launch(x.device());
 }
 
-at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
-  at::Tensor x = at::native::cloneBatchedColumnMajor(self);
+Tensor cholesky_solve_helper(const Tensor& self, const Tensor& A, bool upper) {
+  Tensor x = at::native::cloneBatchedColumnMajor(self);
   launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kAdjoint : MatrixOp::kNone, false);
   launch_triangular_solve(x, {}, A, x, true, upper, upper ? MatrixOp::kNone : MatrixOp::kAdjoint, false);
   return x;
 }
 
 // One of L and U may be LU itself, which is then overwritten last.
-void lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool unpack_data, bool unpack_pivots,
-               const at::Tensor& P, const at::Tensor& L, const at::Tensor& U) {
+void lu_unpack(const Tensor& LU, const Tensor& pivots, bool unpack_data, bool unpack_pivots, const Tensor& P,
+               const Tensor& L, const Tensor& U) {
   const int64_t m = LU.size(-2), n = LU.size(-1);
   if (unpack_data) {
-    at::Tensor lower = L, upper = U;
+    Tensor lower = L, upper = U;
     const bool lower_last = m > n || LU.is_same(L);
     if (lower_last) at::triu_out(upper, m == n ? LU : LU.narrow(-2, 0, n), 0);
     at::tril_out(lower, m > n || m == n ? LU : LU.narrow(-1, 0, m), -1);

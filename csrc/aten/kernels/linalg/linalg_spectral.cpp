@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Eigenvalues, singular values, the indefinite factorisation and the matrix exponential.
-#include <ATen/ops/_linalg_check_errors.h>
-#include <ATen/ops/all.h>
-#include <ATen/ops/isfinite.h>
 
 #include "aten/kernels/linalg/linalg.h"
 
@@ -15,30 +12,28 @@ const Kernel kEigh("linalg.eigh"), kSvd("linalg.svd"), kEig("linalg.eig"), kLdlF
     kLdlSolve("linalg.ldl_solve"), kMatrixExp("linalg.matrix_exp");
 
 // `vectors` holds the matrix, and then the eigenvectors.
-void eigh_in_place(const at::Tensor& values, const at::Tensor& vectors, const at::Tensor& info, bool upper,
-                   bool compute_vectors) {
+void eigh_in_place(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper, bool compute_vectors) {
   LaunchBuilder(kEigh, vectors.scalar_type())
       .output(values)
-      .optional_output(compute_vectors ? vectors : at::Tensor())
+      .optional_output(compute_vectors ? vectors : Tensor())
       .output(info)
       .input(vectors)
       .parameters(LinalgEighParameters{.upper = upper})
       .launch(vectors.device());
 }
 
-void svd_into(const at::Tensor& a, bool full_matrices, bool compute_uv, const std::optional<std::string_view>& driver,
-              const at::Tensor& u, const at::Tensor& s, const at::Tensor& vh, const at::Tensor& info) {
+void svd_into(const Tensor& a, bool full_matrices, bool compute_uv, const std::optional<std::string_view>& driver,
+              const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
   LaunchBuilder(kSvd, a.scalar_type())
       .output(s)
-      .optional_output(compute_uv ? u : at::Tensor())
-      .optional_output(compute_uv ? vh : at::Tensor())
+      .optional_output(compute_uv ? u : Tensor())
+      .optional_output(compute_uv ? vh : Tensor())
       .output(info)
       .input(a)
       .launch(a.device());
 }
 
-void ldl_factor_in_place(const at::Tensor& ld, const at::Tensor& pivots, const at::Tensor& info, bool upper,
-                         bool hermitian) {
+void ldl_factor_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& info, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_factor: the chip factors the lower triangle");
   LaunchBuilder(kLdlFactor, ld.scalar_type())
       .output(ld)
@@ -49,8 +44,7 @@ void ldl_factor_in_place(const at::Tensor& ld, const at::Tensor& pivots, const a
       .launch(ld.device());
 }
 
-void ldl_solve_in_place(const at::Tensor& ld, const at::Tensor& pivots, const at::Tensor& b, bool upper,
-                        bool hermitian) {
+void ldl_solve_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_solve: the chip factors the lower triangle");
   LaunchBuilder(kLdlSolve, b.scalar_type())
       .output(b)
@@ -61,7 +55,7 @@ void ldl_solve_in_place(const at::Tensor& ld, const at::Tensor& pivots, const at
       .launch(b.device());
 }
 
-void check_eig_input(const at::Tensor& self, const char* name) {
+void check_eig_input(const Tensor& self, const char* name) {
   at::native::squareCheckInputs(self, "linalg.eig");
   at::native::checkFloatingOrComplex(self, name, false);
   TORCH_CHECK(self.numel() == 0 || at::isfinite(self).all().item<bool>(), name,
@@ -69,8 +63,8 @@ void check_eig_input(const at::Tensor& self, const char* name) {
 }
 
 // `vectors` may be undefined.
-void launch_eig(const at::Tensor& self, const at::Tensor& values, const at::Tensor& vectors, const char* name) {
-  at::Tensor info = empty_info(self);
+void launch_eig(const Tensor& self, const Tensor& values, const Tensor& vectors, const char* name) {
+  Tensor info = empty_info(self);
   if (values.numel() == 0) return;
   LaunchBuilder(kEig, self.scalar_type())
       .output(values)
@@ -81,45 +75,44 @@ void launch_eig(const at::Tensor& self, const at::Tensor& values, const at::Tens
   at::_linalg_check_errors(info, name, self.dim() == 2);
 }
 
-at::Tensor make_values(const at::Tensor& self) {
+Tensor make_values(const Tensor& self) {
   return empty_like_dtype(self, self.sizes().slice(0, self.dim() - 1), c10::toComplexType(self.scalar_type()));
 }
 
-at::Tensor make_vectors(const at::Tensor& self) {
+Tensor make_vectors(const Tensor& self) {
   return empty_strided(self.sizes(), at::native::batched_matrix_contiguous_strides(self.sizes(), true),
                        c10::toComplexType(self.scalar_type()), self.device().index());
 }
 
-at::Tensor eigenvalues(const at::Tensor& self, const char* name) {
+Tensor eigenvalues(const Tensor& self, const char* name) {
   check_eig_input(self, name);
-  at::Tensor values = make_values(self);
+  Tensor values = make_values(self);
   launch_eig(self, values, {}, name);
   return values;
 }
 
-void copy_result(const at::Tensor& from, at::Tensor& to) {
+void copy_result(const Tensor& from, Tensor& to) {
   at::native::resize_output(to, from.sizes());
   to.copy_(from);
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> linalg_eig(const at::Tensor& self) {
+std::tuple<Tensor, Tensor> linalg_eig(const Tensor& self) {
   check_eig_input(self, "torch.linalg.eig");
-  at::Tensor values = make_values(self), vectors = make_vectors(self);
+  Tensor values = make_values(self), vectors = make_vectors(self);
   launch_eig(self, values, vectors, "torch.linalg.eig");
   return {values, vectors};
 }
 
-std::tuple<at::Tensor&, at::Tensor&> linalg_eig_out(const at::Tensor& self, at::Tensor& eigenvalues,
-                                                    at::Tensor& eigenvectors) {
+std::tuple<Tensor&, Tensor&> linalg_eig_out(const Tensor& self, Tensor& eigenvalues, Tensor& eigenvectors) {
   check_eig_input(self, "torch.linalg.eig");
-  const c10::ScalarType dtype = c10::toComplexType(self.scalar_type());
+  const ScalarType dtype = c10::toComplexType(self.scalar_type());
   at::native::checkLinalgCompatibleDtype("torch.linalg.eig", eigenvalues.scalar_type(), dtype, "eigenvalues");
   at::native::checkLinalgCompatibleDtype("torch.linalg.eig", eigenvectors.scalar_type(), dtype, "eigenvectors");
   at::native::checkSameDevice("torch.linalg.eig", eigenvalues, self, "eigenvalues");
   at::native::checkSameDevice("torch.linalg.eig", eigenvectors, self, "eigenvectors");
-  const auto [values, vectors] = linalg_eig(self);
+  const auto [values, vectors] = aten::linalg_eig(self);
   copy_result(values, eigenvalues);
   if (eigenvectors.numel() == 0) {  // takes the strides that the op prefers
     eigenvectors.resize_(vectors.mT().sizes());
@@ -129,9 +122,9 @@ std::tuple<at::Tensor&, at::Tensor&> linalg_eig_out(const at::Tensor& self, at::
   return {eigenvalues, eigenvectors};
 }
 
-at::Tensor linalg_eigvals(const at::Tensor& self) { return eigenvalues(self, "torch.linalg.eigvals"); }
+Tensor linalg_eigvals(const Tensor& self) { return eigenvalues(self, "torch.linalg.eigvals"); }
 
-at::Tensor& linalg_eigvals_out(const at::Tensor& self, at::Tensor& out) {
+Tensor& linalg_eigvals_out(const Tensor& self, Tensor& out) {
   at::native::squareCheckInputs(self, "linalg.eigvals");
   at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", out.scalar_type(),
                                          c10::toComplexType(self.scalar_type()), "eigenvalues");
@@ -140,12 +133,12 @@ at::Tensor& linalg_eigvals_out(const at::Tensor& self, at::Tensor& out) {
   return out;
 }
 
-at::Tensor linalg_matrix_exp(const at::Tensor& self) {
+Tensor linalg_matrix_exp(const Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.matrix_exp");
   at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
   if (c10::isReducedFloatingType(self.scalar_type()))
-    return linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
-  at::Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
+    return aten::linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
+  Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
   if (out.numel() > 0) LaunchBuilder(kMatrixExp, self.scalar_type()).output(out).input(self).launch(self.device());
   return out;
 }

@@ -5,17 +5,12 @@
 // strides that it has on the CPU, whichever way is taken.
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
-#include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/_scaled_dot_product_attention_math_native.h>
-#include <ATen/ops/empty_like.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -26,11 +21,11 @@ const Kernel kAttention("attention");
 constexpr uint32_t kFloating = 1u << static_cast<int>(at::kHalf) | 1u << static_cast<int>(at::kBFloat16) |
                                1u << static_cast<int>(at::kFloat) | 1u << static_cast<int>(at::kDouble);
 
-bool is_plain(const at::Tensor& t) {
+bool is_plain(const Tensor& t) {
   return t.is_privateuseone() && !t.is_nested() && takes_dtype(kFloating, t.scalar_type());
 }
 
-bool mask_taken(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+bool mask_taken(const Tensor& mask, const Tensor& query, const Tensor& key) {
   if (!mask.is_privateuseone() || mask.is_nested() || mask.dim() > 4) return false;
   if (mask.scalar_type() != at::kBool && !takes_dtype(kFloating, mask.scalar_type())) return false;
   const std::array<int64_t, 4> scores{query.size(0), query.size(1), query.size(2), key.size(2)};
@@ -41,8 +36,8 @@ bool mask_taken(const at::Tensor& mask, const at::Tensor& query, const at::Tenso
   return true;
 }
 
-bool supports_fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                              const std::optional<at::Tensor>& mask, double dropout_p, bool enable_gqa) {
+bool supports_fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                              const std::optional<Tensor>& mask, double dropout_p, bool enable_gqa) {
   if (dropout_p != 0 || !is_plain(query) || !is_plain(key) || !is_plain(value)) return false;
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type()) return false;
@@ -60,13 +55,12 @@ bool supports_fused_attention(const at::Tensor& query, const at::Tensor& key, co
 
 // Says whether the CPU would take its flash attention, whose result has the query's order of dimensions. Its other way
 // ends with a matrix product, whose result is contiguous.
-bool cpu_takes_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const std::optional<at::Tensor>& mask, double dropout_p, bool is_causal,
-                     std::optional<double> scale) {
+bool cpu_takes_flash(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+                     double dropout_p, bool is_causal, std::optional<double> scale) {
   const bool grouped = query.dim() == 4 && key.dim() == 4 && query.size(1) != key.size(1);
-  std::optional<at::Tensor> dense = mask;  // of the CPU's masks the last stride is free
+  std::optional<Tensor> dense = mask;  // of the CPU's masks the last stride is free
   if (mask.has_value() && mask->defined() && !mask->requires_grad())
-    dense = at::empty_like(*mask, mask->options().device(at::kMeta), at::MemoryFormat::Contiguous);
+    dense = at::empty_like(*mask, mask->options().device(at::kMeta), MemoryFormat::Contiguous);
   try {
     // The CPU's kernel reads sizes, strides and dtypes only.
     const int64_t choice = at::_ops::_fused_sdp_choice::redispatch(
@@ -78,23 +72,22 @@ bool cpu_takes_flash(const at::Tensor& query, const at::Tensor& key, const at::T
 }
 
 // A copy with its dimensions in the order that they have in `like`.
-at::Tensor in_order_of(const at::Tensor& t, const at::Tensor& like) {
-  const at::Tensor model = at::empty_like(like, like.options().device(at::kMeta));
-  at::DimVector order(t.dim()), inverse(t.dim());
+Tensor in_order_of(const Tensor& t, const Tensor& like) {
+  const Tensor model = at::empty_like(like, like.options().device(at::kMeta));
+  DimVector order(t.dim()), inverse(t.dim());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return model.stride(a) > model.stride(b); });
   for (int64_t d = 0; d < t.dim(); ++d) inverse[order[d]] = d;
   return t.permute(order).contiguous().permute(inverse);
 }
 
-std::tuple<at::Tensor, at::Tensor> math_attention(const at::Tensor& query, const at::Tensor& key,
-                                                  const at::Tensor& value, const std::optional<at::Tensor>& mask,
-                                                  double dropout_p, bool is_causal,
-                                                  const std::optional<at::Tensor>& dropout_mask,
-                                                  std::optional<double> scale, bool enable_gqa) {
+std::tuple<Tensor, Tensor> math_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                          const std::optional<Tensor>& mask, double dropout_p, bool is_causal,
+                                          const std::optional<Tensor>& dropout_mask, std::optional<double> scale,
+                                          bool enable_gqa) {
   auto result = at::native::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal,
                                                                dropout_mask, scale, enable_gqa);
-  at::Tensor& out = std::get<0>(result);
+  Tensor& out = std::get<0>(result);
   if (!query.is_nested() && query.dim() == 4 && out.sizes() == query.sizes() &&
       cpu_takes_flash(query, key, value, mask, dropout_p, is_causal, scale))
     out = in_order_of(out, query);
@@ -107,8 +100,8 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 
 }  // namespace
 
-int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,
+                         const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal,
                          std::optional<double> scale, bool enable_gqa) {
   const bool fused = supports_fused_attention(query, key, value, attn_mask, dropout_p, enable_gqa);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
@@ -116,10 +109,9 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
 
 // Besides the result: logsumexp [b, h, l] in float32; no sequence offsets; the lengths; an empty Philox state and debug
 // mask, as there is no dropout.
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
-fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                const std::optional<at::Tensor>& attn_bias, double dropout_p, bool is_causal, bool return_debug_mask,
-                std::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> fused_attention(
+    const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_bias,
+    double dropout_p, bool is_causal, bool return_debug_mask, std::optional<double> scale) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout_p == 0, "fused attention on ", query.device().type(),
                               " takes no dropout, got dropout_p=", dropout_p);
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -129,10 +121,10 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
       "floating-point dtype and a mask that broadcasts to [b, h, l, s]; got query ",
       query.sizes(), ", key ", key.sizes(), ", value ", value.sizes());
   const int64_t b = query.size(0), h = query.size(1), l = query.size(2), s = key.size(2);
-  at::Tensor out = cpu_takes_flash(query, key, value, attn_bias, dropout_p, is_causal, scale)
-                       ? at::empty_like(query)
-                       : empty_like_dtype(query, {b, h, l, value.size(3)}, query.scalar_type());
-  at::Tensor logsumexp = empty_like_dtype(query, {b, h, l}, at::kFloat);
+  Tensor out = cpu_takes_flash(query, key, value, attn_bias, dropout_p, is_causal, scale)
+                   ? at::empty_like(query)
+                   : empty_like_dtype(query, {b, h, l, value.size(3)}, query.scalar_type());
+  Tensor logsumexp = empty_like_dtype(query, {b, h, l}, at::kFloat);
   if (query.numel() > 0) {
     LaunchBuilder builder(kAttention, query.scalar_type());
     builder.output(out).output(logsumexp).input(query).input(key).input(value);
@@ -140,10 +132,10 @@ fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
     builder.parameters(AttentionParameters{.scale = factor, .causal = is_causal}).launch(query.device());
   }
-  at::Tensor none = empty_like_dtype(query, {0}, at::kLong);
-  return {out,          logsumexp,      at::Tensor(),
-          at::Tensor(), c10::SymInt(l), c10::SymInt(s),
-          none,         none,           empty_like_dtype(query, {0}, query.scalar_type())};
+  Tensor none = empty_like_dtype(query, {0}, at::kLong);
+  return {out,      logsumexp,      Tensor(),
+          Tensor(), c10::SymInt(l), c10::SymInt(s),
+          none,     none,           empty_like_dtype(query, {0}, query.scalar_type())};
 }
 
 }  // namespace atalla::aten

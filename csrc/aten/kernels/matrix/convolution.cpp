@@ -8,9 +8,6 @@
 
 #include <numeric>
 
-#include "aten/device/empty.h"
-#include "kernel_parameters.h"
-
 namespace atalla::aten {
 
 namespace {
@@ -43,9 +40,9 @@ Phase phase_of(int64_t remainder, int64_t kernel, int64_t stride, int64_t paddin
 }
 
 // The weight of a transposed convolution as [output channels, input channels of a group, kernel...].
-at::Tensor swapped_channels(const at::Tensor& weight, int64_t groups) {
+Tensor swapped_channels(const Tensor& weight, int64_t groups) {
   if (groups == 1) return weight.transpose(0, 1);
-  at::DimVector grouped{groups, weight.size(0) / groups}, merged{weight.size(1) * groups, weight.size(0) / groups};
+  DimVector grouped{groups, weight.size(0) / groups}, merged{weight.size(1) * groups, weight.size(0) / groups};
   for (int64_t d = 1; d < weight.dim(); ++d) grouped.push_back(weight.size(d));
   for (int64_t d = 2; d < weight.dim(); ++d) merged.push_back(weight.size(d));
   return weight.reshape(grouped).transpose(1, 2).reshape(merged);
@@ -53,8 +50,8 @@ at::Tensor swapped_channels(const at::Tensor& weight, int64_t groups) {
 
 // On the CPU oneDNN takes volumes of float32 only where they are large enough, or there are many of them, and no output
 // padding of a stride or more.
-bool volumes_last(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
-                  at::IntArrayRef output_padding, int64_t groups) {
+bool volumes_last(const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef output_padding,
+                  int64_t groups) {
   if (input.scalar_type() == at::kDouble) return false;
   for (size_t d = 0; d < output_padding.size(); ++d)
     if (output_padding[d] >= stride[d]) return false;
@@ -63,9 +60,9 @@ bool volumes_last(const at::Tensor& input, const at::Tensor& weight, at::IntArra
          input.size(0) * input.size(1) * input.size(2) * input.size(3) > 20480;
 }
 
-void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+void launch_phase(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                   at::ArrayRef<Phase> phases, int64_t groups) {
-  at::DimVector sizes(weight.sizes()), strides(weight.strides());
+  DimVector sizes(weight.sizes()), strides(weight.strides());
   int64_t offset = 0;
   for (size_t d = 0; d < phases.size(); ++d) {
     offset += phases[d].last_tap * strides[2 + d];
@@ -86,20 +83,19 @@ void launch_phase(const at::Tensor& out, const at::Tensor& input, const at::Tens
 
 }  // namespace
 
-at::MemoryFormat convolution_format(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
-                                    at::IntArrayRef output_padding, int64_t groups) {
-  for (const at::Tensor& t : {input, weight}) {
-    const at::MemoryFormat format = t.suggest_memory_format();
-    if (format == at::MemoryFormat::ChannelsLast) return format;
-    if (format == at::MemoryFormat::ChannelsLast3d && volumes_last(input, weight, stride, output_padding, groups))
+MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntArrayRef stride,
+                                IntArrayRef output_padding, int64_t groups) {
+  for (const Tensor& t : {input, weight}) {
+    const MemoryFormat format = t.suggest_memory_format();
+    if (format == MemoryFormat::ChannelsLast) return format;
+    if (format == MemoryFormat::ChannelsLast3d && volumes_last(input, weight, stride, output_padding, groups))
       return format;
   }
-  return at::MemoryFormat::Contiguous;
+  return MemoryFormat::Contiguous;
 }
 
-void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at::Tensor& weight,
-                        const at::Tensor& bias, at::IntArrayRef stride, at::IntArrayRef padding,
-                        at::IntArrayRef dilation, int64_t groups) {
+void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
   if (out.numel() == 0) return;
   LaunchBuilder builder(kConvolution, input.scalar_type());
   builder.output(out).input(input).input(weight).optional_input(bias);
@@ -112,18 +108,18 @@ void launch_convolution(const at::Tensor& out, const at::Tensor& input, const at
   builder.parameters(parameters).launch(input.device());
 }
 
-at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
-                                  at::IntArrayRef sizes, at::IntArrayRef stride, at::IntArrayRef padding,
-                                  at::IntArrayRef dilation, int64_t groups, at::MemoryFormat format) {
-  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
+Tensor transposed_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef sizes,
+                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                              MemoryFormat format) {
+  Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
   if (out.numel() == 0) return out;
-  const at::Tensor swapped = swapped_channels(weight, groups);
+  const Tensor swapped = swapped_channels(weight, groups);
   const int64_t spatial = input.dim() - 2;
   int64_t combinations = 1;
   for (int64_t d = 0; d < spatial; ++d) combinations *= stride[d];
   for (int64_t i = 0; i < combinations; ++i) {
     c10::SmallVector<Phase, 3> phases;
-    at::Tensor part = out;
+    Tensor part = out;
     bool sees_input = input.numel() > 0;
     for (int64_t d = 0, rest = i; d < spatial; rest /= stride[d], ++d) {
       phases.push_back(phase_of(rest % stride[d], weight.size(2 + d), stride[d], padding[d], dilation[d]));
@@ -134,7 +130,7 @@ at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& wei
     if (sees_input) {
       launch_phase(part, input, swapped, bias, phases, groups);
     } else if (bias.defined()) {
-      at::DimVector shape(input.dim(), 1);
+      DimVector shape(input.dim(), 1);
       shape[1] = bias.numel();
       part.copy_(bias.view(shape).expand(part.sizes()));
     } else {
@@ -144,22 +140,22 @@ at::Tensor transposed_convolution(const at::Tensor& input, const at::Tensor& wei
   return out;
 }
 
-at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                       at::IntArrayRef output_padding, int64_t groups) {
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                   int64_t groups) {
   const int64_t spatial = input.dim() - 2;
   TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution expects 1 to 3 spatial dimensions, got an input of shape ",
               input.sizes());
-  const at::Tensor addend = bias.value_or(at::Tensor());
-  const at::MemoryFormat format =
-      convolution_format(input, weight, stride, transposed ? output_padding : at::IntArrayRef(), groups);
+  const Tensor addend = bias.value_or(Tensor());
+  const MemoryFormat format =
+      convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
   if (transposed) {
     const auto sizes =
         at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
     return transposed_convolution(input, weight, addend, sizes, stride, padding, dilation, groups, format);
   }
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  at::Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
+  Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
   launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
   return out;
 }

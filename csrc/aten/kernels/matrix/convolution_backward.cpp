@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Gradients of a convolution, which are convolutions themselves.
-#include <ATen/ops/sum.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/matrix/convolution.h"
 
 namespace atalla::aten {
@@ -11,10 +9,10 @@ namespace atalla::aten {
 namespace {
 
 // The channels of a group become the batch, and the batch becomes channels that are summed over.
-at::Tensor batch_as_channels(const at::Tensor& t, int64_t groups) {
+Tensor batch_as_channels(const Tensor& t, int64_t groups) {
   if (groups == 1) return t.transpose(0, 1);
   const int64_t n = t.size(0), channels = t.size(1) / groups;
-  at::DimVector grouped{n, groups, channels}, order{2, 1, 0}, merged{channels, groups * n};
+  DimVector grouped{n, groups, channels}, order{2, 1, 0}, merged{channels, groups * n};
   for (int64_t d = 2; d < t.dim(); ++d) {
     grouped.push_back(t.size(d));
     order.push_back(d + 1);
@@ -26,40 +24,38 @@ at::Tensor batch_as_channels(const at::Tensor& t, int64_t groups) {
 // The gradient of the weight [co, ci, kernel...], which slid over `image` and gave `result` (of a transposed
 // convolution: the other way round). A tap's is the sum of products of the result with the image shifted by the tap, so
 // the result slides over the image, with stride and dilation exchanged.
-at::Tensor weight_gradient(const at::Tensor& image, const at::Tensor& result, const at::Tensor& weight,
-                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
-                           at::MemoryFormat format) {
-  at::Tensor gradient = empty(weight.sizes(), weight.scalar_type(), weight.device().index(), format);
+Tensor weight_gradient(const Tensor& image, const Tensor& result, const Tensor& weight, IntArrayRef stride,
+                       IntArrayRef padding, IntArrayRef dilation, int64_t groups, MemoryFormat format) {
+  Tensor gradient = empty(weight.sizes(), weight.scalar_type(), weight.device().index(), format);
   if (image.numel() == 0 || result.numel() == 0) return gradient.zero_();
-  launch_convolution(gradient.transpose(0, 1), batch_as_channels(image, groups), result.transpose(0, 1), at::Tensor(),
+  launch_convolution(gradient.transpose(0, 1), batch_as_channels(image, groups), result.transpose(0, 1), Tensor(),
                      dilation, padding, stride, groups);
   return gradient;
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad_output,
-                                                                    const at::Tensor& input, const at::Tensor& weight,
-                                                                    at::IntArrayRef stride, at::IntArrayRef padding,
-                                                                    at::IntArrayRef dilation, bool transposed,
-                                                                    at::IntArrayRef output_padding, int64_t groups,
-                                                                    std::array<bool, 3> output_mask) {
-  at::Tensor grad_input, grad_weight, grad_bias;
-  const at::MemoryFormat format =
-      convolution_format(input, weight, stride, transposed ? output_padding : at::IntArrayRef(), groups);
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
+                                                        const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
+                                                        IntArrayRef dilation, bool transposed,
+                                                        IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> output_mask) {
+  Tensor grad_input, grad_weight, grad_bias;
+  const MemoryFormat format =
+      convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
   if (output_mask[0] && transposed) {
     grad_input = empty(input.sizes(), input.scalar_type(), input.device().index(), format);
-    launch_convolution(grad_input, grad_output, weight, at::Tensor(), stride, padding, dilation, groups);
+    launch_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
   } else if (output_mask[0]) {
-    grad_input = transposed_convolution(grad_output, weight, at::Tensor(), input.sizes(), stride, padding, dilation,
-                                        groups, format);
+    grad_input =
+        transposed_convolution(grad_output, weight, Tensor(), input.sizes(), stride, padding, dilation, groups, format);
   }
   if (output_mask[1]) {
-    const at::Tensor &image = transposed ? grad_output : input, &result = transposed ? input : grad_output;
+    const Tensor &image = transposed ? grad_output : input, &result = transposed ? input : grad_output;
     grad_weight = weight_gradient(image, result, weight, stride, padding, dilation, groups, format);
   }
   if (output_mask[2]) {
-    at::DimVector dims{0};
+    DimVector dims{0};
     for (int64_t d = 2; d < grad_output.dim(); ++d) dims.push_back(d);
     grad_bias = at::sum(grad_output, dims);
   }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // cdist, pdist and cross.
-#include <ATen/ExpandUtils.h>
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/zeros.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -17,15 +12,15 @@ const Kernel kCdist("cdist"), kPdist("pdist"), kCross("cross"), kCdistBackward("
     kPdistBackward("pdist_backward");
 
 // The common batch of rows x1 and x2, without their last two dimensions.
-at::DimVector common_batch(const at::Tensor& x1, const at::Tensor& x2) {
-  const at::IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();
+DimVector common_batch(const Tensor& x1, const Tensor& x2) {
+  const IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();
   return at::infer_size_dimvector(s1.slice(0, s1.size() - 2), s2.slice(0, s2.size() - 2));
 }
 
 }  // namespace
 
 // Distances are taken directly in every mode: the way by a matrix product loses digits of short ones.
-at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
+Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   TORCH_CHECK(x1.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", x1.dim(), "D");
   TORCH_CHECK(x2.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", x2.dim(), "D");
   TORCH_CHECK(x1.size(-1) == x2.size(-1), "X1 and X2 must have the same number of columns. X1: ", x1.size(-1),
@@ -35,14 +30,14 @@ at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, s
   TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
   const int64_t mode = compute_mode.value_or(0);
   TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
-  const at::DimVector batch = common_batch(x1, x2);
-  at::DimVector sizes1(batch), sizes2(batch), sizes(batch);
+  const DimVector batch = common_batch(x1, x2);
+  DimVector sizes1(batch), sizes2(batch), sizes(batch);
   const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1);
   sizes1.append({m, k});
   sizes2.append({n, k});
   sizes.append({m, n});
   if (k == 0) return at::zeros(sizes, x1.options());
-  at::Tensor out = empty_like_dtype(x1, sizes, x1.scalar_type());
+  Tensor out = empty_like_dtype(x1, sizes, x1.scalar_type());
   if (out.numel() == 0) return out;
   const int64_t count = c10::multiply_integers(batch);
   // The expanded batch is only copied where it does not fold into one dimension.
@@ -55,11 +50,11 @@ at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, s
   return out;
 }
 
-at::Tensor pdist_forward(const at::Tensor& self, double p) {
+Tensor pdist_forward(const Tensor& self, double p) {
   TORCH_CHECK(self.is_contiguous(), "_pdist_forward requires contiguous input");
   const int64_t n = self.size(0), pairs = n > 1 ? n * (n - 1) / 2 : 0;
   if (pairs > 0 && self.size(1) == 0) return at::zeros({pairs}, self.options());
-  at::Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
+  Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
   if (pairs == 0) return out;
   LaunchBuilder(kPdist, self.scalar_type())
       .output(out)
@@ -70,15 +65,14 @@ at::Tensor pdist_forward(const at::Tensor& self, double p) {
 }
 
 // As upstream's, the result has the common batch: what was broadcast is summed by the caller.
-at::Tensor cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at::Tensor& x2, double p,
-                          const at::Tensor& cdist) {
-  const at::DimVector batch = common_batch(x1, x2);
+Tensor cdist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, double p, const Tensor& cdist) {
+  const DimVector batch = common_batch(x1, x2);
   const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1), count = c10::multiply_integers(batch);
   if (m == 0 || n == 0 || k == 0 || count == 0) return at::zeros(x1.sizes(), x1.options());
-  at::DimVector sizes1(batch), sizes2(batch);
+  DimVector sizes1(batch), sizes2(batch);
   sizes1.append({m, k});
   sizes2.append({n, k});
-  at::Tensor out = empty_like_dtype(x1, sizes1, x1.scalar_type());
+  Tensor out = empty_like_dtype(x1, sizes1, x1.scalar_type());
   LaunchBuilder(kCdistBackward, x1.scalar_type())
       .output(out.view({count, m, k}))
       .input(grad.contiguous().view({count, m, n}))
@@ -90,10 +84,10 @@ at::Tensor cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at
   return out;
 }
 
-at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
+Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Tensor& pdist) {
   TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
   TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
-  at::Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
+  Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
   if (self.numel() == 0) return out;
   LaunchBuilder(kPdistBackward, self.scalar_type())
       .output(out)
@@ -105,9 +99,9 @@ at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double
   return out;
 }
 
-void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, const at::Tensor& out) {
+void linalg_cross(const Tensor& self, const Tensor& other, int64_t dim, const Tensor& out) {
   if (out.numel() == 0) return;
-  const c10::ScalarType own = out.scalar_type();
+  const ScalarType own = out.scalar_type();
   LaunchBuilder(kCross, own)
       .output(out)
       .input(self.to(own).expand(out.sizes()))

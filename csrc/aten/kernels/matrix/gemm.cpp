@@ -2,14 +2,9 @@
 //
 // Matrix products. Every one of them is a single launch of the batched kernel, with the strides of the operands as they
 // are: transposed and expanded tensors are not copied.
-#include <ATen/ExpandUtils.h>
 #include <ATen/native/GroupedMMUtils.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/bmm.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -21,20 +16,20 @@ enum class Activation : int64_t { kNone = 0, kRelu = 1, kGelu = 2 };
 
 // A tensor seen as [batch, rows, columns].
 struct Matrix {
-  const at::Tensor& tensor;
+  const Tensor& tensor;
   std::array<int64_t, 3> sizes, strides;
 };
 
-Matrix batched(const at::Tensor& t) {
+Matrix batched(const Tensor& t) {
   return {t, {t.size(0), t.size(1), t.size(2)}, {t.stride(0), t.stride(1), t.stride(2)}};
 }
-Matrix matrix(const at::Tensor& t) { return {t, {1, t.size(0), t.size(1)}, {0, t.stride(0), t.stride(1)}}; }
-Matrix column(const at::Tensor& t) { return {t, {1, t.size(0), 1}, {0, t.stride(0), 0}}; }
-Matrix row(const at::Tensor& t) { return {t, {1, 1, t.size(0)}, {0, 0, t.stride(0)}}; }
+Matrix matrix(const Tensor& t) { return {t, {1, t.size(0), t.size(1)}, {0, t.stride(0), t.stride(1)}}; }
+Matrix column(const Tensor& t) { return {t, {1, t.size(0), 1}, {0, t.stride(0), 0}}; }
+Matrix row(const Tensor& t) { return {t, {1, 1, t.size(0)}, {0, 0, t.stride(0)}}; }
 
 // out = activation(beta * c + alpha * a @ b). `c` null: alpha * a @ b.
-void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matrix* c, const at::Scalar& beta,
-                 const at::Scalar& alpha, Activation activation = Activation::kNone) {
+void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matrix* c, const Scalar& beta,
+                 const Scalar& alpha, Activation activation = Activation::kNone) {
   if (out.tensor.numel() == 0) return;
   TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
@@ -55,10 +50,10 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
 }
 
 // The addend, expanded to the result; absent where beta is 0, so that its NaNs are not seen.
-void launch_with_addend(const Matrix& out, const Matrix& a, const Matrix& b, const at::Tensor& addend,
-                        Matrix (*view)(const at::Tensor&), const char* name, const at::Scalar& beta,
-                        const at::Scalar& alpha, Activation activation = Activation::kNone) {
-  const at::Tensor plain = addend.resolve_conj();
+void launch_with_addend(const Matrix& out, const Matrix& a, const Matrix& b, const Tensor& addend,
+                        Matrix (*view)(const Tensor&), const char* name, const Scalar& beta, const Scalar& alpha,
+                        Activation activation = Activation::kNone) {
+  const Tensor plain = addend.resolve_conj();
   auto expanded = at::expand_size(plain, out.tensor.sizes(), name);
   TORCH_CHECK(addend.scalar_type() == out.tensor.scalar_type(), "self and mat2 must have the same dtype, but got ",
               addend.scalar_type(), " and ", out.tensor.scalar_type());
@@ -70,9 +65,9 @@ void launch_with_addend(const Matrix& out, const Matrix& a, const Matrix& b, con
   launch_gemm(out, a, b, &c, beta, alpha, activation);
 }
 
-const at::Scalar kOne(1), kZero(0);
+const Scalar kOne(1), kZero(0);
 
-void check_vectors(const at::Tensor& self, const at::Tensor& other) {
+void check_vectors(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
               "D tensors");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
@@ -84,50 +79,50 @@ void check_vectors(const at::Tensor& self, const at::Tensor& other) {
 
 }  // namespace
 
-void mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
+void mm(const Tensor& self, const Tensor& mat2, const Tensor& out) {
   launch_gemm(matrix(out), matrix(self), matrix(mat2), nullptr, kZero, kOne);
 }
 
-void addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-           const at::Scalar& alpha, const at::Tensor& out) {
+void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+           const Tensor& out) {
   launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "addmm_out", beta, alpha);
 }
 
-void addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                      const at::Scalar& alpha, bool use_gelu, const at::Tensor& out) {
+void addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                      const Scalar& alpha, bool use_gelu, const Tensor& out) {
   launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "_addmm_activation_out", beta, alpha,
                      use_gelu ? Activation::kGelu : Activation::kRelu);
 }
 
-void bmm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
+void bmm(const Tensor& self, const Tensor& mat2, const Tensor& out) {
   launch_gemm(batched(out), batched(self), batched(mat2), nullptr, kZero, kOne);
 }
 
-void baddbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
-             const at::Scalar& alpha, const at::Tensor& out) {
+void baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
+             const Tensor& out) {
   launch_with_addend(batched(out), batched(batch1), batched(batch2), self, batched, "baddbmm", beta, alpha);
 }
 
-void addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
-           const at::Scalar& alpha, const at::Tensor& out) {
+void addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+           const Tensor& out) {
   launch_with_addend(column(out), matrix(mat), column(vec), self, column, "addmv_out", beta, alpha);
 }
 
-at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
+Tensor dot(const Tensor& self, const Tensor& other) {
   check_vectors(self, other);
-  at::Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
   const std::array<int64_t, 3> sizes{1, 1, 1}, strides{0, 0, 0};
   launch_gemm({out, sizes, strides}, row(self), column(other), nullptr, kZero, kOne);
   return out;
 }
 
-at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) {
-  return self.is_complex() ? dot(self.conj(), other) : dot(self, other);
+Tensor vdot(const Tensor& self, const Tensor& other) {
+  return self.is_complex() ? aten::dot(self.conj(), other) : aten::dot(self, other);
 }
 
 // The sum over the batch is one more contracted dimension.
-at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
-                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha, Tensor& out) {
   TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
   TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
@@ -135,24 +130,24 @@ at::Tensor& addbmm_out(const at::Tensor& self, const at::Tensor& batch1, const a
   TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
               batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
   const int64_t k = batch1.size(0) * batch1.size(2);
-  at::Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), k});
-  at::Tensor right = batch2.reshape({k, batch2.size(2)});
+  Tensor left = batch1.transpose(0, 1).reshape({batch1.size(1), k});
+  Tensor right = batch2.reshape({k, batch2.size(2)});
   const auto addend = at::expand_size(self, {batch1.size(1), batch2.size(2)}, "addbmm_out");
   if (!out.is_same(self)) out.resize_(addend->sizes());  // without a warning, as upstream
   return at::addmm_out(out, *addend, left, right, beta, alpha);
 }
 
-at::Tensor& addbmm_inplace(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
-                           const at::Scalar& alpha) {
+Tensor& addbmm_inplace(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                       const Scalar& alpha) {
   return addbmm_out(self, batch1, batch2, beta, alpha, self);
 }
 
 // The ends of the groups stay on the device: upstream's composite reads them on the host.
-at::Tensor grouped_mm(const at::Tensor& self, const at::Tensor& mat2, const std::optional<at::Tensor>& offs,
-                      const std::optional<at::Tensor>& bias, std::optional<at::ScalarType> out_dtype) {
+Tensor grouped_mm(const Tensor& self, const Tensor& mat2, const std::optional<Tensor>& offs,
+                  const std::optional<Tensor>& bias, std::optional<ScalarType> out_dtype) {
   at::native::_grouped_mm_validate_inputs(self, mat2, offs, bias, out_dtype);
-  const at::ScalarType dtype = at::native::_resolve_grouped_mm_out_dtype(self, mat2, out_dtype);
-  at::Tensor out = at::native::create_grouped_gemm_output_tensor(self, mat2, offs, dtype);
+  const ScalarType dtype = at::native::_resolve_grouped_mm_out_dtype(self, mat2, out_dtype);
+  Tensor out = at::native::create_grouped_gemm_output_tensor(self, mat2, offs, dtype);
   if (!offs.has_value()) return at::bmm_out(out, self, mat2);
   if (self.dim() == 2 && mat2.dim() == 2) {
     TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");

@@ -3,16 +3,11 @@
 // im2col (Unfold) and col2im (Fold). The chip has the taps and positions of a column in dimensions of their own.
 #include <ATen/native/im2col_shape_check.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
-
-using at::IntArrayRef;
-using at::Tensor;
 
 const Kernel kIm2col("im2col"), kCol2im("col2im");
 
@@ -25,11 +20,11 @@ int64_t positions(int64_t size, int64_t kernel, int64_t dilation, int64_t paddin
 }
 
 struct View {
-  at::DimVector sizes, strides;
+  DimVector sizes, strides;
 };
 
 View image_of(const Tensor& t) {
-  View v{at::DimVector(t.sizes()), at::DimVector(t.strides())};
+  View v{DimVector(t.sizes()), DimVector(t.strides())};
   if (t.dim() == 3) v.sizes.insert(v.sizes.begin(), 1), v.strides.insert(v.strides.begin(), 0);
   return v;
 }
@@ -46,15 +41,15 @@ Im2colParameters window(IntArrayRef dilation, IntArrayRef padding, IntArrayRef s
       .dilation = {dilation[0], dilation[1]}, .padding = {padding[0], padding[1]}, .stride = {stride[0], stride[1]}};
 }
 
-at::DimVector im2col_sizes(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                           IntArrayRef stride) {
+DimVector im2col_sizes(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                       IntArrayRef stride) {
   check_two("kernel_size", kernel);
   check_two("dilation", dilation);
   check_two("padding", padding);
   check_two("stride", stride);
   at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
                                  stride[0], stride[1]);
-  at::DimVector sizes;
+  DimVector sizes;
   if (self.dim() == 4) sizes.push_back(self.size(0));
   sizes.push_back(self.size(-3) * kernel[0] * kernel[1]);
   sizes.push_back(positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]) *
@@ -73,8 +68,8 @@ void launch_im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
   builder.parameters(window(dilation, padding, stride)).launch(self.device());
 }
 
-at::DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
-                           IntArrayRef padding, IntArrayRef stride) {
+DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
+                       IntArrayRef padding, IntArrayRef stride) {
   check_two("output_size", output_size);
   check_two("kernel_size", kernel);
   check_two("dilation", dilation);
@@ -82,7 +77,7 @@ at::DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArray
   check_two("stride", stride);
   at::native::col2im_shape_check(self, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
                                  dilation[1], padding[0], padding[1], stride[0], stride[1]);
-  at::DimVector sizes;
+  DimVector sizes;
   if (self.dim() == 3) sizes.push_back(self.size(0));
   sizes.push_back(self.size(-2) / (kernel[0] * kernel[1]));
   sizes.append(output_size.begin(), output_size.end());

@@ -4,42 +4,36 @@
 // are the same tensor, fused attention where nobody asks for the weights.
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_transformer_encoder_layer_fwd_native.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/logical_not.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
 
 #include <cmath>
 #include <limits>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
 
 // [b, t, h * e] -> [b, h, t, e]
-at::Tensor split_heads(const at::Tensor& t, int64_t heads) {
+Tensor split_heads(const Tensor& t, int64_t heads) {
   return t.view({t.size(0), t.size(1), heads, t.size(2) / heads}).transpose(1, 2);
 }
 
 // Mask types: 0 is [t, t], 1 is [b, t] over the keys, 2 broadcasts by itself. True means masked out.
-at::Tensor kept(const at::Tensor& mask, std::optional<int64_t> type) {
-  at::Tensor m = mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool);
+Tensor kept(const Tensor& mask, std::optional<int64_t> type) {
+  Tensor m = mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool);
   if (type == 1) m = m.view({m.size(0), 1, 1, m.size(1)});
   return at::logical_not(m);
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> native_multi_head_attention(
-    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
-    const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
-    const at::Tensor& proj_bias, const std::optional<at::Tensor>& mask, bool need_weights, bool average_attn_weights,
-    std::optional<int64_t> mask_type) {
+std::tuple<Tensor, Tensor> native_multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                       int64_t embed_dim, int64_t num_head, const Tensor& qkv_weight,
+                                                       const Tensor& qkv_bias, const Tensor& proj_weight,
+                                                       const Tensor& proj_bias, const std::optional<Tensor>& mask,
+                                                       bool need_weights, bool average_attn_weights,
+                                                       std::optional<int64_t> mask_type) {
   TORCH_CHECK(!mask || !query.is_nested(), "NestedTensor with mask is not supported yet");
   TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
   TORCH_CHECK(query.size(2) == embed_dim, "passed-in embed_dim ", embed_dim, " didn't match last dim of query ",
@@ -55,12 +49,12 @@ std::tuple<at::Tensor, at::Tensor> native_multi_head_attention(
   TORCH_CHECK(embed_dim % num_head == 0, "`embed_dim` must divide evenly by `num_heads`");
   TORCH_CHECK(!mask.has_value() || !mask->defined() || mask_type.has_value(), "Mask Type should be defined");
 
-  std::array<at::Tensor, 3> heads;
+  std::array<Tensor, 3> heads;
   if (query.is_same(key) && key.is_same(value)) {
     const auto parts = at::linear(query, qkv_weight, qkv_bias).chunk(3, 2);
     for (int i = 0; i < 3; ++i) heads[i] = split_heads(parts[i], num_head);
   } else {
-    const at::Tensor inputs[] = {query, key, value};
+    const Tensor inputs[] = {query, key, value};
     for (int i = 0; i < 3; ++i) {
       heads[i] = split_heads(at::linear(inputs[i], qkv_weight.narrow(0, i * embed_dim, embed_dim),
                                         qkv_bias.narrow(0, i * embed_dim, embed_dim)),
@@ -68,38 +62,35 @@ std::tuple<at::Tensor, at::Tensor> native_multi_head_attention(
     }
   }
   const bool masked = mask.has_value() && mask->defined();
-  const at::Tensor allowed = masked ? kept(*mask, mask_type) : at::Tensor();
-  at::Tensor attended, weights;
+  const Tensor allowed = masked ? kept(*mask, mask_type) : Tensor();
+  Tensor attended, weights;
   if (need_weights) {
-    at::Tensor scores =
-        at::matmul(heads[0], heads[1].transpose(2, 3)).mul_(1 / std::sqrt(double(embed_dim / num_head)));
+    Tensor scores = at::matmul(heads[0], heads[1].transpose(2, 3)).mul_(1 / std::sqrt(double(embed_dim / num_head)));
     if (masked) scores = scores.masked_fill(at::logical_not(allowed), -std::numeric_limits<double>::infinity());
     weights = at::softmax(scores, -1);
     attended = at::matmul(weights, heads[2]);
     if (average_attn_weights) weights = weights.mean(1);
   } else {
     attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2],
-                                                masked ? std::optional<at::Tensor>(allowed) : std::nullopt);
+                                                masked ? std::optional<Tensor>(allowed) : std::nullopt);
   }
-  const at::Tensor merged = attended.transpose(1, 2).reshape({query.size(0), query.size(1), embed_dim});
+  const Tensor merged = attended.transpose(1, 2).reshape({query.size(0), query.size(1), embed_dim});
   return {at::linear(merged, proj_weight, proj_bias), weights};
 }
 
-at::Tensor transformer_encoder_layer_fwd(const at::Tensor& src, int64_t embed_dim, int64_t num_heads,
-                                         const at::Tensor& qkv_weight, const at::Tensor& qkv_bias,
-                                         const at::Tensor& proj_weight, const at::Tensor& proj_bias, bool use_gelu,
-                                         bool norm_first, double eps, const at::Tensor& norm_weight_1,
-                                         const at::Tensor& norm_bias_1, const at::Tensor& norm_weight_2,
-                                         const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
-                                         const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2,
-                                         const at::Tensor& ffn_bias_2, const std::optional<at::Tensor>& mask,
-                                         std::optional<int64_t> mask_type) {
+Tensor transformer_encoder_layer_fwd(const Tensor& src, int64_t embed_dim, int64_t num_heads, const Tensor& qkv_weight,
+                                     const Tensor& qkv_bias, const Tensor& proj_weight, const Tensor& proj_bias,
+                                     bool use_gelu, bool norm_first, double eps, const Tensor& norm_weight_1,
+                                     const Tensor& norm_bias_1, const Tensor& norm_weight_2, const Tensor& norm_bias_2,
+                                     const Tensor& ffn_weight_1, const Tensor& ffn_bias_1, const Tensor& ffn_weight_2,
+                                     const Tensor& ffn_bias_2, const std::optional<Tensor>& mask,
+                                     std::optional<int64_t> mask_type) {
   return at::native::transformer_encoder_layer_forward(
       src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
       norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type);
 }
 
 // There are no nested tensors on the device: upstream's encoder then works on padded ones.
-bool nested_tensor_from_mask_left_aligned(const at::Tensor& t, const at::Tensor& mask) { return false; }
+bool nested_tensor_from_mask_left_aligned(const Tensor& t, const Tensor& mask) { return false; }
 
 }  // namespace atalla::aten

@@ -3,48 +3,45 @@
 // Batch normalization: statistics of each channel, then their use, a launch each. Half-precision tensors are computed
 // in float32 throughout; statistics are rounded only where they are returned.
 #include <ATen/native/cpu/mixed_data_type.h>
-#include <ATen/ops/empty_like.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/norm/channel_norm.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
 
 struct Parameters {
-  at::Tensor weight, bias, running_mean, running_var;
+  Tensor weight, bias, running_mean, running_var;
 };
-Parameters unpack(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-                  const std::optional<at::Tensor>& running_mean, const std::optional<at::Tensor>& running_var) {
-  const at::Tensor none;
+Parameters unpack(const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
+                  const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var) {
+  const Tensor none;
   return {weight.value_or(none), bias.value_or(none), running_mean.value_or(none), running_var.value_or(none)};
 }
 
 // The memory format of the result, as upstream chooses it.
-at::MemoryFormat format_of(const at::Tensor& t) {
+MemoryFormat format_of(const Tensor& t) {
   if (!t.is_contiguous()) {
-    if (t.is_contiguous(at::MemoryFormat::ChannelsLast3d)) return at::MemoryFormat::ChannelsLast3d;
-    if (t.is_contiguous(at::MemoryFormat::ChannelsLast)) return at::MemoryFormat::ChannelsLast;
+    if (t.is_contiguous(MemoryFormat::ChannelsLast3d)) return MemoryFormat::ChannelsLast3d;
+    if (t.is_contiguous(MemoryFormat::ChannelsLast)) return MemoryFormat::ChannelsLast;
   }
-  return at::MemoryFormat::Contiguous;
+  return MemoryFormat::Contiguous;
 }
 
 // [n, c, ...] as [a, k, b]: channels in the middle, or innermost with b = 1.
 struct View {
   std::array<int64_t, 3> sizes, strides;
 };
-View view_of(const at::Tensor& t) {
+View view_of(const Tensor& t) {
   const int64_t n = t.size(0), c = t.size(1), image = c > 0 && n > 0 ? t.numel() / c / n : 0;
   if (t.is_contiguous()) return {{n, c, image}, {c * image, image, 1}};
   return {{n * image, c, 1}, {c, 1, 1}};
 }
 
-at::ScalarType wide_dtype(const at::Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+ScalarType wide_dtype(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-void launch_statistics(const at::Tensor& x, const Parameters& p, double momentum, double eps, const at::Tensor& mean,
-                       const at::Tensor& rstd) {
+void launch_statistics(const Tensor& x, const Parameters& p, double momentum, double eps, const Tensor& mean,
+                       const Tensor& rstd) {
   const View v = view_of(x);
   LaunchBuilder(kStatistics, wide_dtype(x))
       .output(mean)
@@ -57,21 +54,21 @@ void launch_statistics(const at::Tensor& x, const Parameters& p, double momentum
 }
 
 // `is_variance`: `rstd` holds variances, from which the kernel makes the factor with eps.
-void launch_apply(const at::Tensor& x, const Parameters& p, const at::Tensor& mean, const at::Tensor& rstd,
-                  bool is_variance, double eps, const at::Tensor& out) {
+void launch_apply(const Tensor& x, const Parameters& p, const Tensor& mean, const Tensor& rstd, bool is_variance,
+                  double eps, const Tensor& out) {
   const View v = view_of(x);
   const std::array<int64_t, 4> sizes{v.sizes[0], 1, v.sizes[1], v.sizes[2]};
   const std::array<int64_t, 4> strides{v.strides[0], 0, v.strides[1], v.strides[2]};
   LaunchBuilder builder(kApply, wide_dtype(x));
   builder.output(out, sizes, strides).input(x, sizes, strides);
-  for (const at::Tensor& t : {mean, rstd, p.weight, p.bias}) {
+  for (const Tensor& t : {mean, rstd, p.weight, p.bias}) {
     if (t.defined()) builder.input(t, {sizes[0], 1, sizes[2]}, {0, 0, t.stride(0)});
     else builder.absent();
   }
   builder.parameters(ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}).launch(x.device());
 }
 
-at::ScalarType statistics_dtype(const at::Tensor& self, const Parameters& p) {
+ScalarType statistics_dtype(const Tensor& self, const Parameters& p) {
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"batch_norm\" not implemented for '",
                               self.scalar_type(), "'");
   const bool mixed = at::native::is_mixed_type(self, p.weight, p.bias, p.running_mean, p.running_var);
@@ -80,35 +77,34 @@ at::ScalarType statistics_dtype(const at::Tensor& self, const Parameters& p) {
 }
 
 // Fills `out`, which has the sizes of self and its format; returns mean and rstd of the batch, empty outside training.
-std::tuple<at::Tensor, at::Tensor> normalize(const at::Tensor& self, const Parameters& p, bool train, double momentum,
-                                             double eps, const at::Tensor& out) {
-  const at::ScalarType dtype = statistics_dtype(self, p), wide = wide_dtype(self);
-  const at::Tensor x = self.contiguous(format_of(self));
+std::tuple<Tensor, Tensor> normalize(const Tensor& self, const Parameters& p, bool train, double momentum, double eps,
+                                     const Tensor& out) {
+  const ScalarType dtype = statistics_dtype(self, p), wide = wide_dtype(self);
+  const Tensor x = self.contiguous(format_of(self));
   if (!train) {
     TORCH_CHECK(p.running_mean.defined(), "running_mean must be defined in evaluation mode");
     TORCH_CHECK(p.running_var.defined(), "running_var must be defined in evaluation mode");
     if (self.numel() > 0) launch_apply(x, p, p.running_mean, p.running_var, true, eps, out);
-    at::Tensor none = empty_like_dtype(self, {0}, dtype);
+    Tensor none = empty_like_dtype(self, {0}, dtype);
     return {none, none.clone()};
   }
   TORCH_CHECK(self.numel() > 0, "input tensor must have at least one element, but got input_sizes = ", self.sizes());
-  at::Tensor mean = empty_like_dtype(self, {self.size(1)}, wide), rstd = empty_like_dtype(self, {self.size(1)}, wide);
+  Tensor mean = empty_like_dtype(self, {self.size(1)}, wide), rstd = empty_like_dtype(self, {self.size(1)}, wide);
   launch_statistics(x, p, momentum, eps, mean, rstd);
   launch_apply(x, p, mean, rstd, false, eps, out);
   return {mean.to(dtype), rstd.to(dtype)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& self, const Parameters& p, bool train,
-                                                          double momentum, double eps) {
-  at::Tensor out = at::empty_like(self, format_of(self));
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& self, const Parameters& p, bool train, double momentum,
+                                              double eps) {
+  Tensor out = at::empty_like(self, format_of(self));
   auto [mean, rstd] = normalize(self, p, train, momentum, eps, out);
   return {out, mean, rstd};
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_out(const at::Tensor& self, const Parameters& p,
-                                                                 bool train, double momentum, double eps,
-                                                                 at::Tensor& out, at::Tensor& save_mean,
-                                                                 at::Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_out(const Tensor& self, const Parameters& p, bool train,
+                                                     double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                     Tensor& save_invstd) {
   auto [result, mean, rstd] = batch_norm(self, p, train, momentum, eps);
   at::native::resize_output(out, self.sizes());
   out.copy_(result);
@@ -121,63 +117,65 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_out(const at::Tenso
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> native_batch_norm(const at::Tensor& input,
-                                                                 const std::optional<at::Tensor>& weight,
-                                                                 const std::optional<at::Tensor>& bias,
-                                                                 const std::optional<at::Tensor>& running_mean,
-                                                                 const std::optional<at::Tensor>& running_var,
-                                                                 bool training, double momentum, double eps) {
+std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const std::optional<Tensor>& weight,
+                                                     const std::optional<Tensor>& bias,
+                                                     const std::optional<Tensor>& running_mean,
+                                                     const std::optional<Tensor>& running_var, bool training,
+                                                     double momentum, double eps) {
   return batch_norm(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps);
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> native_batch_norm_out(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    const std::optional<at::Tensor>& running_mean, const std::optional<at::Tensor>& running_var, bool training,
-    double momentum, double eps, at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> native_batch_norm_out(const Tensor& input, const std::optional<Tensor>& weight,
+                                                            const std::optional<Tensor>& bias,
+                                                            const std::optional<Tensor>& running_mean,
+                                                            const std::optional<Tensor>& running_var, bool training,
+                                                            double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                            Tensor& save_invstd) {
   return batch_norm_out(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps, out, save_mean,
                         save_invstd);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_legit(const at::Tensor& input,
-                                                                const std::optional<at::Tensor>& weight,
-                                                                const std::optional<at::Tensor>& bias,
-                                                                at::Tensor& running_mean, at::Tensor& running_var,
-                                                                bool training, double momentum, double eps) {
+std::tuple<Tensor, Tensor, Tensor> batch_norm_legit(const Tensor& input, const std::optional<Tensor>& weight,
+                                                    const std::optional<Tensor>& bias, Tensor& running_mean,
+                                                    Tensor& running_var, bool training, double momentum, double eps) {
   return batch_norm(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps);
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_legit_out(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    at::Tensor& running_mean, at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out,
-    at::Tensor& save_mean, at::Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_legit_out(const Tensor& input, const std::optional<Tensor>& weight,
+                                                           const std::optional<Tensor>& bias, Tensor& running_mean,
+                                                           Tensor& running_var, bool training, double momentum,
+                                                           double eps, Tensor& out, Tensor& save_mean,
+                                                           Tensor& save_invstd) {
   return batch_norm_out(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps, out, save_mean,
                         save_invstd);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm_no_stats(const at::Tensor& input,
-                                                                   const std::optional<at::Tensor>& weight,
-                                                                   const std::optional<at::Tensor>& bias, bool training,
-                                                                   double momentum, double eps) {
+std::tuple<Tensor, Tensor, Tensor> batch_norm_no_stats(const Tensor& input, const std::optional<Tensor>& weight,
+                                                       const std::optional<Tensor>& bias, bool training,
+                                                       double momentum, double eps) {
   return batch_norm(input, unpack(weight, bias, {}, {}), training, momentum, eps);
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_no_stats_out(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    bool training, double momentum, double eps, at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_no_stats_out(const Tensor& input, const std::optional<Tensor>& weight,
+                                                              const std::optional<Tensor>& bias, bool training,
+                                                              double momentum, double eps, Tensor& out,
+                                                              Tensor& save_mean, Tensor& save_invstd) {
   return batch_norm_out(input, unpack(weight, bias, {}, {}), training, momentum, eps, out, save_mean, save_invstd);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_with_update(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    at::Tensor& running_mean, at::Tensor& running_var, double momentum, double eps) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& input,
+                                                                  const std::optional<Tensor>& weight,
+                                                                  const std::optional<Tensor>& bias,
+                                                                  Tensor& running_mean, Tensor& running_var,
+                                                                  double momentum, double eps) {
   auto [out, mean, rstd] = batch_norm(input, unpack(weight, bias, running_mean, running_var), true, momentum, eps);
   return {out, mean, rstd, empty_like_dtype(input, {0}, at::kByte)};
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_with_update_out(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    at::Tensor& running_mean, at::Tensor& running_var, double momentum, double eps, at::Tensor& out,
-    at::Tensor& save_mean, at::Tensor& save_invstd, at::Tensor& reserve) {
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> batch_norm_with_update_out(
+    const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, Tensor& running_mean,
+    Tensor& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+    Tensor& reserve) {
   batch_norm_out(input, unpack(weight, bias, running_mean, running_var), true, momentum, eps, out, save_mean,
                  save_invstd);
   return {out, save_mean, save_invstd, reserve};

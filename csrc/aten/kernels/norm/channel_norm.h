@@ -3,7 +3,7 @@
 // The two kernels that batch, instance and group normalization share.
 #pragma once
 
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 

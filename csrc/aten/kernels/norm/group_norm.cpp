@@ -3,26 +3,23 @@
 // Group normalization. A group is a row of a contiguous tensor, so its statistics are those of a channel; they are used
 // on [n, group, channels of it, image].
 #include <ATen/native/cpu/mixed_data_type.h>
-#include <ATen/ops/empty_like.h>
 
 #include <limits>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/norm/channel_norm.h"
-#include "kernel_parameters.h"
 
 namespace atalla::aten {
 
 namespace {
 
-void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t n, int64_t c,
-                       int64_t image, int64_t groups, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& rstd) {
+void launch_group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t image,
+                       int64_t groups, double eps, Tensor& out, Tensor& mean, Tensor& rstd) {
   const bool is_double = x.scalar_type() == at::kDouble;
-  const at::ScalarType wide = is_double ? at::kDouble : at::kFloat;
+  const ScalarType wide = is_double ? at::kDouble : at::kFloat;
   const int64_t channels = c / groups;
-  const at::Tensor wide_mean = mean.scalar_type() == wide ? mean : empty_like_dtype(x, mean.sizes(), wide);
-  const at::Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
-  const at::Tensor rows = x.contiguous();
+  const Tensor wide_mean = mean.scalar_type() == wide ? mean : empty_like_dtype(x, mean.sizes(), wide);
+  const Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
+  const Tensor rows = x.contiguous();
   const std::array<int64_t, 1> flat{n * groups}, unit{1};
   LaunchBuilder statistics(kStatistics, wide);
   statistics.output(wide_mean, flat, unit)
@@ -40,8 +37,8 @@ void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::
                                              : std::array<int64_t, 4>{c * image, channels, 1, c};
   LaunchBuilder builder(kApply, wide);
   builder.output(out, sizes, strides).input(x, sizes, strides);
-  for (const at::Tensor& t : {wide_mean, wide_rstd}) builder.input(t, {n, groups, channels}, {groups, 1, 0});
-  for (const at::Tensor& t : {weight, bias}) {
+  for (const Tensor& t : {wide_mean, wide_rstd}) builder.input(t, {n, groups, channels}, {groups, 1, 0});
+  for (const Tensor& t : {weight, bias}) {
     if (t.defined()) builder.input(t, {n, groups, channels}, {0, channels, 1});
     else builder.absent();
   }
@@ -50,8 +47,7 @@ void launch_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::
   if (!wide_rstd.is_same(rstd)) rstd.copy_(wide_rstd);
 }
 
-void check_inputs(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t c,
-                  int64_t groups) {
+void check_inputs(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t c, int64_t groups) {
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
   TORCH_CHECK(c % groups == 0,
               "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
@@ -67,18 +63,17 @@ void check_inputs(const at::Tensor& input, const at::Tensor& weight, const at::T
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tensor& input,
-                                                                 const std::optional<at::Tensor>& weight_opt,
-                                                                 const std::optional<at::Tensor>& bias_opt, int64_t n,
-                                                                 int64_t c, int64_t image, int64_t group, double eps) {
-  const at::Tensor none, weight = weight_opt.value_or(none), bias = bias_opt.value_or(none);
+std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const std::optional<Tensor>& weight_opt,
+                                                     const std::optional<Tensor>& bias_opt, int64_t n, int64_t c,
+                                                     int64_t image, int64_t group, double eps) {
+  const Tensor none, weight = weight_opt.value_or(none), bias = bias_opt.value_or(none);
   check_inputs(input, weight, bias, c, group);
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);
-  const at::ScalarType dtype = at::native::param_scalar_type(input, mixed);
-  at::Tensor mean = empty_like_dtype(input, {n, group}, dtype), rstd = empty_like_dtype(input, {n, group}, dtype);
-  const at::MemoryFormat format = input.suggest_memory_format();
-  at::Tensor out = at::empty_like(input, format);
+  const ScalarType dtype = at::native::param_scalar_type(input, mixed);
+  Tensor mean = empty_like_dtype(input, {n, group}, dtype), rstd = empty_like_dtype(input, {n, group}, dtype);
+  const MemoryFormat format = input.suggest_memory_format();
+  Tensor out = at::empty_like(input, format);
   if (input.numel() == 0) {
     mean.zero_();
     rstd.fill_(std::numeric_limits<double>::quiet_NaN());

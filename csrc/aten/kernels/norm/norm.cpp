@@ -2,9 +2,7 @@
 #include <ATen/native/cpu/mixed_data_type.h>
 #include <ATen/native/layer_norm.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -16,31 +14,29 @@ const Kernel kLayerNorm("layer_norm");
 
 // Mean and rstd have upstream's dtype: that of the input, or float32 where a half-precision input meets float32
 // parameters.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tensor& input,
-                                                                 at::IntArrayRef normalized_shape,
-                                                                 const std::optional<at::Tensor>& weight_opt,
-                                                                 const std::optional<at::Tensor>& bias_opt,
-                                                                 double eps) {
-  const at::Tensor weight = weight_opt.value_or(at::Tensor()), bias = bias_opt.value_or(at::Tensor());
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntArrayRef normalized_shape,
+                                                     const std::optional<Tensor>& weight_opt,
+                                                     const std::optional<Tensor>& bias_opt, double eps) {
+  const Tensor weight = weight_opt.value_or(Tensor()), bias = bias_opt.value_or(Tensor());
   const auto [m, n] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);
-  at::DimVector stat_sizes(input.sizes());
+  DimVector stat_sizes(input.sizes());
   for (size_t d = input.dim() - normalized_shape.size(); d < stat_sizes.size(); ++d) stat_sizes[d] = 1;
-  const c10::ScalarType stat_dtype = at::native::param_scalar_type(input, mixed);
+  const ScalarType stat_dtype = at::native::param_scalar_type(input, mixed);
 
-  at::Tensor out = empty_like_dtype(input, input.sizes(), input.scalar_type());
-  at::Tensor mean = empty_like_dtype(input, stat_sizes, stat_dtype);
-  at::Tensor rstd = empty_like_dtype(input, stat_sizes, stat_dtype);
+  Tensor out = empty_like_dtype(input, input.sizes(), input.scalar_type());
+  Tensor mean = empty_like_dtype(input, stat_sizes, stat_dtype);
+  Tensor rstd = empty_like_dtype(input, stat_sizes, stat_dtype);
   if (m > 0) {
-    const at::Tensor x = input.contiguous();
+    const Tensor x = input.contiguous();
     const std::array<int64_t, 2> sizes{m, n}, strides{n, 1};
     const std::array<int64_t, 1> rows{m}, columns{n}, unit{1};
     LaunchBuilder builder(kLayerNorm, input.scalar_type());
     builder.output(out, sizes, strides).output(mean, rows, unit).output(rstd, rows, unit).input(x, sizes, strides);
-    const at::Tensor flat_weight = weight.defined() ? weight.contiguous() : weight;
-    const at::Tensor flat_bias = bias.defined() ? bias.contiguous() : bias;
-    for (const at::Tensor& t : {flat_weight, flat_bias}) {
+    const Tensor flat_weight = weight.defined() ? weight.contiguous() : weight;
+    const Tensor flat_bias = bias.defined() ? bias.contiguous() : bias;
+    for (const Tensor& t : {flat_weight, flat_bias}) {
       if (t.defined()) builder.input(t, columns, unit);
       else builder.absent();
     }

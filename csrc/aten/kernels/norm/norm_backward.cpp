@@ -2,59 +2,48 @@
 //
 // Gradients of the normalizations, from pointwise kernels and reductions. With y the normalized input, g the gradient
 // times the weight, and means over what was normalized: rstd * (g - mean(g) - y * mean(g * y)).
-#include <ATen/ops/add.h>
-#include <ATen/ops/mean.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
 
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
-at::Tensor value_or_none(const std::optional<at::Tensor>& t) { return t.value_or(at::Tensor()); }
+Tensor value_or_none(const std::optional<Tensor>& t) { return t.value_or(Tensor()); }
 
 // dims: what was normalized. rstd, and the weight if there is one, broadcast against x.
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& y, const at::Tensor& rstd, const at::Tensor& weight,
-                          at::IntArrayRef dims) {
-  const at::Tensor scaled = weight.defined() ? at::mul(g, weight) : g;
-  const at::Tensor centered = at::sub(scaled, at::mean(scaled, dims, true));
+Tensor input_gradient(const Tensor& g, const Tensor& y, const Tensor& rstd, const Tensor& weight, IntArrayRef dims) {
+  const Tensor scaled = weight.defined() ? at::mul(g, weight) : g;
+  const Tensor centered = at::sub(scaled, at::mean(scaled, dims, true));
   return at::mul(at::sub(centered, at::mul(y, at::mean(at::mul(scaled, y), dims, true))), rstd);
 }
 
 }  // namespace
 
-Gradients native_layer_norm_backward(const at::Tensor& grad_out, const at::Tensor& input,
-                                     at::IntArrayRef normalized_shape, const at::Tensor& mean, const at::Tensor& rstd,
-                                     const std::optional<at::Tensor>& weight_opt,
-                                     const std::optional<at::Tensor>& bias_opt, std::array<bool, 3> output_mask) {
-  const at::Tensor weight = value_or_none(weight_opt), bias = value_or_none(bias_opt);
-  const at::ScalarType dtype = input.scalar_type();
+Gradients native_layer_norm_backward(const Tensor& grad_out, const Tensor& input, IntArrayRef normalized_shape,
+                                     const Tensor& mean, const Tensor& rstd, const std::optional<Tensor>& weight_opt,
+                                     const std::optional<Tensor>& bias_opt, std::array<bool, 3> output_mask) {
+  const Tensor weight = value_or_none(weight_opt), bias = value_or_none(bias_opt);
+  const ScalarType dtype = input.scalar_type();
   const int64_t inner = static_cast<int64_t>(normalized_shape.size()), outer = input.dim() - inner;
-  const at::ScalarType weight_dtype = weight.defined() ? weight.scalar_type() : dtype;
-  const at::ScalarType bias_dtype = bias.defined() ? bias.scalar_type() : weight_dtype;
+  const ScalarType weight_dtype = weight.defined() ? weight.scalar_type() : dtype;
+  const ScalarType bias_dtype = bias.defined() ? bias.scalar_type() : weight_dtype;
   if (input.numel() == 0) {
-    return {output_mask[0] ? at::zeros_like(input) : at::Tensor(),
-            output_mask[1] ? at::zeros(normalized_shape, input.options().dtype(weight_dtype)) : at::Tensor(),
-            output_mask[2] ? at::zeros(normalized_shape, input.options().dtype(bias_dtype)) : at::Tensor()};
+    return {output_mask[0] ? at::zeros_like(input) : Tensor(),
+            output_mask[1] ? at::zeros(normalized_shape, input.options().dtype(weight_dtype)) : Tensor(),
+            output_mask[2] ? at::zeros(normalized_shape, input.options().dtype(bias_dtype)) : Tensor()};
   }
-  at::DimVector rows, columns;
+  DimVector rows, columns;
   for (int64_t d = 0; d < input.dim(); ++d) (d < outer ? rows : columns).push_back(d);
-  at::DimVector statistic(input.sizes());
+  DimVector statistic(input.sizes());
   for (int64_t d = outer; d < input.dim(); ++d) statistic[d] = 1;
-  const at::Tensor g = widened(grad_out), r = widened(rstd).reshape(statistic);
-  const at::Tensor y = at::mul(at::sub(widened(input), widened(mean).reshape(statistic)), r);
+  const Tensor g = widened(grad_out), r = widened(rstd).reshape(statistic);
+  const Tensor y = at::mul(at::sub(widened(input), widened(mean).reshape(statistic)), r);
   Gradients result;
   if (output_mask[0]) std::get<0>(result) = input_gradient(g, y, r, widened(weight), columns).to(dtype);
-  const auto over_rows = [&](const at::Tensor& t, at::ScalarType to) {
+  const auto over_rows = [&](const Tensor& t, ScalarType to) {
     return (rows.empty() ? t : at::sum(t, rows, false)).to(to);
   };
   if (output_mask[1]) std::get<1>(result) = over_rows(at::mul(g, y), weight_dtype);
@@ -62,23 +51,22 @@ Gradients native_layer_norm_backward(const at::Tensor& grad_out, const at::Tenso
   return result;
 }
 
-Gradients native_group_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean,
-                                     const at::Tensor& rstd, const std::optional<at::Tensor>& weight_opt, int64_t n,
-                                     int64_t c, int64_t image, int64_t group, std::array<bool, 3> output_mask) {
+Gradients native_group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
+                                     const Tensor& rstd, const std::optional<Tensor>& weight_opt, int64_t n, int64_t c,
+                                     int64_t image, int64_t group, std::array<bool, 3> output_mask) {
   TORCH_CHECK(input.scalar_type() == grad_out.scalar_type(), "Expected scalar types of X and dY are same.");
-  const at::Tensor weight = value_or_none(weight_opt);
-  const at::ScalarType dtype = input.scalar_type(), parameter = weight.defined() ? weight.scalar_type() : dtype;
+  const Tensor weight = value_or_none(weight_opt);
+  const ScalarType dtype = input.scalar_type(), parameter = weight.defined() ? weight.scalar_type() : dtype;
   if (input.numel() == 0) {
-    const at::TensorOptions options = input.options().dtype(parameter);
-    return {output_mask[0] ? at::zeros_like(input) : at::Tensor(),
-            output_mask[1] ? at::zeros({c}, options) : at::Tensor(),
-            output_mask[2] ? at::zeros({c}, options) : at::Tensor()};
+    const TensorOptions options = input.options().dtype(parameter);
+    return {output_mask[0] ? at::zeros_like(input) : Tensor(), output_mask[1] ? at::zeros({c}, options) : Tensor(),
+            output_mask[2] ? at::zeros({c}, options) : Tensor()};
   }
   const std::array<int64_t, 4> sizes{n, group, c / group, image};
-  const at::Tensor g = widened(grad_out).contiguous().view(sizes), r = widened(rstd).reshape({n, group, 1, 1});
-  const at::Tensor y =
+  const Tensor g = widened(grad_out).contiguous().view(sizes), r = widened(rstd).reshape({n, group, 1, 1});
+  const Tensor y =
       at::mul(at::sub(widened(input).contiguous().view(sizes), widened(mean).reshape({n, group, 1, 1})), r);
-  const at::Tensor w = weight.defined() ? widened(weight).reshape({1, group, c / group, 1}) : weight;
+  const Tensor w = weight.defined() ? widened(weight).reshape({1, group, c / group, 1}) : weight;
   Gradients result;
   if (output_mask[0]) {
     std::get<0>(result) =
@@ -89,29 +77,27 @@ Gradients native_group_norm_backward(const at::Tensor& grad_out, const at::Tenso
   return result;
 }
 
-Gradients native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input,
-                                     const std::optional<at::Tensor>& weight_opt,
-                                     const std::optional<at::Tensor>& running_mean,
-                                     const std::optional<at::Tensor>& running_var,
-                                     const std::optional<at::Tensor>& save_mean,
-                                     const std::optional<at::Tensor>& save_invstd, bool train, double eps,
+Gradients native_batch_norm_backward(const Tensor& grad_out, const Tensor& input,
+                                     const std::optional<Tensor>& weight_opt, const std::optional<Tensor>& running_mean,
+                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& save_mean,
+                                     const std::optional<Tensor>& save_invstd, bool train, double eps,
                                      std::array<bool, 3> output_mask) {
-  const at::Tensor weight = value_or_none(weight_opt);
-  const at::ScalarType dtype = input.scalar_type();
-  const at::Tensor mean = widened(value_or_none(train ? save_mean : running_mean));
-  const at::Tensor rstd =
+  const Tensor weight = value_or_none(weight_opt);
+  const ScalarType dtype = input.scalar_type();
+  const Tensor mean = widened(value_or_none(train ? save_mean : running_mean));
+  const Tensor rstd =
       train ? widened(value_or_none(save_invstd)) : at::rsqrt(at::add(widened(value_or_none(running_var)), eps));
-  const at::ScalarType parameter = weight.defined() ? weight.scalar_type() : dtype;
-  at::DimVector shape(input.dim(), 1), dims;
+  const ScalarType parameter = weight.defined() ? weight.scalar_type() : dtype;
+  DimVector shape(input.dim(), 1), dims;
   shape[1] = input.size(1);
   for (int64_t d = 0; d < input.dim(); ++d)
     if (d != 1) dims.push_back(d);
-  const at::Tensor g = widened(grad_out), r = rstd.reshape(shape);
-  const at::Tensor w = weight.defined() ? widened(weight).reshape(shape) : weight;
-  const at::Tensor y = at::mul(at::sub(widened(input), mean.reshape(shape)), r);
+  const Tensor g = widened(grad_out), r = rstd.reshape(shape);
+  const Tensor w = weight.defined() ? widened(weight).reshape(shape) : weight;
+  const Tensor y = at::mul(at::sub(widened(input), mean.reshape(shape)), r);
   Gradients result;
   if (output_mask[0]) {
-    at::Tensor gradient;
+    Tensor gradient;
     if (train) gradient = input_gradient(g, y, r, w, dims);
     else gradient = at::mul(g, w.defined() ? at::mul(w, r) : r);
     std::get<0>(result) = gradient.to(dtype).contiguous(input.suggest_memory_format());
@@ -121,12 +107,11 @@ Gradients native_batch_norm_backward(const at::Tensor& grad_out, const at::Tenso
   return result;
 }
 
-Gradients batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& weight,
-                              const std::optional<at::Tensor>& running_mean,
-                              const std::optional<at::Tensor>& running_var, const std::optional<at::Tensor>& save_mean,
-                              const std::optional<at::Tensor>& save_var, bool update, double eps,
-                              std::array<bool, 3> output_mask, const at::Tensor& reserve) {
-  return native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update,
+Gradients batch_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
+                              const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var,
+                              const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_var,
+                              bool update, double eps, std::array<bool, 3> output_mask, const Tensor& reserve) {
+  return aten::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update,
                                     eps, output_mask);
 }
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
 
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -14,8 +8,8 @@ namespace {
 
 const Kernel kSoftmax("softmax"), kLogSoftmax("log_softmax");
 
-void launch_softmax(const Kernel& kernel, const char* name, const at::Tensor& self, int64_t dim, bool half_to_float,
-                    const at::Tensor& out) {
+void launch_softmax(const Kernel& kernel, const char* name, const Tensor& self, int64_t dim, bool half_to_float,
+                    const Tensor& out) {
   TORCH_CHECK(!half_to_float, name, " with half to float conversion is not supported on ", self.device().type());
   if (out.numel() == 0) return;
   LaunchBuilder(kernel, self.scalar_type())
@@ -27,27 +21,27 @@ void launch_softmax(const Kernel& kernel, const char* name, const at::Tensor& se
 
 }  // namespace
 
-void softmax(const at::Tensor& self, int64_t dim, bool half_to_float, const at::Tensor& out) {
+void softmax(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
   launch_softmax(kSoftmax, "softmax", self, dim, half_to_float, out);
 }
 
-void log_softmax(const at::Tensor& self, int64_t dim, bool half_to_float, const at::Tensor& out) {
+void log_softmax(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
   launch_softmax(kLogSoftmax, "log_softmax", self, dim, half_to_float, out);
 }
 
 // y * (g - sum(g * y))
-void softmax_backward(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType input_dtype,
-                      const at::Tensor& grad_input) {
+void softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim, ScalarType input_dtype,
+                      const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  const at::Tensor y = widened(output), g = at::mul(widened(grad_output), y);
+  const Tensor y = widened(output), g = at::mul(widened(grad_output), y);
   grad_input.copy_(at::sub(g, at::mul(y, at::sum(g, dim, true))));
 }
 
 // g - e^y * sum(g)
-void log_softmax_backward(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim,
-                          at::ScalarType input_dtype, const at::Tensor& grad_input) {
+void log_softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim, ScalarType input_dtype,
+                          const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  const at::Tensor g = widened(grad_output);
+  const Tensor g = widened(grad_output);
   grad_input.copy_(at::sub(g, at::mul(at::exp(widened(output)), at::sum(g, dim, true))));
 }
 

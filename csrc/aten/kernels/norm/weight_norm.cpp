@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A weight as direction and magnitude: w = v * g / |v|, the norm over all dimensions but one.
-#include <ATen/ops/abs.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
 
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
 
-at::DimVector dims_but(const at::Tensor& v, int64_t dim) {
-  at::DimVector dims;
+DimVector dims_but(const Tensor& v, int64_t dim) {
+  DimVector dims;
   for (int64_t d = 0; d < v.dim(); ++d)
     if (d != dim) dims.push_back(d);
   return dims;
@@ -23,24 +17,23 @@ at::DimVector dims_but(const at::Tensor& v, int64_t dim) {
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+std::tuple<Tensor, Tensor> weight_norm_interface(const Tensor& v, const Tensor& g, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
-  const at::DimVector dims = dims_but(v, dim);
+  const DimVector dims = dims_but(v, dim);
   // Upstream keeps the norms of half-precision weights in float32.
-  const at::ScalarType wide = at::isReducedFloatingType(v.scalar_type()) ? at::kFloat : v.scalar_type();
+  const ScalarType wide = at::isReducedFloatingType(v.scalar_type()) ? at::kFloat : v.scalar_type();
   // No dimension is left of a vector: its norm is its magnitude, element by element.
-  const at::Tensor norms = dims.empty() ? v.to(wide).abs() : at::linalg_vector_norm(v, 2, dims, true, wide);
+  const Tensor norms = dims.empty() ? v.to(wide).abs() : at::linalg_vector_norm(v, 2, dims, true, wide);
   return {at::mul(v, at::div(g, norms)).to(v.scalar_type()), norms};
 }
 
-std::tuple<at::Tensor, at::Tensor> weight_norm_interface_backward(const at::Tensor& grad_w, const at::Tensor& v,
-                                                                  const at::Tensor& g, const at::Tensor& norms,
-                                                                  int64_t dim) {
-  const at::DimVector dims = dims_but(v, dim);
-  const at::Tensor product = at::mul(grad_w, v).to(norms.scalar_type());
-  const at::Tensor along = dims.empty() ? product : at::sum(product, dims, true);
-  const at::Tensor aligned = at::div(along, norms);
-  const at::Tensor grad_v = at::mul(at::div(g, norms), at::sub(grad_w, at::mul(v, at::div(aligned, norms))));
+std::tuple<Tensor, Tensor> weight_norm_interface_backward(const Tensor& grad_w, const Tensor& v, const Tensor& g,
+                                                          const Tensor& norms, int64_t dim) {
+  const DimVector dims = dims_but(v, dim);
+  const Tensor product = at::mul(grad_w, v).to(norms.scalar_type());
+  const Tensor along = dims.empty() ? product : at::sum(product, dims, true);
+  const Tensor aligned = at::div(along, norms);
+  const Tensor grad_v = at::mul(at::div(g, norms), at::sub(grad_w, at::mul(v, at::div(aligned, norms))));
   return {grad_v.to(v.scalar_type()), aligned.to(g.scalar_type())};
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Activations, and their gradients, that are more than one launch over the op's own arguments.
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include "aten/kernels/pointwise/pointwise.h"
 
@@ -21,51 +18,48 @@ const PointwiseKernel kPreluBackward{"pointwise._prelu_kernel_backward", kFloati
 
 // The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The
 // first is contiguous whatever the strides of `self`, as on the CPU.
-std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& output,
-                                                             at::Tensor& buffer) {
+std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output, Tensor& buffer) {
   output.resize_(self.sizes());  // without a warning, as upstream
   auto iterator = unary_iterator(output, self);
   run_pointwise(iterator, kLogSigmoid);
   return {output, buffer};
 }
-std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
-  at::Tensor output = at::empty(self.sizes(), self.options()), buffer = at::empty({0}, self.options());
+std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
+  Tensor output = at::empty(self.sizes(), self.options()), buffer = at::empty({0}, self.options());
   log_sigmoid_forward_out(self, output, buffer);
   return {output, buffer};
 }
 
-at::Tensor log_sigmoid_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer) {
+Tensor log_sigmoid_backward(const Tensor& grad_output, const Tensor& self, const Tensor& buffer) {
   auto iterator = binary_iterator({}, grad_output, self);
   run_pointwise(iterator, kLogSigmoidBackward);
   return iterator.output();
 }
-at::Tensor& log_sigmoid_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer,
-                                     at::Tensor& grad_input) {
+Tensor& log_sigmoid_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& buffer,
+                                 Tensor& grad_input) {
   auto iterator = binary_iterator(grad_input, grad_output, self);
   run_pointwise(iterator, kLogSigmoidBackward);
   return grad_input;
 }
 
-std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad_output, const at::Tensor& self,
-                                                  const at::Tensor& weight) {
-  auto iterator = floating_iterator({at::Tensor(), at::Tensor()}, grad_output, self, weight);
+std::tuple<Tensor, Tensor> prelu_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight) {
+  auto iterator = floating_iterator({Tensor(), Tensor()}, grad_output, self, weight);
   run_pointwise(iterator, kPreluBackward);
   return {iterator.output(0), iterator.output(1)};
 }
 
 // Upstream's meta has split `self` into the iterator's two inputs.
-void glu(at::TensorIteratorBase& iterator, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
+void glu(TensorIteratorBase& iterator, const Tensor& self, int64_t dim, const Tensor& out) {
   run_pointwise(iterator, kGlu);
 }
 
-at::Tensor& glu_backward_out(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
-                             at::Tensor& grad_input) {
+Tensor& glu_backward_out(const Tensor& grad_output, const Tensor& self, int64_t dim, Tensor& grad_input) {
   TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.size(wrapped);
   TORCH_CHECK(size % 2 == 0, "Halving dimension must be even, but dimension ", wrapped, " is size ", size);
   grad_input.resize_as_(self);
-  auto half = [&](const at::Tensor& t, int64_t k) { return t.narrow(wrapped, k * (size / 2), size / 2); };
+  auto half = [&](const Tensor& t, int64_t k) { return t.narrow(wrapped, k * (size / 2), size / 2); };
   auto iterator =
       floating_iterator({half(grad_input, 0), half(grad_input, 1)}, grad_output, half(self, 0), half(self, 1));
   run_pointwise(iterator, kGluBackward);

@@ -3,12 +3,8 @@
 // Tensors made of a rule.
 #include <ATen/Dispatch.h>
 #include <ATen/native/RangeUtils.h>
-#include <ATen/ops/imag.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/real.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -17,10 +13,10 @@ namespace {
 const Kernel kArange("arange");
 
 // `count` elements of out's memory from element `first` on, `stride` apart (it may be negative).
-void launch_arange(const at::Tensor& out, int64_t first, int64_t count, int64_t stride, const at::Scalar& start,
-                   const at::Scalar& step) {
+void launch_arange(const Tensor& out, int64_t first, int64_t count, int64_t stride, const Scalar& start,
+                   const Scalar& step) {
   if (count == 0) return;
-  const c10::ScalarType accumulation = c10::isIntegralType(out.scalar_type(), true) ? at::kLong : at::kDouble;
+  const ScalarType accumulation = c10::isIntegralType(out.scalar_type(), true) ? at::kLong : at::kDouble;
   const std::array<int64_t, 1> sizes{count}, strides{stride};
   LaunchBuilder builder(kArange, out.scalar_type());
   builder.output(out, sizes, strides).immediate(start, accumulation).immediate(step, accumulation);
@@ -30,19 +26,19 @@ void launch_arange(const at::Tensor& out, int64_t first, int64_t count, int64_t 
 
 // The kernel writes one dimension: an output of more that is no such run takes its values from a buffer.
 template <class F>
-void with_run(const at::Tensor& out, F&& write) {
+void with_run(const Tensor& out, F&& write) {
   if (out.dim() == 1 || out.is_contiguous()) {
     write(out);
     return;
   }
-  at::Tensor run = empty_like_dtype(out, out.sizes(), out.scalar_type());
+  Tensor run = empty_like_dtype(out, out.sizes(), out.scalar_type());
   write(run);
   out.copy_(run);
 }
 
 }  // namespace
 
-at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
   AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "arange", [&]() {
     const int64_t size = at::native::compute_arange_size<scalar_t>(start, end, step);
     if (out.numel() != size) {
@@ -55,20 +51,20 @@ at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at:
       out.resize_({size});
     }
   });
-  with_run(out, [&](const at::Tensor& run) {
+  with_run(out, [&](const Tensor& run) {
     launch_arange(run, 0, run.numel(), run.dim() == 1 ? run.stride(0) : 1, start, step);
   });
   return out;
 }
 
-at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
   if (steps == 1) return out.fill_(start);
   if (out.is_complex()) {
     const c10::complex<double> from = start.toComplexDouble(), to = end.toComplexDouble();
-    at::Tensor re = at::real(out), im = at::imag(out);
+    Tensor re = at::real(out), im = at::imag(out);
     linspace_out(from.real(), to.real(), steps, re);
     linspace_out(from.imag(), to.imag(), steps, im);
     return out;
@@ -77,10 +73,10 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   const bool integral = c10::isIntegralType(out.scalar_type(), true);
   const double first = integral ? static_cast<double>(ScalarParam::to_int(start)) : start.toDouble();
   const double end_value = integral ? static_cast<double>(ScalarParam::to_int(end)) : end.toDouble();
-  at::Tensor values = integral ? empty_like_dtype(out, out.sizes(), at::kDouble) : out;
+  Tensor values = integral ? empty_like_dtype(out, out.sizes(), at::kDouble) : out;
   // Each half counts from its own end, so that both ends are met exactly, as upstream does.
   const double step = (end_value - first) / static_cast<double>(steps - 1);
-  with_run(values, [&](const at::Tensor& run) {
+  with_run(values, [&](const Tensor& run) {
     const int64_t half = steps / 2, stride = run.dim() == 1 ? run.stride(0) : 1;
     launch_arange(run, 0, half, stride, first, step);
     launch_arange(run, (steps - 1) * stride, steps - half, -stride, end_value, -step);
@@ -90,12 +86,12 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
 }
 
 // The power of exponents that are evenly spaced in double precision.
-at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
-  const c10::ScalarType dtype = out.scalar_type();
-  at::Tensor exponents = empty_like_dtype(out, {steps}, out.is_complex() ? at::kComplexDouble : at::kDouble);
+  const ScalarType dtype = out.scalar_type();
+  Tensor exponents = empty_like_dtype(out, {steps}, out.is_complex() ? at::kComplexDouble : at::kDouble);
   if (c10::isIntegralType(dtype, true) && steps > 1) {  // between the truncated ends
     linspace_out(static_cast<double>(ScalarParam::to_int(start)), static_cast<double>(ScalarParam::to_int(end)), steps,
                  exponents);
@@ -105,7 +101,7 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   return out.copy_(at::pow(base, exponents).view(out.sizes()));
 }
 
-at::Tensor& eye_out(int64_t n, int64_t m, at::Tensor& out) {
+Tensor& eye_out(int64_t n, int64_t m, Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
   TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
   out.resize_({n, m});
@@ -114,6 +110,6 @@ at::Tensor& eye_out(int64_t n, int64_t m, at::Tensor& out) {
   return out;
 }
 
-at::Tensor& eye_square_out(int64_t n, at::Tensor& out) { return eye_out(n, n, out); }
+Tensor& eye_square_out(int64_t n, Tensor& out) { return eye_out(n, n, out); }
 
 }  // namespace atalla::aten

@@ -2,13 +2,8 @@
 //
 // Complex tensors made of real ones, and conjugates. A complex tensor is two interleaved real ones; what goes to its
 // parts is written through views of them.
-#include <ATen/TensorIterator.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/view_as_real.h>
 
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -16,9 +11,9 @@ namespace {
 
 const PointwiseKernel kConj{"pointwise.conj_physical", 1u << 9 | 1u << 10, 1};
 
-void check_parts(const at::Tensor& first, const at::Tensor& second, const at::Tensor& out, bool half) {
-  auto is_real = [half](const at::Tensor& t) {
-    const c10::ScalarType d = t.scalar_type();
+void check_parts(const Tensor& first, const Tensor& second, const Tensor& out, bool half) {
+  auto is_real = [half](const Tensor& t) {
+    const ScalarType d = t.scalar_type();
     return d == at::kFloat || d == at::kDouble || (half && d == at::kHalf);
   };
   TORCH_CHECK(is_real(first) && is_real(second), "Expected both inputs to be Half, Float or Double tensors but got ",
@@ -31,18 +26,18 @@ void check_parts(const at::Tensor& first, const at::Tensor& second, const at::Te
 }
 
 // Real and imaginary parts of out, which gets the broadcast shape and the strides of a pointwise op.
-std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& first, const at::Tensor& second, at::Tensor& out) {
-  at::TensorIteratorConfig()
+std::pair<Tensor, Tensor> parts(const Tensor& first, const Tensor& second, Tensor& out) {
+  TensorIteratorConfig()
       .add_output(out)
       .add_const_input(first)
       .add_const_input(second)
       .check_all_same_dtype(false)
       .build();
-  const at::Tensor both = at::view_as_real(out);
+  const Tensor both = at::view_as_real(out);
   return {both.select(-1, 0), both.select(-1, 1)};
 }
 
-at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imag, at::Tensor& out) {
+Tensor& complex_out(const Tensor& real, const Tensor& imag, Tensor& out) {
   check_devices("complex", real, imag, out);
   TORCH_CHECK(out.is_privateuseone(), "Expected all tensors to be on the same device, but got out on ", out.device(),
               ", different from the inputs of complex");
@@ -57,7 +52,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("complex.out", TORCH_FN(comple
 
 }  // namespace
 
-at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor& out) {
+Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
   check_parts(abs, angle, out, false);
   auto [re, im] = parts(abs, angle, out);
   at::mul_out(re, abs, at::cos(angle));
@@ -65,7 +60,7 @@ at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor
   return out;
 }
 
-at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
+Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   auto iterator = unary_iterator(out, self);
   if (!launch_pointwise(iterator, kConj)) out.copy_(self);
   return out;

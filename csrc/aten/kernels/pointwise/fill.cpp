@@ -2,7 +2,6 @@
 #include "aten/dispatch/emulated_dtypes.h"
 #include "aten/kernels/copy/copy_foreign.h"
 #include "aten/kernels/pointwise/real_scalar.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -10,35 +9,35 @@ namespace {
 
 const Kernel kFill("fill");
 
-at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+Tensor& fill_scalar(Tensor& self, const Scalar& value) {
   if (self.numel() == 0) return self;
   if (!on_chip(self.scalar_type()) && bits_dtype(self.scalar_type())) {
-    at::Tensor same = self.view(*bits_dtype(self.scalar_type()));
+    Tensor same = self.view(*bits_dtype(self.scalar_type()));
     fill_scalar(same, emulated_bits(value, self.scalar_type()));
     return self;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(on_chip(self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
                               " is not supported on the atalla device");
-  c10::ScalarType dtype = self.scalar_type();
+  ScalarType dtype = self.scalar_type();
   check_real_scalar(value, dtype);
   // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
-  c10::ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble
-                                    : value.isFloatingPoint() ? c10::kDouble
-                                    : value.isBoolean()       ? c10::kBool
-                                                              : c10::kLong;
-  auto iterator = at::TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
+  ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble
+                               : value.isFloatingPoint() ? c10::kDouble
+                               : value.isBoolean()       ? c10::kBool
+                                                         : c10::kLong;
+  auto iterator = TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
   LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, immediate_dtype).launch(self.device());
   return self;
 }
 
-at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+Tensor& fill_tensor(Tensor& self, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
   if (value.device() != self.device()) return fill_scalar(self, value.item());
   return self.copy_(value.expand(self.sizes()));
 }
 
-at::Tensor& zero(at::Tensor& self) { return fill_scalar(self, at::Scalar(static_cast<int64_t>(0))); }
+Tensor& zero(Tensor& self) { return fill_scalar(self, Scalar(static_cast<int64_t>(0))); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Scalar", TORCH_FN(fill_scalar));

@@ -3,7 +3,7 @@
 // For adaptors that launch pointwise kernels themselves.
 #pragma once
 
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -11,7 +11,7 @@ inline constexpr uint32_t kFloatingDtypes = 0x80e0;  // float16, float32, float6
 inline constexpr uint32_t kRealDtypes = 0x88ff;
 
 template <class... Scalars>
-void run_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
+void run_pointwise(TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
   TORCH_CHECK_NOT_IMPLEMENTED(launch_pointwise(iterator, kernel, scalars...), kernel.kernel.name(),
                               " takes neither dtype ", iterator.common_dtype(), " nor more than ", ATALLA_MAX_DIMS,
                               " dimensions");
@@ -19,9 +19,9 @@ void run_pointwise(at::TensorIteratorBase& iterator, const PointwiseKernel& kern
 
 // An iterator over inputs of one dtype, which broadcast. Undefined outputs are allocated.
 template <class... Inputs>
-at::TensorIterator floating_iterator(std::initializer_list<at::Tensor> outputs, const Inputs&... inputs) {
-  at::TensorIteratorConfig config;
-  for (const at::Tensor& t : outputs) config.add_owned_output(t);
+TensorIterator floating_iterator(std::initializer_list<Tensor> outputs, const Inputs&... inputs) {
+  TensorIteratorConfig config;
+  for (const Tensor& t : outputs) config.add_owned_output(t);
   (config.add_owned_const_input(inputs), ...);
   return config.build();
 }

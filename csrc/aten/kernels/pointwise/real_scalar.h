@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <c10/core/Scalar.h>
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 // Raises what upstream raises where a complex number has no value in a real dtype. The conversion names the C++ type.
-inline void check_real_scalar(const at::Scalar& value, c10::ScalarType dtype) {
+inline void check_real_scalar(const Scalar& value, ScalarType dtype) {
   if (!value.isComplex()) return;
 #define ATALLA_CONVERT(type, name) \
-  case c10::ScalarType::name:      \
+  case ScalarType::name:           \
     (void)value.to##name();        \
     break;
   switch (dtype) {

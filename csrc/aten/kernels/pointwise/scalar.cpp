@@ -2,34 +2,32 @@
 //
 // Reading single values back to the host.
 #include <ATen/Dispatch_v2.h>
-#include <ATen/ops/all.h>
-#include <ATen/ops/eq.h>
 
 #include "aten/device/error.h"
 #include "aten/device/sync_debug.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
 
 namespace {
 
-at::Scalar local_scalar_dense(const at::Tensor& self) {
+Scalar local_scalar_dense(const Tensor& self) {
   alignas(16) unsigned char bytes[16];
   note_synchronization();
   driver_call([&] { current_stream(self.device()).memcpy_d2h(bytes, self.const_data_ptr(), self.element_size()); });
-  at::Scalar result;
+  Scalar result;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense_atalla", AT_WRAP([&] {
                    scalar_t value;
                    std::memcpy(&value, bytes, sizeof value);
-                   result = at::Scalar(value);
+                   result = Scalar(value);
                  }),
                  AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf,
                  at::kHalf, at::kBool, at::kBFloat16);
   return result;
 }
 
-bool equal(const at::Tensor& self, const at::Tensor& other) {
+bool equal(const Tensor& self, const Tensor& other) {
   check_devices("equal", self, other);
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
               " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");

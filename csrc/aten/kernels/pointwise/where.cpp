@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Selection under a condition or a mask.
-#include <ATen/ExpandUtils.h>
-#include <ATen/ScalarOps.h>
-#include <ATen/ops/result_type.h>
 
-#include "aten/device/empty.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/kernels/pointwise/real_scalar.h"
-#include "aten/launch/launch.h"
 
 namespace atalla::aten {
 
@@ -17,19 +12,19 @@ namespace {
 const PointwiseKernel kWhere{"pointwise.where", kChipDtypes, 3};
 const PointwiseKernel kMaskedFill{"pointwise.masked_fill", kChipDtypes, 3};
 
-void check_condition(const at::Tensor& condition) {
+void check_condition(const Tensor& condition) {
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
 }
 
 // Launches into `out`, or into a new tensor in the layout of the inputs, as upstream's iterator chooses it.
-at::Tensor launch_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other,
-                        const at::Tensor& out, c10::ScalarType dtype) {
+Tensor launch_where(const Tensor& condition, const Tensor& self, const Tensor& other, const Tensor& out,
+                    ScalarType dtype) {
   check_condition(condition);
-  const at::Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
-                             : other.is_privateuseone()                ? other
-                                                                       : condition;
-  at::TensorIteratorConfig config;
+  const Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
+                         : other.is_privateuseone()                ? other
+                                                                   : condition;
+  TensorIteratorConfig config;
   config.check_all_same_dtype(false);
   if (!out.defined()) config.declare_static_dtype_and_device(dtype, placed.device());
   auto iterator = config.allow_cpu_scalars(true)
@@ -44,28 +39,28 @@ at::Tensor launch_where(const at::Tensor& condition, const at::Tensor& self, con
 
 }  // namespace
 
-at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
-  return launch_where(condition, self, other, at::Tensor(), at::result_type(self, other));
+Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
+  return launch_where(condition, self, other, Tensor(), at::result_type(self, other));
 }
 
-at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
-  const c10::ScalarType dtype = at::result_type(self, other);
+Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
+  const ScalarType dtype = at::result_type(self, other);
   TORCH_CHECK(out.scalar_type() == dtype, "Expected out type to be ", dtype, " but got ", out.scalar_type());
   launch_where(condition, self, other, out, dtype);
   return out;
 }
 
-at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
   if (value.is_complex() && !self.is_complex()) {
-    const at::Scalar number = value.item();
+    const Scalar number = value.item();
     check_real_scalar(number, self.scalar_type());
     return masked_fill_tensor(self, mask, at::scalar_to_tensor(number.toComplexDouble().real()));
   }
-  auto iterator = at::TensorIteratorConfig()
+  auto iterator = TensorIteratorConfig()
                       .set_check_mem_overlap(false)
                       .check_all_same_dtype(false)
                       .resize_outputs(false)
@@ -80,7 +75,7 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
   return self;
 }
 
-at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value) {
   return masked_fill_tensor(self, mask, at::scalar_to_tensor(value));
 }
 

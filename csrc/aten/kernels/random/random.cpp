@@ -5,7 +5,7 @@
 // does not depend on strides, threads or streams.
 #include <ATen/native/DistributionTemplates.h>
 
-#include "aten/device/empty.h"
+#include "aten/kernels/adaptor.h"
 #include "aten/launch/random_launch.h"
 
 namespace atalla::aten {
@@ -17,42 +17,42 @@ namespace templates = at::native::templates;
 const Kernel kUniform("random.uniform"), kNormal("random.normal"), kInteger("random.integer"),
     kBernoulli("random.bernoulli");
 
-LaunchBuilder begin(const Kernel& kernel, const at::Tensor& out) {
+LaunchBuilder begin(const Kernel& kernel, const Tensor& out) {
   LaunchBuilder builder(kernel, out.scalar_type());
   builder.output(out);
   return builder;
 }
 
 template <class Parameters>
-void draw(const Kernel& kernel, const Parameters& parameters, const at::Tensor& out,
-          const std::optional<at::Generator>& generator) {
+void draw(const Kernel& kernel, const Parameters& parameters, const Tensor& out,
+          const std::optional<Generator>& generator) {
   LaunchBuilder builder = begin(kernel, out);
   launch_random(builder, parameters, out, generator);
 }
 
 template <class Rng>
 struct Uniform {
-  void operator()(at::TensorIteratorBase& iterator, double from, double to, std::optional<at::Generator> generator) {
+  void operator()(TensorIteratorBase& iterator, double from, double to, std::optional<Generator> generator) {
     draw(kUniform, RandomUniformParameters{.low = from, .high = to}, iterator.tensor(0), generator);
   }
 };
 
 template <class Rng>
 struct Normal {
-  void operator()(const at::Tensor& out, double mean, double std, std::optional<at::Generator> generator) {
+  void operator()(const Tensor& out, double mean, double std, std::optional<Generator> generator) {
     draw(kNormal, RandomNormalParameters{.mean = mean, .deviation = std}, out, generator);
   }
 };
 
-void draw_integers(const at::Tensor& out, int64_t low, int64_t high, const std::optional<at::Generator>& generator) {
+void draw_integers(const Tensor& out, int64_t low, int64_t high, const std::optional<Generator>& generator) {
   draw(kInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
 }
 
 // Every value that the dtype holds without a gap: [0, max] of an integer type, [0, 2^digits] of a floating one.
 template <class Rng>
 struct Random {
-  void operator()(at::TensorIteratorBase& iterator, std::optional<at::Generator> generator) {
-    const at::Tensor& out = iterator.tensor(0);
+  void operator()(TensorIteratorBase& iterator, std::optional<Generator> generator) {
+    const Tensor& out = iterator.tensor(0);
     int64_t high = 0;
     switch (out.scalar_type()) {
       case at::kBool:
@@ -91,15 +91,14 @@ struct Random {
 
 template <class Rng>
 struct RandomFromTo {
-  void operator()(at::TensorIteratorBase& iterator, uint64_t range, int64_t base,
-                  std::optional<at::Generator> generator) {
+  void operator()(TensorIteratorBase& iterator, uint64_t range, int64_t base, std::optional<Generator> generator) {
     const uint64_t high = static_cast<uint64_t>(base) + range;
     const bool overflows = static_cast<int64_t>(high) <= base;  // `base + range` is 2^63
     draw_integers(iterator.tensor(0), base,
                   overflows ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high), generator);
   }
   // All 2^64 values.
-  void operator()(at::TensorIteratorBase& iterator, std::optional<at::Generator> generator) {
+  void operator()(TensorIteratorBase& iterator, std::optional<Generator> generator) {
     constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
     draw_integers(iterator.tensor(0), kLowest, kLowest, generator);
   }
@@ -107,71 +106,68 @@ struct RandomFromTo {
 
 template <class Rng>
 struct BernoulliScalar {
-  void operator()(const at::Tensor& out, double p, std::optional<at::Generator> generator) {
+  void operator()(const Tensor& out, double p, std::optional<Generator> generator) {
     launch_random(begin(kBernoulli, out).immediate(p, at::kDouble), RandomBernoulliParameters{}, out, generator);
   }
 };
 
 template <class Rng>
 struct BernoulliTensor {
-  void operator()(const at::Tensor& out, const at::Tensor& p, std::optional<at::Generator> generator) {
+  void operator()(const Tensor& out, const Tensor& p, std::optional<Generator> generator) {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor_p_\" not implemented for '",
                                 p.scalar_type(), "'");
-    const at::Tensor probability = p.to(out.device()).expand(out.sizes());
+    const Tensor probability = p.to(out.device()).expand(out.sizes());
     launch_random(begin(kBernoulli, out).input(probability), RandomBernoulliParameters{}, out, generator);
   }
 };
 
 }  // namespace
 
-at::Tensor& uniform_(at::Tensor& self, double from, double to, std::optional<at::Generator> generator) {
+Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> generator) {
   return templates::uniform_impl_<Uniform, GeneratorImpl>(self, from, to, std::move(generator));
 }
 
-at::Tensor& normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
+Tensor& normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
   return templates::normal_impl_<Normal, GeneratorImpl>(self, mean, std, std::move(generator));
 }
 
-at::Tensor normal_tensor_float(const at::Tensor& mean, double std, std::optional<at::Generator> generator) {
+Tensor normal_tensor_float(const Tensor& mean, double std, std::optional<Generator> generator) {
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
-at::Tensor normal_float_tensor(double mean, const at::Tensor& std, std::optional<at::Generator> generator) {
+Tensor normal_float_tensor(double mean, const Tensor& std, std::optional<Generator> generator) {
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
-at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator) {
+Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
-at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, std::optional<at::Generator> generator,
-                                    at::Tensor& out) {
+Tensor& normal_tensor_float_out(const Tensor& mean, double std, std::optional<Generator> generator, Tensor& out) {
   return templates::normal_out_impl<Normal, GeneratorImpl>(out, mean, std, std::move(generator));
 }
-at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, std::optional<at::Generator> generator,
-                                    at::Tensor& out) {
+Tensor& normal_float_tensor_out(double mean, const Tensor& std, std::optional<Generator> generator, Tensor& out) {
   return templates::normal_out_impl<Normal, GeneratorImpl>(out, mean, std, std::move(generator));
 }
-at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std,
-                                     std::optional<at::Generator> generator, at::Tensor& out) {
+Tensor& normal_tensor_tensor_out(const Tensor& mean, const Tensor& std, std::optional<Generator> generator,
+                                 Tensor& out) {
   return templates::normal_out_impl<Normal, GeneratorImpl>(out, mean, std, std::move(generator));
 }
 
-at::Tensor& random_(at::Tensor& self, std::optional<at::Generator> generator) {
+Tensor& random_(Tensor& self, std::optional<Generator> generator) {
   return templates::random_impl<Random, GeneratorImpl>(self, std::move(generator));
 }
-at::Tensor& random_from_to(at::Tensor& self, int64_t from, std::optional<int64_t> to,
-                           std::optional<at::Generator> generator) {
+Tensor& random_from_to(Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<Generator> generator) {
   return templates::random_from_to_impl<RandomFromTo, GeneratorImpl>(self, from, to, std::move(generator));
 }
-at::Tensor& random_to(at::Tensor& self, int64_t to, std::optional<at::Generator> generator) {
+Tensor& random_to(Tensor& self, int64_t to, std::optional<Generator> generator) {
   return random_from_to(self, 0, to, std::move(generator));
 }
 
-at::Tensor& bernoulli_float(at::Tensor& self, double p, std::optional<at::Generator> generator) {
+Tensor& bernoulli_float(Tensor& self, double p, std::optional<Generator> generator) {
   return templates::bernoulli_impl_<BernoulliScalar, GeneratorImpl>(self, p, std::move(generator));
 }
-at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, std::optional<at::Generator> generator) {
+Tensor& bernoulli_tensor(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
   return templates::bernoulli_impl_<BernoulliTensor, GeneratorImpl>(self, p, std::move(generator));
 }
-at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> generator, at::Tensor& out) {
+Tensor& bernoulli_out(const Tensor& self, std::optional<Generator> generator, Tensor& out) {
   return templates::bernoulli_out_impl<BernoulliTensor, GeneratorImpl>(out, self, std::move(generator));
 }
 

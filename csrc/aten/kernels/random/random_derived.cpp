@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Random ops that are made of uniform and Bernoulli draws.
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/multinomial_native.h>
-#include <ATen/ops/topk.h>
 
 #include <cmath>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
 namespace {
 
 // `one_by_one`: the words of upstream's kernel for draws that it does not make as a race.
-void check_probabilities(const at::Tensor& p, bool one_by_one) {
+void check_probabilities(const Tensor& p, bool one_by_one) {
   if (one_by_one) {
     TORCH_CHECK(p.ge(0).all().item<bool>(), "invalid multinomial distribution (encountering probability entry < 0)");
     TORCH_CHECK(p.max().lt(INFINITY).item<bool>(),
@@ -33,19 +27,19 @@ void check_probabilities(const at::Tensor& p, bool one_by_one) {
 
 // The inverse of the distribution function, -log(1 - u) / lambda for u in [0, 1), in float32 at least; an exact 0,
 // which the distribution does not have, becomes the mean of the first cell of u's grid.
-at::Tensor& exponential_(at::Tensor& self, double lambda, std::optional<at::Generator> generator) {
+Tensor& exponential_(Tensor& self, double lambda, std::optional<Generator> generator) {
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   if (self.numel() == 0) return self;
   const bool is_double = self.scalar_type() == at::kDouble;
-  at::Tensor u = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
+  Tensor u = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
   u.uniform_(0, 1, std::move(generator));
   u.neg_().log1p_().mul_(-1).clamp_min_(is_double ? 0x1p-54 : 0x1p-25).mul_(1 / lambda);
   return self.copy_(u);
 }
 
-std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (input.numel() == 0) return {input, at::empty_like(input, input.options().dtype(at::kBool))};
-  at::Tensor mask = empty_like_dtype(input, input.sizes(), at::kBool);
+  Tensor mask = empty_like_dtype(input, input.sizes(), at::kBool);
   if (train.has_value() && !*train) {
     mask.fill_(true);
     return {input.clone(), mask};
@@ -56,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {at::mul(input, mask).mul_(scale), mask};
 }
 
-at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+Tensor native_dropout_backward(const Tensor& grad_output, const Tensor& mask, double scale) {
   // The product of an integer and the scale is a float.
   if (!at::isFloatingType(grad_output.scalar_type())) {
     return at::mul(grad_output, at::mul(mask.to(grad_output.scalar_type()), scale));
@@ -66,8 +60,8 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
 
 // With q exponential, argmax(p / q) is k with probability p_k (the exponential race). Every draw is a race of its own,
 // but for several draws without replacement, which upstream takes from the best places of one race.
-at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement,
-                            std::optional<at::Generator> generator, at::Tensor& out) {
+Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator,
+                        Tensor& out) {
   const bool races = num_samples > 0 && (self.dim() == 1 || self.dim() == 2) && self.numel() > 0 &&
                      (replacement || num_samples <= self.size(-1)) && at::isFloatingType(self.scalar_type()) &&
                      out.scalar_type() == at::kLong && self.size(-1) <= (1 << 24);
@@ -75,24 +69,23 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   check_probabilities(self, replacement && num_samples > 1);
   const bool one_race = !replacement && num_samples > 1;
   if (one_race) {
-    at::Tensor q = empty_like_dtype(self, self.sizes(), self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    Tensor q = empty_like_dtype(self, self.sizes(), self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
     q.exponential_(1, std::move(generator));
-    const at::Tensor places = std::get<1>(at::topk(at::div(self, q), num_samples));
+    const Tensor places = std::get<1>(at::topk(at::div(self, q), num_samples));
     out.resize_(places.sizes());
     return out.copy_(places);
   }
-  at::DimVector sizes(self.sizes());
+  DimVector sizes(self.sizes());
   sizes.insert(sizes.end() - 1, num_samples);
-  at::Tensor q = empty_like_dtype(self, sizes, self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  Tensor q = empty_like_dtype(self, sizes, self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   q.exponential_(1, std::move(generator));
   sizes.pop_back();
   out.resize_(sizes);
   return out.copy_(at::argmax(at::div(self.unsqueeze(-2), q), -1));
 }
 
-at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replacement,
-                       std::optional<at::Generator> generator) {
-  at::Tensor out = empty_like_dtype(self, {0}, at::kLong);
+Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
+  Tensor out = empty_like_dtype(self, {0}, at::kLong);
   return multinomial_out(self, num_samples, replacement, std::move(generator), out);
 }
 

@@ -4,12 +4,9 @@
 // they dispatch to by device are these.
 #include <ATen/native/Histogram.h>
 #include <ATen/native/SegmentReduce.h>
-#include <ATen/ops/aminmax.h>
 #include <ATen/ops/histc_native.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -19,18 +16,18 @@ const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce"), kSegment
 
 enum class Bins : int64_t { kInterpolate, kInterpolateAndLook, kSearch };
 
-void launch_histogram(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
-                      at::TensorList edges, Bins way) {
+void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
+                      TensorList edges, Bins way) {
   const int64_t dims = self.size(-1);
   TORCH_CHECK_NOT_IMPLEMENTED(dims + 3 <= ATALLA_MAX_OPERANDS, "histogramdd: at most ", ATALLA_MAX_OPERANDS - 3,
                               " dimensions are supported, got ", dims);
   if (dims == 0 || hist.numel() == 0) return;
-  const at::Tensor points = self.reshape({c10::multiply_integers(self.sizes().slice(0, self.dim() - 1)), dims});
-  at::Tensor out = hist.is_contiguous() ? hist : empty_like_dtype(hist, hist.sizes(), hist.scalar_type());
-  const at::Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : at::Tensor();
+  const Tensor points = self.reshape({c10::multiply_integers(self.sizes().slice(0, self.dim() - 1)), dims});
+  Tensor out = hist.is_contiguous() ? hist : empty_like_dtype(hist, hist.sizes(), hist.scalar_type());
+  const Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : Tensor();
   LaunchBuilder builder(kHistogram, self.scalar_type());
   builder.output(out).input(points).optional_input(weights);
-  for (const at::Tensor& e : edges) builder.input(e);
+  for (const Tensor& e : edges) builder.input(e);
   HistogramParameters{.method = static_cast<int64_t>(way)}.write(&builder.desc());
   if (points.size(0) == 0) out.zero_();
   else builder.launch(self.device());
@@ -38,24 +35,24 @@ void launch_histogram(const at::Tensor& self, const std::optional<at::Tensor>& w
   if (!density) return;
   hist.div_(hist.sum());
   for (int64_t d = 0; d < dims; ++d) {
-    at::DimVector shape(dims, 1);
+    DimVector shape(dims, 1);
     shape[d] = hist.size(d);
     hist.div_(edges[d].diff().reshape(shape));
   }
 }
 
-void histogram_search(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
-                      const at::TensorList& edges) {
+void histogram_search(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
+                      const TensorList& edges) {
   launch_histogram(self, weight, density, hist, edges, Bins::kSearch);
 }
 
-void histogram_linear(const at::Tensor& self, const std::optional<at::Tensor>& weight, bool density, at::Tensor& hist,
-                      const at::TensorList& edges, bool local_search) {
+void histogram_linear(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
+                      const TensorList& edges, bool local_search) {
   launch_histogram(self, weight, density, hist, edges, local_search ? Bins::kInterpolateAndLook : Bins::kInterpolate);
 }
 
 // The outer edges are arguments of linspace, so the host reads them.
-void outer_edges(const at::Tensor& input, const int64_t dims, std::vector<double>& first, std::vector<double>& last) {
+void outer_edges(const Tensor& input, const int64_t dims, std::vector<double>& first, std::vector<double>& last) {
   const auto [low, high] = at::aminmax(input, 0);
   for (int64_t d = 0; d < dims; ++d) {
     first[d] = low[d].item<double>();
@@ -80,19 +77,19 @@ int64_t kind_of(at::native::ReductionType reduction) {
 }
 
 SegmentReduceParameters segment_parameters(at::native::ReductionType reduction, bool offsets,
-                                           const std::optional<at::Scalar>& initial) {
+                                           const std::optional<Scalar>& initial) {
   return {.reduction = kind_of(reduction),
           .offsets = offsets,
           .has_initial = initial.has_value(),
           .initial = initial.has_value() ? initial->toDouble() : 0};
 }
 
-at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& numbers,
-                    bool offsets, const std::optional<at::Scalar>& initial) {
+Tensor segments(at::native::ReductionType reduction, const Tensor& data, const Tensor& numbers, bool offsets,
+                const std::optional<Scalar>& initial) {
   const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
-  at::DimVector sizes(data.sizes());
+  DimVector sizes(data.sizes());
   sizes[axis] = count;
-  at::Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
+  Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
   if (out.numel() == 0) return out;
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
@@ -104,50 +101,50 @@ at::Tensor segments(at::native::ReductionType reduction, const at::Tensor& data,
   return out;
 }
 
-at::Tensor segments_by_lengths(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& lengths,
-                               int64_t axis, const std::optional<at::Scalar>& initial) {
+Tensor segments_by_lengths(at::native::ReductionType reduction, const Tensor& data, const Tensor& lengths, int64_t axis,
+                           const std::optional<Scalar>& initial) {
   return segments(reduction, data, lengths, false, initial);
 }
 
-at::Tensor segments_by_offsets(at::native::ReductionType reduction, const at::Tensor& data, const at::Tensor& offsets,
-                               int64_t axis, const std::optional<at::Scalar>& initial) {
+Tensor segments_by_offsets(at::native::ReductionType reduction, const Tensor& data, const Tensor& offsets, int64_t axis,
+                           const std::optional<Scalar>& initial) {
   return segments(reduction, data, offsets, true, initial);
 }
 
-at::Tensor segment_gradients(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
-                             at::native::ReductionType reduction, const at::Tensor& numbers, bool offsets,
-                             const std::optional<at::Scalar>& initial) {
+Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor& data,
+                         at::native::ReductionType reduction, const Tensor& numbers, bool offsets,
+                         const std::optional<Scalar>& initial) {
   const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
-  at::Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
+  Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
   if (out.numel() == 0) return out;
   if (count == 0) return out.zero_();
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  const at::Tensor grads = grad.contiguous().view({outer, count, inner});
-  const at::Tensor results = output.contiguous().view({outer, count, inner});
-  const at::Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
-  const at::Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
+  const Tensor grads = grad.contiguous().view({outer, count, inner});
+  const Tensor results = output.contiguous().view({outer, count, inner});
+  const Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
+  const Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
   LaunchBuilder builder(kSegmentBackward, data.scalar_type());
   builder.output(out.view({outer, data.size(axis), inner})).input(grads).input(results).input(rows).input(bounds);
   builder.parameters(segment_parameters(reduction, offsets, initial)).launch(data.device());
   return out;
 }
 
-at::Tensor gradients_by_lengths(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
-                                at::native::ReductionType reduction, const at::Tensor& lengths, int64_t axis,
-                                const std::optional<at::Scalar>& initial) {
+Tensor gradients_by_lengths(const Tensor& grad, const Tensor& output, const Tensor& data,
+                            at::native::ReductionType reduction, const Tensor& lengths, int64_t axis,
+                            const std::optional<Scalar>& initial) {
   return segment_gradients(grad, output, data, reduction, lengths, false, initial);
 }
 
-at::Tensor gradients_by_offsets(const at::Tensor& grad, const at::Tensor& output, const at::Tensor& data,
-                                at::native::ReductionType reduction, const at::Tensor& offsets, int64_t axis,
-                                const std::optional<at::Scalar>& initial) {
+Tensor gradients_by_offsets(const Tensor& grad, const Tensor& output, const Tensor& data,
+                            at::native::ReductionType reduction, const Tensor& offsets, int64_t axis,
+                            const std::optional<Scalar>& initial) {
   return segment_gradients(grad, output, data, reduction, offsets, true, initial);
 }
 
 }  // namespace
 
-at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   // Counts of integers are integers, as on upstream's other accelerators; its CPU kernel takes none.
   if (c10::isIntegralType(self.scalar_type(), false)) {
     return at::native::histogram_histc(self.to(at::kDouble), bins, min, max).to(self.scalar_type());

@@ -3,18 +3,6 @@
 // Sums, products, extremes and logical reductions.
 #include "aten/kernels/reduce/reduce.h"
 
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/isinf.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/real.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
-
-#include "aten/device/empty.h"
-#include "kernel_parameters.h"
-
 namespace atalla::aten {
 
 namespace {
@@ -23,16 +11,16 @@ const Kernel kSum("reduce.sum"), kMean("reduce.mean"), kProd("reduce.prod"), kAm
     kAny("reduce.any"), kAll("reduce.all"), kLogsumexp("reduce.logsumexp"), kArgmax("reduce.argmax"),
     kArgmin("reduce.argmin"), kMaxDim("reduce.max_dim"), kMinDim("reduce.min_dim");
 
-DimMask optional_dim(const at::Tensor& self, std::optional<int64_t> dim) {
+DimMask optional_dim(const Tensor& self, std::optional<int64_t> dim) {
   return dim.has_value() ? reduced_dims(self, *dim) : all_dims();
 }
 
-void check_extreme(const char* name, const at::Tensor& self) {
+void check_extreme(const char* name, const Tensor& self) {
   TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. ",
               "Specify the reduction dim with the 'dim' argument.");
 }
 
-at::Tensor& extreme_out(const Kernel& kernel, const char* name, const at::Tensor& self, at::Tensor& out) {
+Tensor& extreme_out(const Kernel& kernel, const char* name, const Tensor& self, Tensor& out) {
   check_extreme(name, self);
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
@@ -41,18 +29,18 @@ at::Tensor& extreme_out(const Kernel& kernel, const char* name, const at::Tensor
   return out;
 }
 
-at::Tensor extreme(const Kernel& kernel, const char* name, const at::Tensor& self) {
-  at::Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+Tensor extreme(const Kernel& kernel, const char* name, const Tensor& self) {
+  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
   return extreme_out(kernel, name, self, out);
 }
 
 }  // namespace
 
-void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::ArrayRef<at::Tensor> outputs,
-                   const at::Tensor& self, DimMask mask, double correction) {
+void launch_reduce(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<Tensor> outputs, const Tensor& self,
+                   DimMask mask, double correction) {
   if (outputs[0].numel() == 0) return;
   // A 0-d tensor is reduced as a 1-d one of one element.
-  at::DimVector in_sizes(self.sizes()), in_strides(self.strides());
+  DimVector in_sizes(self.sizes()), in_strides(self.strides());
   if (in_sizes.empty()) {
     in_sizes.push_back(1);
     in_strides.push_back(1);
@@ -60,9 +48,9 @@ void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::Arra
   const int64_t ndim = static_cast<int64_t>(in_sizes.size());
   LaunchBuilder builder(kernel, compute_dtype);
   uint64_t bits = 0;
-  for (const at::Tensor& out : outputs) {
+  for (const Tensor& out : outputs) {
     const bool keeps_dims = out.dim() == ndim;
-    at::DimVector sizes, strides;
+    DimVector sizes, strides;
     int64_t out_dim = 0;
     for (int64_t d = 0; d < ndim; ++d) {
       if (mask[d]) {
@@ -83,106 +71,100 @@ void launch_reduce(const Kernel& kernel, c10::ScalarType compute_dtype, at::Arra
       .launch(outputs[0].device());
 }
 
-void sum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
-         const at::Tensor& out) {
+void sum(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype,
+         const Tensor& out) {
   launch_reduce(kSum, out.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-void mean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
-          const at::Tensor& out) {
-  const c10::ScalarType result = out.scalar_type();
+void mean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype,
+          const Tensor& out) {
+  const ScalarType result = out.scalar_type();
   TORCH_CHECK(!c10::isIntegralType(result, true), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", result);
   launch_reduce(kMean, result, out, self, reduced_dims(self, dim));
 }
 
-void prod_dim(const at::Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype,
-              const at::Tensor& out) {
+void prod_dim(const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype, const Tensor& out) {
   launch_reduce(kProd, out.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-at::Tensor prod(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
-  const c10::ScalarType own = self.scalar_type();
-  const c10::ScalarType result = dtype.value_or(c10::isIntegralType(own, true) ? at::kLong : own);
+Tensor prod(const Tensor& self, std::optional<ScalarType> dtype) {
+  const ScalarType own = self.scalar_type();
+  const ScalarType result = dtype.value_or(c10::isIntegralType(own, true) ? at::kLong : own);
   TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(kChipDtypes, result), "prod: dtype ", result, " is not supported");
-  at::Tensor out = empty_like_dtype(self, {}, result);
+  Tensor out = empty_like_dtype(self, {}, result);
   launch_reduce(kProd, result, out, self, all_dims());
   return out;
 }
 
-void amax(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, const at::Tensor& out) {
+void amax(const Tensor& self, IntArrayRef dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAmax, self.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-void amin(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, const at::Tensor& out) {
+void amin(const Tensor& self, IntArrayRef dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAmin, self.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-void aminmax(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, const at::Tensor& min,
-             const at::Tensor& max) {
+void aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& min, const Tensor& max) {
   launch_reduce(kAmin, self.scalar_type(), min, self, optional_dim(self, dim));
   launch_reduce(kAmax, self.scalar_type(), max, self, optional_dim(self, dim));
 }
 
-at::Tensor max(const at::Tensor& self) { return extreme(kAmax, "max", self); }
-at::Tensor min(const at::Tensor& self) { return extreme(kAmin, "min", self); }
-at::Tensor& max_out(const at::Tensor& self, at::Tensor& out) { return extreme_out(kAmax, "max", self, out); }
-at::Tensor& min_out(const at::Tensor& self, at::Tensor& out) { return extreme_out(kAmin, "min", self, out); }
+Tensor max(const Tensor& self) { return extreme(kAmax, "max", self); }
+Tensor min(const Tensor& self) { return extreme(kAmin, "min", self); }
+Tensor& max_out(const Tensor& self, Tensor& out) { return extreme_out(kAmax, "max", self, out); }
+Tensor& min_out(const Tensor& self, Tensor& out) { return extreme_out(kAmin, "min", self, out); }
 
-void max_dim(const at::Tensor& self, int64_t dim, bool keepdim, const at::Tensor& values, const at::Tensor& indices) {
+void max_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& values, const Tensor& indices) {
   launch_reduce(kMaxDim, self.scalar_type(), {values, indices}, self, reduced_dims(self, dim));
 }
 
-void min_dim(const at::Tensor& self, int64_t dim, bool keepdim, const at::Tensor& values, const at::Tensor& indices) {
+void min_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& values, const Tensor& indices) {
   launch_reduce(kMinDim, self.scalar_type(), {values, indices}, self, reduced_dims(self, dim));
 }
 
-void argmax(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, const at::Tensor& out) {
+void argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& out) {
   launch_reduce(kArgmax, self.scalar_type(), out, self, optional_dim(self, dim));
 }
 
-void argmin(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, const at::Tensor& out) {
+void argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& out) {
   launch_reduce(kArgmin, self.scalar_type(), out, self, optional_dim(self, dim));
 }
 
-void any(const at::Tensor& self, const at::Tensor& out) {
-  launch_reduce(kAny, self.scalar_type(), out, self, all_dims());
-}
+void any(const Tensor& self, const Tensor& out) { launch_reduce(kAny, self.scalar_type(), out, self, all_dims()); }
 
-void all(const at::Tensor& self, const at::Tensor& out) {
-  launch_reduce(kAll, self.scalar_type(), out, self, all_dims());
-}
+void all(const Tensor& self, const Tensor& out) { launch_reduce(kAll, self.scalar_type(), out, self, all_dims()); }
 
-void any_dim(const at::Tensor& self, int64_t dim, bool keepdim, const at::Tensor& out) {
+void any_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAny, self.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-void all_dim(const at::Tensor& self, int64_t dim, bool keepdim, const at::Tensor& out) {
+void all_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAll, self.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
 // Here empty dims reduce nothing: an element becomes its truth value.
-void any_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, const at::Tensor& out) {
+void any_dims(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAny, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
 }
 
-void all_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, const at::Tensor& out) {
+void all_dims(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Tensor& out) {
   launch_reduce(kAll, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
 }
 
 namespace {
 
 // Relative to the largest real part. An empty range has no such part.
-at::Tensor complex_logsumexp(const at::Tensor& self, at::IntArrayRef dim) {
+Tensor complex_logsumexp(const Tensor& self, IntArrayRef dim) {
   if (self.numel() == 0) return at::log(at::sum(at::exp(self), dim, true));
-  const at::Tensor largest = at::amax(at::real(self), dim, true);
-  const at::Tensor shift = largest.masked_fill(at::isinf(largest), 0);
+  const Tensor largest = at::amax(at::real(self), dim, true);
+  const Tensor shift = largest.masked_fill(at::isinf(largest), 0);
   return at::log(at::sum(at::exp(at::sub(self, shift)), dim, true)).add_(shift);
 }
 
 }  // namespace
 
-at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
+Tensor& logsumexp_out(const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
@@ -192,11 +174,11 @@ at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keep
   return out;
 }
 
-at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) {
-  const c10::ScalarType own = self.scalar_type();
-  const c10::ScalarType result = c10::isIntegralType(own, true) ? c10::get_default_dtype_as_scalartype() : own;
+Tensor logsumexp(const Tensor& self, IntArrayRef dim, bool keepdim) {
+  const ScalarType own = self.scalar_type();
+  const ScalarType result = c10::isIntegralType(own, true) ? c10::get_default_dtype_as_scalartype() : own;
   const DimMask mask = reduced_dims(self, dim);
-  at::Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, keepdim), result);
+  Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, keepdim), result);
   if (self.is_complex()) return complex_logsumexp(self, dim).view(out.sizes());
   launch_reduce(kLogsumexp, result, out, self, mask);
   return out;

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // nansum, count_nonzero, trace, renorm and hash_tensor.
-#include <ATen/WrapDimUtils.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/where.h>
 
-#include "aten/device/empty.h"
 #include "aten/kernels/reduce/reduce.h"
 
 namespace atalla::aten {
@@ -19,7 +12,7 @@ const Kernel kNansum("reduce.nansum"), kCountNonzero("reduce.count_nonzero"), kX
 
 // The result is uint64, which the chip writes as int64; the list of native ops names dtypes of the chip only, so this
 // one is registered here.
-at::Tensor& hash_tensor_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, int64_t mode, at::Tensor& out) {
+Tensor& hash_tensor_out(const Tensor& self, IntArrayRef dim, bool keepdim, int64_t mode, Tensor& out) {
   TORCH_CHECK(mode == 0, "hash_tensor: unknown mode ", mode);
   TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes, self) && !self.is_complex(), "\"xor_sum_cpu\" not implemented for '",
                               self.scalar_type(), "'");
@@ -34,8 +27,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("hash_tensor.out", TORCH_FN(ha
 
 }  // namespace
 
-at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
-                       std::optional<at::ScalarType> dtype, at::Tensor& out) {
+Tensor& nansum_out(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype,
+                   Tensor& out) {
   if (c10::isIntegralType(self.scalar_type(), true)) return at::sum_out(out, self, dim, keepdim, dtype);
   TORCH_CHECK(!dtype.has_value() || *dtype == out.scalar_type(),
               "nansum: provided dtype must match dtype of result. Got ", self.scalar_type(), " and ", *dtype, ".");
@@ -47,40 +40,38 @@ at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool
   return out;
 }
 
-at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
-                  std::optional<at::ScalarType> dtype) {
+Tensor nansum(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (c10::isIntegralType(self.scalar_type(), true)) return at::sum(self, dim, keepdim, dtype);
-  if (dtype.has_value() && !at::isFloatingType(*dtype)) return nansum(self.to(*dtype), dim, keepdim, dtype);
-  at::Tensor out = empty_like_dtype(self, {0}, dtype.value_or(self.scalar_type()));
+  if (dtype.has_value() && !at::isFloatingType(*dtype)) return aten::nansum(self.to(*dtype), dim, keepdim, dtype);
+  Tensor out = empty_like_dtype(self, {0}, dtype.value_or(self.scalar_type()));
   return nansum_out(self, dim, keepdim, dtype, out);
 }
 
-at::Tensor count_nonzero_dims(const at::Tensor& self, at::IntArrayRef dim) {
+Tensor count_nonzero_dims(const Tensor& self, IntArrayRef dim) {
   const DimMask mask = reduced_dims(self, dim);
-  at::Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, false), at::kLong);
+  Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, false), at::kLong);
   launch_reduce(kCountNonzero, self.scalar_type(), out, self, mask);
   return out;
 }
 
-at::Tensor trace(const at::Tensor& self) {
+Tensor trace(const Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   return at::sum(self.diagonal());
 }
 
 // Slices whose norm exceeds maxnorm are scaled to it; the norm of half types is taken in float32.
-void renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm,
-            const at::Tensor& out) {
+void renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm, const Tensor& out) {
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  at::DimVector others;
+  DimVector others;
   for (int64_t d = 0; d < self.dim(); ++d)
     if (d != dim) others.push_back(d);
-  const c10::ScalarType own = self.scalar_type();
-  const c10::ScalarType wide = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
-  const at::Tensor norm = at::linalg_vector_norm(self, p.toDouble(), others, true, wide);
+  const ScalarType own = self.scalar_type();
+  const ScalarType wide = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
+  const Tensor norm = at::linalg_vector_norm(self, p.toDouble(), others, true, wide);
   const double limit = maxnorm.toDouble();
-  const at::Tensor factor = at::where(norm.gt(limit), norm.add(1e-7).reciprocal().mul(limit), at::ones_like(norm));
-  at::Tensor result = out;
+  const Tensor factor = at::where(norm.gt(limit), norm.add(1e-7).reciprocal().mul(limit), at::ones_like(norm));
+  Tensor result = out;
   at::mul_out(result, self, factor.to(c10::toRealValueType(own)));
 }
 

@@ -2,12 +2,6 @@
 //
 // Vector norms. The usual three are kernels; the others are made of pointwise kernels and reductions, where
 // half-precision inputs are widened first, so that powers and sums are rounded once.
-#include <ATen/ops/abs.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/amin.h>
-#include <ATen/ops/ne.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/sum.h>
 
 #include <cmath>
 #include <limits>
@@ -22,13 +16,13 @@ const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2"), kNormInf("reduce.no
 
 }  // namespace
 
-void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
-                 std::optional<at::ScalarType> dtype, const at::Tensor& out) {
+void vector_norm(const Tensor& self, const Scalar& ord, OptionalIntArrayRef dim, bool keepdim,
+                 std::optional<ScalarType> dtype, const Tensor& out) {
   if (out.numel() == 0) return;
   const double p = ord.toDouble();
-  const c10::ScalarType wide = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const ScalarType wide = out.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   // With dtype given, upstream converts before it computes.
-  const at::Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
+  const Tensor converted = dtype.has_value() ? self.to(*dtype) : self;
   const bool real = !converted.is_complex();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (self.numel() > 0 && (p == 2 || (real && (p == 1 || p == kInfinity)))) {
@@ -38,8 +32,8 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
                          real ? out.scalar_type() : converted.scalar_type(), out, converted,
                          reduced_dims(converted, dim));
   }
-  const at::Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);
-  at::Tensor result;
+  const Tensor x = (converted.is_complex() ? at::abs(converted) : converted).to(wide);
+  Tensor result;
   if (self.numel() == 0 && std::isfinite(p) && p >= 0) {
     result = at::sum(x, dim, keepdim);
   } else if (p == 1) {
@@ -47,7 +41,7 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
   } else if (p == 0) {
     result = at::sum(at::ne(x, 0), dim, keepdim, wide);
   } else if (std::isinf(p)) {
-    const at::IntArrayRef dims = dim.has_value() ? *dim : at::IntArrayRef{};
+    const IntArrayRef dims = dim.has_value() ? *dim : IntArrayRef{};
     result = p > 0 ? at::amax(at::abs(x), dims, keepdim) : at::amin(at::abs(x), dims, keepdim);
   } else {
     result = at::pow(at::sum(at::pow(at::abs(x), p), dim, keepdim), 1 / p);
@@ -55,13 +49,13 @@ void vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntA
   out.copy_(result);
 }
 
-void norm(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim, const at::Tensor& out) {
-  vector_norm(self, p.has_value() ? p.get() : at::Scalar(2), dim, keepdim, std::nullopt, out);
+void norm(const Tensor& self, at::OptionalScalarRef p, IntArrayRef dim, bool keepdim, const Tensor& out) {
+  vector_norm(self, p.has_value() ? p.get() : Scalar(2), dim, keepdim, std::nullopt, out);
 }
 
-void norm_dtype(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim,
-                at::ScalarType dtype, const at::Tensor& out) {
-  vector_norm(self, p.has_value() ? p.get() : at::Scalar(2), dim, keepdim, dtype, out);
+void norm_dtype(const Tensor& self, at::OptionalScalarRef p, IntArrayRef dim, bool keepdim, ScalarType dtype,
+                const Tensor& out) {
+  vector_norm(self, p.has_value() ? p.get() : Scalar(2), dim, keepdim, dtype, out);
 }
 
 }  // namespace atalla::aten

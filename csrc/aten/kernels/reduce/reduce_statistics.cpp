@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Variance and standard deviation. Dtypes: the result has that of the input, or of a complex input's parts.
-#include "aten/device/empty.h"
 #include "aten/kernels/reduce/reduce.h"
 
 namespace atalla::aten {
@@ -10,11 +9,11 @@ namespace {
 
 const Kernel kVar("reduce.var"), kStd("reduce.std"), kVarMean("reduce.var_mean");
 
-double correction_of(const std::optional<at::Scalar>& correction) {
+double correction_of(const std::optional<Scalar>& correction) {
   return correction.has_value() ? correction->toDouble() : 1.0;
 }
 
-void warn_degrees_of_freedom(const char* name, const at::Tensor& self, const at::Tensor& out, double correction) {
+void warn_degrees_of_freedom(const char* name, const Tensor& self, const Tensor& out, double correction) {
   const int64_t outputs = out.numel();
   const double reduced = outputs > 0 ? static_cast<double>(self.numel() / outputs) : 0;
   if (reduced - correction <= 0)
@@ -23,21 +22,21 @@ void warn_degrees_of_freedom(const char* name, const at::Tensor& self, const at:
                "(input numel divided by output numel).");
 }
 
-void check_result(const char* name, c10::ScalarType computed, const at::Tensor& out) {
+void check_result(const char* name, ScalarType computed, const Tensor& out) {
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()), name,
               ": Expected floating point result, but got ", out.scalar_type());
   TORCH_CHECK(c10::canCast(computed, out.scalar_type()), "result type ", computed,
               " can't be cast to the desired output type ", out.scalar_type());
 }
 
-c10::ScalarType real_dtype(const at::Tensor& self) { return c10::toRealValueType(self.scalar_type()); }
+ScalarType real_dtype(const Tensor& self) { return c10::toRealValueType(self.scalar_type()); }
 
-c10::ScalarType compute_dtype(const at::Tensor& self, const at::Tensor& out) {
+ScalarType compute_dtype(const Tensor& self, const Tensor& out) {
   return self.is_complex() ? self.scalar_type() : out.scalar_type();
 }
 
-at::Tensor& deviation_out(const Kernel& kernel, const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
-                          const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+Tensor& deviation_out(const Kernel& kernel, const char* name, const Tensor& self, OptionalIntArrayRef dim,
+                      const std::optional<Scalar>& correction, bool keepdim, Tensor& out) {
   check_result(name, real_dtype(self), out);
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
@@ -46,12 +45,12 @@ at::Tensor& deviation_out(const Kernel& kernel, const char* name, const at::Tens
   return out;
 }
 
-at::Tensor result_of(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, c10::ScalarType dtype) {
+Tensor result_of(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, ScalarType dtype) {
   return empty_like_dtype(self, at::native::shape_from_dim_mask(self, reduced_dims(self, dim), keepdim), dtype);
 }
 
-void launch_var_mean(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim, double correction,
-                     bool keepdim, const at::Tensor& variance, const at::Tensor& mean) {
+void launch_var_mean(const char* name, const Tensor& self, OptionalIntArrayRef dim, double correction, bool keepdim,
+                     const Tensor& variance, const Tensor& mean) {
   check_result(name, real_dtype(self), variance);
   check_result(name, self.scalar_type(), mean);
   TORCH_CHECK(self.is_complex() || variance.scalar_type() == mean.scalar_type(), name, ": results of dtypes ",
@@ -66,40 +65,38 @@ void launch_var_mean(const char* name, const at::Tensor& self, at::OptionalIntAr
 
 }  // namespace
 
-at::Tensor& var_out(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
-                    bool keepdim, at::Tensor& out) {
+Tensor& var_out(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim,
+                Tensor& out) {
   return deviation_out(kVar, "var", self, dim, correction, keepdim, out);
 }
 
-at::Tensor& std_out(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
-                    bool keepdim, at::Tensor& out) {
+Tensor& std_out(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim,
+                Tensor& out) {
   return deviation_out(kStd, "std", self, dim, correction, keepdim, out);
 }
 
-at::Tensor var(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
-               bool keepdim) {
-  at::Tensor out = result_of(self, dim, keepdim, real_dtype(self));
+Tensor var(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
+  Tensor out = result_of(self, dim, keepdim, real_dtype(self));
   return var_out(self, dim, correction, keepdim, out);
 }
 
-at::Tensor std(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
-               bool keepdim) {
-  at::Tensor out = result_of(self, dim, keepdim, real_dtype(self));
+Tensor std(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
+  Tensor out = result_of(self, dim, keepdim, real_dtype(self));
   return std_out(self, dim, correction, keepdim, out);
 }
 
-std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
-                                            const std::optional<at::Scalar>& correction, bool keepdim) {
-  at::Tensor variance = result_of(self, dim, keepdim, real_dtype(self));
-  at::Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
+std::tuple<Tensor, Tensor> var_mean(const Tensor& self, OptionalIntArrayRef dim,
+                                    const std::optional<Scalar>& correction, bool keepdim) {
+  Tensor variance = result_of(self, dim, keepdim, real_dtype(self));
+  Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
   launch_var_mean("var_mean", self, dim, correction_of(correction), keepdim, variance, mean);
   return {variance, mean};
 }
 
-std::tuple<at::Tensor, at::Tensor> std_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
-                                            const std::optional<at::Scalar>& correction, bool keepdim) {
-  at::Tensor deviation = result_of(self, dim, keepdim, real_dtype(self));
-  at::Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
+std::tuple<Tensor, Tensor> std_mean(const Tensor& self, OptionalIntArrayRef dim,
+                                    const std::optional<Scalar>& correction, bool keepdim) {
+  Tensor deviation = result_of(self, dim, keepdim, real_dtype(self));
+  Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
   launch_var_mean("std_mean", self, dim, correction_of(correction), keepdim, deviation, mean);
   // A half-precision variance is not rounded before the root: the deviation is a reduction of its own.
   launch_reduce(kStd, self.scalar_type(), deviation, self, reduced_dims(self, dim), correction_of(correction));

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <ATen/TensorUtils.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -15,7 +11,7 @@ namespace {
 
 const Kernel kCtcLoss("ctc_loss"), kCtcLossBackward("ctc_loss_backward");
 
-void check_lengths(const char* name, at::IntArrayRef lengths, int64_t batch, int64_t most) {
+void check_lengths(const char* name, IntArrayRef lengths, int64_t batch, int64_t most) {
   TORCH_CHECK(static_cast<int64_t>(lengths.size()) == batch, name, " must be of size batch_size");
   for (int64_t length : lengths) {
     TORCH_CHECK(length >= 0, "Expected ", name, " to have value at least 0, but got value ", length,
@@ -27,9 +23,8 @@ void check_lengths(const char* name, at::IntArrayRef lengths, int64_t batch, int
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets,
-                                            at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
-                                            int64_t blank, bool zero_infinity) {
+std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
+                                    IntArrayRef target_lengths, int64_t blank, bool zero_infinity) {
   const at::CheckedFrom caller = "ctc_loss_allocate_outputs";
   const at::TensorArg probs_arg(log_probs, "log_probs", 1), targets_arg(targets, "targets", 2);
   TORCH_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
@@ -50,10 +45,10 @@ std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const a
                 " (while checking arguments for ", caller, ")");
     longest = targets.size(1);
   }
-  at::Tensor alpha = empty_like_dtype(log_probs, {batch, time, 2 * longest + 1}, log_probs.scalar_type());
-  at::Tensor loss = empty_like_dtype(log_probs, {batch}, log_probs.scalar_type());
-  const at::Tensor steps = at::tensor(input_lengths, at::kLong).to(log_probs.device());
-  const at::Tensor lengths = at::tensor(target_lengths, at::kLong).to(log_probs.device());
+  Tensor alpha = empty_like_dtype(log_probs, {batch, time, 2 * longest + 1}, log_probs.scalar_type());
+  Tensor loss = empty_like_dtype(log_probs, {batch}, log_probs.scalar_type());
+  const Tensor steps = at::tensor(input_lengths, at::kLong).to(log_probs.device());
+  const Tensor lengths = at::tensor(target_lengths, at::kLong).to(log_probs.device());
   LaunchBuilder(kCtcLoss, log_probs.scalar_type())
       .output(loss)
       .output(alpha)
@@ -67,22 +62,21 @@ std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const a
 }
 
 // The lengths decide the sizes of the result, so the host must know them.
-std::tuple<at::Tensor, at::Tensor> ctc_loss_tensor(const at::Tensor& log_probs, const at::Tensor& targets,
-                                                   const at::Tensor& input_lengths, const at::Tensor& target_lengths,
-                                                   int64_t blank, bool zero_infinity) {
+std::tuple<Tensor, Tensor> ctc_loss_tensor(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                                           const Tensor& target_lengths, int64_t blank, bool zero_infinity) {
   TORCH_CHECK(at::isIntegralType(input_lengths.scalar_type(), false), "input_lengths must be integral");
   TORCH_CHECK(at::isIntegralType(target_lengths.scalar_type(), false), "target_lengths must be integral");
-  const at::Tensor steps = input_lengths.to(at::kCPU, at::kLong).contiguous();
-  const at::Tensor lengths = target_lengths.to(at::kCPU, at::kLong).contiguous();
+  const Tensor steps = input_lengths.to(at::kCPU, at::kLong).contiguous();
+  const Tensor lengths = target_lengths.to(at::kCPU, at::kLong).contiguous();
   return ctc_loss(log_probs, targets, {steps.const_data_ptr<int64_t>(), static_cast<size_t>(steps.numel())},
                   {lengths.const_data_ptr<int64_t>(), static_cast<size_t>(lengths.numel())}, blank, zero_infinity);
 }
 
-at::Tensor ctc_loss_backward_tensor(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
-                                    const at::Tensor& input_lengths, const at::Tensor& target_lengths,
-                                    const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
-                                    bool zero_infinity) {
-  at::Tensor out = empty_like_dtype(log_probs, log_probs.sizes(), log_probs.scalar_type());
+Tensor ctc_loss_backward_tensor(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                                const Tensor& input_lengths, const Tensor& target_lengths,
+                                const Tensor& neg_log_likelihood, const Tensor& log_alpha, int64_t blank,
+                                bool zero_infinity) {
+  Tensor out = empty_like_dtype(log_probs, log_probs.sizes(), log_probs.scalar_type());
   if (out.numel() == 0) return out;
   const c10::Device device = log_probs.device();
   LaunchBuilder(kCtcLossBackward, log_probs.scalar_type())
@@ -99,10 +93,9 @@ at::Tensor ctc_loss_backward_tensor(const at::Tensor& grad, const at::Tensor& lo
   return out;
 }
 
-at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
-                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
-                             const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
-                             bool zero_infinity) {
+Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
+                         IntArrayRef target_lengths, const Tensor& neg_log_likelihood, const Tensor& log_alpha,
+                         int64_t blank, bool zero_infinity) {
   return ctc_loss_backward_tensor(grad, log_probs, targets, at::tensor(input_lengths, at::kLong),
                                   at::tensor(target_lengths, at::kLong), neg_log_likelihood, log_alpha, blank,
                                   zero_infinity);

@@ -2,10 +2,8 @@
 //
 // Fused optimizer steps: one launch a parameter. Step counts, a learning rate in a tensor, the gradients' scale and
 // found_inf are read by the chip, so that nothing waits for the host.
-#include <ATen/ops/scalar_tensor.h>
 
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -15,48 +13,48 @@ const Kernel kAdam("optimizer.adam"), kSgd("optimizer.sgd"), kAdagrad("optimizer
 
 // What every step has besides the parameter and its states.
 struct Common {
-  at::TensorList params, grads;
+  TensorList params, grads;
   double lr = 0, weight_decay = 0;
-  at::Tensor lr_tensor;
+  Tensor lr_tensor;
   bool maximize = false;
-  std::optional<at::Tensor> grad_scale, found_inf;
+  std::optional<Tensor> grad_scale, found_inf;
 
-  Common(at::TensorList p, at::TensorList g, double rate, double decay, bool max,
-         const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& inf)
+  Common(TensorList p, TensorList g, double rate, double decay, bool max, const std::optional<Tensor>& scale,
+         const std::optional<Tensor>& inf)
       : params(p), grads(g), lr(rate), weight_decay(decay), maximize(max), grad_scale(scale), found_inf(inf) {}
-  Common(at::TensorList p, at::TensorList g, const at::Tensor& rate, double decay, bool max,
-         const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& inf)
+  Common(TensorList p, TensorList g, const Tensor& rate, double decay, bool max, const std::optional<Tensor>& scale,
+         const std::optional<Tensor>& inf)
       : Common(p, g, rate.is_cpu() ? rate.item<double>() : 0.0, decay, max, scale, inf) {
     if (!rate.is_cpu()) lr_tensor = rate;
   }
 };
 
-at::Tensor on_device(const std::optional<at::Tensor>& t, c10::Device device) {
-  return t.has_value() && t->defined() ? t->to(device) : at::Tensor();
+Tensor on_device(const std::optional<Tensor>& t, c10::Device device) {
+  return t.has_value() && t->defined() ? t->to(device) : Tensor();
 }
 
 // `parameters` has those that are the rule's own; undefined states are absent.
 template <class Parameters>
-void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::array<at::Tensor, 3>& states,
-                 const at::Tensor& step, Parameters parameters) {
-  const at::Tensor &param = c.params[i], &grad = c.grads[i];
+void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::array<Tensor, 3>& states,
+                 const Tensor& step, Parameters parameters) {
+  const Tensor &param = c.params[i], &grad = c.grads[i];
   if (param.numel() == 0) return;
   const c10::Device device = param.device();
   TORCH_CHECK(grad.device() == device && grad.sizes() == param.sizes(),
               "params, grads and state must be on one device and of the same sizes, got a parameter ", param.sizes(),
               " on ", device, " and a gradient ", grad.sizes(), " on ", grad.device());
-  const at::Tensor scale = on_device(c.grad_scale, device), inf = on_device(c.found_inf, device);
-  const at::Tensor count = step.defined() ? step.to(device) : step;
+  const Tensor scale = on_device(c.grad_scale, device), inf = on_device(c.found_inf, device);
+  const Tensor count = step.defined() ? step.to(device) : step;
   LaunchBuilder builder(kernel, param.scalar_type());
   builder.output(param).output(grad);
-  for (const at::Tensor& s : states) builder.optional_output(s);
-  for (const at::Tensor& t : {count, c.lr_tensor, scale, inf}) builder.optional_input(t);
+  for (const Tensor& s : states) builder.optional_output(s);
+  for (const Tensor& t : {count, c.lr_tensor, scale, inf}) builder.optional_input(t);
   parameters.learning_rate = c.lr, parameters.weight_decay = c.weight_decay, parameters.maximize = c.maximize;
   builder.parameters(parameters).launch(device);
 }
 
-void adam(const Common& c, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs,
-          at::TensorList state_steps, double beta1, double beta2, double eps, bool amsgrad, bool decoupled) {
+void adam(const Common& c, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList max_exp_avg_sqs,
+          TensorList state_steps, double beta1, double beta2, double eps, bool amsgrad, bool decoupled) {
   const size_t n = c.params.size();
   TORCH_CHECK(c.grads.size() == n && exp_avgs.size() == n && exp_avg_sqs.size() == n && state_steps.size() == n,
               "expected as many gradients, averages and steps as parameters (", n, ")");
@@ -64,12 +62,12 @@ void adam(const Common& c, at::TensorList exp_avgs, at::TensorList exp_avg_sqs, 
               max_exp_avg_sqs.size());
   const OptimizerAdamParameters parameters{.betas = {beta1, beta2}, .eps = eps, .decoupled = decoupled};
   for (size_t i = 0; i < n; ++i) {
-    const at::Tensor most = amsgrad ? max_exp_avg_sqs[i] : at::Tensor();
+    const Tensor most = amsgrad ? max_exp_avg_sqs[i] : Tensor();
     launch_step(kAdam, c, i, {exp_avgs[i], exp_avg_sqs[i], most}, state_steps[i], parameters);
   }
 }
 
-void sgd(const Common& c, at::TensorList buffers, double momentum, double dampening, bool nesterov, bool first) {
+void sgd(const Common& c, TensorList buffers, double momentum, double dampening, bool nesterov, bool first) {
   TORCH_CHECK(c.grads.size() == c.params.size(), "expected a gradient for each of ", c.params.size(), " parameters");
   const bool has_buffers = momentum != 0;
   TORCH_CHECK(!has_buffers || buffers.size() == c.params.size(), "expected a momentum buffer for each parameter");
@@ -77,62 +75,61 @@ void sgd(const Common& c, at::TensorList buffers, double momentum, double dampen
   const OptimizerSgdParameters parameters{
       .momentum = momentum, .dampening = dampening, .nesterov = nesterov, .first_step = first};
   for (size_t i = 0; i < c.params.size(); ++i) {
-    const at::Tensor buffer = has_buffers ? buffers[i] : at::Tensor();
-    launch_step(kSgd, c, i, {buffer, at::Tensor(), at::Tensor()}, at::Tensor(), parameters);
+    const Tensor buffer = has_buffers ? buffers[i] : Tensor();
+    launch_step(kSgd, c, i, {buffer, Tensor(), Tensor()}, Tensor(), parameters);
   }
 }
 
-void adagrad(const Common& c, at::TensorList sums, at::TensorList steps, double lr_decay, double eps) {
+void adagrad(const Common& c, TensorList sums, TensorList steps, double lr_decay, double eps) {
   const size_t n = c.params.size();
   TORCH_CHECK(c.grads.size() == n && sums.size() == n && steps.size() == n,
               "expected as many gradients, sums and steps as parameters (", n, ")");
   const OptimizerAdagradParameters parameters{.learning_rate_decay = lr_decay, .eps = eps};
   for (size_t i = 0; i < n; ++i) {
-    launch_step(kAdagrad, c, i, {sums[i], at::Tensor(), at::Tensor()}, steps[i], parameters);
+    launch_step(kAdagrad, c, i, {sums[i], Tensor(), Tensor()}, steps[i], parameters);
   }
 }
 
 }  // namespace
 
-#define ATALLA_DEFINE_ADAM(name, Rate, decoupled)                                                                      \
-  void name(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,            \
-            at::TensorList max_exp_avg_sqs, at::TensorList state_steps, Rate lr, double beta1, double beta2,           \
-            double weight_decay, double eps, bool amsgrad, bool maximize, const std::optional<at::Tensor>& grad_scale, \
-            const std::optional<at::Tensor>& found_inf) {                                                              \
-    adam(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), exp_avgs, exp_avg_sqs,                \
-         max_exp_avg_sqs, state_steps, beta1, beta2, eps, amsgrad, decoupled);                                         \
+#define ATALLA_DEFINE_ADAM(name, Rate, decoupled)                                                                  \
+  void name(TensorList self, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,                        \
+            TensorList max_exp_avg_sqs, TensorList state_steps, Rate lr, double beta1, double beta2,               \
+            double weight_decay, double eps, bool amsgrad, bool maximize, const std::optional<Tensor>& grad_scale, \
+            const std::optional<Tensor>& found_inf) {                                                              \
+    adam(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), exp_avgs, exp_avg_sqs,            \
+         max_exp_avg_sqs, state_steps, beta1, beta2, eps, amsgrad, decoupled);                                     \
   }
 ATALLA_DEFINE_ADAM(fused_adam_, double, false)
-ATALLA_DEFINE_ADAM(fused_adam_tensor_lr, const at::Tensor&, false)
+ATALLA_DEFINE_ADAM(fused_adam_tensor_lr, const Tensor&, false)
 ATALLA_DEFINE_ADAM(fused_adamw_, double, true)
-ATALLA_DEFINE_ADAM(fused_adamw_tensor_lr, const at::Tensor&, true)
+ATALLA_DEFINE_ADAM(fused_adamw_tensor_lr, const Tensor&, true)
 
-void fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffer_list, double weight_decay,
+void fused_sgd_(TensorList self, TensorList grads, TensorList momentum_buffer_list, double weight_decay,
                 double momentum, double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
-                const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+                const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
   sgd(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), momentum_buffer_list, momentum, dampening,
       nesterov, is_first_step);
 }
 
-void fused_sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffer_list,
-                         double weight_decay, double momentum, const at::Tensor& lr, double dampening, bool nesterov,
-                         bool maximize, bool is_first_step, const std::optional<at::Tensor>& grad_scale,
-                         const std::optional<at::Tensor>& found_inf) {
+void fused_sgd_tensor_lr(TensorList self, TensorList grads, TensorList momentum_buffer_list, double weight_decay,
+                         double momentum, const Tensor& lr, double dampening, bool nesterov, bool maximize,
+                         bool is_first_step, const std::optional<Tensor>& grad_scale,
+                         const std::optional<Tensor>& found_inf) {
   sgd(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), momentum_buffer_list, momentum, dampening,
       nesterov, is_first_step);
 }
 
-void fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
-                    double lr, double lr_decay, double weight_decay, double eps, bool maximize,
-                    const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+void fused_adagrad_(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps, double lr,
+                    double lr_decay, double weight_decay, double eps, bool maximize,
+                    const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
   adagrad(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), state_sums, state_steps, lr_decay,
           eps);
 }
 
-void fused_adagrad_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList state_sums,
-                             at::TensorList state_steps, const at::Tensor& lr, double lr_decay, double weight_decay,
-                             double eps, bool maximize, const std::optional<at::Tensor>& grad_scale,
-                             const std::optional<at::Tensor>& found_inf) {
+void fused_adagrad_tensor_lr(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps,
+                             const Tensor& lr, double lr_decay, double weight_decay, double eps, bool maximize,
+                             const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
   adagrad(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), state_sums, state_steps, lr_decay,
           eps);
 }

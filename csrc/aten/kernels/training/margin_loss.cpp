@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <ATen/core/Reduction.h>
 #include <ATen/native/LossMulti.h>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -13,33 +10,32 @@ namespace {
 const Kernel kMultiMargin("multi_margin_loss"), kMultilabelMargin("multilabel_margin_loss"),
     kMultiMarginBackward("multi_margin_loss_backward"), kMultilabelMarginBackward("multilabel_margin_loss_backward");
 
-void check_long(const at::Tensor& target) {
+void check_long(const Tensor& target) {
   TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
 }
 
 // A gradient of one value stands for all rows.
-int64_t row_stride(const at::Tensor& gradient) {
+int64_t row_stride(const Tensor& gradient) {
   return gradient.dim() == 1 && gradient.size(0) > 1 ? gradient.stride(0) : 0;
 }
 
 // Nothing to add up: 0 rows.
-at::Tensor& fill_empty(at::Tensor& out) { return out.numel() > 0 ? out.zero_() : out; }
+Tensor& fill_empty(Tensor& out) { return out.numel() > 0 ? out.zero_() : out; }
 
 }  // namespace
 
-at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
-                                  const at::Scalar& margin, const std::optional<at::Tensor>& weight, int64_t reduction,
-                                  at::Tensor& out) {
+Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
+                              const std::optional<Tensor>& weight, int64_t reduction, Tensor& out) {
   int64_t rows = 0, columns = 0;
   at::native::multi_margin_loss_shape_check(rows, columns, self.dim(), self, target, weight);
   const double power = p.toDouble();
   TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
   check_long(target);
-  at::native::resize_output(
-      out, reduction != at::Reduction::None || target.dim() == 0 ? at::IntArrayRef{} : at::IntArrayRef{rows});
+  at::native::resize_output(out,
+                            reduction != at::Reduction::None || target.dim() == 0 ? IntArrayRef{} : IntArrayRef{rows});
   if (self.numel() == 0) return fill_empty(out);
-  const at::Tensor scores = self.contiguous(), classes = target.contiguous();
-  const at::Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : at::Tensor();
+  const Tensor scores = self.contiguous(), classes = target.contiguous();
+  const Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
   LaunchBuilder builder(kMultiMargin, self.scalar_type());
   builder.output(out).input(scores, {rows, columns}, {columns, 1}).input(classes, {rows}, {1});
   if (weights.defined()) builder.input(weights, {columns}, {1});
@@ -51,21 +47,20 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   return out;
 }
 
-std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self,
-                                                                        const at::Tensor& target, int64_t reduction,
-                                                                        at::Tensor& output, at::Tensor& is_target) {
+std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& self, const Tensor& target,
+                                                                int64_t reduction, Tensor& output, Tensor& is_target) {
   int64_t rows = 0, columns = 0;
   at::native::multilabel_margin_loss_shape_check(rows, columns, self.dim(), self, target);
   check_long(target);
-  at::native::resize_output(
-      output, reduction != at::Reduction::None || target.dim() <= 1 ? at::IntArrayRef{} : at::IntArrayRef{rows});
+  at::native::resize_output(output,
+                            reduction != at::Reduction::None || target.dim() <= 1 ? IntArrayRef{} : IntArrayRef{rows});
   at::native::resize_output(is_target, target.sizes());
   TORCH_CHECK(is_target.is_contiguous(), "is_target must be contiguous");
   if (self.numel() == 0) {
     fill_empty(output);
     return {output, is_target};
   }
-  const at::Tensor scores = self.contiguous(), labels = target.contiguous();
+  const Tensor scores = self.contiguous(), labels = target.contiguous();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   LaunchBuilder(kMultilabelMargin, self.scalar_type())
       .output(output)
@@ -77,10 +72,9 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at
   return {output, is_target};
 }
 
-at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
-                                           const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
-                                           const std::optional<at::Tensor>& weight, int64_t reduction,
-                                           at::Tensor& grad_input) {
+Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                                       const Scalar& p, const Scalar& margin, const std::optional<Tensor>& weight,
+                                       int64_t reduction, Tensor& grad_input) {
   int64_t rows = 0, columns = 0;
   at::native::multi_margin_loss_shape_check(rows, columns, self.dim(), self, target, weight);
   const double power = p.toDouble();
@@ -89,8 +83,8 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
   at::native::resize_output(grad_input, self.sizes());
   TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
   if (self.numel() == 0) return grad_input;
-  const at::Tensor scores = self.contiguous(), classes = target.contiguous();
-  const at::Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : at::Tensor();
+  const Tensor scores = self.contiguous(), classes = target.contiguous();
+  const Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   LaunchBuilder builder(kMultiMarginBackward, self.scalar_type());
   builder.output(grad_input, sizes, strides).input(grad_output, {rows}, {row_stride(grad_output)});
@@ -104,9 +98,8 @@ at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const 
   return grad_input;
 }
 
-at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
-                                                const at::Tensor& target, int64_t reduction,
-                                                const at::Tensor& is_target, at::Tensor& grad_input) {
+Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                                            int64_t reduction, const Tensor& is_target, Tensor& grad_input) {
   int64_t rows = 0, columns = 0;
   at::native::multilabel_margin_loss_shape_check(rows, columns, self.dim(), self, target);
   check_long(target);
@@ -118,7 +111,7 @@ at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, c
   at::native::resize_output(grad_input, self.sizes());
   TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
   if (self.numel() == 0) return grad_input;
-  const at::Tensor scores = self.contiguous(), labels = target.contiguous(), flags = is_target.contiguous();
+  const Tensor scores = self.contiguous(), labels = target.contiguous(), flags = is_target.contiguous();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   LaunchBuilder(kMultilabelMarginBackward, self.scalar_type())
       .output(grad_input, sizes, strides)

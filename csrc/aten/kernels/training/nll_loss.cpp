@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Negative log likelihood. The chip sees scores [n, c, s] and targets [n, s]: s is the image for the 2-d form, else 1.
-#include <ATen/core/Reduction.h>
 
 #include <limits>
 
-#include "aten/device/empty.h"
-#include "aten/launch/launch.h"
-#include "kernel_parameters.h"
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -16,36 +13,36 @@ namespace {
 const Kernel kNllLoss("nll_loss"), kNllLossBackward("nll_loss_backward");
 
 struct Strided {
-  at::DimVector sizes, strides;
+  DimVector sizes, strides;
 };
 
 // [n, c, h, w] -> [n, c, h * w]; [n, c] -> [n, c, 1]; [c] -> [1, c, 1]. The image is contiguous.
-Strided scores_view(const at::Tensor& t) {
+Strided scores_view(const Tensor& t) {
   if (t.dim() == 1) return {{1, t.size(0), 1}, {0, t.stride(0), 0}};
   if (t.dim() == 2) return {{t.size(0), t.size(1), 1}, {t.stride(0), t.stride(1), 0}};
   return {{t.size(0), t.size(1), t.size(2) * t.size(3)}, {t.stride(0), t.stride(1), 1}};
 }
 // Targets, losses and gradients of them; a single value stands for all of [n, s].
-Strided samples_view(const at::Tensor& t, const Strided& scores) {
+Strided samples_view(const Tensor& t, const Strided& scores) {
   const int64_t n = scores.sizes[0], s = scores.sizes[2];
   if (t.dim() == 3) return {{n, s}, {t.stride(0), 1}};
   return {{n, s}, {t.dim() == 1 && t.size(0) == n && n > 1 ? t.stride(0) : 0, 0}};
 }
-at::Tensor image_contiguous(const at::Tensor& t) {
+Tensor image_contiguous(const Tensor& t) {
   if (t.dim() < 3 || (t.stride(-1) == 1 && t.stride(-2) == t.size(-1))) return t;
   return t.contiguous();
 }
 
-void check_dtypes(const char* name, const at::Tensor& scores, const at::Tensor& target) {
+void check_dtypes(const char* name, const Tensor& scores, const Tensor& target) {
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(scores.scalar_type()), "\"", name, "\" not implemented for '",
                               scores.scalar_type(), "'");
   TORCH_CHECK(target.scalar_type() == at::kLong || (target.scalar_type() == at::kByte && target.dim() <= 1),
               "expected scalar type Long but found ", target.scalar_type());
 }
 
-void forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
-             int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
-  const at::Tensor scores = image_contiguous(self), samples = image_contiguous(target);
+void forward(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
+             const Tensor& output, const Tensor& total_weight) {
+  const Tensor scores = image_contiguous(self), samples = image_contiguous(target);
   const Strided view = scores_view(scores), chosen = samples_view(samples, view);
   LaunchBuilder builder(kNllLoss, self.scalar_type());
   if (reduction == at::Reduction::None && output.dim() > 0) {
@@ -62,11 +59,11 @@ void forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor&
   builder.parameters(NllLossParameters{.reduction = reduction, .ignore_index = ignore_index}).launch(self.device());
 }
 
-void backward(const at::Tensor& grad_output, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
-              int64_t ignore_index, const at::Tensor& total_weight, const at::Tensor& grad_input) {
+void backward(const Tensor& grad_output, const Tensor& target, const Tensor& weight, int64_t reduction,
+              int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input) {
   grad_input.zero_();
   if (target.numel() == 0) return;
-  const at::Tensor samples = image_contiguous(target), gradient = image_contiguous(grad_output);
+  const Tensor samples = image_contiguous(target), gradient = image_contiguous(grad_output);
   const Strided view = scores_view(grad_input), chosen = samples_view(samples, view),
                 given = samples_view(gradient, view);
   LaunchBuilder(kNllLossBackward, grad_input.scalar_type())
@@ -79,13 +76,13 @@ void backward(const at::Tensor& grad_output, const at::Tensor& target, const at:
       .launch(grad_input.device());
 }
 
-void fill_empty(int64_t reduction, const at::Tensor& output, const at::Tensor& total_weight) {
+void fill_empty(int64_t reduction, const Tensor& output, const Tensor& total_weight) {
   if (reduction != at::Reduction::None)
     output.fill_(reduction == at::Reduction::Mean ? std::numeric_limits<double>::quiet_NaN() : 0.0);
   total_weight.zero_();
 }
 
-void check_2d(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight) {
+void check_2d(const Tensor& self, const Tensor& target, const Tensor& weight) {
   TORCH_CHECK(target.dim() == 3,
               "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
   TORCH_CHECK(self.dim() == 4,
@@ -98,34 +95,32 @@ void check_2d(const at::Tensor& self, const at::Tensor& target, const at::Tensor
 
 }  // namespace
 
-void nll_loss_forward(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef weight, int64_t reduction,
-                      int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
+void nll_loss_forward(const Tensor& self, const Tensor& target, OptionalTensorRef weight, int64_t reduction,
+                      int64_t ignore_index, const Tensor& output, const Tensor& total_weight) {
   check_dtypes("nll_loss_out_frame", self, target);
   if (target.numel() == 0)
     return fill_empty(output.dim() > 0 ? int64_t{at::Reduction::None} : reduction, output, total_weight);
   forward(self, target, weight.getTensorRef(), reduction, ignore_index, output, total_weight);
 }
 
-void nll_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                       at::OptionalTensorRef weight, int64_t reduction, int64_t ignore_index,
-                       const at::Tensor& total_weight, const at::Tensor& grad_input) {
+void nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, OptionalTensorRef weight,
+                       int64_t reduction, int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input) {
   check_dtypes("nll_loss_backward_out_frame", self, target);
   backward(grad_output, target, weight.getTensorRef(), reduction, ignore_index, total_weight, grad_input);
 }
 
-std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_forward_out(const at::Tensor& self, const at::Tensor& target,
-                                                            const std::optional<at::Tensor>& weight_opt,
-                                                            int64_t reduction, int64_t ignore_index, at::Tensor& output,
-                                                            at::Tensor& total_weight) {
-  const at::Tensor weight = weight_opt.value_or(at::Tensor());
+std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target,
+                                                    const std::optional<Tensor>& weight_opt, int64_t reduction,
+                                                    int64_t ignore_index, Tensor& output, Tensor& total_weight) {
+  const Tensor weight = weight_opt.value_or(Tensor());
   check_2d(self, target, weight);
   check_dtypes("nll_loss2d_forward_out_frame", self, target);
   at::native::resize_output(total_weight, {});
-  at::native::resize_output(output, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef{});
+  at::native::resize_output(output, reduction == at::Reduction::None ? target.sizes() : IntArrayRef{});
   if (target.numel() == 0) {
     fill_empty(reduction, output, total_weight);
   } else if (output.dim() == 3 && !output.is_contiguous()) {
-    at::Tensor result = empty_like_dtype(output, output.sizes(), output.scalar_type());
+    Tensor result = empty_like_dtype(output, output.sizes(), output.scalar_type());
     forward(self, target, weight, reduction, ignore_index, result, total_weight);
     output.copy_(result);
   } else {
@@ -134,10 +129,10 @@ std::tuple<at::Tensor&, at::Tensor&> nll_loss2d_forward_out(const at::Tensor& se
   return {output, total_weight};
 }
 
-at::Tensor& nll_loss2d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                                    const std::optional<at::Tensor>& weight_opt, int64_t reduction,
-                                    int64_t ignore_index, const at::Tensor& total_weight, at::Tensor& grad_input) {
-  const at::Tensor weight = weight_opt.value_or(at::Tensor());
+Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                                const std::optional<Tensor>& weight_opt, int64_t reduction, int64_t ignore_index,
+                                const Tensor& total_weight, Tensor& grad_input) {
+  const Tensor weight = weight_opt.value_or(Tensor());
   check_2d(self, target, weight);
   check_dtypes("nll_loss2d_backward_out_frame", self, target);
   grad_input.resize_as_(self);

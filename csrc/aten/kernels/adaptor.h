@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What adaptors are made of: ATen's functions and checks, tensors in DRAM, launches. The names of ATen's types are bare
+// here, as they are in ATen's own kernels.
+#pragma once
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+#include "aten/device/empty.h"
+#include "aten/launch/launch.h"
+#include "kernel_parameters.h"
+
+namespace atalla::aten {
+
+using at::DimVector;
+using at::Generator;
+using at::IntArrayRef;
+using at::MemoryFormat;
+using at::OptionalIntArrayRef;
+using at::OptionalTensorRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+using at::TensorIterator;
+using at::TensorIteratorBase;
+using at::TensorIteratorConfig;
+using at::TensorList;
+using at::TensorOptions;
+
+}  // namespace atalla::aten
