@@ -113,6 +113,11 @@ class Binding:
         table = ["", "FUNCTIONS: dict = {", *self.functions, "}"]
         return "\n".join([_HEAD, *self.lines, *table, _BIND])
 
+    def status_names(self) -> str:
+        """The cases of a C++ switch over a status code."""
+        statuses = [n for n in self.constants if re.fullmatch(r"ATALLA_(OK|NOT_READY|ERR_\w+)", n)]
+        return "".join(f'case {name}:\n  return "{name}";\n' for name in statuses)
+
     def _fail(self, text: str) -> NoReturn:
         raise CHeaderError(f"{self.where}: {text}")
 

@@ -150,7 +150,7 @@ runtime::Stream& CollectiveBackend::collective_stream(runtime::Device& device) {
   return *stream;
 }
 
-CollectiveBackend::Work CollectiveBackend::submit(Call made) {
+Work CollectiveBackend::submit(Call made) {
   const std::shared_ptr<const Call> call = dropped_elsewhere(new Call(std::move(made)));
   c10::DeviceIndex index = call->device.value_or(-1);
   for (const Tensors* tensors : {&call->inputs, &call->outputs})
@@ -280,7 +280,7 @@ void CollectiveBackend::startCoalescing() {
   coalescing_ = true;
 }
 
-CollectiveBackend::Work CollectiveBackend::endCoalescing() {
+Work CollectiveBackend::endCoalescing() {
   TORCH_CHECK(coalescing_, "accl: endCoalescing without startCoalescing");
   coalescing_ = false;
   Call call{"accl:coalesced", c10d::OpType::COALESCED};

@@ -18,6 +18,9 @@
 
 namespace atalla::aten {
 
+using Work = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
 // c10d backend "accl": the collectives of a host backend (Gloo) on the engine view of device memory, in place.
 //
 // A call puts its work on a stream that belongs to the backend, behind the caller's current one: kernels that convert
@@ -29,9 +32,6 @@ class CollectiveBackend final : public c10d::Backend {
   CollectiveBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<CollectiveOptions> options,
                     HostBackendFactory make_host);
   ~CollectiveBackend() override;  // waits for what is under way
-
-  using Work = c10::intrusive_ptr<c10d::Work>;
-  using Tensors = std::vector<at::Tensor>;
 
   const std::string getBackendName() const override { return "accl"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }

@@ -13,8 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
 void check_all(const char* op, const Tensors& tensors) {
   for (const at::Tensor& t : tensors) check_collective_tensor(op, t);
 }
@@ -77,7 +75,7 @@ std::vector<int64_t> byte_splits(const std::vector<int64_t>& rows, const at::Ten
 
 }  // namespace
 
-CollectiveBackend::Work CollectiveBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+Work CollectiveBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor t = only("accl:broadcast", tensors);
   Call call{"accl:broadcast", c10d::OpType::BROADCAST, {t}, {t}};
   if (t.numel() == 0) return submit(std::move(call));
@@ -89,8 +87,8 @@ CollectiveBackend::Work CollectiveBackend::broadcast(Tensors& tensors, const c10
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                                     const c10d::AllgatherOptions& options) {
+Work CollectiveBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) {
   const char* name = "accl:all_gather";
   const at::Tensor input = only(name, inputs);
   const Tensors list = one_each(name, outputs, size_, input, /*same_size=*/false);
@@ -121,8 +119,8 @@ CollectiveBackend::Work CollectiveBackend::allgather(std::vector<Tensors>& outpu
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::gather_into(const char* name, Tensors& outputs, Tensors& inputs,
-                                                       const c10d::AllgatherOptions& options) {
+Work CollectiveBackend::gather_into(const char* name, Tensors& outputs, Tensors& inputs,
+                                    const c10d::AllgatherOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), name, ": expected as many outputs as inputs, got ", outputs.size(),
                     " and ", inputs.size());
   check_all(name, outputs);
@@ -144,19 +142,18 @@ CollectiveBackend::Work CollectiveBackend::gather_into(const char* name, Tensors
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                                           const c10d::AllgatherOptions& options) {
+Work CollectiveBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   Tensors outputs{output}, inputs{input};
   return gather_into("accl:all_gather_into_tensor", outputs, inputs, options);
 }
 
-CollectiveBackend::Work CollectiveBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                           const c10d::AllgatherOptions& options) {
+Work CollectiveBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                        const c10d::AllgatherOptions& options) {
   return gather_into("accl:all_gather_into_tensor_coalesced", outputs, inputs, options);
 }
 
-CollectiveBackend::Work CollectiveBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
-                                                               const c10d::AllgatherOptions& options) {
+Work CollectiveBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                            const c10d::AllgatherOptions& options) {
   const char* name = "accl:all_gather_coalesced";
   check_all(name, inputs);
   TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(size_), name, ": expected ", size_, " lists, one for each ",
@@ -188,8 +185,7 @@ CollectiveBackend::Work CollectiveBackend::allgather_coalesced(std::vector<Tenso
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                                  const c10d::GatherOptions& options) {
+Work CollectiveBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
   const char* name = "accl:gather";
   const at::Tensor input = only(name, inputs);
   Call call{name, c10d::OpType::GATHER, {input}, {}};
@@ -206,8 +202,7 @@ CollectiveBackend::Work CollectiveBackend::gather(std::vector<Tensors>& outputs,
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                                   const c10d::ScatterOptions& options) {
+Work CollectiveBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) {
   const char* name = "accl:scatter";
   const at::Tensor output = only(name, outputs);
   Call call{name, c10d::OpType::SCATTER, {}, {output}};
@@ -224,10 +219,8 @@ CollectiveBackend::Work CollectiveBackend::scatter(Tensors& outputs, std::vector
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
-                                                         std::vector<int64_t>& output_splits,
-                                                         std::vector<int64_t>& input_splits,
-                                                         const c10d::AllToAllOptions& options) {
+Work CollectiveBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                                      std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
   const char* name = "accl:all_to_all_single";
   check_collective_tensor(name, output);
   check_collective_tensor(name, input);
@@ -243,8 +236,7 @@ CollectiveBackend::Work CollectiveBackend::alltoall_base(at::Tensor& output, at:
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::alltoall(Tensors& outputs, Tensors& inputs,
-                                                    const c10d::AllToAllOptions& options) {
+Work CollectiveBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
   const char* name = "accl:all_to_all";
   std::vector<Tensors> wrapped_outputs{outputs}, wrapped_inputs{inputs};
   TORCH_CHECK_VALUE(!outputs.empty(), name, ": expected a list of ", size_, " tensors, got none");

@@ -9,8 +9,6 @@ namespace atalla::aten {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
 const at::Tensor& message(const char* op, const Tensors& tensors) {
   TORCH_CHECK_VALUE(tensors.size() == 1, op, ": expected one tensor, got ", tensors.size());
   check_collective_tensor(op, tensors[0]);
@@ -19,7 +17,7 @@ const at::Tensor& message(const char* op, const Tensors& tensors) {
 
 }  // namespace
 
-CollectiveBackend::Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
+Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
   const at::Tensor t = message("accl:send", tensors);
   Call call{"accl:send", c10d::OpType::SEND, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_SEND};
@@ -30,7 +28,7 @@ CollectiveBackend::Work CollectiveBackend::send(Tensors& tensors, int destinatio
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::recv(Tensors& tensors, int source, int tag) {
+Work CollectiveBackend::recv(Tensors& tensors, int source, int tag) {
   const at::Tensor t = message("accl:recv", tensors);
   Call call{"accl:recv", c10d::OpType::RECV, {}, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
@@ -41,7 +39,7 @@ CollectiveBackend::Work CollectiveBackend::recv(Tensors& tensors, int source, in
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::recvAnysource(Tensors& tensors, int tag) {
+Work CollectiveBackend::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor t = message("accl:recv_any_source", tensors);
   Call call{"accl:recv_any_source", c10d::OpType::RECVANYSOURCE, {}, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
@@ -53,7 +51,7 @@ CollectiveBackend::Work CollectiveBackend::recvAnysource(Tensors& tensors, int t
 }
 
 // Reached when the work of the device's current stream is done on all ranks.
-CollectiveBackend::Work CollectiveBackend::barrier(const c10d::BarrierOptions& options) {
+Work CollectiveBackend::barrier(const c10d::BarrierOptions& options) {
   Call call{"accl:barrier", c10d::OpType::BARRIER};
   call.device = static_cast<c10::DeviceIndex>(runtime::current_device());
   if (!options.device_ids.empty()) call.device = static_cast<c10::DeviceIndex>(options.device_ids[0]);

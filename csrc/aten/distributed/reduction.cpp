@@ -34,7 +34,7 @@ Op::RedOpType on_bools(Op::RedOpType op) {
   }
 }
 
-c10::ScalarType carrier_of(c10::ScalarType real, Op::RedOpType op) {
+c10::ScalarType gloo_dtype_of(c10::ScalarType real, Op::RedOpType op) {
   switch (real) {
     case at::kDouble:
     case at::kFloat:
@@ -61,10 +61,10 @@ c10::ScalarType carrier_of(c10::ScalarType real, Op::RedOpType op) {
 
 Reduction::Reduction(const char* op_name, const Op& op, c10::ScalarType dtype, int ranks)
     : real_(c10::isComplexType(dtype) ? c10::toRealValueType(dtype) : dtype),
-      carrier_(carrier_of(real_, op.op_)),
+      gloo_dtype_(gloo_dtype_of(real_, op.op_)),
       gloo_op_(Op::SUM) {
   const Op::RedOpType kind = op.op_;
-  TORCH_CHECK_TYPE(carrier_ != c10::ScalarType::Undefined, op_name,
+  TORCH_CHECK_TYPE(gloo_dtype_ != c10::ScalarType::Undefined, op_name,
                    ": Unsupported data type for accl reductions: ", dtype);
   TORCH_CHECK_VALUE(kind < Op::UNUSED, op_name, ": Unhandled ReduceOp");
   TORCH_CHECK_VALUE(!c10::isComplexType(dtype) || sums(kind), op_name, " does not support ", name_of(kind),
@@ -88,25 +88,26 @@ Reduction::Reduction(const char* op_name, const Op& op, c10::ScalarType dtype, i
 
 at::Tensor Reduction::contribution(const at::Tensor& t, bool preserve) const {
   at::Tensor line = flat(t);
-  if (factor_) return line.to(carrier_).mul(*factor_);
-  if (tensor_factor_.defined()) return line.to(carrier_).mul(tensor_factor_.to(line.device(), carrier_).reshape({}));
-  if (converts()) return line.to(carrier_);
+  if (factor_) return line.to(gloo_dtype_).mul(*factor_);
+  if (tensor_factor_.defined())
+    return line.to(gloo_dtype_).mul(tensor_factor_.to(line.device(), gloo_dtype_).reshape({}));
+  if (converts()) return line.to(gloo_dtype_);
   return preserve ? line.clone() : line;
 }
 
 at::Tensor Reduction::result_for(const at::Tensor& t) const {
   const at::Tensor line = flat(t);
-  return converts() ? at::empty(line.sizes(), line.options().dtype(carrier_)) : line;
+  return converts() ? at::empty(line.sizes(), line.options().dtype(gloo_dtype_)) : line;
 }
 
-uint64_t Reduction::carried_bytes(const at::Tensor& t) const {
+uint64_t Reduction::gloo_bytes(const at::Tensor& t) const {
   const int64_t elements = t.is_complex() ? 2 * t.numel() : t.numel();
-  return static_cast<uint64_t>(elements) * c10::elementSize(carrier_);
+  return static_cast<uint64_t>(elements) * c10::elementSize(gloo_dtype_);
 }
 
 void Reduction::finish(const at::Tensor& result, const at::Tensor& t) const {
   if (divisor_ != 1) {
-    if (c10::isIntegralType(carrier_, false)) result.div_(at::Scalar(divisor_), "trunc");
+    if (c10::isIntegralType(gloo_dtype_, false)) result.div_(at::Scalar(divisor_), "trunc");
     else result.div_(at::Scalar(divisor_));
   }
   const at::Tensor line = flat(t);

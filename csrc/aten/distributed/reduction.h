@@ -29,15 +29,15 @@ class Reduction {
   // Where Gloo may put a result for t: t's own memory or a buffer.
   at::Tensor result_for(const at::Tensor& t) const;
   // Of what contribution gives.
-  uint64_t carried_bytes(const at::Tensor& t) const;
+  uint64_t gloo_bytes(const at::Tensor& t) const;
   // Finishes the value that Gloo left in `result` and brings it to t.
   void finish(const at::Tensor& result, const at::Tensor& t) const;
 
  private:
-  bool converts() const { return carrier_ != real_; }
+  bool converts() const { return gloo_dtype_ != real_; }
 
-  c10::ScalarType real_;     // of the tensor's parts
-  c10::ScalarType carrier_;  // what Gloo reduces
+  c10::ScalarType real_;        // of the tensor's parts
+  c10::ScalarType gloo_dtype_;  // what Gloo reduces
   c10d::ReduceOp gloo_op_;
   int64_t divisor_ = 1;
   std::optional<double> factor_;

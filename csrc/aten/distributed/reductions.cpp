@@ -10,18 +10,16 @@ namespace atalla::aten {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
 // An operand on its way: what the chip made of it, between the steps of a call, and Gloo's view of that.
 struct Operand {
   at::Tensor tensor;
   Reduction reduction;
-  at::Tensor carried;
+  at::Tensor buffer;
   at::Tensor host;
 
-  void carry(at::Tensor made) {
-    carried = std::move(made);
-    host = host_elements(carried);
+  void set_buffer(at::Tensor made) {
+    buffer = std::move(made);
+    host = host_elements(buffer);
   }
 };
 using Operands = std::vector<Operand>;
@@ -35,78 +33,82 @@ std::shared_ptr<Operands> operands_of(const char* name, const Tensors& tensors, 
   return operands;
 }
 
-uint64_t carried_bytes(const Operands& operands) {
+uint64_t gloo_bytes(const Operands& operands) {
   uint64_t bytes = 0;
-  for (const Operand& o : operands) bytes += o.reduction.carried_bytes(o.tensor);
+  for (const Operand& o : operands) bytes += o.reduction.gloo_bytes(o.tensor);
   return bytes;
+}
+
+void convert(Operands& operands, bool preserve) {
+  for (Operand& o : operands) o.set_buffer(o.reduction.contribution(o.tensor, preserve));
+}
+
+void finish(const Operands& operands) {
+  for (const Operand& o : operands) o.reduction.finish(o.buffer, o.tensor);
+}
+
+// The work that `start` begins for each operand that has elements.
+template <class F>
+HostWorks reduce_each(const Operands& operands, F&& start) {
+  HostWorks works;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].host.numel() == 0) continue;
+    Tensors host{operands[i].host};
+    works.push_back(start(i, host, operands[i].reduction.gloo_op()));
+  }
+  return works;
 }
 
 }  // namespace
 
-CollectiveBackend::Work CollectiveBackend::reduce_tensors(const char* name, c10d::OpType type, Tensors& tensors,
-                                                          const c10d::AllreduceOptions& options) {
+Work CollectiveBackend::reduce_tensors(const char* name, c10d::OpType type, Tensors& tensors,
+                                       const c10d::AllreduceOptions& options) {
   auto operands = operands_of(name, tensors, options.reduceOp, size_);
   Call call{name, type, tensors, tensors};
-  call.prepare = [operands] {
-    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/false));
-  };
-  call.link = ring(size_, per_rank(carried_bytes(*operands), size_), /*rounds=*/2);
+  call.prepare = [operands] { convert(*operands, /*preserve=*/false); };
+  call.link = ring(size_, per_rank(gloo_bytes(*operands), size_), /*rounds=*/2);
   call.post = [this, operands, options] {
-    HostWorks works;
-    for (const Operand& o : *operands) {
-      if (o.host.numel() == 0) continue;
+    return reduce_each(*operands, [&](size_t, Tensors& host, const c10d::ReduceOp& op) {
       c10d::AllreduceOptions host_options = options;
-      host_options.reduceOp = o.reduction.gloo_op();
-      Tensors host{o.host};
-      works.push_back(host_->allreduce(host, host_options));
-    }
-    return works;
+      host_options.reduceOp = op;
+      return host_->allreduce(host, host_options);
+    });
   };
-  call.finish = [operands] {
-    for (Operand& o : *operands) o.reduction.finish(o.carried, o.tensor);
-  };
+  call.finish = [operands] { finish(*operands); };
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+Work CollectiveBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "accl:all_reduce: expected one tensor, got ", tensors.size());
   return reduce_tensors("accl:all_reduce", c10d::OpType::ALLREDUCE, tensors, options);
 }
 
-CollectiveBackend::Work CollectiveBackend::allreduce_coalesced(Tensors& tensors,
-                                                               const c10d::AllreduceCoalescedOptions& options) {
+Work CollectiveBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   return reduce_tensors("accl:all_reduce_coalesced", c10d::OpType::ALLREDUCE_COALESCED, tensors, options);
 }
 
-CollectiveBackend::Work CollectiveBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+Work CollectiveBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const char* name = "accl:reduce";
   TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, got ", tensors.size());
   auto operands = operands_of(name, tensors, options.reduceOp, size_);
   const bool root = rank_ == options.rootRank;
   Call call{name, c10d::OpType::REDUCE, tensors, tensors};
   // Gloo uses the buffers of all ranks; those of the others keep their values.
-  call.prepare = [operands, root] {
-    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/!root));
+  call.prepare = [operands, root] { convert(*operands, /*preserve=*/!root); };
+  call.link = tree(size_, gloo_bytes(*operands), root ? ATALLA_COPY_LINK_RECEIVE : ATALLA_COPY_LINK_SEND);
+  call.post = [this, operands, options] {
+    return reduce_each(*operands, [&](size_t, Tensors& host, const c10d::ReduceOp& op) {
+      c10d::ReduceOptions host_options = options;
+      host_options.reduceOp = op;
+      return host_->reduce(host, host_options);
+    });
   };
-  call.link = tree(size_, carried_bytes(*operands), root ? ATALLA_COPY_LINK_RECEIVE : ATALLA_COPY_LINK_SEND);
-  call.post = [this, operands, options]() -> HostWorks {
-    const Operand& o = operands->front();
-    if (o.host.numel() == 0) return {};
-    c10d::ReduceOptions host_options = options;
-    host_options.reduceOp = o.reduction.gloo_op();
-    Tensors host{o.host};
-    return {host_->reduce(host, host_options)};
-  };
-  if (root) {
-    call.finish = [operands] {
-      for (Operand& o : *operands) o.reduction.finish(o.carried, o.tensor);
-    };
-  }
+  if (root) call.finish = [operands] { finish(*operands); };
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                                          const c10d::ReduceScatterOptions& options) {
+Work CollectiveBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                       const c10d::ReduceScatterOptions& options) {
   const char* name = "accl:reduce_scatter";
   TORCH_CHECK_VALUE(outputs.size() == 1 && inputs.size() == 1, name, ": expected one output and one list of inputs");
   const Tensors list = inputs[0];
@@ -122,34 +124,24 @@ CollectiveBackend::Work CollectiveBackend::reduce_scatter(Tensors& outputs, std:
     TORCH_CHECK_TYPE(t.scalar_type() == output.scalar_type(), name,
                      ": output tensor must have the same type as input tensor");
   Call call{name, c10d::OpType::REDUCE_SCATTER, list, outputs};
-  call.prepare = [operands] {
-    for (Operand& o : *operands) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/true));
-  };
-  call.link = ring(size_, per_rank(carried_bytes(*operands), size_));
+  call.prepare = [operands] { convert(*operands, /*preserve=*/true); };
+  call.link = ring(size_, per_rank(gloo_bytes(*operands), size_));
   // One reduction for each part, to its rank: parts may differ in size.
   call.post = [this, operands, options] {
-    HostWorks works;
-    for (int root = 0; root < size_; ++root) {
-      const Operand& o = (*operands)[static_cast<size_t>(root)];
-      if (o.host.numel() == 0) continue;
+    return reduce_each(*operands, [&](size_t root, Tensors& host, const c10d::ReduceOp& op) {
       c10d::ReduceOptions host_options;
-      host_options.reduceOp = o.reduction.gloo_op();
-      host_options.rootRank = root;
+      host_options.reduceOp = op;
+      host_options.rootRank = static_cast<int64_t>(root);
       host_options.timeout = options.timeout;
-      Tensors host{o.host};
-      works.push_back(host_->reduce(host, host_options));
-    }
-    return works;
+      return host_->reduce(host, host_options);
+    });
   };
-  call.finish = [operands, output, own] {
-    Operand& o = (*operands)[own];
-    o.reduction.finish(o.carried, output);
-  };
+  call.finish = [operands, output, own] { (*operands)[own].reduction.finish((*operands)[own].buffer, output); };
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::scatter_reduced(const char* name, c10d::OpType type, Tensors& outputs,
-                                                           Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+Work CollectiveBackend::scatter_reduced(const char* name, c10d::OpType type, Tensors& outputs, Tensors& inputs,
+                                        const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), name, ": expected as many outputs as inputs, got ", outputs.size(),
                     " and ", inputs.size());
   auto from = operands_of(name, inputs, options.reduceOp, size_);
@@ -162,21 +154,17 @@ CollectiveBackend::Work CollectiveBackend::scatter_reduced(const char* name, c10
   }
   Call call{name, type, inputs, outputs};
   call.prepare = [from, to] {
-    for (Operand& o : *from) o.carry(o.reduction.contribution(o.tensor, /*preserve=*/true));
-    for (Operand& o : *to) o.carry(o.reduction.result_for(o.tensor));
+    convert(*from, /*preserve=*/true);
+    for (Operand& o : *to) o.set_buffer(o.reduction.result_for(o.tensor));
   };
-  call.link = ring(size_, per_rank(carried_bytes(*from), size_));
-  call.post = [this, from, to, options] {
-    HostWorks works;
-    for (size_t i = 0; i < from->size(); ++i) {
-      if ((*from)[i].host.numel() == 0) continue;
+  call.link = ring(size_, per_rank(gloo_bytes(*from), size_));
+  call.post = [this, from, options] {
+    return reduce_each(*from, [&](size_t, Tensors& whole, const c10d::ReduceOp& op) {
       c10d::AllreduceOptions host_options;
-      host_options.reduceOp = (*from)[i].reduction.gloo_op();
+      host_options.reduceOp = op;
       host_options.timeout = options.timeout;
-      Tensors whole{(*from)[i].host};
-      works.push_back(host_->allreduce(whole, host_options));
-    }
-    return works;
+      return host_->allreduce(whole, host_options);
+    });
   };
   // Gloo reduces the whole for everybody, also where it is asked for a part.
   call.settle = [from, to, rank = rank_] {
@@ -187,20 +175,18 @@ CollectiveBackend::Work CollectiveBackend::scatter_reduced(const char* name, c10
                   part.nbytes());
     }
   };
-  call.finish = [from, to] {
-    for (Operand& o : *to) o.reduction.finish(o.carried, o.tensor);
-  };
+  call.finish = [from, to] { finish(*to); };
   return submit(std::move(call));
 }
 
-CollectiveBackend::Work CollectiveBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                                const c10d::ReduceScatterOptions& options) {
+Work CollectiveBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                             const c10d::ReduceScatterOptions& options) {
   Tensors outputs{output}, inputs{input};
   return scatter_reduced("accl:reduce_scatter_tensor", c10d::OpType::_REDUCE_SCATTER_BASE, outputs, inputs, options);
 }
 
-CollectiveBackend::Work CollectiveBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                           const c10d::ReduceScatterOptions& options) {
+Work CollectiveBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                        const c10d::ReduceScatterOptions& options) {
   return scatter_reduced("accl:reduce_scatter_tensor_coalesced", c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, outputs,
                          inputs, options);
 }

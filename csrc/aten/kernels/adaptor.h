@@ -33,4 +33,18 @@ using at::TensorIteratorConfig;
 using at::TensorList;
 using at::TensorOptions;
 
+// All dimensions but one.
+inline DimVector dims_but(const Tensor& t, int64_t dim) {
+  DimVector dims;
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (d != dim) dims.push_back(d);
+  return dims;
+}
+
+// Gives an out= tensor the sizes and the values of `result`.
+inline Tensor& copy_result(const Tensor& result, Tensor& out) {
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
 }  // namespace atalla::aten

@@ -53,58 +53,45 @@ void check_device(const char* op, std::optional<c10::Device>& common, const at::
               *common, " and ", device, "! (when checking arguments for aten::", op, ")");
 }
 
-LaunchBuilder& LaunchBuilder::tensor(const at::Tensor& t) { return view(t, t.sizes(), t.strides()); }
-
-LaunchBuilder& LaunchBuilder::view(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  TORCH_CHECK_NOT_IMPLEMENTED(sizes.size() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
-                              ATALLA_MAX_DIMS, " dimensions, got ", sizes.size());
-  if (t.device().is_cpu() && t.numel() == 1 && t.dim() == 0) return immediate(t.item(), t.scalar_type());
+LaunchBuilder& LaunchBuilder::input(const Operand& t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(t.sizes.size() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
+                              ATALLA_MAX_DIMS, " dimensions, got ", t.sizes.size());
+  const bool absent = !t.tensor.defined();
+  if (!absent && t.tensor.device().is_cpu() && t.tensor.numel() == 1 && t.tensor.dim() == 0)
+    return immediate(t.tensor.item(), t.tensor.scalar_type());
   atalla_operand& operand = next_operand();
-  fill_operand(operand, t.const_data_ptr(), t.scalar_type(), static_cast<int64_t>(sizes.size()));
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    operand.sizes[d] = sizes[d];
-    operand.strides[d] = strides[d];
+  fill_operand(operand, absent ? nullptr : t.tensor.const_data_ptr(),
+               absent ? c10::ScalarType::Float : t.tensor.scalar_type(), static_cast<int64_t>(t.sizes.size()));
+  for (size_t d = 0; d < t.sizes.size(); ++d) {
+    operand.sizes[d] = t.sizes[d];
+    operand.strides[d] = t.strides[d];
   }
   return *this;
 }
 
 LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType dtype) {
+  const auto store = [&](auto v, atalla_dtype stored) -> LaunchBuilder& {
+    store_immediate(next_operand(), &v, sizeof v, stored);
+    return *this;
+  };
   switch (dtype) {
-    case c10::ScalarType::Double: {
-      double v = value.toDouble();
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_F64);
-      break;
-    }
-    case c10::ScalarType::Float: {
-      float v = value.toFloat();
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_F32);
-      break;
-    }
+    case c10::ScalarType::Double:
+      return store(value.toDouble(), ATALLA_F64);
+    case c10::ScalarType::Float:
+      return store(value.toFloat(), ATALLA_F32);
+    // In its own dtype, so that it is rounded once, as a tensor of that dtype would be.
     case c10::ScalarType::Half:
-    case c10::ScalarType::BFloat16: {
-      // In its own dtype, so that it is rounded once, as a tensor of that dtype would be.
-      float v =
-          dtype == c10::ScalarType::Half ? static_cast<float>(value.toHalf()) : static_cast<float>(value.toBFloat16());
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_F32);
-      break;
-    }
-    case c10::ScalarType::Bool: {
-      bool v = value.toBool();
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_BOOL);
-      break;
-    }
+      return store(static_cast<float>(value.toHalf()), ATALLA_F32);
+    case c10::ScalarType::BFloat16:
+      return store(static_cast<float>(value.toBFloat16()), ATALLA_F32);
+    case c10::ScalarType::Bool:
+      return store(value.toBool(), ATALLA_BOOL);
     case c10::ScalarType::ComplexFloat:
-    case c10::ScalarType::ComplexDouble: {
-      c10::complex<double> v = value.toComplexDouble();
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_C128);
-      break;
-    }
-    default: {
-      int64_t v = ScalarParam::to_int(value);
-      store_immediate(next_operand(), &v, sizeof v, ATALLA_I64);
-    }
+    case c10::ScalarType::ComplexDouble:
+      return store(value.toComplexDouble(), ATALLA_C128);
+    default:
+      return store(ScalarParam::to_int(value), ATALLA_I64);
   }
-  return *this;
 }
 
 LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator) {
@@ -127,12 +114,6 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
       operand.strides[ndim - 1 - d] = strides[d] >> shift;
     }
   }
-  return *this;
-}
-
-LaunchBuilder& LaunchBuilder::absent() {
-  atalla_operand& operand = next_operand();
-  fill_operand(operand, nullptr, c10::ScalarType::Float, 0);
   return *this;
 }
 

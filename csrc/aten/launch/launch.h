@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <type_traits>
 
@@ -88,40 +89,40 @@ struct PointwiseKernel {
 // The calling thread's current stream of the device. Its class is in runtime/stream.h.
 runtime::Stream& current_stream(c10::Device device);
 
+// A tensor, or its memory with other sizes and strides, in elements from its first. Undefined: an absent operand.
+struct Operand {
+  Operand(const at::Tensor& t) : tensor(t) {
+    if (t.defined()) sizes = t.sizes(), strides = t.strides();
+  }
+  Operand(const at::Tensor& t, at::IntArrayRef t_sizes, at::IntArrayRef t_strides) : tensor(t) {
+    if (t.defined()) sizes = t_sizes, strides = t_strides;
+  }
+  const at::Tensor& tensor;
+  at::IntArrayRef sizes, strides;
+};
+
 // Builds one descriptor and launches it, in one statement, so that temporary operands live until the launch:
 //   LaunchBuilder(kernel, at::kFloat).output(out).input(self).parameters(SoftmaxParameters{.dim = dim}).launch(device);
 // A tensor's conj and neg bits are not looked at: resolve them first (is_neg and is_conj tensors never reach a
 // PrivateUse1 kernel, PyTorch materialises them before).
 class LaunchBuilder {
  public:
-  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype) {
+  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs = {},
+                std::initializer_list<Operand> inputs = {}) {
     std::memset(&desc_, 0, offsetof(atalla_launch_desc, operands));
     desc_.kernel = kernel.id();
     desc_.compute_dtype = static_cast<atalla_dtype>(compute_dtype);
+    for (const Operand& t : outputs) output(t);
+    for (const Operand& t : inputs) input(t);
   }
-  LaunchBuilder& output(const at::Tensor& t) {
+  LaunchBuilder& output(const Operand& t) {
     desc_.n_outputs++;
-    return tensor(t);
+    return input(t);
   }
-  LaunchBuilder& input(const at::Tensor& t) { return tensor(t); }
-  // Undefined: an absent operand.
-  LaunchBuilder& optional_output(const at::Tensor& t) {
-    desc_.n_outputs++;
-    return t.defined() ? tensor(t) : absent();
-  }
-  LaunchBuilder& optional_input(const at::Tensor& t) { return t.defined() ? tensor(t) : absent(); }
-  // An operand with sizes and strides of the caller's choice over t's memory, in elements from t's first element.
-  LaunchBuilder& output(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
-    desc_.n_outputs++;
-    return view(t, sizes, strides);
-  }
-  LaunchBuilder& input(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
-    return view(t, sizes, strides);
-  }
+  LaunchBuilder& input(const Operand& t);
   // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate.
   LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
-  LaunchBuilder& absent();
   // A struct of kernel_parameters.h.
   template <class Parameters>
   LaunchBuilder& parameters(const Parameters& values) {
@@ -134,10 +135,18 @@ class LaunchBuilder {
   void launch(c10::Device device);
 
  private:
-  LaunchBuilder& tensor(const at::Tensor& t);
-  LaunchBuilder& view(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides);
   atalla_launch_desc desc_;
 };
+
+// One launch, on the device of the outputs: launch(kernel, at::kFloat, {out}, {self}, SoftmaxParameters{.dim = dim}).
+template <class... Parameters>
+void launch(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs,
+            std::initializer_list<Operand> inputs, const Parameters&... parameters) {
+  LaunchBuilder builder(kernel, compute_dtype, outputs, inputs);
+  (builder.parameters(parameters), ...);
+  for (const Operand& t : outputs)
+    if (t.tensor.defined()) return builder.launch(t.tensor.device());
+}
 
 // A scalar argument of a formula. An absent one has the value 0.
 struct ScalarParam {

@@ -57,16 +57,6 @@ loadable::Method method_of(const loadable::View& view, uint32_t index) {
   return view.methods[index];
 }
 
-atalla_tensor tensor_of(const loadable::View& view, const loadable::Value& value) {
-  loadable::Shape shape = loadable::read_shape(view, value.ndim, value.sizes, value.strides);
-  atalla_tensor result{};
-  result.dtype = value.dtype;
-  result.ndim = value.ndim;
-  std::copy(std::begin(shape.sizes), std::end(shape.sizes), result.sizes);
-  std::copy(std::begin(shape.strides), std::end(shape.strides), result.strides);
-  return result;
-}
-
 void describe_port(atalla_program program, bool output, uint32_t method, uint32_t index, const char** name,
                    atalla_tensor* tensor) {
   const loadable::View& view = given(program).view();

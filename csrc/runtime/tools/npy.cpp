@@ -60,21 +60,33 @@ std::vector<int64_t> parse_shape(std::string_view text, const std::string& path)
   return sizes;
 }
 
+std::vector<char> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot open '" + path + "': " + std::strerror(errno));
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 }  // namespace
+
+void write_file(const std::string& path, std::initializer_list<std::string_view> parts) {
+  std::ofstream out(path, std::ios::binary);
+  for (std::string_view part : parts) out.write(part.data(), static_cast<std::streamsize>(part.size()));
+  out.close();
+  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+}
 
 size_t element_bytes(atalla_dtype dtype) { return type_of(dtype).bytes; }
 const char* npy_descriptor(atalla_dtype dtype) { return type_of(dtype).descriptor; }
 
 Array read_npy(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot open '" + path + "': " + std::strerror(errno));
-  std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::vector<char> bytes_of_file = read_file(path);
+  const std::string_view file(bytes_of_file.data(), bytes_of_file.size());
   if (file.size() < 12 || file.compare(0, 6, "\x93NUMPY") != 0 || file[6] < 1 || file[6] > 3)
     throw std::runtime_error(path + ": not an .npy file of version 1 to 3");
   size_t begin = file[6] == 1 ? 10 : 12, length = 0;
   for (size_t i = 8; i < begin; ++i) length |= size_t{static_cast<unsigned char>(file[i])} << (8 * (i - 8));
   if (length > file.size() - begin) throw std::runtime_error(path + ": truncated .npy header");
-  std::string_view header = std::string_view(file).substr(begin, length);
+  std::string_view header = file.substr(begin, length);
 
   Array array;
   std::string_view descriptor = value_of(header, "descr", path);
@@ -113,20 +125,11 @@ void write_npy(const std::string& path, const Array& array) {
   head += '\0';
   head += static_cast<char>(header.size() & 0xFF);
   head += static_cast<char>(header.size() >> 8);
-  std::ofstream out(path, std::ios::binary);
-  out << head << header;
-  out.write(array.data.data(), static_cast<std::streamsize>(array.data.size()));
-  out.close();
-  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+  write_file(path, {head + header, {array.data.data(), array.data.size()}});
 }
 
 Array read_raw(const std::string& path, atalla_dtype dtype, const std::vector<int64_t>& sizes) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot open '" + path + "': " + std::strerror(errno));
-  Array array;
-  array.dtype = dtype;
-  array.sizes = sizes;
-  array.data.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  Array array{dtype, sizes, read_file(path)};
   size_t bytes = element_bytes(dtype);
   for (int64_t size : sizes)
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes))
@@ -138,10 +141,7 @@ Array read_raw(const std::string& path, atalla_dtype dtype, const std::vector<in
 }
 
 void write_raw(const std::string& path, const Array& array) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(array.data.data(), static_cast<std::streamsize>(array.data.size()));
-  out.close();
-  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+  write_file(path, {{array.data.data(), array.data.size()}});
 }
 
 }  // namespace atalla::tools

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/abi/atalla.h"
@@ -21,6 +23,9 @@ struct Array {
 size_t element_bytes(atalla_dtype dtype);
 // NumPy's descriptor: "<f4". BF16, which NumPy does not have, is "|V2".
 const char* npy_descriptor(atalla_dtype dtype);
+
+// Throws std::runtime_error with the path where the file cannot be written.
+void write_file(const std::string& path, std::initializer_list<std::string_view> parts);
 
 // Throws std::runtime_error with the path and what is wrong: not an .npy file, big endian, Fortran order of more than
 // one dimension, a dtype that the device does not have, a length that does not fit the shape.

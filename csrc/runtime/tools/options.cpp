@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <variant>
 
 namespace atalla::tools {
 namespace {
@@ -84,13 +86,29 @@ std::pair<std::string, std::string> named(const std::string& option, const std::
 Options parse_options(int argc, char** argv) {
   Options options;
   InputFile next_input;
+  int64_t device = 0;
+  const std::map<std::string, std::variant<std::string*, int64_t*, bool*>> simple = {
+      {"--method", &options.method}, {"--trace", &options.trace},
+      {"--decode", &options.decode}, {"--device", &device},
+      {"--repeat", &options.repeat}, {"--warmup", &options.warmup},
+      {"--greedy", &options.greedy}, {"--token", &options.token},
+      {"--logits", &options.logits}, {"--position", &options.position},
+      {"--info", &options.info},     {"--describe", &options.describe},
+      {"--check", &options.check},   {"--bench", &options.bench},
+      {"--verify", &options.verify},
+  };
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     auto next = [&] {
       if (++i == argc) usage("a value is expected after " + word);
       return std::string(argv[i]);
     };
-    if (word == "--input" || word == "-i") {
+    if (const auto known = simple.find(word); known != simple.end()) {
+      if (const auto text = std::get_if<std::string*>(&known->second)) **text = next();
+      else if (const auto value = std::get_if<int64_t*>(&known->second)) **value = number(word, next());
+      else *std::get<bool*>(known->second) = true;
+      if (options.repeat < 1) usage("--repeat expects at least 1");
+    } else if (word == "--input" || word == "-i") {
       next_input.path = next();
       options.inputs.push_back(next_input);
       next_input = {};
@@ -99,41 +117,10 @@ Options parse_options(int argc, char** argv) {
       next_input.shaped = true;
     } else if (word == "--output" || word == "-o") {
       options.outputs.push_back(next());
-    } else if (word == "--method") {
-      options.method = next();
-    } else if (word == "--device") {
-      options.device = static_cast<int>(number(word, next()));
-    } else if (word == "--repeat") {
-      options.repeat = number(word, next());
-      if (options.repeat < 1) usage("--repeat expects at least 1");
-    } else if (word == "--warmup") {
-      options.warmup = number(word, next());
-    } else if (word == "--trace") {
-      options.trace = next();
     } else if (word == "--set") {
       options.set.push_back(named(word, next()));
     } else if (word == "--get") {
       options.get.push_back(named(word, next()));
-    } else if (word == "--greedy") {
-      options.greedy = number(word, next());
-    } else if (word == "--decode") {
-      options.decode = next();
-    } else if (word == "--token") {
-      options.token = number(word, next());
-    } else if (word == "--logits") {
-      options.logits = number(word, next());
-    } else if (word == "--position") {
-      options.position = number(word, next());
-    } else if (word == "--describe") {
-      options.describe = true;
-    } else if (word == "--check") {
-      options.check = true;
-    } else if (word == "--info") {
-      options.info = true;
-    } else if (word == "--bench") {
-      options.bench = true;
-    } else if (word == "--verify") {
-      options.verify = true;
     } else if (word == "--help" || word == "-h") {
       help();
     } else if (word.starts_with("-")) {
@@ -145,6 +132,7 @@ Options parse_options(int argc, char** argv) {
     }
   }
   if (options.model.empty()) usage("a model is expected");
+  options.device = static_cast<int>(device);
   return options;
 }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/tools/trace.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <stdexcept>
-
 #include "runtime/device/api.h"
 #include "runtime/graph/recording.h"
 #include "runtime/loadable/file/json.h"
+#include "runtime/tools/npy.h"
 
 namespace atalla::tools {
 namespace {
@@ -56,10 +52,7 @@ void Trace::write(const std::string& path) {
   json.close(']');
   json.field("displayTimeUnit", "ns");
   json.close('}');
-  std::ofstream out(path, std::ios::binary);
-  out << text << '\n';
-  out.close();
-  if (!out) throw std::runtime_error("cannot write '" + path + "': " + std::strerror(errno));
+  write_file(path, {text, "\n"});
 }
 
 }  // namespace atalla::tools

@@ -30,7 +30,7 @@ void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
     const Tensor& t = inputs[i];
     if (is_skipped(t) || t.numel() == 0) continue;
     LaunchBuilder builder(kCopy, out.scalar_type());
-    builder.output(out, t.sizes(), out.strides()).input(t);
+    builder.output({out, t.sizes(), out.strides()}).input(t);
     builder.operand(0).addr += static_cast<uint64_t>(start * out.stride(dim)) * out.element_size();
     builder.launch(out.device());
     start += t.size(dim);

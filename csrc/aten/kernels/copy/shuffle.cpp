@@ -19,11 +19,8 @@ Tensor flip(const Tensor& self, IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   Tensor out = at::empty_like(self, MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
-  LaunchBuilder(kFlip, self.scalar_type())
-      .output(out)
-      .input(self)
-      .parameters(FlipParameters{.flipped = static_cast<int64_t>(flipped.to_ullong())})
-      .launch(self.device());
+  launch(kFlip, self.scalar_type(), {out}, {self},
+         FlipParameters{.flipped = static_cast<int64_t>(flipped.to_ullong())});
   return out;
 }
 
@@ -44,11 +41,9 @@ Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
     if (shifts[i] % size == 0) format = MemoryFormat::Contiguous;  // upstream joins it with an empty slice
   }
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);
-  LaunchBuilder builder(kRoll, self.scalar_type());
-  builder.output(out).input(self);
   RollParameters parameters{};
   for (int64_t d = 0; d < self.dim(); ++d) parameters.shift[d] = total[d];
-  builder.parameters(parameters).launch(self.device());
+  launch(kRoll, self.scalar_type(), {out}, {self}, parameters);
   return out;
 }
 
@@ -68,7 +63,7 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   to.insert(to.begin() + 2, to[1] * groups);
   from.insert(from.begin() + 2, from[1]);
   from[1] *= per_group;
-  LaunchBuilder(kCopy, self.scalar_type()).output(out, sizes, to).input(self, sizes, from).launch(self.device());
+  launch(kCopy, self.scalar_type(), {{out, sizes, to}}, {{self, sizes, from}});
   return out;
 }
 
@@ -119,7 +114,7 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
   const Tensor part = self.narrow(dim, start, length);
   out.resize_(part.sizes());
   if (out.numel() == 0) return out;
-  LaunchBuilder(kCopy, self.scalar_type()).output(out).input(part).launch(self.device());
+  launch(kCopy, self.scalar_type(), {out}, {part});
   return out;
 }
 

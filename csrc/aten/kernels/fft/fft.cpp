@@ -56,17 +56,10 @@ double factor(int64_t normalization, IntArrayRef sizes, IntArrayRef dims) {
 template <class Parameters>
 void launch_fft(const Kernel& kernel, const Tensor& in, const Tensor& out, const Parameters& parameters) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kernel, c10::toComplexType(in.scalar_type()));
-  builder.output(out).input(in);
-  builder.parameters(parameters).launch(in.device());
+  launch(kernel, c10::toComplexType(in.scalar_type()), {out}, {in}, parameters);
 }
 void launch_c2c(const Tensor& in, const Tensor& out, int64_t dim, bool forward, double scale) {
   launch_fft(kC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});
-}
-
-Tensor& copy_result(const Tensor& result, Tensor& out) {
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
 }
 
 DimVector wrapped(const Tensor& self, IntArrayRef dims) {

@@ -13,9 +13,7 @@ const Kernel kReflect("pad.reflect"), kReplicate("pad.replicate");
 
 void launch_pad(const Kernel& kernel, const Tensor& self, IntArrayRef padding, const Tensor& out) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kernel, self.scalar_type());
-  builder.output(out).input(self);
-  builder.parameters(pad_parameters(self.dim(), padding)).launch(self.device());
+  launch(kernel, self.scalar_type(), {out}, {self}, pad_parameters(self.dim(), padding));
 }
 
 DimVector reflected_sizes2d(const Tensor& self, IntArrayRef padding) {
@@ -44,13 +42,6 @@ void reflection_pad1d(const Tensor& self, IntArrayRef padding, const Tensor& out
 
 Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
   out.resize_(reflected_sizes2d(self, padding), image_format(self, 2));
-  launch_pad(kReflect, self, padding, out);
-  return out;
-}
-
-Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
-  const Tensor out =
-      empty(reflected_sizes2d(self, padding), self.scalar_type(), self.device().index(), image_format(self, 2));
   launch_pad(kReflect, self, padding, out);
   return out;
 }

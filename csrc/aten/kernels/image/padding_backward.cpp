@@ -14,19 +14,14 @@ const Kernel kReflectBackward("pad_backward.reflect"), kReplicateBackward("pad_b
 void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef padding, const Tensor& grad_input) {
   const int64_t spatial = static_cast<int64_t>(padding.size() / 2);
   const Tensor to = empty_like_dtype(grad_input, grad_input.sizes(), grad_input.scalar_type());
-  LaunchBuilder builder(kernel, c10::toRealValueType(grad_output.scalar_type()));
-  const auto operand = [&](const Tensor& t, bool output) {
-    const ImageView v = image_view(t, spatial);
-    const std::array<int64_t, kImageDims> sizes = {v.sizes[0] * v.sizes[1], 2, v.sizes[2], v.sizes[3], v.sizes[4]};
-    const int64_t row = 2 * v.sizes[4], plane = row * v.sizes[3];
-    const std::array<int64_t, kImageDims> strides = {plane * v.sizes[2], 1, plane, row, 2};
-    const Tensor parts = at::view_as_real(t);
-    if (output) builder.output(parts, sizes, strides);
-    else builder.input(parts, sizes, strides);
+  const auto parts = [&](const Tensor& t) {
+    const Image image(t, spatial);
+    const auto& n = image.sizes;
+    const int64_t row = 2 * n[4], plane = row * n[3];
+    return at::view_as_real(t).as_strided({n[0] * n[1], 2, n[2], n[3], n[4]}, {plane * n[2], 1, plane, row, 2});
   };
-  operand(to, true);
-  operand(grad_output.contiguous(), false);
-  builder.parameters(pad_parameters(kImageDims, padding)).launch(grad_output.device());
+  launch(kernel, c10::toRealValueType(grad_output.scalar_type()), {parts(to)}, {parts(grad_output.contiguous())},
+         pad_parameters(kImageDims, padding));
   grad_input.copy_(to);
 }
 
@@ -38,10 +33,8 @@ void pad_backward(const Kernel& kernel, const Tensor& grad_output, IntArrayRef p
   }
   if (grad_output.is_complex()) return launch_complex(kernel, grad_output, padding, grad_input);
   const int64_t spatial = static_cast<int64_t>(padding.size() / 2);
-  LaunchBuilder builder(kernel, grad_output.scalar_type());
-  image_output(builder, grad_input, spatial);
-  image_input(builder, grad_output, spatial);
-  builder.parameters(pad_parameters(kImageDims, padding)).launch(grad_output.device());
+  launch(kernel, grad_output.scalar_type(), {Image(grad_input, spatial)}, {Image(grad_output, spatial)},
+         pad_parameters(kImageDims, padding));
 }
 
 void check_sizes(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
@@ -53,16 +46,8 @@ void check_sizes(const Tensor& grad_output, const Tensor& self, IntArrayRef padd
   }
 }
 
-Tensor make(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
-  check_sizes(grad_output, self, padding);
-  const Tensor grad_input =
-      empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
-  pad_backward(kernel, grad_output, padding, grad_input);
-  return grad_input;
-}
-
-Tensor& make_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                 Tensor& grad_input) {
+Tensor& checked_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
+                    Tensor& grad_input) {
   check_sizes(grad_output, self, padding);
   grad_input.resize_(self.sizes(), self.suggest_memory_format());
   pad_backward(kernel, grad_output, padding, grad_input);
@@ -75,12 +60,9 @@ void reflection_pad1d_backward(const Tensor& grad_output, const Tensor& self, In
                                const Tensor& grad_input) {
   pad_backward(kReflectBackward, grad_output, padding, grad_input);
 }
-Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
-  return make(kReflectBackward, grad_output, self, padding);
-}
 Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                       Tensor& grad_input) {
-  return make_out(kReflectBackward, grad_output, self, padding, grad_input);
+  return checked_out(kReflectBackward, grad_output, self, padding, grad_input);
 }
 void reflection_pad3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                const Tensor& grad_input) {
@@ -92,23 +74,15 @@ void replication_pad1d_backward(const Tensor& grad_output, const Tensor& self, I
                                 const Tensor& grad_input) {
   pad_backward(kReplicateBackward, grad_output, padding, grad_input);
 }
-Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
-  TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4");
-  return make(kReplicateBackward, grad_output, self, padding);
-}
 Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                        Tensor& grad_input) {
   TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4");
-  return make_out(kReplicateBackward, grad_output, self, padding, grad_input);
-}
-Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
-  TORCH_CHECK(padding.size() == 6, "padding size is expected to be 6");
-  return make(kReplicateBackward, grad_output, self, padding);
+  return checked_out(kReplicateBackward, grad_output, self, padding, grad_input);
 }
 Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
                                        Tensor& grad_input) {
   TORCH_CHECK(padding.size() == 6, "padding size is expected to be 6");
-  return make_out(kReplicateBackward, grad_output, self, padding, grad_input);
+  return checked_out(kReplicateBackward, grad_output, self, padding, grad_input);
 }
 
 }  // namespace atalla::aten

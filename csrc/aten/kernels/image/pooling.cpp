@@ -16,55 +16,32 @@ const Kernel kMax("pool.max"), kAdaptiveMax("pool.adaptive_max"), kAverage("pool
 void launch_max(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                 IntArrayRef dilation, const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kMax, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_output(builder, indices, spatial);
-  image_input(builder, self, spatial);
   PoolMaxParameters parameters{};
   set_windows(parameters, spatial, kernel, stride, padding);
   set_spatial(parameters.dilation, dilation, spatial, 1);
-  builder.parameters(parameters).launch(self.device());
+  launch(kMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)}, parameters);
 }
 
 void launch_average(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                     bool count_include_pad, std::optional<int64_t> divisor, const Tensor& out) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kAverage, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_input(builder, self, spatial);
   PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
   set_windows(parameters, spatial, kernel, stride, padding);
-  builder.parameters(parameters).launch(self.device());
-}
-
-void launch_adaptive_average(const Tensor& self, int64_t spatial, const Tensor& out) {
-  if (out.numel() == 0) return;
-  LaunchBuilder builder(kAdaptiveAverage, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_input(builder, self, spatial);
-  builder.launch(self.device());
+  launch(kAverage, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)}, parameters);
 }
 
 void launch_adaptive_max(const Tensor& self, int64_t spatial, const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kAdaptiveMax, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_output(builder, indices, spatial);
-  image_input(builder, self, spatial);
-  builder.launch(self.device());
+  launch(kAdaptiveMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)});
 }
 
 void launch_fractional(const Tensor& self, int64_t spatial, IntArrayRef kernel, const Tensor& samples,
                        const Tensor& out, const Tensor& indices) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kFractionalMax, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_output(builder, indices, spatial);
-  image_input(builder, self, spatial);
-  builder.input(samples);
   PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
   set_spatial(parameters.kernel, kernel, spatial, 1);
-  builder.parameters(parameters).launch(self.device());
+  launch(kFractionalMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)},
+         {Image(self, spatial), samples}, parameters);
 }
 
 // Sizes of an image with other spatial sizes.
@@ -112,24 +89,19 @@ DimVector adaptive_average_sizes(const Tensor& self, IntArrayRef output_size, in
   return with_spatial(self, output_size);
 }
 
-MemoryFormat adaptive_average_format(const Tensor& self, int64_t spatial) {
-  return spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
-}
-
-Tensor adaptive_average(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
-  const Tensor out = empty(adaptive_average_sizes(self, output_size, spatial), self.scalar_type(),
-                           self.device().index(), adaptive_average_format(self, spatial));
-  launch_adaptive_average(self, spatial, out);
-  return out;
-}
-
 Tensor& adaptive_average_out(const Tensor& self, IntArrayRef output_size, int64_t spatial, Tensor& out) {
   const DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(), " for `output` but got dtype ",
               out.dtype());
-  out.resize_(sizes, adaptive_average_format(self, spatial));
-  launch_adaptive_average(self, spatial, out);
+  out.resize_(sizes, spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous);
+  if (out.numel() == 0) return out;
+  launch(kAdaptiveAverage, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)});
   return out;
+}
+
+Tensor adaptive_average(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
+  Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
+  return adaptive_average_out(self, output_size, spatial, out);
 }
 
 }  // namespace
@@ -137,16 +109,6 @@ Tensor& adaptive_average_out(const Tensor& self, IntArrayRef output_size, int64_
 void max_pool2d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
                              IntArrayRef dilation, bool ceil_mode, const Tensor& out, const Tensor& indices) {
   launch_max(self, 2, kernel_size, stride, padding, dilation, out, indices);
-}
-
-std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
-  const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
-  const auto format = image_format(self, 3);
-  const auto index = self.device().index();
-  Tensor out = empty(sizes, self.scalar_type(), index, format), indices = empty(sizes, at::kLong, index, format);
-  launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
-  return {out, indices};
 }
 
 std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Tensor& self, IntArrayRef kernel_size,

@@ -15,28 +15,23 @@ void average_backward(const Tensor& grad_output, int64_t spatial, IntArrayRef ke
                       IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
                       const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  LaunchBuilder builder(kAverageBackward, grad_output.scalar_type());
-  image_output(builder, grad_input, spatial);
-  image_input(builder, grad_output, spatial);
   PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
   set_windows(parameters, spatial, kernel, stride, padding);
-  builder.parameters(parameters).launch(grad_output.device());
+  launch(kAverageBackward, grad_output.scalar_type(), {Image(grad_input, spatial)}, {Image(grad_output, spatial)},
+         parameters);
 }
 
-void adaptive_backward(const Tensor& grad_output, const Tensor& self, int64_t spatial, const Tensor& grad_input) {
-  if (grad_input.numel() == 0) return;
-  LaunchBuilder builder(kAdaptiveBackward, grad_output.scalar_type());
-  image_output(builder, grad_input, spatial);
-  image_input(builder, grad_output, spatial);
-  builder.launch(grad_output.device());
-}
-
-void check_adaptive(const char* name, const Tensor& grad_output, const Tensor& self, int64_t spatial) {
+Tensor& adaptive_backward(const char* name, const Tensor& grad_output, const Tensor& self, int64_t spatial,
+                          Tensor& grad_input) {
   at::native::adaptive_pool_empty_output_check(grad_output, name);
   TORCH_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, name, "(): Expected ", spatial + 1, "D or ",
               spatial + 2, "D tensor, but got ", self.sizes());
   TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(), " for `grad_output` but got dtype ",
               grad_output.dtype());
+  grad_input.resize_(self.sizes(), spatial == 2 ? std::optional(image_format(self, 2)) : std::nullopt);
+  if (grad_input.numel() == 0) return grad_input;
+  launch(kAdaptiveBackward, grad_output.scalar_type(), {Image(grad_input, spatial)}, {Image(grad_output, spatial)});
+  return grad_input;
 }
 
 }  // namespace
@@ -53,22 +48,15 @@ void avg_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArray
 }
 
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Tensor& self) {
-  check_adaptive("adaptive_avg_pool2d_backward", grad_output, self, 2);
-  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 2));
-  adaptive_backward(grad_output, self, 2, grad_input);
-  return grad_input;
+  Tensor grad_input = empty_like_dtype(self, {0}, self.scalar_type());
+  return adaptive_backward("adaptive_avg_pool2d_backward", grad_output, self, 2, grad_input);
 }
 Tensor adaptive_avg_pool3d_backward(const Tensor& grad_output, const Tensor& self) {
-  check_adaptive("adaptive_avg_pool3d_backward", grad_output, self, 3);
-  const Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  adaptive_backward(grad_output, self, 3, grad_input);
-  return grad_input;
+  Tensor grad_input = empty_like_dtype(self, {0}, self.scalar_type());
+  return adaptive_backward("adaptive_avg_pool3d_backward", grad_output, self, 3, grad_input);
 }
 Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, Tensor& grad_input) {
-  check_adaptive("adaptive_avg_pool3d_backward", grad_output, self, 3);
-  grad_input.resize_(self.sizes());
-  adaptive_backward(grad_output, self, 3, grad_input);
-  return grad_input;
+  return adaptive_backward("adaptive_avg_pool3d_backward", grad_output, self, 3, grad_input);
 }
 
 }  // namespace atalla::aten

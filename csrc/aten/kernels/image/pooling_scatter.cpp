@@ -17,11 +17,8 @@ void launch_scatter(const Tensor& self, const Tensor& indices, int64_t spatial, 
     out.zero_();
     return;
   }
-  LaunchBuilder builder(kScatter, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_input(builder, self, spatial);
-  image_input(builder, indices, spatial);
-  builder.parameters(PoolScatterParameters{.add = add}).launch(self.device());
+  launch(kScatter, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial), Image(indices, spatial)},
+         PoolScatterParameters{.add = add});
 }
 
 DimVector unpool_sizes(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial) {
@@ -64,14 +61,6 @@ void check_unpool3d(IntArrayRef stride, IntArrayRef padding) {
               "strides should be greater than zero, but got stride: ", stride);
 }
 
-Tensor unpool(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial) {
-  const auto format = spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
-  const Tensor out =
-      empty(unpool_sizes(self, indices, output_size, spatial), self.scalar_type(), self.device().index(), format);
-  launch_scatter(self, indices, spatial, false, out);
-  return out;
-}
-
 Tensor& unpool_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial, Tensor& out) {
   const auto format = spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
   out.resize_(unpool_sizes(self, indices, output_size, spatial), format);
@@ -79,31 +68,10 @@ Tensor& unpool_out(const Tensor& self, const Tensor& indices, IntArrayRef output
   return out;
 }
 
-void check_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
-                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, const Tensor& indices) {
-  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
-  const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
-  const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
-  at::native::max_pool3d_backward_shape_check(
-      self, grad_output, indices, self.size(-4), static_cast<int>(k[0]), static_cast<int>(k[1]), static_cast<int>(k[2]),
-      static_cast<int>(s[0]), static_cast<int>(s[1]), static_cast<int>(s[2]), static_cast<int>(p[0]),
-      static_cast<int>(p[1]), static_cast<int>(p[2]), static_cast<int>(l[0]), static_cast<int>(l[1]),
-      static_cast<int>(l[2]), self.size(-3), self.size(-2), self.size(-1), grad_output.size(-3), grad_output.size(-2),
-      grad_output.size(-1), "max_pool3d_with_indices_backward_out_cpu_template()");
-}
-
 }  // namespace
 
-Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntArrayRef output_size) {
-  return unpool(self, indices, output_size, 2);
-}
 Tensor& max_unpool2d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, Tensor& out) {
   return unpool_out(self, indices, output_size, 2, out);
-}
-Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntArrayRef output_size, IntArrayRef stride,
-                    IntArrayRef padding) {
-  check_unpool3d(stride, padding);
-  return unpool(self, indices, output_size, 3);
 }
 Tensor& max_unpool3d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, IntArrayRef stride,
                          IntArrayRef padding, Tensor& out) {
@@ -115,17 +83,18 @@ void max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
                          IntArrayRef, bool, const Tensor& indices, const Tensor& grad_input) {
   launch_scatter(grad_output, indices, 2, true, grad_input);
 }
-Tensor max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                           IntArrayRef padding, IntArrayRef dilation, bool, const Tensor& indices) {
-  check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
-  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index(), image_format(self, 3));
-  launch_scatter(grad_output, indices, 3, true, grad_input);
-  return grad_input;
-}
 Tensor& max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
                                 IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool,
                                 const Tensor& indices, Tensor& grad_input) {
-  check_max_pool3d_backward(grad_output, self, kernel_size, stride, padding, dilation, indices);
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
+  const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
+  const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
+  at::native::max_pool3d_backward_shape_check(
+      self, grad_output, indices, self.size(-4), static_cast<int>(k[0]), static_cast<int>(k[1]), static_cast<int>(k[2]),
+      static_cast<int>(s[0]), static_cast<int>(s[1]), static_cast<int>(s[2]), static_cast<int>(p[0]),
+      static_cast<int>(p[1]), static_cast<int>(p[2]), static_cast<int>(l[0]), static_cast<int>(l[1]),
+      static_cast<int>(l[2]), self.size(-3), self.size(-2), self.size(-1), grad_output.size(-3), grad_output.size(-2),
+      grad_output.size(-1), "max_pool3d_with_indices_backward_out_cpu_template()");
   grad_input.resize_(self.sizes(), image_format(self, 3));
   launch_scatter(grad_output, indices, 3, true, grad_input);
   return grad_input;

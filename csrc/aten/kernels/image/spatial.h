@@ -14,35 +14,24 @@ namespace atalla::aten {
 
 inline constexpr int kImageDims = 5;
 
-struct ImageView {
+// An operand of a launch. `spatial` trailing dimensions of the tensor become the last of d, h, w; a missing batch or
+// channel dimension has size 1.
+struct Image {
+  Image(const Tensor& t, int64_t spatial) : tensor(t) {
+    sizes.fill(1);
+    strides.fill(0);
+    if (!t.defined()) return;
+    const int64_t leading = t.dim() - spatial;
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      const int64_t place = d < leading ? 2 - leading + d : kImageDims - spatial + d - leading;
+      sizes[place] = t.size(d);
+      strides[place] = t.stride(d);
+    }
+  }
+  operator Operand() const { return {tensor, sizes, strides}; }
+  const Tensor& tensor;
   std::array<int64_t, kImageDims> sizes, strides;
 };
-
-// `spatial` trailing dimensions become the last of d, h, w; a missing batch or channel dimension has size 1.
-inline ImageView image_view(const Tensor& t, int64_t spatial) {
-  ImageView v;
-  v.sizes.fill(1);
-  v.strides.fill(0);
-  const int64_t leading = t.dim() - spatial;
-  for (int64_t d = 0; d < leading; ++d) {
-    v.sizes[2 - leading + d] = t.size(d);
-    v.strides[2 - leading + d] = t.stride(d);
-  }
-  for (int64_t d = 0; d < spatial; ++d) {
-    v.sizes[kImageDims - spatial + d] = t.size(leading + d);
-    v.strides[kImageDims - spatial + d] = t.stride(leading + d);
-  }
-  return v;
-}
-
-inline LaunchBuilder& image_output(LaunchBuilder& builder, const Tensor& t, int64_t spatial) {
-  const ImageView v = image_view(t, spatial);
-  return builder.output(t, v.sizes, v.strides);
-}
-inline LaunchBuilder& image_input(LaunchBuilder& builder, const Tensor& t, int64_t spatial) {
-  const ImageView v = image_view(t, spatial);
-  return builder.input(t, v.sizes, v.strides);
-}
 
 // A parameter of d, h, w: `values` holds one for all `spatial` dimensions, or one each; those that are missing are
 // `rest`.

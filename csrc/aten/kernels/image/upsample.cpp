@@ -20,12 +20,9 @@ void resample(const Kernel& kernel, const Tensor& in, bool align_corners, std::i
               const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t spatial = static_cast<int64_t>(scales.size());
-  LaunchBuilder builder(kernel, in.scalar_type());
-  image_output(builder, out, spatial);
-  image_input(builder, in, spatial);
   ResampleLinearParameters parameters{.align_corners = align_corners};
   set_scales(parameters.scale, scales);
-  builder.parameters(parameters).launch(in.device());
+  launch(kernel, in.scalar_type(), {Image(out, spatial)}, {Image(in, spatial)}, parameters);
 }
 
 }  // namespace
@@ -33,59 +30,34 @@ void resample(const Kernel& kernel, const Tensor& in, bool align_corners, std::i
 void upsample_linear1d(const Tensor& self, IntArrayRef, bool align_corners, Scale scales, const Tensor& out) {
   resample(kLinear, self, align_corners, {scales}, out);
 }
-void upsample_bilinear2d(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w,
-                         const Tensor& out) {
-  resample(kLinear, self, align_corners, {scales_h, scales_w}, out);
-}
 void upsample_trilinear3d(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_d, Scale scales_h,
                           Scale scales_w, const Tensor& out) {
   resample(kLinear, self, align_corners, {scales_d, scales_h, scales_w}, out);
-}
-void upsample_bicubic2d(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w,
-                        const Tensor& out) {
-  resample(kCubic, self, align_corners, {scales_h, scales_w}, out);
-}
-void upsample_bilinear2d_aa(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w,
-                            const Tensor& out) {
-  resample(kLinearAntialias, self, align_corners, {scales_h, scales_w}, out);
-}
-void upsample_bicubic2d_aa(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w,
-                           const Tensor& out) {
-  resample(kCubicAntialias, self, align_corners, {scales_h, scales_w}, out);
-}
-void upsample_lanczos2d_aa(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w,
-                           const Tensor& out) {
-  resample(kLanczosAntialias, self, align_corners, {scales_h, scales_w}, out);
 }
 
 void upsample_linear1d_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scales,
                                 const Tensor& grad_input) {
   resample(kLinearBackward, grad_output, align_corners, {scales}, grad_input);
 }
-void upsample_bilinear2d_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
-                                  Scale scales_h, Scale scales_w, const Tensor& grad_input) {
-  resample(kLinearBackward, grad_output, align_corners, {scales_h, scales_w}, grad_input);
-}
 void upsample_trilinear3d_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
                                    Scale scales_d, Scale scales_h, Scale scales_w, const Tensor& grad_input) {
   resample(kLinearBackward, grad_output, align_corners, {scales_d, scales_h, scales_w}, grad_input);
 }
-void upsample_bicubic2d_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
-                                 Scale scales_h, Scale scales_w, const Tensor& grad_input) {
-  resample(kCubicBackward, grad_output, align_corners, {scales_h, scales_w}, grad_input);
-}
-void upsample_bilinear2d_aa_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
-                                     Scale scales_h, Scale scales_w, const Tensor& grad_input) {
-  resample(kLinearAntialiasBackward, grad_output, align_corners, {scales_h, scales_w}, grad_input);
-}
-void upsample_bicubic2d_aa_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
-                                    Scale scales_h, Scale scales_w, const Tensor& grad_input) {
-  resample(kCubicAntialiasBackward, grad_output, align_corners, {scales_h, scales_w}, grad_input);
-}
-void upsample_lanczos2d_aa_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners,
-                                    Scale scales_h, Scale scales_w, const Tensor& grad_input) {
-  resample(kLanczosAntialiasBackward, grad_output, align_corners, {scales_h, scales_w}, grad_input);
-}
+
+// An op over [n, c, h, w], and its gradient.
+#define ATALLA_DEFINE_RESAMPLE_2D(name, kernel)                                                                       \
+  void name(const Tensor& self, IntArrayRef, bool align_corners, Scale scales_h, Scale scales_w, const Tensor& out) { \
+    resample(kernel, self, align_corners, {scales_h, scales_w}, out);                                                 \
+  }                                                                                                                   \
+  void name##_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scales_h,       \
+                       Scale scales_w, const Tensor& grad_input) {                                                    \
+    resample(kernel##Backward, grad_output, align_corners, {scales_h, scales_w}, grad_input);                         \
+  }
+ATALLA_DEFINE_RESAMPLE_2D(upsample_bilinear2d, kLinear)
+ATALLA_DEFINE_RESAMPLE_2D(upsample_bicubic2d, kCubic)
+ATALLA_DEFINE_RESAMPLE_2D(upsample_bilinear2d_aa, kLinearAntialias)
+ATALLA_DEFINE_RESAMPLE_2D(upsample_bicubic2d_aa, kCubicAntialias)
+ATALLA_DEFINE_RESAMPLE_2D(upsample_lanczos2d_aa, kLanczosAntialias)
 
 void upsample_nearest1d_backward(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scales,
                                  const Tensor& grad_input) {

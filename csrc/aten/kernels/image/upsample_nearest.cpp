@@ -25,12 +25,9 @@ bool takes_small_path(const Tensor& self, int64_t spatial, const Tensor& out) {
 void launch_nearest(const Tensor& self, Mode mode, int64_t spatial, std::initializer_list<Scale> scales,
                     const Tensor& out) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kNearest, self.scalar_type());
-  image_output(builder, out, spatial);
-  image_input(builder, self, spatial);
   ResampleNearestParameters parameters{.mode = takes_small_path(self, spatial, out) ? mode + kSmall : int64_t{mode}};
   set_scales(parameters.scale, scales);
-  builder.parameters(parameters).launch(self.device());
+  launch(kNearest, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)}, parameters);
 }
 
 }  // namespace

@@ -36,12 +36,7 @@ Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, T
   if (self.dim() > 0) sizes[dim] = length;
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return out;
-  LaunchBuilder(kIndexSelect, self.scalar_type())
-      .output(out)
-      .input(self)
-      .input(index)
-      .parameters(IndexSelectParameters{.dim = dim})
-      .launch(self.device());
+  launch(kIndexSelect, self.scalar_type(), {out}, {self, index}, IndexSelectParameters{.dim = dim});
   return out;
 }
 
@@ -50,12 +45,21 @@ void gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_gr
   at::assert_no_overlap(out, self);
   at::assert_no_partial_overlap(out, index);
   if (out.numel() == 0) return;
-  LaunchBuilder(kGather, self.scalar_type())
-      .output(out)
-      .input(self)
-      .input(index)
-      .parameters(GatherParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
-      .launch(self.device());
+  launch(kGather, self.scalar_type(), {out}, {self, index},
+         GatherParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
+}
+
+Indexed indexed_in_front(const Tensor& self, const DimVector& indexed) {
+  const bool adjacent = indexed.back() - indexed.front() == static_cast<int64_t>(indexed.size()) - 1;
+  Indexed view{adjacent ? indexed.front() : 0, {}, {}};
+  DimVector order(indexed);
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (std::find(indexed.begin(), indexed.end(), d) != indexed.end()) continue;
+    if (d < view.first) order.insert(order.begin() + d, d);
+    else order.push_back(d);
+  }
+  for (int64_t d : order) view.sizes.push_back(self.size(d)), view.strides.push_back(self.stride(d));
+  return view;
 }
 
 // The iterator comes from upstream's meta: its inputs after the first are the index tensors, with masks already turned
@@ -77,31 +81,19 @@ void index(TensorIteratorBase& iterator, const Tensor& self, at::IOptTensorListR
     out.copy_(self);
     return;
   }
-  const bool adjacent = indexed.back() - indexed.front() == count - 1;
-  const int64_t first = adjacent ? indexed.front() : 0;
-  DimVector order;
-  for (int64_t d = 0; d < first; ++d) order.push_back(d);
-  order.append(indexed.begin(), indexed.end());
-  for (int64_t d = first; d < self.dim(); ++d)
-    if (std::find(indexed.begin(), indexed.end(), d) == indexed.end()) order.push_back(d);
-  DimVector sizes, strides;
-  for (int64_t d : order) {
-    sizes.push_back(self.size(d));
-    strides.push_back(self.stride(d));
-  }
+  const auto [first, sizes, strides] = indexed_in_front(self, indexed);
   // Each index tensor is [1] * first, the shape of the indices, [1] * the dimensions that follow.
   const int64_t rank = out.dim() - (self.dim() - count);
   const IntArrayRef index_sizes = out.sizes().slice(first, rank);
   LaunchBuilder builder(kIndex, self.scalar_type());
-  builder.output(out).input(self, sizes, strides);
-  IndexParameters{.count = count, .first_dim = first}.write(&builder.desc());
+  builder.output(out).input({self, sizes, strides}).parameters(IndexParameters{.count = count, .first_dim = first});
   TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index: at most ", ATALLA_MAX_OPERANDS - 2,
                               " index tensors are supported, got ", count);
   for (int64_t k = 0; k < count; ++k) {
     const Tensor& index = iterator.tensor(static_cast<int>(2 + k));
     DimVector index_strides;
     for (int64_t d = first; d < first + rank; ++d) index_strides.push_back(index.size(d) == 1 ? 0 : index.stride(d));
-    builder.input(index, index_sizes, index_strides);
+    builder.input({index, index_sizes, index_strides});
   }
   builder.launch(self.device());
 }

@@ -34,10 +34,8 @@ Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, bool up
                               "_indices\" not implemented for '", result, "'");
   Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
   if (n == 0) return out;
-  LaunchBuilder builder(kTriangleIndices, out.scalar_type());
-  builder.output(out);
-  builder.parameters(TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper})
-      .launch(out.device());
+  launch(kTriangleIndices, out.scalar_type(), {out}, {},
+         TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper});
   return out;
 }
 
@@ -69,7 +67,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     TORCH_CHECK(size >= 0, "repeats can not be negative");
   }
   Tensor out = empty_like_dtype(repeats, {size}, repeats.scalar_type());
-  LaunchBuilder(kRepeatInterleave, out.scalar_type()).output(out).input(ends).launch(out.device());
+  launch(kRepeatInterleave, out.scalar_type(), {out}, {ends});
   return out;
 }
 

@@ -56,8 +56,9 @@ Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& i
     if (index.has_value() && index->defined()) at::assert_no_overlap(self, *index);
   }
   const std::vector<Tensor> expanded = broadcast_indices(self, indices);
-  DimVector indexed, whole;
-  for (int64_t d = 0; d < self.dim(); ++d) (expanded[d].defined() ? indexed : whole).push_back(d);
+  DimVector indexed;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (expanded[d].defined()) indexed.push_back(d);
   const int64_t count = static_cast<int64_t>(indexed.size());
   TORCH_CHECK_NOT_IMPLEMENTED(count + 2 <= ATALLA_MAX_OPERANDS, "index_put: at most ", ATALLA_MAX_OPERANDS - 2,
                               " index tensors are supported, got ", count);
@@ -65,14 +66,8 @@ Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& i
     if (accumulate) return self.add_(values);
     return self.copy_(values);
   }
-  // Indexed dimensions that are not adjacent come first in the values, so the launch sees self with them in front.
-  const bool adjacent = indexed.back() - indexed.front() == count - 1;
-  const int64_t first = adjacent ? indexed.front() : 0;
-  DimVector order(whole.begin(), whole.begin() + first);
-  order.append(indexed.begin(), indexed.end());
-  order.append(whole.begin() + first, whole.end());
-  DimVector sizes, strides, value_sizes;
-  for (int64_t d : order) sizes.push_back(self.size(d)), strides.push_back(self.stride(d));
+  const auto [first, sizes, strides] = indexed_in_front(self, indexed);
+  DimVector value_sizes;
   const Tensor& shape = expanded[indexed.front()];
   value_sizes.append(sizes.begin(), sizes.begin() + first);
   value_sizes.append(shape.sizes().begin(), shape.sizes().end());
@@ -85,7 +80,7 @@ Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& i
   if (c10::multiply_integers(value_sizes) == 0) return self;
   const Tensor on_device = values.device() == self.device() ? values : values.to(self.device());
   LaunchBuilder builder(kIndexPut, self.scalar_type());
-  builder.output(self, sizes, strides).input(on_device.expand(value_sizes));
+  builder.output({self, sizes, strides}).input(on_device.expand(value_sizes));
   for (int64_t d : indexed) builder.input(expanded[d]);
   builder
       .parameters(IndexPutParameters{.count = count,
@@ -136,12 +131,8 @@ Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
   at::native::resize_output(out, index.sizes());
   if (index.numel() == 0) return out;
   const Tensor dense = self.contiguous();
-  LaunchBuilder(kIndex, self.scalar_type())
-      .output(out)
-      .input(dense, {dense.numel()}, {1})
-      .input(index)
-      .parameters(IndexParameters{.count = 1, .first_dim = 0})
-      .launch(self.device());
+  launch(kIndex, self.scalar_type(), {out}, {{dense, {dense.numel()}, {1}}, index},
+         IndexParameters{.count = 1, .first_dim = 0});
   return out;
 }
 

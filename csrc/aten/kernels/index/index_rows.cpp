@@ -23,14 +23,11 @@ void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
   // Sizes of 1 broadcast; a 0-d src does everywhere.
   for (int64_t d = 0; d < src.dim(); ++d) src_strides[d] = src.size(d) == 1 ? 0 : src.stride(d);
   if (c10::multiply_integers(src_sizes) == 0) return;
-  LaunchBuilder builder(kIndexPut, out.scalar_type());
-  builder.output(out, sizes, strides)
-      .input(src, src_sizes, src_strides)
-      .input(index, {length}, {index.dim() == 0 ? 1 : index.stride(0)});
   IndexPutParameters parameters{
       .count = 1, .first_dim = dim, .combine = static_cast<int64_t>(combine), .wrap_negative = from_end};
   if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).value, parameters.scaled = true;
-  builder.parameters(parameters).launch(out.device());
+  launch(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
+         {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}}, parameters);
 }
 
 void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
@@ -104,10 +101,8 @@ Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t d
   const auto options = grad_in.options().dtype(at::kLong);
   const Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
   const Tensor source = grad_in.movedim(-1, dim + 1);
-  LaunchBuilder builder(kIndexPut, out.scalar_type());
-  builder.output(out).input(source).input(places);
-  builder.parameters(IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)})
-      .launch(out.device());
+  launch(kIndexPut, out.scalar_type(), {out}, {source, places},
+         IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)});
   return out;
 }
 

@@ -3,6 +3,8 @@
 // scatter, scatter_add and scatter_reduce, over upstream's metas.
 #include "aten/kernels/index/scatter.h"
 
+#include <ATen/Dispatch.h>
+
 #include <limits>
 
 namespace atalla::aten {
@@ -19,12 +21,6 @@ void begin_with(const Tensor& self, const Tensor& out) {
   if (!out.is_same(self)) out.copy_(self);
 }
 
-template <class T>
-Scalar limit(bool lowest) {
-  using L = std::numeric_limits<T>;
-  return lowest ? L::lowest() : L::max();
-}
-
 }  // namespace
 
 Combine combine_of(std::string_view reduce) {
@@ -38,22 +34,12 @@ Scalar identity_of(Combine combine, ScalarType dtype) {
   if (combine == Combine::kAdd) return 0;
   if (combine == Combine::kMultiply) return 1;
   const bool lowest = combine == Combine::kMaximum;
-  switch (dtype) {
-    case at::kBool:
-      return !lowest;
-    case at::kByte:
-      return limit<uint8_t>(lowest);
-    case at::kChar:
-      return limit<int8_t>(lowest);
-    case at::kShort:
-      return limit<int16_t>(lowest);
-    case at::kInt:
-      return limit<int32_t>(lowest);
-    case at::kLong:
-      return limit<int64_t>(lowest);
-    default:
-      return lowest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!c10::isIntegralType(dtype, /*includeBool=*/true)) return lowest ? -kInfinity : kInfinity;
+  return AT_DISPATCH_INTEGRAL_TYPES_AND(at::kBool, dtype, "scatter", [&]() -> Scalar {
+    using Limits = std::numeric_limits<scalar_t>;
+    return lowest ? Limits::lowest() : Limits::max();
+  });
 }
 
 void divide_by_count(const Tensor& sums, Tensor& counts) {
@@ -70,14 +56,9 @@ void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   const DimVector sizes = sizes_of(index);
   // A 0-d src under a larger index is one value for every place.
   const DimVector src_strides = src.dim() == 0 && index.dim() > 0 ? DimVector(sizes.size(), 0) : strides_of(src);
-  LaunchBuilder builder(kScatter, out.scalar_type());
-  builder.output(out, sizes_of(out), strides_of(out))
-      .input(src, sizes, src_strides)
-      .input(index, sizes, strides_of(index));
-  builder
-      .parameters(
-          ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)})
-      .launch(out.device());
+  launch(kScatter, out.scalar_type(), {{out, sizes_of(out), strides_of(out)}},
+         {{src, sizes, src_strides}, {index, sizes, strides_of(index)}},
+         ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)});
 }
 
 void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine) {

@@ -9,6 +9,14 @@ namespace atalla::aten {
 
 inline const Kernel kIndex("index"), kIndexPut("index_put");
 
+// A tensor as the kernels see it. Indexed dimensions that are not adjacent come first in the result, or in the values
+// to write, so they stand in front.
+struct Indexed {
+  int64_t first;  // of the indexed dimensions
+  DimVector sizes, strides;
+};
+Indexed indexed_in_front(const Tensor& self, const DimVector& indexed);
+
 // How a written element meets the one that is there: parameter of the kernels scatter and index_put.
 enum class Combine : int64_t { kAssign = 0, kAdd = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4 };
 

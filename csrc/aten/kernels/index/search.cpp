@@ -15,12 +15,7 @@ void launch_isin(const Tensor& elements, const Tensor& test_elements, bool inver
   if (out.numel() == 0) return;
   const ScalarType common = at::result_type(elements, test_elements);
   const Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
-  LaunchBuilder(kIsin, common)
-      .output(out)
-      .input(x)
-      .input(list)
-      .parameters(IsinParameters{.invert = invert})
-      .launch(out.device());
+  launch(kIsin, common, {out}, {x, list}, IsinParameters{.invert = invert});
 }
 
 }  // namespace
@@ -40,13 +35,8 @@ Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool
     rows = rows.to(common);
     values = values.to(common);
   }
-  LaunchBuilder(kSearchsorted, values.scalar_type())
-      .output(out)
-      .input(rows)
-      .input(values)
-      .optional_input(order)
-      .parameters(SearchsortedParameters{.right = side.has_value() ? *side == "right" : right})
-      .launch(out.device());
+  launch(kSearchsorted, values.scalar_type(), {out}, {rows, values, order},
+         SearchsortedParameters{.right = side.has_value() ? *side == "right" : right});
   return out;
 }
 
@@ -80,7 +70,8 @@ Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, b
 }
 
 Tensor bucketize_scalar(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
-  return aten::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
+  return aten::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32,
+                         right);
 }
 
 void isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert, const Tensor& out) {

@@ -18,14 +18,14 @@ constexpr int64_t kBlock = 4096;  // of csrc/sim/kernels/index/compact.h
 Tensor count_blocks(const Tensor& mask) {
   const int64_t blocks = (mask.numel() + kBlock - 1) / kBlock;
   Tensor starts = empty_like_dtype(mask, {blocks + 1}, at::kLong);
-  LaunchBuilder(kCount, mask.scalar_type()).output(starts).input(mask).launch(mask.device());
+  launch(kCount, mask.scalar_type(), {starts}, {mask});
   return starts;
 }
 
 int64_t total(const Tensor& starts) { return starts.select(0, starts.size(0) - 1).item<int64_t>(); }
 
 void write_nonzero(const Tensor& self, const Tensor& starts, const Tensor& out) {
-  LaunchBuilder(kNonzero, self.scalar_type()).output(out).input(self).input(starts).launch(self.device());
+  launch(kNonzero, self.scalar_type(), {out}, {self, starts});
 }
 
 void check_nonzero_out(const Tensor& self, const Tensor& out, const char* name) {
@@ -86,12 +86,7 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   }
   at::native::resize_output(out, {n});
   if (n == 0) return out;
-  LaunchBuilder(kSelect, self.scalar_type())
-      .output(out)
-      .input(*wide_self)
-      .input(*wide_mask)
-      .input(starts)
-      .launch(self.device());
+  launch(kSelect, self.scalar_type(), {out}, {*wide_self, *wide_mask, starts});
   return out;
 }
 
@@ -105,12 +100,8 @@ Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
               "masked_scatter_ only supports boolean masks, but got mask with dtype ", wide_mask->scalar_type());
   if (self.numel() == 0) return self;
   const Tensor line = source.contiguous();
-  LaunchBuilder(kMaskedScatter, self.scalar_type())
-      .output(self)
-      .input(line, {line.numel()}, {1})
-      .input(*wide_mask)
-      .input(count_blocks(*wide_mask))
-      .launch(self.device());
+  launch(kMaskedScatter, self.scalar_type(), {self},
+         {{line, {line.numel()}, {1}}, *wide_mask, count_blocks(*wide_mask)});
   return self;
 }
 

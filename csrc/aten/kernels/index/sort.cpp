@@ -14,16 +14,10 @@ namespace {
 
 const Kernel kSort("sort"), kTopK("topk"), kKthValue("kthvalue"), kMedian("median"), kMode("mode");
 
-// `length`: of the outputs along dim.
-LaunchBuilder begin_rows(const Kernel& kernel, const Tensor& values, const Tensor& indices, const Tensor& self,
-                         int64_t dim, int64_t length) {
-  LaunchBuilder builder(kernel, self.scalar_type());
-  auto output = [&](const Tensor& t) {
-    if (!t.defined()) {
-      builder.optional_output(t);
-      return;
-    }
-    DimVector sizes(self.sizes()), strides;
+// An output of `length` elements along the dim of `self`.
+struct Rows {
+  Rows(const Tensor& t, const Tensor& self, int64_t dim, int64_t length) : tensor(t), sizes(self.sizes()) {
+    if (!t.defined()) return;
     const bool kept = t.dim() == self.dim();
     for (int64_t d = 0, o = 0; d < self.dim(); ++d) {
       const bool reduced = d == dim;
@@ -31,12 +25,17 @@ LaunchBuilder begin_rows(const Kernel& kernel, const Tensor& values, const Tenso
       strides.push_back(reduced && !kept ? 0 : t.stride(o));
       if (!reduced || kept) ++o;
     }
-    builder.output(t, sizes, strides);
-  };
-  output(values);
-  output(indices);
-  builder.input(self);
-  return builder;
+  }
+  operator Operand() const { return {tensor, sizes, strides}; }
+  const Tensor& tensor;
+  DimVector sizes, strides;
+};
+
+template <class Parameters>
+void launch_rows(const Kernel& kernel, const Tensor& values, const Tensor& indices, const Tensor& self, int64_t length,
+                 const Parameters& parameters) {
+  launch(kernel, self.scalar_type(),
+         {Rows(values, self, parameters.dim, length), Rows(indices, self, parameters.dim, length)}, {self}, parameters);
 }
 
 // median's checks and shapes.
@@ -53,8 +52,7 @@ void median_rows(const Tensor& self, int64_t dim, bool keepdim, bool ignore_nan,
   at::native::resize_output(values, sizes);
   at::native::resize_output(indices, sizes);
   if (values.numel() == 0) return;
-  LaunchBuilder builder = begin_rows(kMedian, values, indices, self, dim, 1);
-  builder.parameters(MedianParameters{.dim = dim, .ignore_nan = ignore_nan}).launch(self.device());
+  launch_rows(kMedian, values, indices, self, 1, MedianParameters{.dim = dim, .ignore_nan = ignore_nan});
 }
 
 Tensor median_all(const Tensor& self, bool ignore_nan) {
@@ -64,8 +62,7 @@ Tensor median_all(const Tensor& self, bool ignore_nan) {
     return out.fill_(std::numeric_limits<float>::quiet_NaN());
   }
   const Tensor flat = self.flatten();
-  LaunchBuilder builder = begin_rows(kMedian, out, Tensor(), flat, 0, 1);
-  builder.parameters(MedianParameters{.dim = 0, .ignore_nan = ignore_nan}).launch(self.device());
+  launch_rows(kMedian, out, Tensor(), flat, 1, MedianParameters{.dim = 0, .ignore_nan = ignore_nan});
   return out;
 }
 
@@ -75,17 +72,16 @@ void sort(const Tensor& self, std::optional<bool> stable, int64_t dim, bool desc
           const Tensor& indices) {
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  LaunchBuilder builder = begin_rows(kSort, values, indices, self, dim, self.dim() > 0 ? self.size(dim) : 1);
-  builder.parameters(SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable})
-      .launch(self.device());
+  launch_rows(kSort, values, indices, self, self.dim() > 0 ? self.size(dim) : 1,
+              SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable});
 }
 
 void topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const Tensor& values,
           const Tensor& indices) {
   if (values.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  LaunchBuilder builder = begin_rows(kTopK, values, indices, self, dim, k);
-  builder.parameters(TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted}).launch(self.device());
+  launch_rows(kTopK, values, indices, self, k,
+              TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted});
 }
 
 std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t dim, bool keepdim, Tensor& values,
@@ -97,8 +93,7 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
   at::assert_no_overlap(self, values);
   at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
   if (self.numel() > 0) {
-    LaunchBuilder builder = begin_rows(kKthValue, values, indices, self, wrapped, 1);
-    builder.parameters(KthvalueParameters{.dim = wrapped, .k = k}).launch(self.device());
+    launch_rows(kKthValue, values, indices, self, 1, KthvalueParameters{.dim = wrapped, .k = k});
   }
   if (!keepdim && self.dim() > 0) {
     values.squeeze_(wrapped);
@@ -139,8 +134,7 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
   at::native::resize_output(indices, sizes);
   at::assert_no_overlap(self, values);
   if (values.numel() > 0) {
-    LaunchBuilder builder = begin_rows(kMode, values, indices, self, dim, 1);
-    builder.parameters(ModeParameters{.dim = dim}).launch(self.device());
+    launch_rows(kMode, values, indices, self, 1, ModeParameters{.dim = dim});
   }
   return {values, indices};
 }
@@ -156,8 +150,7 @@ Tensor& randperm_out(int64_t n, std::optional<Generator> generator, Tensor& resu
   keys.random_(std::numeric_limits<int64_t>::min(), std::nullopt, std::move(generator));
   const bool direct = result.scalar_type() == at::kLong;
   Tensor order = direct ? result : empty_like_dtype(result, {n}, at::kLong);
-  LaunchBuilder builder = begin_rows(kSort, Tensor(), order, keys, 0, n);
-  builder.parameters(SortParameters{.dim = 0}).launch(result.device());
+  launch_rows(kSort, Tensor(), order, keys, n, SortParameters{.dim = 0});
   return direct ? result : result.copy_(order);
 }
 

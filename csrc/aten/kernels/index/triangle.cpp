@@ -10,11 +10,7 @@ const Kernel kTriangle("triangle");
 
 void launch_triangle(const Tensor& self, int64_t diagonal, bool upper, const Tensor& out) {
   if (out.numel() == 0) return;
-  LaunchBuilder(kTriangle, self.scalar_type())
-      .output(out)
-      .input(self)
-      .parameters(TriangleParameters{.diagonal = diagonal, .upper = upper})
-      .launch(self.device());
+  launch(kTriangle, self.scalar_type(), {out}, {self}, TriangleParameters{.diagonal = diagonal, .upper = upper});
 }
 
 }  // namespace

@@ -18,26 +18,15 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 Three distinct(const Tensor& x, const Tensor& order, bool return_inverse, bool return_counts) {
   const int64_t n = x.size(0);
   Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);
-  LaunchBuilder(kCountUnique, x.scalar_type())
-      .output(ranks)
-      .output(total)
-      .input(x)
-      .optional_input(order)
-      .launch(x.device());
+  launch(kCountUnique, x.scalar_type(), {ranks, total}, {x, order});
   DimVector sizes(x.sizes());
   sizes[0] = total.item<int64_t>();
   Tensor values = empty_like_dtype(x, sizes, x.scalar_type());
   Tensor inverse = empty_like_dtype(x, {return_inverse ? n : 0}, at::kLong);
   Tensor counts = empty_like_dtype(x, {return_counts ? sizes[0] : 0}, at::kLong);
   const Tensor none;
-  LaunchBuilder(kWrite, x.scalar_type())
-      .optional_output(values)
-      .optional_output(return_inverse ? inverse : none)
-      .optional_output(return_counts ? counts : none)
-      .input(x)
-      .input(ranks)
-      .optional_input(order)
-      .launch(x.device());
+  launch(kWrite, x.scalar_type(), {values, return_inverse ? inverse : none, return_counts ? counts : none},
+         {x, ranks, order});
   return {values, inverse, counts};
 }
 
@@ -54,12 +43,7 @@ Three unique_elements(const Tensor& self, bool sort, bool return_inverse, bool r
   Tensor order;
   if (sort) {
     order = empty_like_dtype(x, x.sizes(), at::kLong);
-    LaunchBuilder(kSortKeys, x.scalar_type())
-        .optional_output(Tensor())
-        .output(order)
-        .input(x)
-        .parameters(SortParameters{.dim = 0})
-        .launch(x.device());
+    launch(kSortKeys, x.scalar_type(), {Tensor(), order}, {x}, SortParameters{.dim = 0});
   }
   auto [values, inverse, counts] = distinct(x, order, return_inverse, return_counts);
   if (return_inverse) inverse = inverse.view(self.sizes());
@@ -79,7 +63,7 @@ Three unique_slices(const Tensor& self, int64_t dim, bool sort) {
   Tensor order;
   if (sort) {
     order = empty_like_dtype(x, {x.size(0)}, at::kLong);
-    LaunchBuilder(kSortRows, x.scalar_type()).output(order).input(x).launch(x.device());
+    launch(kSortRows, x.scalar_type(), {order}, {x});
   }
   auto [values, inverse, counts] = distinct(x, order, true, true);
   DimVector sizes(moved.sizes());

@@ -84,15 +84,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   DimVector values_batch = batch;
   values_batch.push_back(std::min(m, n));
   if (info.numel() > 0) {
-    LaunchBuilder(kLstsq, dtype)
-        .output(x)
-        .optional_output(driver == Driver::kGels ? Tensor() : rank.expand(batch))
-        .optional_output(wants_values ? values.expand(values_batch) : Tensor())
-        .output(info)
-        .input(a)
-        .input(x)
-        .parameters(LinalgLstsqParameters{.driver = static_cast<int64_t>(driver), .tolerance = tolerance})
-        .launch(self.device());
+    launch(kLstsq, dtype,
+           {x, driver == Driver::kGels ? Tensor() : rank.expand(batch),
+            wants_values ? values.expand(values_batch) : Tensor(), info},
+           {a, x}, LinalgLstsqParameters{.driver = static_cast<int64_t>(driver), .tolerance = tolerance});
     at::_linalg_check_errors(info, "torch.linalg.lstsq", batch.empty());
   }
 
@@ -121,14 +116,10 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> linalg_lstsq_out(const Tensor& se
   at::native::checkLinalgCompatibleDtype(name, rank.scalar_type(), at::kLong, "rank");
   at::native::checkLinalgCompatibleDtype(name, singular_values.scalar_type(), real_dtype, "singular_values");
   const auto [x, sums, ranks, values] = aten::linalg_lstsq(self, b, rcond, driver);
-  const auto copy = [](const Tensor& from, Tensor& to) {
-    at::native::resize_output(to, from.sizes());
-    to.copy_(from);
-  };
-  copy(x, solution);
-  copy(sums, residuals);
-  copy(ranks, rank);
-  copy(values, singular_values);
+  copy_result(x, solution);
+  copy_result(sums, residuals);
+  copy_result(ranks, rank);
+  copy_result(values, singular_values);
   return {solution, residuals, rank, singular_values};
 }
 

@@ -10,25 +10,17 @@ namespace {
 
 const Kernel kGeqrf("linalg.geqrf"), kHouseholderProduct("linalg.householder_product"), kOrmqr("linalg.ormqr");
 
-void geqrf_in_place(const Tensor& a, const Tensor& tau) {
-  LaunchBuilder(kGeqrf, a.scalar_type()).output(a).output(tau).input(a).launch(a.device());
-}
+void geqrf_in_place(const Tensor& a, const Tensor& tau) { launch(kGeqrf, a.scalar_type(), {a, tau}, {a}); }
 
 Tensor& orgqr_in_place(Tensor& q, const Tensor& tau) {
-  if (q.numel() > 0)
-    LaunchBuilder(kHouseholderProduct, q.scalar_type()).output(q).input(q).input(tau).launch(q.device());
+  if (q.numel() > 0) launch(kHouseholderProduct, q.scalar_type(), {q}, {q, tau});
   return q;
 }
 
 void ormqr_in_place(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
   if (other.numel() == 0) return;
-  LaunchBuilder(kOrmqr, other.scalar_type())
-      .output(other)
-      .input(reflectors)
-      .input(tau)
-      .input(other)
-      .parameters(LinalgOrmqrParameters{.left = left, .adjoint = transpose})
-      .launch(other.device());
+  launch(kOrmqr, other.scalar_type(), {other}, {reflectors, tau, other},
+         LinalgOrmqrParameters{.left = left, .adjoint = transpose});
 }
 
 }  // namespace

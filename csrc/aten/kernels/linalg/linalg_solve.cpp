@@ -12,22 +12,11 @@ const Kernel kLuFactor("linalg.lu_factor"), kLuSolve("linalg.lu_solve"), kPermut
     kCholesky("linalg.cholesky"), kTriangularSolve("linalg.triangular_solve");
 
 void cholesky_in_place(const Tensor& a, const Tensor& info, bool upper) {
-  LaunchBuilder(kCholesky, a.scalar_type())
-      .output(a)
-      .output(info)
-      .input(a)
-      .parameters(LinalgCholeskyParameters{.upper = upper})
-      .launch(a.device());
+  launch(kCholesky, a.scalar_type(), {a, info}, {a}, LinalgCholeskyParameters{.upper = upper});
 }
 
 void lu_factor_in_place(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivoting) {
-  LaunchBuilder(kLuFactor, a.scalar_type())
-      .output(a)
-      .output(pivots)
-      .output(info)
-      .input(a)
-      .parameters(LinalgLuFactorParameters{.pivot = pivoting})
-      .launch(a.device());
+  launch(kLuFactor, a.scalar_type(), {a, pivots, info}, {a}, LinalgLuFactorParameters{.pivot = pivoting});
 }
 
 // Upstream leaves the batches of the factors to be broadcast here.
@@ -35,13 +24,8 @@ void lu_solve_in_place(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
   matrices.append({lu.size(-2), lu.size(-1)});
   rows.push_back(pivots.size(-1));
-  LaunchBuilder(kLuSolve, b.scalar_type())
-      .output(b)
-      .input(lu.expand(matrices))
-      .input(pivots.expand(rows))
-      .input(b)
-      .parameters(LinalgLuSolveParameters{.op = static_cast<int64_t>(matrix_op(op))})
-      .launch(b.device());
+  launch(kLuSolve, b.scalar_type(), {b}, {lu.expand(matrices), pivots.expand(rows), b},
+         LinalgLuSolveParameters{.op = static_cast<int64_t>(matrix_op(op))});
 }
 
 // Upstream's callers describe the memory of `a` as column-major, whatever its strides say.
@@ -67,14 +51,9 @@ Tensor& cholesky_inverse_in_place(Tensor& result, Tensor& infos, bool upper) {
 void launch_triangular_solve(const Tensor& x, const Tensor& info, const Tensor& t, const Tensor& b, bool left,
                              bool upper, MatrixOp op, bool unit) {
   if (x.numel() == 0 && !info.defined()) return;
-  LaunchBuilder(kTriangularSolve, x.scalar_type())
-      .output(x)
-      .optional_output(info)
-      .input(t)
-      .input(b)
-      .parameters(LinalgTriangularSolveParameters{.form = (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4),
-                                                  .op = static_cast<int64_t>(op)})
-      .launch(x.device());
+  launch(kTriangularSolve, x.scalar_type(), {x, info}, {t, b},
+         LinalgTriangularSolveParameters{.form = (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4),
+                                         .op = static_cast<int64_t>(op)});
 }
 
 Tensor cholesky_solve_helper(const Tensor& self, const Tensor& A, bool upper) {
@@ -96,8 +75,7 @@ void lu_unpack(const Tensor& LU, const Tensor& pivots, bool unpack_data, bool un
     lower.diagonal(0, -2, -1).fill_(1);
     if (!lower_last) at::triu_out(upper, LU, 0);
   }
-  if (unpack_pivots && P.numel() > 0)
-    LaunchBuilder(kPermutation, P.scalar_type()).output(P).input(pivots).launch(P.device());
+  if (unpack_pivots && P.numel() > 0) launch(kPermutation, P.scalar_type(), {P}, {pivots});
 }
 
 }  // namespace atalla::aten

@@ -13,46 +13,25 @@ const Kernel kEigh("linalg.eigh"), kSvd("linalg.svd"), kEig("linalg.eig"), kLdlF
 
 // `vectors` holds the matrix, and then the eigenvectors.
 void eigh_in_place(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper, bool compute_vectors) {
-  LaunchBuilder(kEigh, vectors.scalar_type())
-      .output(values)
-      .optional_output(compute_vectors ? vectors : Tensor())
-      .output(info)
-      .input(vectors)
-      .parameters(LinalgEighParameters{.upper = upper})
-      .launch(vectors.device());
+  launch(kEigh, vectors.scalar_type(), {values, compute_vectors ? vectors : Tensor(), info}, {vectors},
+         LinalgEighParameters{.upper = upper});
 }
 
 void svd_into(const Tensor& a, bool full_matrices, bool compute_uv, const std::optional<std::string_view>& driver,
               const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
-  LaunchBuilder(kSvd, a.scalar_type())
-      .output(s)
-      .optional_output(compute_uv ? u : Tensor())
-      .optional_output(compute_uv ? vh : Tensor())
-      .output(info)
-      .input(a)
-      .launch(a.device());
+  launch(kSvd, a.scalar_type(), {s, compute_uv ? u : Tensor(), compute_uv ? vh : Tensor(), info}, {a});
 }
 
 void ldl_factor_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& info, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_factor: the chip factors the lower triangle");
-  LaunchBuilder(kLdlFactor, ld.scalar_type())
-      .output(ld)
-      .output(pivots)
-      .output(info)
-      .input(ld)
-      .parameters(LinalgLdlFactorParameters{.hermitian = hermitian && ld.is_complex()})
-      .launch(ld.device());
+  launch(kLdlFactor, ld.scalar_type(), {ld, pivots, info}, {ld},
+         LinalgLdlFactorParameters{.hermitian = hermitian && ld.is_complex()});
 }
 
 void ldl_solve_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_solve: the chip factors the lower triangle");
-  LaunchBuilder(kLdlSolve, b.scalar_type())
-      .output(b)
-      .input(ld)
-      .input(pivots)
-      .input(b)
-      .parameters(LinalgLdlSolveParameters{.hermitian = hermitian && ld.is_complex()})
-      .launch(b.device());
+  launch(kLdlSolve, b.scalar_type(), {b}, {ld, pivots, b},
+         LinalgLdlSolveParameters{.hermitian = hermitian && ld.is_complex()});
 }
 
 void check_eig_input(const Tensor& self, const char* name) {
@@ -66,12 +45,7 @@ void check_eig_input(const Tensor& self, const char* name) {
 void launch_eig(const Tensor& self, const Tensor& values, const Tensor& vectors, const char* name) {
   Tensor info = empty_info(self);
   if (values.numel() == 0) return;
-  LaunchBuilder(kEig, self.scalar_type())
-      .output(values)
-      .optional_output(vectors)
-      .output(info)
-      .input(self)
-      .launch(self.device());
+  launch(kEig, self.scalar_type(), {values, vectors, info}, {self});
   at::_linalg_check_errors(info, name, self.dim() == 2);
 }
 
@@ -89,11 +63,6 @@ Tensor eigenvalues(const Tensor& self, const char* name) {
   Tensor values = make_values(self);
   launch_eig(self, values, {}, name);
   return values;
-}
-
-void copy_result(const Tensor& from, Tensor& to) {
-  at::native::resize_output(to, from.sizes());
-  to.copy_(from);
 }
 
 }  // namespace
@@ -129,8 +98,7 @@ Tensor& linalg_eigvals_out(const Tensor& self, Tensor& out) {
   at::native::checkLinalgCompatibleDtype("torch.linalg.eigvals", out.scalar_type(),
                                          c10::toComplexType(self.scalar_type()), "eigenvalues");
   at::native::checkSameDevice("torch.linalg.eigvals", out, self, "eigenvalues");
-  copy_result(eigenvalues(self, "torch.linalg.eigvals"), out);
-  return out;
+  return copy_result(eigenvalues(self, "torch.linalg.eigvals"), out);
 }
 
 Tensor linalg_matrix_exp(const Tensor& self) {
@@ -139,7 +107,7 @@ Tensor linalg_matrix_exp(const Tensor& self) {
   if (c10::isReducedFloatingType(self.scalar_type()))
     return aten::linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  if (out.numel() > 0) LaunchBuilder(kMatrixExp, self.scalar_type()).output(out).input(self).launch(self.device());
+  if (out.numel() > 0) launch(kMatrixExp, self.scalar_type(), {out}, {self});
   return out;
 }
 

@@ -126,8 +126,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
                    : empty_like_dtype(query, {b, h, l, value.size(3)}, query.scalar_type());
   Tensor logsumexp = empty_like_dtype(query, {b, h, l}, at::kFloat);
   if (query.numel() > 0) {
-    LaunchBuilder builder(kAttention, query.scalar_type());
-    builder.output(out).output(logsumexp).input(query).input(key).input(value);
+    LaunchBuilder builder(kAttention, query.scalar_type(), {out, logsumexp}, {query, key, value});
     if (attn_bias.has_value() && attn_bias->defined()) builder.input(attn_bias->expand({b, h, l, s}));
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
     builder.parameters(AttentionParameters{.scale = factor, .causal = is_causal}).launch(query.device());

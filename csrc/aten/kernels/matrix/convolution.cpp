@@ -69,8 +69,7 @@ void launch_phase(const Tensor& out, const Tensor& input, const Tensor& weight, 
     sizes[2 + d] = phases[d].taps;
     strides[2 + d] *= -phases[d].tap_step;
   }
-  LaunchBuilder builder(kConvolution, input.scalar_type());
-  builder.output(out).input(input).input(weight, sizes, strides).optional_input(bias);
+  LaunchBuilder builder(kConvolution, input.scalar_type(), {out}, {input, {weight, sizes, strides}, bias});
   builder.operand(2).addr += static_cast<uint64_t>(offset) * weight.element_size();
   ConvolutionParameters parameters{.groups = groups};
   for (size_t d = 0; d < phases.size(); ++d) {
@@ -97,15 +96,13 @@ MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntAr
 void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
   if (out.numel() == 0) return;
-  LaunchBuilder builder(kConvolution, input.scalar_type());
-  builder.output(out).input(input).input(weight).optional_input(bias);
   ConvolutionParameters parameters{.groups = groups};
   for (int64_t d = 0; d < input.dim() - 2; ++d) {
     parameters.stride[d] = stride[d];
     parameters.padding[d] = padding[d];
     parameters.dilation[d] = dilation[d];
   }
-  builder.parameters(parameters).launch(input.device());
+  launch(kConvolution, input.scalar_type(), {out}, {input, weight, bias}, parameters);
 }
 
 Tensor transposed_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef sizes,

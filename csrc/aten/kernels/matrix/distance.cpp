@@ -41,12 +41,9 @@ Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional
   if (out.numel() == 0) return out;
   const int64_t count = c10::multiply_integers(batch);
   // The expanded batch is only copied where it does not fold into one dimension.
-  LaunchBuilder(kCdist, x1.scalar_type())
-      .output(out.view({count, m, n}))
-      .input(x1.contiguous().expand(sizes1).reshape({count, m, k}))
-      .input(x2.contiguous().expand(sizes2).reshape({count, n, k}))
-      .parameters(CdistParameters{.p = p})
-      .launch(x1.device());
+  launch(kCdist, x1.scalar_type(), {out.view({count, m, n})},
+         {x1.contiguous().expand(sizes1).reshape({count, m, k}), x2.contiguous().expand(sizes2).reshape({count, n, k})},
+         CdistParameters{.p = p});
   return out;
 }
 
@@ -56,11 +53,7 @@ Tensor pdist_forward(const Tensor& self, double p) {
   if (pairs > 0 && self.size(1) == 0) return at::zeros({pairs}, self.options());
   Tensor out = empty_like_dtype(self, {pairs}, self.scalar_type());
   if (pairs == 0) return out;
-  LaunchBuilder(kPdist, self.scalar_type())
-      .output(out)
-      .input(self)
-      .parameters(PdistParameters{.p = p})
-      .launch(self.device());
+  launch(kPdist, self.scalar_type(), {out}, {self}, PdistParameters{.p = p});
   return out;
 }
 
@@ -73,14 +66,10 @@ Tensor cdist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, do
   sizes1.append({m, k});
   sizes2.append({n, k});
   Tensor out = empty_like_dtype(x1, sizes1, x1.scalar_type());
-  LaunchBuilder(kCdistBackward, x1.scalar_type())
-      .output(out.view({count, m, k}))
-      .input(grad.contiguous().view({count, m, n}))
-      .input(x1.expand(sizes1).contiguous().view({count, m, k}))
-      .input(x2.expand(sizes2).contiguous().view({count, n, k}))
-      .input(cdist.contiguous().view({count, m, n}))
-      .parameters(CdistBackwardParameters{.p = p})
-      .launch(x1.device());
+  launch(kCdistBackward, x1.scalar_type(), {out.view({count, m, k})},
+         {grad.contiguous().view({count, m, n}), x1.expand(sizes1).contiguous().view({count, m, k}),
+          x2.expand(sizes2).contiguous().view({count, n, k}), cdist.contiguous().view({count, m, n})},
+         CdistBackwardParameters{.p = p});
   return out;
 }
 
@@ -89,25 +78,15 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
   TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
   if (self.numel() == 0) return out;
-  LaunchBuilder(kPdistBackward, self.scalar_type())
-      .output(out)
-      .input(grad.contiguous())
-      .input(self)
-      .input(pdist)
-      .parameters(PdistBackwardParameters{.p = p})
-      .launch(self.device());
+  launch(kPdistBackward, self.scalar_type(), {out}, {grad.contiguous(), self, pdist}, PdistBackwardParameters{.p = p});
   return out;
 }
 
 void linalg_cross(const Tensor& self, const Tensor& other, int64_t dim, const Tensor& out) {
   if (out.numel() == 0) return;
   const ScalarType own = out.scalar_type();
-  LaunchBuilder(kCross, own)
-      .output(out)
-      .input(self.to(own).expand(out.sizes()))
-      .input(other.to(own).expand(out.sizes()))
-      .parameters(CrossParameters{.dim = at::maybe_wrap_dim(dim, out.dim())})
-      .launch(out.device());
+  launch(kCross, own, {out}, {self.to(own).expand(out.sizes()), other.to(own).expand(out.sizes())},
+         CrossParameters{.dim = at::maybe_wrap_dim(dim, out.dim())});
 }
 
 }  // namespace atalla::aten

@@ -18,6 +18,7 @@ enum class Activation : int64_t { kNone = 0, kRelu = 1, kGelu = 2 };
 struct Matrix {
   const Tensor& tensor;
   std::array<int64_t, 3> sizes, strides;
+  operator Operand() const { return {tensor, sizes, strides}; }
 };
 
 Matrix batched(const Tensor& t) {
@@ -36,11 +37,8 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
   TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
   const int64_t conjugated = (a.tensor.is_conj() ? 1 : 0) | (b.tensor.is_conj() ? 2 : 0);
-  LaunchBuilder builder(kGemm, a.tensor.scalar_type());
-  builder.output(out.tensor, out.sizes, out.strides)
-      .input(a.tensor, a.sizes, a.strides)
-      .input(b.tensor, b.sizes, b.strides);
-  if (c != nullptr) builder.input(c->tensor, c->sizes, c->strides);
+  LaunchBuilder builder(kGemm, a.tensor.scalar_type(), {out}, {a, b});
+  if (c != nullptr) builder.input(*c);
   builder
       .parameters(GemmParameters{.alpha = ScalarParam(alpha).value,
                                  .beta = ScalarParam(beta).value,
@@ -153,7 +151,7 @@ Tensor grouped_mm(const Tensor& self, const Tensor& mat2, const std::optional<Te
     TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");
   }
   if (out.numel() == 0) return out;
-  LaunchBuilder(kGrouped, dtype).output(out).input(self).input(mat2).input(*offs).launch(self.device());
+  launch(kGrouped, dtype, {out}, {self, mat2, *offs});
   return out;
 }
 

@@ -20,11 +20,13 @@ int64_t positions(int64_t size, int64_t kernel, int64_t dilation, int64_t paddin
 }
 
 struct View {
+  const Tensor& tensor;
   DimVector sizes, strides;
+  operator Operand() const { return {tensor, sizes, strides}; }
 };
 
 View image_of(const Tensor& t) {
-  View v{DimVector(t.sizes()), DimVector(t.strides())};
+  View v{t, DimVector(t.sizes()), DimVector(t.strides())};
   if (t.dim() == 3) v.sizes.insert(v.sizes.begin(), 1), v.strides.insert(v.strides.begin(), 0);
   return v;
 }
@@ -32,7 +34,8 @@ View image_of(const Tensor& t) {
 // [n, channels * taps, positions] as [n, channels, kernel h, kernel w, positions h, positions w].
 View columns_of(const Tensor& t, IntArrayRef kernel, int64_t height, int64_t width) {
   const int64_t n = t.dim() == 3 ? t.size(0) : 1, s = t.stride(-2), p = t.stride(-1);
-  return {{n, t.size(-2) / (kernel[0] * kernel[1]), kernel[0], kernel[1], height, width},
+  return {t,
+          {n, t.size(-2) / (kernel[0] * kernel[1]), kernel[0], kernel[1], height, width},
           {t.dim() == 3 ? t.stride(0) : 0, s * kernel[0] * kernel[1], s * kernel[1], s, p * width, p}};
 }
 
@@ -41,87 +44,47 @@ Im2colParameters window(IntArrayRef dilation, IntArrayRef padding, IntArrayRef s
       .dilation = {dilation[0], dilation[1]}, .padding = {padding[0], padding[1]}, .stride = {stride[0], stride[1]}};
 }
 
-DimVector im2col_sizes(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                       IntArrayRef stride) {
+void check_windows(IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
   check_two("kernel_size", kernel);
   check_two("dilation", dilation);
   check_two("padding", padding);
   check_two("stride", stride);
-  at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
-                                 stride[0], stride[1]);
-  DimVector sizes;
-  if (self.dim() == 4) sizes.push_back(self.size(0));
-  sizes.push_back(self.size(-3) * kernel[0] * kernel[1]);
-  sizes.push_back(positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]) *
-                  positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
-  return sizes;
-}
-
-void launch_im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                   IntArrayRef stride, const Tensor& out) {
-  if (out.numel() == 0) return;
-  const View image = image_of(self);
-  const View columns = columns_of(out, kernel, positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]),
-                                  positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
-  LaunchBuilder builder(kIm2col, self.scalar_type());
-  builder.output(out, columns.sizes, columns.strides).input(self, image.sizes, image.strides);
-  builder.parameters(window(dilation, padding, stride)).launch(self.device());
-}
-
-DimVector col2im_sizes(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
-                       IntArrayRef padding, IntArrayRef stride) {
-  check_two("output_size", output_size);
-  check_two("kernel_size", kernel);
-  check_two("dilation", dilation);
-  check_two("padding", padding);
-  check_two("stride", stride);
-  at::native::col2im_shape_check(self, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
-                                 dilation[1], padding[0], padding[1], stride[0], stride[1]);
-  DimVector sizes;
-  if (self.dim() == 3) sizes.push_back(self.size(0));
-  sizes.push_back(self.size(-2) / (kernel[0] * kernel[1]));
-  sizes.append(output_size.begin(), output_size.end());
-  return sizes;
-}
-
-void launch_col2im(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                   IntArrayRef stride, const Tensor& out) {
-  if (out.numel() == 0) return;
-  const View image = image_of(out);
-  const View columns = columns_of(self, kernel, positions(out.size(-2), kernel[0], dilation[0], padding[0], stride[0]),
-                                  positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]));
-  LaunchBuilder builder(kCol2im, self.scalar_type());
-  builder.output(out, image.sizes, image.strides).input(self, columns.sizes, columns.strides);
-  builder.parameters(window(dilation, padding, stride)).launch(self.device());
 }
 
 }  // namespace
 
-Tensor im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
-              IntArrayRef stride) {
-  const Tensor out =
-      empty_like_dtype(self, im2col_sizes(self, kernel_size, dilation, padding, stride), self.scalar_type());
-  launch_im2col(self, kernel_size, dilation, padding, stride, out);
-  return out;
-}
-Tensor& im2col_out(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
+Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
                    IntArrayRef stride, Tensor& out) {
-  out.resize_(im2col_sizes(self, kernel_size, dilation, padding, stride));
-  launch_im2col(self, kernel_size, dilation, padding, stride, out);
+  check_windows(kernel, dilation, padding, stride);
+  at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
+                                 stride[0], stride[1]);
+  const int64_t height = positions(self.size(-2), kernel[0], dilation[0], padding[0], stride[0]);
+  const int64_t width = positions(self.size(-1), kernel[1], dilation[1], padding[1], stride[1]);
+  DimVector sizes;
+  if (self.dim() == 4) sizes.push_back(self.size(0));
+  sizes.append({self.size(-3) * kernel[0] * kernel[1], height * width});
+  out.resize_(sizes);
+  if (out.numel() == 0) return out;
+  launch(kIm2col, self.scalar_type(), {columns_of(out, kernel, height, width)}, {image_of(self)},
+         window(dilation, padding, stride));
   return out;
 }
 
-Tensor col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef dilation,
-              IntArrayRef padding, IntArrayRef stride) {
-  const Tensor out = empty_like_dtype(self, col2im_sizes(self, output_size, kernel_size, dilation, padding, stride),
-                                      self.scalar_type());
-  launch_col2im(self, kernel_size, dilation, padding, stride, out);
-  return out;
-}
-Tensor& col2im_out(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef dilation,
+Tensor& col2im_out(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel, IntArrayRef dilation,
                    IntArrayRef padding, IntArrayRef stride, Tensor& out) {
-  out.resize_(col2im_sizes(self, output_size, kernel_size, dilation, padding, stride));
-  launch_col2im(self, kernel_size, dilation, padding, stride, out);
+  check_two("output_size", output_size);
+  check_windows(kernel, dilation, padding, stride);
+  at::native::col2im_shape_check(self, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
+                                 dilation[1], padding[0], padding[1], stride[0], stride[1]);
+  DimVector sizes;
+  if (self.dim() == 3) sizes.push_back(self.size(0));
+  sizes.append({self.size(-2) / (kernel[0] * kernel[1]), output_size[0], output_size[1]});
+  out.resize_(sizes);
+  if (out.numel() == 0) return out;
+  const int64_t height = positions(out.size(-2), kernel[0], dilation[0], padding[0], stride[0]);
+  const int64_t width = positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]);
+  launch(kCol2im, self.scalar_type(), {image_of(out)}, {columns_of(self, kernel, height, width)},
+         window(dilation, padding, stride));
   return out;
 }
 

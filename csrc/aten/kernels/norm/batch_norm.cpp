@@ -43,14 +43,8 @@ ScalarType wide_dtype(const Tensor& t) { return t.scalar_type() == at::kDouble ?
 void launch_statistics(const Tensor& x, const Parameters& p, double momentum, double eps, const Tensor& mean,
                        const Tensor& rstd) {
   const View v = view_of(x);
-  LaunchBuilder(kStatistics, wide_dtype(x))
-      .output(mean)
-      .output(rstd)
-      .optional_output(p.running_mean)
-      .optional_output(p.running_var)
-      .input(x, v.sizes, v.strides)
-      .parameters(ChannelNormStatisticsParameters{.eps = eps, .momentum = momentum, .zero_variance = true})
-      .launch(x.device());
+  launch(kStatistics, wide_dtype(x), {mean, rstd, p.running_mean, p.running_var}, {{x, v.sizes, v.strides}},
+         ChannelNormStatisticsParameters{.eps = eps, .momentum = momentum, .zero_variance = true});
 }
 
 // `is_variance`: `rstd` holds variances, from which the kernel makes the factor with eps.
@@ -59,12 +53,9 @@ void launch_apply(const Tensor& x, const Parameters& p, const Tensor& mean, cons
   const View v = view_of(x);
   const std::array<int64_t, 4> sizes{v.sizes[0], 1, v.sizes[1], v.sizes[2]};
   const std::array<int64_t, 4> strides{v.strides[0], 0, v.strides[1], v.strides[2]};
-  LaunchBuilder builder(kApply, wide_dtype(x));
-  builder.output(out, sizes, strides).input(x, sizes, strides);
-  for (const Tensor& t : {mean, rstd, p.weight, p.bias}) {
-    if (t.defined()) builder.input(t, {sizes[0], 1, sizes[2]}, {0, 0, t.stride(0)});
-    else builder.absent();
-  }
+  LaunchBuilder builder(kApply, wide_dtype(x), {{out, sizes, strides}}, {{x, sizes, strides}});
+  for (const Tensor& t : {mean, rstd, p.weight, p.bias})
+    builder.input({t, {sizes[0], 1, sizes[2]}, {0, 0, t.defined() ? t.stride(0) : 0}});
   builder.parameters(ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}).launch(x.device());
 }
 
@@ -106,12 +97,9 @@ std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_out(const Tensor& self, const P
                                                      double momentum, double eps, Tensor& out, Tensor& save_mean,
                                                      Tensor& save_invstd) {
   auto [result, mean, rstd] = batch_norm(self, p, train, momentum, eps);
-  at::native::resize_output(out, self.sizes());
-  out.copy_(result);
-  at::native::resize_output(save_mean, mean.sizes());
-  save_mean.copy_(mean);
-  at::native::resize_output(save_invstd, rstd.sizes());
-  save_invstd.copy_(rstd);
+  copy_result(result, out);
+  copy_result(mean, save_mean);
+  copy_result(rstd, save_invstd);
   return {out, save_mean, save_invstd};
 }
 

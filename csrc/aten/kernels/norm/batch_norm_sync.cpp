@@ -9,13 +9,6 @@ namespace atalla::aten {
 
 namespace {
 
-DimVector all_but_channels(const Tensor& t) {
-  DimVector dims;
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (d != 1) dims.push_back(d);
-  return dims;
-}
-
 // [c], to be broadcast against `like`.
 Tensor per_channel(const Tensor& t, const Tensor& like) {
   DimVector shape(like.dim(), 1);
@@ -30,7 +23,7 @@ void check_input(const char* op, const Tensor& input) {
 }
 
 std::tuple<Tensor, Tensor> variance_and_mean(const Tensor& input) {
-  return at::var_mean(widened(input), all_but_channels(input), /*correction=*/Scalar(0), /*keepdim=*/false);
+  return at::var_mean(widened(input), dims_but(input, 1), /*correction=*/Scalar(0), /*keepdim=*/false);
 }
 
 // running = (1 - momentum) * running + momentum * value
@@ -71,9 +64,7 @@ Tensor batch_norm_elemt(const Tensor& input, const std::optional<Tensor>& weight
 Tensor& batch_norm_elemt_out(const Tensor& input, const std::optional<Tensor>& weight,
                              const std::optional<Tensor>& bias, const Tensor& mean, const Tensor& invstd, double eps,
                              Tensor& out) {
-  const Tensor result = aten::batch_norm_elemt(input, weight, bias, mean, invstd, eps);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return copy_result(aten::batch_norm_elemt(input, weight, bias, mean, invstd, eps), out);
 }
 
 // mean and invstd: [parts, c], counts: [parts], all of them at least 1.
@@ -100,7 +91,8 @@ std::tuple<Tensor, Tensor> batch_norm_gather_stats(const Tensor& input, const Te
                                                    const std::optional<Tensor>& running_var, double momentum,
                                                    double eps, int64_t count) {
   const Tensor counts = at::add(at::mul(mean.select(1, 0), Scalar(0)), Scalar(count));
-  return aten::batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
+  return aten::batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps,
+                                                   counts);
 }
 
 // Sums of the gradient and of its product with the centred input; gradients of weight and bias. Undefined where not
@@ -110,7 +102,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward_reduce(const Tens
                                                                       const std::optional<Tensor>& weight, bool input_g,
                                                                       bool weight_g, bool bias_g) {
   check_input("batch_norm_backward_reduce", input);
-  const DimVector dims = all_but_channels(input);
+  const DimVector dims = dims_but(input, 1);
   const Tensor g = widened(grad_out), centred = at::sub(widened(input), per_channel(widened(mean), input));
   const Tensor sum = at::sum(g, dims, false), products = at::sum(at::mul(g, centred), dims, false);
   const bool has_weight = weight && weight->defined();

@@ -21,28 +21,22 @@ void launch_group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
   const Tensor rows = x.contiguous();
   const std::array<int64_t, 1> flat{n * groups}, unit{1};
-  LaunchBuilder statistics(kStatistics, wide);
-  statistics.output(wide_mean, flat, unit)
-      .output(wide_rstd, flat, unit)
-      .optional_output({})
-      .optional_output({})
-      .input(rows, {1, n * groups, channels * image}, {0, channels * image, 1});
-  ChannelNormStatisticsParameters{.eps = eps}.write(&statistics.desc());
-  statistics.launch(x.device());
+  launch(kStatistics, wide, {{wide_mean, flat, unit}, {wide_rstd, flat, unit}, Tensor(), Tensor()},
+         {{rows, {1, n * groups, channels * image}, {0, channels * image, 1}}},
+         ChannelNormStatisticsParameters{.eps = eps});
 
   const std::array<int64_t, 4> sizes{n, groups, channels, image};
   // Channels last: those of a pixel lie together.
   const std::array<int64_t, 4> strides = x.is_contiguous()
                                              ? std::array<int64_t, 4>{c * image, channels * image, image, 1}
                                              : std::array<int64_t, 4>{c * image, channels, 1, c};
-  LaunchBuilder builder(kApply, wide);
-  builder.output(out, sizes, strides).input(x, sizes, strides);
-  for (const Tensor& t : {wide_mean, wide_rstd}) builder.input(t, {n, groups, channels}, {groups, 1, 0});
-  for (const Tensor& t : {weight, bias}) {
-    if (t.defined()) builder.input(t, {n, groups, channels}, {0, channels, 1});
-    else builder.absent();
-  }
-  builder.launch(x.device());
+  const std::array<int64_t, 3> groupwise{n, groups, channels};
+  launch(kApply, wide, {{out, sizes, strides}},
+         {{x, sizes, strides},
+          {wide_mean, groupwise, {groups, 1, 0}},
+          {wide_rstd, groupwise, {groups, 1, 0}},
+          {weight, groupwise, {0, channels, 1}},
+          {bias, groupwise, {0, channels, 1}}});
   if (!wide_mean.is_same(mean)) mean.copy_(wide_mean);
   if (!wide_rstd.is_same(rstd)) rstd.copy_(wide_rstd);
 }

@@ -29,18 +29,12 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntArr
   Tensor mean = empty_like_dtype(input, stat_sizes, stat_dtype);
   Tensor rstd = empty_like_dtype(input, stat_sizes, stat_dtype);
   if (m > 0) {
-    const Tensor x = input.contiguous();
     const std::array<int64_t, 2> sizes{m, n}, strides{n, 1};
     const std::array<int64_t, 1> rows{m}, columns{n}, unit{1};
-    LaunchBuilder builder(kLayerNorm, input.scalar_type());
-    builder.output(out, sizes, strides).output(mean, rows, unit).output(rstd, rows, unit).input(x, sizes, strides);
-    const Tensor flat_weight = weight.defined() ? weight.contiguous() : weight;
-    const Tensor flat_bias = bias.defined() ? bias.contiguous() : bias;
-    for (const Tensor& t : {flat_weight, flat_bias}) {
-      if (t.defined()) builder.input(t, columns, unit);
-      else builder.absent();
-    }
-    builder.parameters(LayerNormParameters{.eps = eps}).launch(input.device());
+    const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
+    launch(kLayerNorm, input.scalar_type(), {{out, sizes, strides}, {mean, rows, unit}, {rstd, rows, unit}},
+           {{input.contiguous(), sizes, strides}, {dense(weight), columns, unit}, {dense(bias), columns, unit}},
+           LayerNormParameters{.eps = eps});
   }
   return {out, mean, rstd};
 }

@@ -88,10 +88,9 @@ Gradients native_batch_norm_backward(const Tensor& grad_out, const Tensor& input
   const Tensor rstd =
       train ? widened(value_or_none(save_invstd)) : at::rsqrt(at::add(widened(value_or_none(running_var)), eps));
   const ScalarType parameter = weight.defined() ? weight.scalar_type() : dtype;
-  DimVector shape(input.dim(), 1), dims;
+  DimVector shape(input.dim(), 1);
   shape[1] = input.size(1);
-  for (int64_t d = 0; d < input.dim(); ++d)
-    if (d != 1) dims.push_back(d);
+  const DimVector dims = dims_but(input, 1);
   const Tensor g = widened(grad_out), r = rstd.reshape(shape);
   const Tensor w = weight.defined() ? widened(weight).reshape(shape) : weight;
   const Tensor y = at::mul(at::sub(widened(input), mean.reshape(shape)), r);
@@ -111,8 +110,8 @@ Gradients batch_norm_backward(const Tensor& grad_out, const Tensor& input, const
                               const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var,
                               const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_var,
                               bool update, double eps, std::array<bool, 3> output_mask, const Tensor& reserve) {
-  return aten::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update,
-                                    eps, output_mask);
+  return aten::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var,
+                                          update, eps, output_mask);
 }
 
 }  // namespace atalla::aten

@@ -12,11 +12,7 @@ void launch_softmax(const Kernel& kernel, const char* name, const Tensor& self, 
                     const Tensor& out) {
   TORCH_CHECK(!half_to_float, name, " with half to float conversion is not supported on ", self.device().type());
   if (out.numel() == 0) return;
-  LaunchBuilder(kernel, self.scalar_type())
-      .output(out)
-      .input(self)
-      .parameters(SoftmaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
-      .launch(self.device());
+  launch(kernel, self.scalar_type(), {out}, {self}, SoftmaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
 }
 
 }  // namespace

@@ -6,17 +6,6 @@
 
 namespace atalla::aten {
 
-namespace {
-
-DimVector dims_but(const Tensor& v, int64_t dim) {
-  DimVector dims;
-  for (int64_t d = 0; d < v.dim(); ++d)
-    if (d != dim) dims.push_back(d);
-  return dims;
-}
-
-}  // namespace
-
 std::tuple<Tensor, Tensor> weight_norm_interface(const Tensor& v, const Tensor& g, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
   const DimVector dims = dims_but(v, dim);

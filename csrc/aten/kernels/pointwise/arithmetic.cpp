@@ -2,6 +2,8 @@
 //
 // Pointwise ops whose arguments need a decision before the launch.
 
+#include <ATen/Dispatch.h>
+
 #include <limits>
 
 #include "aten/kernels/pointwise/pointwise.h"
@@ -15,20 +17,6 @@ const PointwiseKernel kMaximum{"pointwise.maximum", kRealDtypes, 2};
 const PointwiseKernel kMinimum{"pointwise.minimum", kRealDtypes, 2};
 const PointwiseKernel kNanToNum{"pointwise.nan_to_num", kFloatingDtypes, 1};
 const PointwiseKernel kFrexp{"pointwise.frexp", kFloatingDtypes, 1};
-
-// The largest finite number of a dtype.
-double largest(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Half:
-      return std::numeric_limits<c10::Half>::max();
-    case ScalarType::BFloat16:
-      return std::numeric_limits<c10::BFloat16>::max();
-    case ScalarType::Float:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
 
 }  // namespace
 
@@ -58,7 +46,9 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
     return out.copy_(self);
   }
   auto iterator = unary_iterator(out, self);
-  const double limit = largest(self.scalar_type());
+  const double limit = AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "nan_to_num", [] {
+    return static_cast<double>(std::numeric_limits<scalar_t>::max());
+  });
   run_pointwise(iterator, kNanToNum, nan.value_or(0), posinf.value_or(limit), neginf.value_or(-limit));
   return out;
 }

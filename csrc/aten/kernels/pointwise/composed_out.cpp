@@ -11,8 +11,7 @@ namespace {
 Tensor& deliver(const char* name, const Tensor& result, ScalarType named, Tensor& out) {
   TORCH_CHECK(at::canCast(result.scalar_type(), out.scalar_type()), name, "result type ", named,
               " can't be cast to the desired output type ", out.scalar_type());
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return copy_result(result, out);
 }
 
 }  // namespace

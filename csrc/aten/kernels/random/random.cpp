@@ -3,6 +3,7 @@
 // Random numbers. Upstream's templates check ranges and shapes; the kernels below draw on the chip, from a Philox
 // position that the generator hands out. Element i in row-major order has its own place in the sequence, so a value
 // does not depend on strides, threads or streams.
+#include <ATen/Dispatch.h>
 #include <ATen/native/DistributionTemplates.h>
 
 #include "aten/kernels/adaptor.h"
@@ -53,38 +54,11 @@ template <class Rng>
 struct Random {
   void operator()(TensorIteratorBase& iterator, std::optional<Generator> generator) {
     const Tensor& out = iterator.tensor(0);
-    int64_t high = 0;
-    switch (out.scalar_type()) {
-      case at::kBool:
-        high = 2;
-        break;
-      case at::kByte:
-        high = 1 << 8;
-        break;
-      case at::kChar:
-        high = 1 << 7;
-        break;
-      case at::kShort:
-        high = 1 << 15;
-        break;
-      case at::kInt:
-        high = int64_t{1} << 31;
-        break;
-      case at::kHalf:
-        high = (1 << 11) + 1;
-        break;
-      case at::kBFloat16:
-        high = (1 << 8) + 1;
-        break;
-      case at::kFloat:
-        high = (1 << 24) + 1;
-        break;
-      case at::kDouble:
-        high = (int64_t{1} << 53) + 1;
-        break;
-      default:
-        high = std::numeric_limits<int64_t>::max();  // 2^63 has no place in the parameter: one value is missed
-    }
+    int64_t high = std::numeric_limits<int64_t>::max();  // 2^63 has no place in the parameter: one value is missed
+    AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, out.scalar_type(), "random_", [&] {
+      constexpr int kDigits = std::numeric_limits<scalar_t>::digits;
+      if (kDigits < 63) high = (int64_t{1} << kDigits) + !std::is_integral_v<scalar_t>;
+    });
     draw_integers(out, 0, high, generator);
   }
 };

@@ -68,25 +68,14 @@ Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacemen
   if (!races) return at::native::multinomial_out(self, num_samples, replacement, std::move(generator), out);
   check_probabilities(self, replacement && num_samples > 1);
   const bool one_race = !replacement && num_samples > 1;
-  if (one_race) {
-    Tensor q = empty_like_dtype(self, self.sizes(), self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-    q.exponential_(1, std::move(generator));
-    const Tensor places = std::get<1>(at::topk(at::div(self, q), num_samples));
-    out.resize_(places.sizes());
-    return out.copy_(places);
-  }
   DimVector sizes(self.sizes());
-  sizes.insert(sizes.end() - 1, num_samples);
+  if (!one_race) sizes.insert(sizes.end() - 1, num_samples);
   Tensor q = empty_like_dtype(self, sizes, self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   q.exponential_(1, std::move(generator));
-  sizes.pop_back();
-  out.resize_(sizes);
-  return out.copy_(at::argmax(at::div(self.unsqueeze(-2), q), -1));
-}
-
-Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
-  Tensor out = empty_like_dtype(self, {0}, at::kLong);
-  return multinomial_out(self, num_samples, replacement, std::move(generator), out);
+  const Tensor places =
+      one_race ? std::get<1>(at::topk(at::div(self, q), num_samples)) : at::argmax(at::div(self.unsqueeze(-2), q), -1);
+  out.resize_(places.sizes());
+  return out.copy_(places);
 }
 
 }  // namespace atalla::aten

@@ -25,10 +25,9 @@ void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, b
   const Tensor points = self.reshape({c10::multiply_integers(self.sizes().slice(0, self.dim() - 1)), dims});
   Tensor out = hist.is_contiguous() ? hist : empty_like_dtype(hist, hist.sizes(), hist.scalar_type());
   const Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : Tensor();
-  LaunchBuilder builder(kHistogram, self.scalar_type());
-  builder.output(out).input(points).optional_input(weights);
+  LaunchBuilder builder(kHistogram, self.scalar_type(), {out}, {points, weights});
   for (const Tensor& e : edges) builder.input(e);
-  HistogramParameters{.method = static_cast<int64_t>(way)}.write(&builder.desc());
+  builder.parameters(HistogramParameters{.method = static_cast<int64_t>(way)});
   if (points.size(0) == 0) out.zero_();
   else builder.launch(self.device());
   if (!out.is_same(hist)) hist.copy_(out);
@@ -84,37 +83,28 @@ SegmentReduceParameters segment_parameters(at::native::ReductionType reduction, 
           .initial = initial.has_value() ? initial->toDouble() : 0};
 }
 
-Tensor segments(at::native::ReductionType reduction, const Tensor& data, const Tensor& numbers, bool offsets,
+// `kOffsets`: the numbers are where segments begin, else their lengths.
+template <bool kOffsets>
+Tensor segments(at::native::ReductionType reduction, const Tensor& data, const Tensor& numbers, int64_t,
                 const std::optional<Scalar>& initial) {
-  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
+  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (kOffsets ? 1 : 0);
   DimVector sizes(data.sizes());
   sizes[axis] = count;
   Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
   if (out.numel() == 0) return out;
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  LaunchBuilder builder(kSegmentReduce, data.scalar_type());
-  builder.output(out.view({outer, count, inner}))
-      .input(data.view({outer, data.size(axis), inner}))
-      .input(numbers.view({outer, numbers.size(axis)}));
-  builder.parameters(segment_parameters(reduction, offsets, initial)).launch(data.device());
+  launch(kSegmentReduce, data.scalar_type(), {out.view({outer, count, inner})},
+         {data.view({outer, data.size(axis), inner}), numbers.view({outer, numbers.size(axis)})},
+         segment_parameters(reduction, kOffsets, initial));
   return out;
 }
 
-Tensor segments_by_lengths(at::native::ReductionType reduction, const Tensor& data, const Tensor& lengths, int64_t axis,
-                           const std::optional<Scalar>& initial) {
-  return segments(reduction, data, lengths, false, initial);
-}
-
-Tensor segments_by_offsets(at::native::ReductionType reduction, const Tensor& data, const Tensor& offsets, int64_t axis,
-                           const std::optional<Scalar>& initial) {
-  return segments(reduction, data, offsets, true, initial);
-}
-
+template <bool kOffsets>
 Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor& data,
-                         at::native::ReductionType reduction, const Tensor& numbers, bool offsets,
+                         at::native::ReductionType reduction, const Tensor& numbers, int64_t,
                          const std::optional<Scalar>& initial) {
-  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (offsets ? 1 : 0);
+  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (kOffsets ? 1 : 0);
   Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
   if (out.numel() == 0) return out;
   if (count == 0) return out.zero_();
@@ -124,22 +114,9 @@ Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor&
   const Tensor results = output.contiguous().view({outer, count, inner});
   const Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
   const Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
-  LaunchBuilder builder(kSegmentBackward, data.scalar_type());
-  builder.output(out.view({outer, data.size(axis), inner})).input(grads).input(results).input(rows).input(bounds);
-  builder.parameters(segment_parameters(reduction, offsets, initial)).launch(data.device());
+  launch(kSegmentBackward, data.scalar_type(), {out.view({outer, data.size(axis), inner})},
+         {grads, results, rows, bounds}, segment_parameters(reduction, kOffsets, initial));
   return out;
-}
-
-Tensor gradients_by_lengths(const Tensor& grad, const Tensor& output, const Tensor& data,
-                            at::native::ReductionType reduction, const Tensor& lengths, int64_t axis,
-                            const std::optional<Scalar>& initial) {
-  return segment_gradients(grad, output, data, reduction, lengths, false, initial);
-}
-
-Tensor gradients_by_offsets(const Tensor& grad, const Tensor& output, const Tensor& data,
-                            at::native::ReductionType reduction, const Tensor& offsets, int64_t axis,
-                            const std::optional<Scalar>& initial) {
-  return segment_gradients(grad, output, data, reduction, offsets, true, initial);
 }
 
 }  // namespace
@@ -157,8 +134,8 @@ namespace at::native {
 REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_stub, &atalla::aten::histogram_search)
 REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_linear_stub, &atalla::aten::histogram_linear)
 REGISTER_PRIVATEUSE1_DISPATCH(histogram_select_outer_bin_edges_stub, &atalla::aten::outer_edges)
-REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_stub, &atalla::aten::segments_by_lengths)
-REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_stub, &atalla::aten::segments_by_offsets)
-REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_backward_stub, &atalla::aten::gradients_by_lengths)
-REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_backward_stub, &atalla::aten::gradients_by_offsets)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_stub, &atalla::aten::segments<false>)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_stub, &atalla::aten::segments<true>)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_lengths_backward_stub, &atalla::aten::segment_gradients<false>)
+REGISTER_PRIVATEUSE1_DISPATCH(_segment_reduce_offsets_backward_stub, &atalla::aten::segment_gradients<true>)
 }  // namespace at::native

@@ -64,9 +64,9 @@ void launch_reduce(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<
         out_dim++;
       }
     }
-    builder.output(out, sizes, strides);
+    builder.output({out, sizes, strides});
   }
-  builder.input(self, in_sizes, in_strides);
+  builder.input({self, in_sizes, in_strides});
   builder.parameters(ReduceVarParameters{.reduced = static_cast<int64_t>(bits), .correction = correction})
       .launch(outputs[0].device());
 }

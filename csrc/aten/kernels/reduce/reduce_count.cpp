@@ -63,12 +63,9 @@ Tensor trace(const Tensor& self) {
 void renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm, const Tensor& out) {
   if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
-  DimVector others;
-  for (int64_t d = 0; d < self.dim(); ++d)
-    if (d != dim) others.push_back(d);
   const ScalarType own = self.scalar_type();
   const ScalarType wide = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
-  const Tensor norm = at::linalg_vector_norm(self, p.toDouble(), others, true, wide);
+  const Tensor norm = at::linalg_vector_norm(self, p.toDouble(), dims_but(self, dim), true, wide);
   const double limit = maxnorm.toDouble();
   const Tensor factor = at::where(norm.gt(limit), norm.add(1e-7).reciprocal().mul(limit), at::ones_like(norm));
   Tensor result = out;

@@ -13,22 +13,14 @@ const Kernel kCumsum("cumsum"), kCumprod("cumprod"), kLogcumsumexp("logcumsumexp
 
 void launch_scan(const Kernel& kernel, const Tensor& self, int64_t dim, const Tensor& out) {
   if (out.numel() == 0) return;
-  LaunchBuilder(kernel, out.scalar_type())
-      .output(out)
-      .input(self)
-      .parameters(CumsumParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
-      .launch(self.device());
+  launch(kernel, out.scalar_type(), {out}, {self}, CumsumParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
 }
 
 void launch_extreme(const Kernel& kernel, const Tensor& self, int64_t dim, const Tensor& values,
                     const Tensor& indices) {
   if (self.numel() == 0) return;
-  LaunchBuilder(kernel, self.scalar_type())
-      .output(values)
-      .output(indices)
-      .input(self)
-      .parameters(CummaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())})
-      .launch(self.device());
+  launch(kernel, self.scalar_type(), {values, indices}, {self},
+         CummaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
 }
 
 }  // namespace

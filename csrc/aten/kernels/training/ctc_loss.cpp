@@ -49,15 +49,8 @@ std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targe
   Tensor loss = empty_like_dtype(log_probs, {batch}, log_probs.scalar_type());
   const Tensor steps = at::tensor(input_lengths, at::kLong).to(log_probs.device());
   const Tensor lengths = at::tensor(target_lengths, at::kLong).to(log_probs.device());
-  LaunchBuilder(kCtcLoss, log_probs.scalar_type())
-      .output(loss)
-      .output(alpha)
-      .input(log_probs)
-      .input(targets.to(log_probs.device()))
-      .input(steps)
-      .input(lengths)
-      .parameters(CtcLossParameters{.blank = blank})
-      .launch(log_probs.device());
+  launch(kCtcLoss, log_probs.scalar_type(), {loss, alpha}, {log_probs, targets.to(log_probs.device()), steps, lengths},
+         CtcLossParameters{.blank = blank});
   return {loss, alpha};
 }
 
@@ -79,17 +72,10 @@ Tensor ctc_loss_backward_tensor(const Tensor& grad, const Tensor& log_probs, con
   Tensor out = empty_like_dtype(log_probs, log_probs.sizes(), log_probs.scalar_type());
   if (out.numel() == 0) return out;
   const c10::Device device = log_probs.device();
-  LaunchBuilder(kCtcLossBackward, log_probs.scalar_type())
-      .output(out)
-      .input(log_alpha.contiguous())
-      .input(log_probs)
-      .input(targets.to(device))
-      .input(input_lengths.to(device, at::kLong))
-      .input(target_lengths.to(device, at::kLong))
-      .input(grad)
-      .input(neg_log_likelihood)
-      .parameters(CtcLossBackwardParameters{.blank = blank, .zero_infinity = zero_infinity})
-      .launch(device);
+  launch(kCtcLossBackward, log_probs.scalar_type(), {out},
+         {log_alpha.contiguous(), log_probs, targets.to(device), input_lengths.to(device, at::kLong),
+          target_lengths.to(device, at::kLong), grad, neg_log_likelihood},
+         CtcLossBackwardParameters{.blank = blank, .zero_infinity = zero_infinity});
   return out;
 }
 

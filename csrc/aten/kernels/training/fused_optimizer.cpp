@@ -45,12 +45,9 @@ void launch_step(const Kernel& kernel, const Common& c, size_t i, const std::arr
               " on ", device, " and a gradient ", grad.sizes(), " on ", grad.device());
   const Tensor scale = on_device(c.grad_scale, device), inf = on_device(c.found_inf, device);
   const Tensor count = step.defined() ? step.to(device) : step;
-  LaunchBuilder builder(kernel, param.scalar_type());
-  builder.output(param).output(grad);
-  for (const Tensor& s : states) builder.optional_output(s);
-  for (const Tensor& t : {count, c.lr_tensor, scale, inf}) builder.optional_input(t);
   parameters.learning_rate = c.lr, parameters.weight_decay = c.weight_decay, parameters.maximize = c.maximize;
-  builder.parameters(parameters).launch(device);
+  launch(kernel, param.scalar_type(), {param, grad, states[0], states[1], states[2]}, {count, c.lr_tensor, scale, inf},
+         parameters);
 }
 
 void adam(const Common& c, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList max_exp_avg_sqs,
@@ -92,6 +89,7 @@ void adagrad(const Common& c, TensorList sums, TensorList steps, double lr_decay
 
 }  // namespace
 
+// A rule with the learning rate as a number, and as a tensor.
 #define ATALLA_DEFINE_ADAM(name, Rate, decoupled)                                                                  \
   void name(TensorList self, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,                        \
             TensorList max_exp_avg_sqs, TensorList state_steps, Rate lr, double beta1, double beta2,               \
@@ -105,33 +103,23 @@ ATALLA_DEFINE_ADAM(fused_adam_tensor_lr, const Tensor&, false)
 ATALLA_DEFINE_ADAM(fused_adamw_, double, true)
 ATALLA_DEFINE_ADAM(fused_adamw_tensor_lr, const Tensor&, true)
 
-void fused_sgd_(TensorList self, TensorList grads, TensorList momentum_buffer_list, double weight_decay,
-                double momentum, double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
-                const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
-  sgd(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), momentum_buffer_list, momentum, dampening,
-      nesterov, is_first_step);
-}
+#define ATALLA_DEFINE_SGD(name, Rate)                                                                             \
+  void name(TensorList self, TensorList grads, TensorList buffers, double weight_decay, double momentum, Rate lr, \
+            double dampening, bool nesterov, bool maximize, bool is_first_step,                                   \
+            const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {                    \
+    sgd(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), buffers, momentum, dampening,     \
+        nesterov, is_first_step);                                                                                 \
+  }
+ATALLA_DEFINE_SGD(fused_sgd_, double)
+ATALLA_DEFINE_SGD(fused_sgd_tensor_lr, const Tensor&)
 
-void fused_sgd_tensor_lr(TensorList self, TensorList grads, TensorList momentum_buffer_list, double weight_decay,
-                         double momentum, const Tensor& lr, double dampening, bool nesterov, bool maximize,
-                         bool is_first_step, const std::optional<Tensor>& grad_scale,
-                         const std::optional<Tensor>& found_inf) {
-  sgd(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), momentum_buffer_list, momentum, dampening,
-      nesterov, is_first_step);
-}
-
-void fused_adagrad_(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps, double lr,
-                    double lr_decay, double weight_decay, double eps, bool maximize,
-                    const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
-  adagrad(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), state_sums, state_steps, lr_decay,
-          eps);
-}
-
-void fused_adagrad_tensor_lr(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps,
-                             const Tensor& lr, double lr_decay, double weight_decay, double eps, bool maximize,
-                             const std::optional<Tensor>& grad_scale, const std::optional<Tensor>& found_inf) {
-  adagrad(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), state_sums, state_steps, lr_decay,
-          eps);
-}
+#define ATALLA_DEFINE_ADAGRAD(name, Rate)                                                                        \
+  void name(TensorList self, TensorList grads, TensorList sums, TensorList steps, Rate lr, double lr_decay,      \
+            double weight_decay, double eps, bool maximize, const std::optional<Tensor>& grad_scale,             \
+            const std::optional<Tensor>& found_inf) {                                                            \
+    adagrad(Common(self, grads, lr, weight_decay, maximize, grad_scale, found_inf), sums, steps, lr_decay, eps); \
+  }
+ATALLA_DEFINE_ADAGRAD(fused_adagrad_, double)
+ATALLA_DEFINE_ADAGRAD(fused_adagrad_tensor_lr, const Tensor&)
 
 }  // namespace atalla::aten

@@ -22,105 +22,103 @@ int64_t row_stride(const Tensor& gradient) {
 // Nothing to add up: 0 rows.
 Tensor& fill_empty(Tensor& out) { return out.numel() > 0 ? out.zero_() : out; }
 
+// The scores are [rows, columns].
+struct Shape {
+  int64_t rows = 0, columns = 0;
+};
+
+Shape check_multi_margin(const Tensor& self, const Tensor& target, const Scalar& p,
+                         const std::optional<Tensor>& weight) {
+  Shape shape;
+  at::native::multi_margin_loss_shape_check(shape.rows, shape.columns, self.dim(), self, target, weight);
+  TORCH_CHECK(p.toDouble() == 1 || p.toDouble() == 2, "only p == 1 and p == 2 supported");
+  check_long(target);
+  return shape;
+}
+
+Shape check_multilabel_margin(const Tensor& self, const Tensor& target) {
+  Shape shape;
+  at::native::multilabel_margin_loss_shape_check(shape.rows, shape.columns, self.dim(), self, target);
+  check_long(target);
+  return shape;
+}
+
+void resize_gradient(const Tensor& self, const Tensor& grad_input) {
+  at::native::resize_output(grad_input, self.sizes());
+  TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
+}
+
+Tensor dense(const std::optional<Tensor>& weight) {
+  return weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
+}
+
 }  // namespace
 
 Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
                               const std::optional<Tensor>& weight, int64_t reduction, Tensor& out) {
-  int64_t rows = 0, columns = 0;
-  at::native::multi_margin_loss_shape_check(rows, columns, self.dim(), self, target, weight);
-  const double power = p.toDouble();
-  TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
-  check_long(target);
-  at::native::resize_output(out,
-                            reduction != at::Reduction::None || target.dim() == 0 ? IntArrayRef{} : IntArrayRef{rows});
+  const auto [rows, columns] = check_multi_margin(self, target, p, weight);
+  const bool single = reduction != at::Reduction::None || target.dim() == 0;
+  at::native::resize_output(out, single ? IntArrayRef{} : IntArrayRef{rows});
   if (self.numel() == 0) return fill_empty(out);
-  const Tensor scores = self.contiguous(), classes = target.contiguous();
-  const Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
-  LaunchBuilder builder(kMultiMargin, self.scalar_type());
-  builder.output(out).input(scores, {rows, columns}, {columns, 1}).input(classes, {rows}, {1});
-  if (weights.defined()) builder.input(weights, {columns}, {1});
-  else builder.absent();
-  builder
-      .parameters(MultiMarginLossParameters{
-          .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()})
-      .launch(self.device());
+  launch(kMultiMargin, self.scalar_type(), {out},
+         {{self.contiguous(), {rows, columns}, {columns, 1}},
+          {target.contiguous(), {rows}, {1}},
+          {dense(weight), {columns}, {1}}},
+         MultiMarginLossParameters{.reduction = reduction, .p = p.toLong(), .margin = margin.toDouble()});
   return out;
 }
 
 std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& self, const Tensor& target,
                                                                 int64_t reduction, Tensor& output, Tensor& is_target) {
-  int64_t rows = 0, columns = 0;
-  at::native::multilabel_margin_loss_shape_check(rows, columns, self.dim(), self, target);
-  check_long(target);
-  at::native::resize_output(output,
-                            reduction != at::Reduction::None || target.dim() <= 1 ? IntArrayRef{} : IntArrayRef{rows});
+  const auto [rows, columns] = check_multilabel_margin(self, target);
+  const bool single = reduction != at::Reduction::None || target.dim() <= 1;
+  at::native::resize_output(output, single ? IntArrayRef{} : IntArrayRef{rows});
   at::native::resize_output(is_target, target.sizes());
   TORCH_CHECK(is_target.is_contiguous(), "is_target must be contiguous");
   if (self.numel() == 0) {
     fill_empty(output);
     return {output, is_target};
   }
-  const Tensor scores = self.contiguous(), labels = target.contiguous();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  LaunchBuilder(kMultilabelMargin, self.scalar_type())
-      .output(output)
-      .output(is_target, sizes, strides)
-      .input(scores, sizes, strides)
-      .input(labels, sizes, strides)
-      .parameters(MultilabelMarginLossParameters{.reduction = reduction})
-      .launch(self.device());
+  launch(kMultilabelMargin, self.scalar_type(), {output, {is_target, sizes, strides}},
+         {{self.contiguous(), sizes, strides}, {target.contiguous(), sizes, strides}},
+         MultilabelMarginLossParameters{.reduction = reduction});
   return {output, is_target};
 }
 
 Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
                                        const Scalar& p, const Scalar& margin, const std::optional<Tensor>& weight,
                                        int64_t reduction, Tensor& grad_input) {
-  int64_t rows = 0, columns = 0;
-  at::native::multi_margin_loss_shape_check(rows, columns, self.dim(), self, target, weight);
-  const double power = p.toDouble();
-  TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
-  check_long(target);
-  at::native::resize_output(grad_input, self.sizes());
-  TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
+  const auto [rows, columns] = check_multi_margin(self, target, p, weight);
+  resize_gradient(self, grad_input);
   if (self.numel() == 0) return grad_input;
-  const Tensor scores = self.contiguous(), classes = target.contiguous();
-  const Tensor weights = weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  LaunchBuilder builder(kMultiMarginBackward, self.scalar_type());
-  builder.output(grad_input, sizes, strides).input(grad_output, {rows}, {row_stride(grad_output)});
-  builder.input(scores, sizes, strides).input(classes, {rows}, {1});
-  if (weights.defined()) builder.input(weights, {columns}, {1});
-  else builder.absent();
-  builder
-      .parameters(MultiMarginLossBackwardParameters{
-          .reduction = reduction, .p = static_cast<int64_t>(power), .margin = margin.toDouble()})
-      .launch(self.device());
+  launch(kMultiMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
+         {{grad_output, {rows}, {row_stride(grad_output)}},
+          {self.contiguous(), sizes, strides},
+          {target.contiguous(), {rows}, {1}},
+          {dense(weight), {columns}, {1}}},
+         MultiMarginLossBackwardParameters{.reduction = reduction, .p = p.toLong(), .margin = margin.toDouble()});
   return grad_input;
 }
 
 Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
                                             int64_t reduction, const Tensor& is_target, Tensor& grad_input) {
-  int64_t rows = 0, columns = 0;
-  at::native::multilabel_margin_loss_shape_check(rows, columns, self.dim(), self, target);
-  check_long(target);
+  const auto [rows, columns] = check_multilabel_margin(self, target);
   TORCH_CHECK(is_target.sizes() == target.sizes(),
               "Expected tensor for argument #3 'target' to have same size as "
               "tensor for argument #5 'is_target'; but ",
               target.sizes(), " does not equal ", is_target.sizes(),
               " (while checking arguments for multilabel_margin_loss_backward_cpu_template)");
-  at::native::resize_output(grad_input, self.sizes());
-  TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
+  resize_gradient(self, grad_input);
   if (self.numel() == 0) return grad_input;
-  const Tensor scores = self.contiguous(), labels = target.contiguous(), flags = is_target.contiguous();
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  LaunchBuilder(kMultilabelMarginBackward, self.scalar_type())
-      .output(grad_input, sizes, strides)
-      .input(grad_output, {rows}, {row_stride(grad_output)})
-      .input(scores, sizes, strides)
-      .input(labels, sizes, strides)
-      .input(flags, sizes, strides)
-      .parameters(MultilabelMarginLossBackwardParameters{.reduction = reduction})
-      .launch(self.device());
+  launch(kMultilabelMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
+         {{grad_output, {rows}, {row_stride(grad_output)}},
+          {self.contiguous(), sizes, strides},
+          {target.contiguous(), sizes, strides},
+          {is_target.contiguous(), sizes, strides}},
+         MultilabelMarginLossBackwardParameters{.reduction = reduction});
   return grad_input;
 }
 

@@ -44,19 +44,12 @@ void forward(const Tensor& self, const Tensor& target, const Tensor& weight, int
              const Tensor& output, const Tensor& total_weight) {
   const Tensor scores = image_contiguous(self), samples = image_contiguous(target);
   const Strided view = scores_view(scores), chosen = samples_view(samples, view);
-  LaunchBuilder builder(kNllLoss, self.scalar_type());
-  if (reduction == at::Reduction::None && output.dim() > 0) {
-    const Strided losses = samples_view(output, view);
-    builder.output(output, losses.sizes, losses.strides);
-  } else if (reduction == at::Reduction::None) {  // one sample: its loss, and upstream's total weight
-    reduction = at::Reduction::Sum;
-    builder.output(output);
-  } else {
-    builder.output(output);
-  }
-  builder.output(total_weight).input(scores, view.sizes, view.strides).input(samples, chosen.sizes, chosen.strides);
-  builder.optional_input(weight);
-  builder.parameters(NllLossParameters{.reduction = reduction, .ignore_index = ignore_index}).launch(self.device());
+  Strided losses{DimVector(output.sizes()), DimVector(output.strides())};
+  if (reduction == at::Reduction::None && output.dim() > 0) losses = samples_view(output, view);
+  else if (reduction == at::Reduction::None) reduction = at::Reduction::Sum;  // one sample: upstream's total weight
+  launch(kNllLoss, self.scalar_type(), {{output, losses.sizes, losses.strides}, total_weight},
+         {{scores, view.sizes, view.strides}, {samples, chosen.sizes, chosen.strides}, weight},
+         NllLossParameters{.reduction = reduction, .ignore_index = ignore_index});
 }
 
 void backward(const Tensor& grad_output, const Tensor& target, const Tensor& weight, int64_t reduction,
@@ -66,14 +59,9 @@ void backward(const Tensor& grad_output, const Tensor& target, const Tensor& wei
   const Tensor samples = image_contiguous(target), gradient = image_contiguous(grad_output);
   const Strided view = scores_view(grad_input), chosen = samples_view(samples, view),
                 given = samples_view(gradient, view);
-  LaunchBuilder(kNllLossBackward, grad_input.scalar_type())
-      .output(grad_input, view.sizes, view.strides)
-      .input(gradient, given.sizes, given.strides)
-      .input(samples, chosen.sizes, chosen.strides)
-      .optional_input(weight)
-      .input(total_weight)
-      .parameters(NllLossBackwardParameters{.reduction = reduction, .ignore_index = ignore_index})
-      .launch(grad_input.device());
+  launch(kNllLossBackward, grad_input.scalar_type(), {{grad_input, view.sizes, view.strides}},
+         {{gradient, given.sizes, given.strides}, {samples, chosen.sizes, chosen.strides}, weight, total_weight},
+         NllLossBackwardParameters{.reduction = reduction, .ignore_index = ignore_index});
 }
 
 void fill_empty(int64_t reduction, const Tensor& output, const Tensor& total_weight) {

@@ -93,14 +93,11 @@ class Describer {
  private:
   template <class T, class F>
   void array(const char* name, const Table<T>& table, F&& f) {
-    json_.key(name);
-    json_.open('[');
-    for (uint32_t i = 0; i < table.size(); ++i) {
+    json_.list(name, table.size(), [&](uint32_t i) {
       json_.open('{');
       f(table[i]);
       json_.close('}');
-    }
-    json_.close(']');
+    });
   }
   void string(const char* name, StringRef ref) { json_.field(name, view_.text(ref)); }
   void index(const char* name, uint32_t i) {
@@ -110,17 +107,10 @@ class Describer {
   }
   void range(const char* name, Range r) { pair(name, r.first, r.count); }
   void pair(const char* name, uint32_t a, uint32_t b) {
-    json_.key(name);
-    json_.open('[');
-    json_.value(a);
-    json_.value(b);
-    json_.close(']');
+    json_.list(name, 2, [&](uint32_t i) { json_.value(i == 0 ? a : b); });
   }
   void integers(const char* name, Range r) {
-    json_.key(name);
-    json_.open('[');
-    for (uint32_t i = 0; i < r.count; ++i) json_.value(view_.integers[r.first + i]);
-    json_.close(']');
+    json_.list(name, r.count, [&](uint32_t i) { json_.value(view_.integers[r.first + i]); });
   }
   void shape(uint8_t dtype, uint8_t ndim, uint32_t sizes, uint32_t strides) {
     json_.field("dtype", dtype_name(dtype));
@@ -134,9 +124,8 @@ class Describer {
     pair("min_runtime", h.min_runtime >> 16, h.min_runtime & 0xFFFF);
     json_.field("isa_version", h.isa_version);
     json_.field("file_bytes", h.file_bytes);
-    json_.key("sections");
-    json_.open('[');
-    for (const Section& s : view_.sections) {
+    json_.list("sections", static_cast<uint32_t>(view_.sections.size()), [&](uint32_t i) {
+      const Section& s = view_.sections[i];
       json_.open('{');
       json_.field("kind", static_cast<uint32_t>(s.kind));
       json_.field("name", section_name(s.kind));
@@ -146,8 +135,7 @@ class Describer {
       json_.field("stride", s.stride);
       json_.field("crc32c", s.crc);
       json_.close('}');
-    }
-    json_.close(']');
+    });
     json_.key("metadata");
     json_.open('{');
     for (uint32_t i = 0; i < view_.metadata.size(); ++i)
@@ -160,12 +148,9 @@ class Describer {
     json_.field("space", name_of(kSpaces, r.space));
     json_.field("bytes", r.bytes);
     json_.field("offset", r.offset);
+    if (r.space == Space::kArena) return pair("live", r.first_live, r.last_live);
     json_.key("live");
-    if (r.space != Space::kArena) return json_.null();
-    json_.open('[');
-    json_.value(r.first_live);
-    json_.value(r.last_live);
-    json_.close(']');
+    json_.null();
   }
 
   void value(const Value& r) {
@@ -189,14 +174,8 @@ class Describer {
     json_.field("n_outputs", r.n_outputs);
     json_.field("cores", std::max<unsigned>(1, r.cores));
     integers("iparams", r.iparams);
-    json_.key("fparams");
-    json_.open('[');
-    for (uint32_t i = 0; i < r.fparams.count; ++i) json_.value(view_.doubles[r.fparams.first + i]);
-    json_.close(']');
-    json_.key("operands");
-    json_.open('[');
-    for (uint32_t i = 0; i < r.operands.count; ++i) operand(view_.operands[r.operands.first + i]);
-    json_.close(']');
+    json_.list("fparams", r.fparams.count, [&](uint32_t i) { json_.value(view_.doubles[r.fparams.first + i]); });
+    json_.list("operands", r.operands.count, [&](uint32_t i) { operand(view_.operands[r.operands.first + i]); });
   }
 
   void operand(const Operand& r) {
@@ -253,19 +232,15 @@ class Describer {
   void port(const Port& r) {
     string("name", r.name);
     json_.field("value", r.value);
-    json_.key("dynamic");  // the expression of each dimension that the call determines
-    json_.open('[');
-    for (uint32_t d = 0; d < view_.values[r.value].ndim; ++d) {
-      auto found = integers_.find(view_.values[r.value].sizes + d);
+    const Value v = view_.values[r.value];
+    json_.list("dynamic", v.ndim, [&](uint32_t d) {  // the expression of each dimension that the call determines
+      auto found = integers_.find(v.sizes + d);
       if (found == integers_.end()) json_.null();
       else json_.value(std::string_view(expression_text(view_, view_.dynamic[found->second].expression)));
-    }
-    json_.close(']');
+    });
+    if (r.guards != kNone) return integers("guards", {r.guards, 2u * v.ndim});
     json_.key("guards");
-    if (r.guards == kNone) return json_.null();
-    json_.open('[');
-    for (uint32_t i = 0; i < 2u * view_.values[r.value].ndim; ++i) json_.value(view_.integers[r.guards + i]);
-    json_.close(']');
+    json_.null();
   }
 
   void node(const Node& r) {

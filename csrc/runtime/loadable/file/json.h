@@ -59,6 +59,14 @@ class JsonWriter {
     key(name);
     value(v);
   }
+  // `write` appends the i-th of `count` elements.
+  template <class F>
+  void list(std::string_view name, uint32_t count, F&& write) {
+    key(name);
+    open('[');
+    for (uint32_t i = 0; i < count; ++i) write(i);
+    close(']');
+  }
 
  private:
   void separate() {

@@ -181,6 +181,15 @@ class RecordChecker : RecordReporter {
     }
   }
 
+  // Whether the storage of a value or operand, its sizes and its strides can be looked at.
+  bool readable(const auto& t) const {
+    return t.storage < view_.storages.size() && t.ndim <= ATALLA_MAX_DIMS &&
+           view_.integers.contains({t.sizes, t.ndim}) && view_.integers.contains({t.strides, t.ndim});
+  }
+  static bool writable(Space space) {
+    return space == Space::kArena || space == Space::kOutput || space == Space::kState;
+  }
+
   void check_outputs(const Instruction& r) {
     for (uint32_t i = 0; i < r.n_outputs; ++i) {
       Operand operand = view_.operands[r.operands.first + i];
@@ -189,12 +198,9 @@ class RecordChecker : RecordReporter {
         problem("output %u is not in memory", i);
         continue;
       }
-      if (operand.storage >= view_.storages.size() || operand.ndim > ATALLA_MAX_DIMS ||
-          !view_.integers.contains({operand.sizes, operand.ndim}) ||
-          !view_.integers.contains({operand.strides, operand.ndim}))
-        continue;  // reported with the operand
+      if (!readable(operand)) continue;  // reported with the operand
       Space space = view_.storages[operand.storage].space;
-      if (space != Space::kArena && space != Space::kOutput && space != Space::kState)
+      if (!writable(space))
         problem("output %u writes storage %u of space %u, which is read only", i, operand.storage,
                 static_cast<unsigned>(space));
       Shape shape = read_shape(view_, operand.ndim, operand.sizes, operand.strides);
@@ -220,7 +226,7 @@ class RecordChecker : RecordReporter {
         uint32_t storage = view_.values[static_cast<uint32_t>(id)].storage;
         if (field[0] == 'i' || storage >= view_.storages.size()) continue;
         Space space = view_.storages[storage].space;
-        if (space != Space::kArena && space != Space::kOutput && space != Space::kState)
+        if (!writable(space))
           problem("writes storage %u of space %u, which is read only", storage, static_cast<unsigned>(space));
       }
     }
@@ -231,9 +237,7 @@ class RecordChecker : RecordReporter {
     zero(uint64_t{r.flags} | r.reserved);
     if (!index("value", r.value, view_.values, "VALUES")) return;
     Value v = view_.values[r.value];
-    if (v.storage >= view_.storages.size() || v.ndim > ATALLA_MAX_DIMS || element_bytes(v.dtype) == 0 ||
-        !view_.integers.contains({v.sizes, v.ndim}) || !view_.integers.contains({v.strides, v.ndim}))
-      return;  // reported with the value
+    if (!readable(v) || element_bytes(v.dtype) == 0) return;  // reported with the value
     Storage storage = view_.storages[v.storage];
     if (storage.space != space)
       problem("its value's storage %u has space %u, expected %u", v.storage, static_cast<unsigned>(storage.space),
@@ -278,11 +282,14 @@ class RecordChecker : RecordReporter {
     zero(r.reserved);
   }
 
+  void check_name(StringRef name, std::set<std::string_view>& names) {
+    if (!string("name", name)) return;
+    if (name.bytes == 0) problem("has no name");
+    if (!names.insert(view_.text(name)).second) problem("a second %s '%.100s'", what_, view_.string(name));
+  }
+
   void check_method(const Method& r, std::set<std::string_view>& names) {
-    if (string("name", r.name)) {
-      if (r.name.bytes == 0) problem("has no name");
-      if (!names.insert(view_.text(r.name)).second) problem("a second method '%.100s'", view_.string(r.name));
-    }
+    check_name(r.name, names);
     if (range("inputs", r.inputs, view_.inputs, "INPUTS")) unique_names("input", r.inputs, view_.inputs);
     if (range("outputs", r.outputs, view_.outputs, "OUTPUTS")) unique_names("output", r.outputs, view_.outputs);
     range("instructions", r.instructions, view_.instructions, "INSTRUCTIONS");
@@ -311,16 +318,11 @@ class RecordChecker : RecordReporter {
 
   // A state is all of its storage, dense.
   void check_state(const State& r, std::set<std::string_view>& names) {
-    if (string("name", r.name)) {
-      if (r.name.bytes == 0) problem("has no name");
-      if (!names.insert(view_.text(r.name)).second) problem("a second state '%.100s'", view_.string(r.name));
-    }
+    check_name(r.name, names);
     if (r.flags & ~kStateHasInitial) problem("flags 0x%x, expected 0 or 1", r.flags);
     if (!index("value", r.value, view_.values, "VALUES")) return;
     Value v = view_.values[r.value];
-    if (v.storage >= view_.storages.size() || v.ndim > ATALLA_MAX_DIMS || element_bytes(v.dtype) == 0 ||
-        !view_.integers.contains({v.sizes, v.ndim}) || !view_.integers.contains({v.strides, v.ndim}))
-      return;  // reported with the value
+    if (!readable(v) || element_bytes(v.dtype) == 0) return;  // reported with the value
     Storage storage = view_.storages[v.storage];
     if (v.kind != ValueKind::kState || storage.space != Space::kState || v.byte_offset != 0)
       problem("its value is of kind %u and begins at byte %" PRIu64 " of a storage of space %u, expected 7, 0 and 5",

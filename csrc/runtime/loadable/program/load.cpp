@@ -50,6 +50,8 @@ std::vector<atalla_kernel> resolve(const File& file) {
   return ids;
 }
 
+}  // namespace
+
 atalla_tensor tensor_of(const View& view, const Value& value) {
   Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
   atalla_tensor tensor{};
@@ -59,8 +61,6 @@ atalla_tensor tensor_of(const View& view, const Value& value) {
   std::copy(std::begin(shape.strides), std::end(shape.strides), tensor.strides);
   return tensor;
 }
-
-}  // namespace
 
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view) {
   std::map<uint32_t, uint64_t> bytes;

@@ -40,6 +40,9 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
+// Dtype, sizes and strides of a value; no address.
+atalla_tensor tensor_of(const View& view, const Value& value);
+
 // Bytes of each scratchpad that temporaries may take.
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view);
 
