@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
 #include "aten/device/copy.h"
 #include "aten/kernels/adaptor.h"
 
