@@ -50,7 +50,13 @@ CONFIGS = {
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
 CHIP_FOLDERS = ("abi", "device", "host", "isa", "memory", "time")  # compiled once; kernels once an instruction set
-ONE_UNIT = ("bindings", "device", "dispatch", "launch", "profiler")  # of csrc/aten: small, with the same large headers
+# Folders of csrc/aten that are one unit together: the headers of ATen take longer than the code.
+ONE_UNIT = (
+    ("bindings", "device", "dispatch", "launch", "profiler"),
+    ("copy", "fft", "image", "linalg", "random"),
+    ("index", "training"),
+    ("norm", "reduce"),
+)
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
 PUBLIC_HEADERS = (
     "sim/abi/atalla.h",
@@ -118,16 +124,14 @@ class Build:
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
-    def folders(self, sources: list[Path], together: tuple[str, ...] = (), **options: Any) -> list[Path]:
-        """The files of each folder as one translation unit: most of the time of a file goes into its headers.
-
-        Folders whose names are in `together` are one unit.
-        """
+    def folders(self, sources: list[Path], together: tuple[tuple[str, ...], ...] = (), **options: Any) -> list[Path]:
+        """The files of each folder, or of those that are `together`, as one translation unit: most of the time of a
+        file goes into its headers."""
         units: dict[str, list[Path]] = {}
         for source in sources:
             folder = source.parent
-            unit = folder.parent / "_".join(together) if folder.name in together else folder
-            units.setdefault(str(unit), []).append(source)
+            names = next((group for group in together if folder.name in group), (folder.name,))
+            units.setdefault(str(folder.parent / "_".join(names)), []).append(source)
         found = []
         for name, files in units.items():
             unit = self.generated / "units" / f"{name}.cpp"

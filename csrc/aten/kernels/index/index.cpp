@@ -52,7 +52,8 @@ void gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_gr
 Indexed indexed_in_front(const Tensor& self, const DimVector& indexed) {
   const bool adjacent = indexed.back() - indexed.front() == static_cast<int64_t>(indexed.size()) - 1;
   Indexed view{adjacent ? indexed.front() : 0, {}, {}};
-  DimVector order(indexed);
+  DimVector order;
+  order.append(indexed.begin(), indexed.end());
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (std::find(indexed.begin(), indexed.end(), d) != indexed.end()) continue;
     if (d < view.first) order.insert(order.begin() + d, d);
