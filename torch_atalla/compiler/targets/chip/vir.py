@@ -82,9 +82,13 @@ class LoopEnd:
 Item = Inst | Label | LoopBegin | LoopEnd
 
 
+def f32_bits(value: float) -> int:
+    return struct.unpack("<I", struct.pack("<f", value))[0]
+
+
 def bf16_bits(value: float) -> int:
     """The bits of `value` rounded to BF16, as the upper half of an FP32."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    bits = f32_bits(value)
     if bits & 0x7FFFFFFF > 0x7F800000:
         return 0x7FC00000
     return (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000

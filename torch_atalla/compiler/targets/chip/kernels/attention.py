@@ -15,16 +15,19 @@ from itertools import product
 from math import prod
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Access, Builder, Reg
-from .activation import Constants
+from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
 from .common import (
     ELEMENT,
     ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
+    Kernel,
+    computed_rows,
     load_tile_rows,
+    marks,
     ones_vector,
     push_tile,
+    split,
     tail,
     tile_in,
     tiles,
@@ -54,16 +57,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        flags = "".join(
-            text
-            for text, on in (
-                ("_clear", self.clear),
-                ("_cut", self.cut),
-                ("_causal", self.causal),
-                ("_2", self.double),
-            )
-            if on
-        )
+        flags = marks(_clear=self.clear, _cut=self.cut, _causal=self.causal, _2=self.double)
         return f"attention_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
 
 
@@ -98,12 +92,9 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
     count = prod(loop[0] for loop in s.outer)
     double = count > 1 and 2 * span <= SCRATCH_ROWS * ROW_BYTES
     calls = []
-    for first, blocks, rows in ((0, s.length // LANES, LANES), (s.length // LANES * LANES, 1, s.length % LANES)):
-        if not rows or not blocks:
-            continue
-        computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
+    for first, blocks, rows in split(s.length):
         clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
-        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, computed, double)
+        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, computed_rows(rows), double)
         words = {
             "count": count,
             "span": span,
@@ -117,7 +108,7 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
             "k_tile": LANES * s.k_row * ELEMENT,
             "v_tile": LANES * s.v_row * ELEMENT,
             "lanes": (1 << tail(s.keys)) - 1,
-            "scale": _bits(scale),
+            "scale": bf16_bits(scale),
         }
 
         for name, width, row in (("k", s.e, s.k_row), ("v", s.ev, s.v_row)):
@@ -147,15 +138,8 @@ def head_table(s: Heads) -> list[int]:
     return table
 
 
-def _bits(value: float) -> int:
-    from ..vir import bf16_bits
-
-    return bf16_bits(value)
-
-
-class _Attention:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
+class _Attention(Kernel):
+    v: Variant
 
     def tile(self, number: int) -> Reg:
         return self.k.integer(number * TILE_BYTES)
@@ -331,16 +315,13 @@ class _Attention:
         self.sweep(count, scores, v.e)
         most = [b.vec("rmax.vi", x, 64) for x in most]
         push_tile(b, [self.ones] * LANES)
-        sums = [b.v() for _ in rows]
-        for s in sums:
-            b.emit("add.vv", s, V0, V0)
+        sums = [b.vec("add.vv", V0, V0) for _ in rows]
 
         def exponentials(score: Reg, _: Reg, last: bool) -> None:
             for r in rows:
                 d = b.vec("sub.vv", b.load_row(score, ROWS[r], Q_SID, "score", r), most[r])
                 if last and v.cut:
-                    e = b.v()
-                    b.emit("add.vv", e, V0, V0)
+                    e = b.vec("add.vv", V0, V0)
                     b.emit("expi.vi", e, d, mask=self.lanes)
                 else:
                     e = b.vec("expi.vi", d)
@@ -352,9 +333,7 @@ class _Attention:
         column_bytes = b.s("slli.s", p["tiles"], 11)
         base = b.s("addi.s", values, 0)
         for column in range(v.ev):
-            out = [b.v() for _ in rows]
-            for x in out:
-                b.emit("add.vv", x, V0, V0)
+            out = [b.vec("add.vv", V0, V0) for _ in rows]
 
             def product(score: Reg, weights: Reg, last: bool, out: list[Reg] = out) -> None:
                 push_tile(b, load_tile_rows(b, weights, K_SID, "vt"))
@@ -400,33 +379,18 @@ class _Attention:
         place = self.tile(CAUSAL_TILE)
         bits = b.li(-2)
         for row in range(LANES):
-            mask, out = b.m(), b.v()
+            mask = b.m()
             b.emit("mv.stm", mask, bits)
-            b.emit("add.vv", out, V0, V0)
+            out = b.vec("add.vv", V0, V0)
             b.emit("add.vs", out, V0, self.k(MASKED), mask=mask)
             b.store_row(out, place, ROWS[row], Q_SID, "causal", row)
             if row < LANES - 1:
                 bits = b.s("slli.s", bits, 1)
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
-        names = [
-            "q",
-            "k",
-            "v",
-            "o",
-            "heads",
-            "count",
-            "blocks",
-            "tiles",
-            "k_tile",
-            "v_tile",
-            "q_block",
-            "o_block",
-            "scale",
-            "q_meta_c",
-            "o_meta_c",
-        ]
+        names = ["q", "k", "v", "o", "heads", "count", "blocks", "tiles", "k_tile", "v_tile", "q_block", "o_block"]
+        names += ["scale", "q_meta_c", "o_meta_c"]
         names += ["q_meta", "k_meta", "k_meta_r"] if v.e > 1 else []
         names += ["o_meta", "v_meta", "v_meta_r"] if v.ev > 1 else []
         names += ["k_meta_c", "k_meta_rc", "v_meta_c", "v_meta_rc"]
@@ -435,8 +399,7 @@ class _Attention:
         names += ["lanes"] if v.cut else []
         names += ["first_tiles"] if v.causal else []
         names += ["span", "share"] if v.double else []
-        self.p = {name: b.parameter(name) for name in names}
-        self.k = Constants(b)
+        self.load_parameters(names)
         self.ones = ones_vector(b)
         if v.cut:
             self.lanes = b.m()
@@ -444,10 +407,6 @@ class _Attention:
         if v.causal:
             self.causal_tile()
         self.heads()
-        b.ret()
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Attention(b, variant).build()
-    return b
+build = _Attention.build

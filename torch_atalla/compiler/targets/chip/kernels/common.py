@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernels share: tile arithmetic, metadata words, warm-up of the weight buffer, transposing through the
-array.
-"""
+"""What the kernels share: tile arithmetic, metadata words, loop nests, transposing through the array."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 from ..machine import LANES
 from ..vir import ROWS, V0, Builder, Reg
+from .activation import Constants
 
 ROW_BYTES = 64  # of a scratchpad row
 TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
@@ -28,6 +30,33 @@ def round_rows(rows: int) -> int:
     return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
 
 
+def computed_rows(rows: int) -> int:
+    """Like `round_rows`, for up to 32 rows without matrix products."""
+    return LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
+
+
+def split(size: int) -> list[tuple[int, int, int]]:
+    """(first, number of tiles, size of a tile) of the whole tiles and of the rest."""
+    whole, rest = divmod(size, LANES)
+    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
+
+
+def marks(**given: object) -> str:
+    """The names of the arguments that are true: what tells the code of two variants apart."""
+    return "".join(name for name, on in given.items() if on)
+
+
+def nest_names(depth: int, names: Iterable[str]) -> list[str]:
+    """The words of `depth` loops: for each level its count and the step of each pointer."""
+    names = [*names]
+    return [f"{name}{level}" for level in range(depth) for name in names]
+
+
+def nest_words(loops: Iterable[Sequence[int]], names: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:
+    """The values of those words for loops (count, steps), the steps in units of `sizes` bytes."""
+    return {f"{n}{level}": x * size for level, loop in enumerate(loops) for n, x, size in zip(names, loop, sizes)}
+
+
 def metadata(sid: int, rows: int, cols: int, row_length: int) -> int:
     """The word of scpad.ld and scpad.st; row_length is the distance of DRAM rows in elements."""
     if not (0 < rows <= LANES and 0 < cols <= LANES and 0 < row_length <= 1 << 20):
@@ -47,6 +76,62 @@ def tile_in(sid: int, rows: int, cols: int, matrix: tuple[int, int, int]) -> int
     """
     height, width, step = matrix
     return metadata(sid, rows, cols, step if rows <= height and cols <= width and rows > 1 else cols)
+
+
+class Kernel:
+    """One function under construction: of a variant, which has a name."""
+
+    v: Any
+
+    def __init__(self, variant: Any) -> None:
+        self.b, self.v = Builder(variant.name), variant
+        self.p: dict[str, Reg] = {}
+
+    @classmethod
+    def build(cls, variant: Any) -> Builder:
+        kernel = cls(variant)
+        kernel.emit()
+        kernel.b.ret()
+        return kernel.b
+
+    def emit(self) -> None:
+        raise NotImplementedError
+
+    def load_parameters(self, names: Iterable[str]) -> None:
+        """Words of the descriptor, in this order. Constants are set behind them."""
+        self.p = {name: self.b.parameter(name) for name in dict.fromkeys(names)}
+        self.k = Constants(self.b)
+
+    def nest(
+        self, depth: int, pointers: dict[str, Reg], body: Callable[..., None], count: str = "n", level: int = 0
+    ) -> None:
+        """`depth` loops of n0, n1, ... passes around body(**pointers). A level's steps have its pointers' names."""
+        if level == depth:
+            body(**pointers)
+            return
+        mine = {name: self.b.s("addi.s", pointer, 0) for name, pointer in pointers.items()}
+        with self.b.loop(self.p[f"{count}{level}"]):
+            self.nest(depth, mine, body, count, level + 1)
+            for name, pointer in mine.items():
+                self.b.emit("add.s", pointer, pointer, self.p[f"{name}{level}"])
+
+    def load_tiles(self, scratch: Reg, dram: Reg, words: str, step: str, region: str) -> None:
+        """`words`_whole tiles, `step` bytes apart in DRAM, and a last one."""
+        b, p = self.b, self.p
+        scratch, dram = b.s("addi.s", scratch, 0), b.s("addi.s", dram, 0)
+        with b.loop(p[f"{words}_whole"], skip_empty=True):
+            b.tile_load(scratch, dram, p[f"{words}_meta"], region)
+            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+            b.emit("add.s", dram, dram, p[step])
+        b.tile_load(scratch, dram, p[f"{words}_last"], region)
+
+    def share(self, most: Reg, left: Reg) -> Reg:
+        """min(most, left), which is taken off `left`."""
+        count = self.b.s("addi.s", most, 0)
+        with self.b.unless("ble.s", count, left):
+            self.b.mov(count, left)
+        self.b.emit("sub.s", left, left, count)
+        return count
 
 
 def warm_up(b: Builder) -> None:

@@ -11,9 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
-from .activation import Constants
-from .common import ELEMENT, TILE_BYTES, metadata, push_tile, tail, tile_in, tiles, unit_vectors
+from ..vir import ROWS, V0, X0, Reg, bf16_bits
+from .common import (
+    ELEMENT,
+    TILE_BYTES,
+    Kernel,
+    marks,
+    metadata,
+    nest_names,
+    nest_words,
+    push_tile,
+    tail,
+    tile_in,
+    tiles,
+    unit_vectors,
+)
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -33,8 +45,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        marks = ((f"c{self.cut}", self.cut), ("b", self.blocks), ("r", self.rest))
-        flags = "".join(text for text, on in marks if on)
+        flags = (f"c{self.cut}" if self.cut else "") + marks(b=self.blocks, r=self.rest)
         return f"down_{self.kind}{self.depth}_{self.taps}_{self.width}{flags}"
 
 
@@ -72,38 +83,13 @@ def plan(
             "o_meta_cut": metadata(OUT_SID, 1, last, last),
             "scale": bf16_bits(scale),
         }
-        for level, (count, o, x) in enumerate(loops):
-            words |= {f"n{level}": count, f"o{level}": o * ELEMENT, f"x{level}": x * ELEMENT}
-        for level, (count, x) in enumerate(more):
-            words |= {f"t{level}": count, f"tx{level}": x * ELEMENT}
+        words |= nest_words(loops, "nox", (1, ELEMENT, ELEMENT)) | nest_words(more, ("t", "tx"), (1, ELEMENT))
         calls.append((variant, words, first * LANES))
     return calls
 
 
-class _Down:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
-
-    def nest(self, level: int, o: Reg, x: Reg) -> None:
-        b = self.b
-        if level == self.v.depth:
-            self.result(o, x)
-            return
-        mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
-        with b.loop(self.p[f"n{level}"]):
-            self.nest(level + 1, mine_o, mine_x)
-            b.emit("add.s", mine_o, mine_o, self.p[f"o{level}"])
-            b.emit("add.s", mine_x, mine_x, self.p[f"x{level}"])
-
-    def taps(self, level: int, x: Reg) -> None:
-        b = self.b
-        if level == self.v.taps:
-            self.rows(x)
-            return
-        mine = b.s("addi.s", x, 0)
-        with b.loop(self.p[f"t{level}"]):
-            self.taps(level + 1, mine)
-            b.emit("add.s", mine, mine, self.p[f"tx{level}"])
+class _Down(Kernel):
+    v: Variant
 
     def load(self, x: Reg, meta: str) -> None:
         """The tiles of a block of rows, side by side, into the current buffer."""
@@ -132,9 +118,9 @@ class _Down:
             self.b.s("add.s", self.buffer, self.k.integer(column * TILE_BYTES)) for column in range(self.v.width)
         ]
 
-    def rows(self, x: Reg) -> None:
+    def rows(self, tx: Reg) -> None:
         b, v, p = self.b, self.v, self.p
-        source = b.s("addi.s", x, 0)
+        source = b.s("addi.s", tx, 0)
         self.load(source, "meta" if v.blocks else "meta_rest")
         other = self.k.integer(OTHER_BUFFER)
         if v.blocks:
@@ -161,11 +147,9 @@ class _Down:
 
     def result(self, o: Reg, x: Reg) -> None:
         b, v, p = self.b, self.v, self.p
-        self.totals = [b.v() for _ in range(v.width)]
         start = {"max": float("-inf"), "min": float("inf")}.get(v.kind, 0.0)
-        for total in self.totals:
-            b.emit("add.vs", total, V0, self.k(start))
-        self.taps(0, x)
+        self.totals = [b.vec("add.vs", V0, self.k(start)) for _ in range(v.width)]
+        self.nest(v.taps, {"tx": x}, self.rows, "t")
         for column, total in enumerate(self.totals):
             y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
             place = self.k.integer(column * TILE_BYTES)
@@ -174,25 +158,19 @@ class _Down:
             cut = v.cut and column == v.width - 1
             b.tile_store(place, target, p["o_meta_cut" if cut else "o_meta"], "o", "o in DRAM", column)
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         names = ["o", "x"] + (["blocks", "x_block"] if v.blocks else []) + (["rest"] if v.rest else [])
         metas = [name for name, on in (("meta", v.blocks), ("meta_rest", v.rest), ("o_meta", True)) if on]
         names += [name for name in metas if v.width > 1 or not v.cut]
         names += [f"{name}_cut" for name in metas if v.cut]
         names += ["scale"] if v.kind == "sum" else []
-        names += [f"{c}{level}" for level in range(v.depth) for c in "nox"]
-        names += [f"{c}{level}" for level in range(v.taps) for c in ("t", "tx")]
-        self.p = {name: b.parameter(name) for name in names}
-        self.k = Constants(b)
+        names += nest_names(v.depth, "nox") + nest_names(v.taps, ("t", "tx"))
+        self.load_parameters(names)
         self.buffer = b.s("addi.s", X0, 0)
         if v.kind == "sum":
             push_tile(b, unit_vectors(b))
-        self.nest(0, self.p["o"], self.p["x"])
-        b.ret()
+        self.nest(v.depth, {name: self.p[name] for name in "ox"}, self.result)
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Down(b, variant).build()
-    return b
+build = _Down.build

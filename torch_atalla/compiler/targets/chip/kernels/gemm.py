@@ -10,12 +10,13 @@ scratchpad 0; the next panel and the next block are on their way while the curre
 from __future__ import annotations
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Access, Builder, Reg
-from .activation import ACTIVATIONS, Constants, rounded
+from ..vir import ROWS, V0, X0, Access, Reg
+from .activation import ACTIVATIONS, rounded
 from .common import (
     ELEMENT,
     ROW_BYTES,
     TILE_BYTES,
+    Kernel,
     load_tile_rows,
     metadata,
     push_tile,
@@ -23,31 +24,17 @@ from .common import (
     unit_vectors,
     zero_rows,
 )
-from .gemm_plan import (
-    A_SID,
-    BIAS_ROWS,
-    STAGE_ROWS,
-    W_SID,
-    Matrices,
-    Pixels,
-    Variant,
-    plan,
-    plan_pixels,
-)
-
-__all__ = ["BIAS_ROWS", "Matrices", "Pixels", "Variant", "build", "plan", "plan_pixels"]
+from .gemm_plan import A_SID, BIAS_ROWS, STAGE_ROWS, W_SID, Variant
 
 
-class _Gemm:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
-        self.p: dict[str, Reg] = {}
+class _Gemm(Kernel):
+    v: Variant
 
     def __getitem__(self, name: str) -> Reg:
         return self.p[name]
 
     def parameters(self) -> None:
-        v, b = self.v, self.b
+        v = self.v
         names = ["a", "w", "c", "nt", "k_bytes", "a_last", "c_last", "c_last_n"]
         names += ["a_tile", "c_tile"] if v.full_blocks or v.rest > LANES else []
         names += ["a_meta", "c_meta", "c_meta_n"] if v.full_blocks or v.rest > LANES else []
@@ -72,8 +59,7 @@ class _Gemm:
         names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
         names += ["alpha"] if v.scaled else []
         names += ["batch", "a_batch", "w_batch", "c_batch"] if v.batched else []
-        for name in dict.fromkeys(names):
-            self.p[name] = b.parameter(name)
+        self.load_parameters(names)
 
     # -- loading ------------------------------------------------------------------------------------------------------
     def load_block(self, a: Reg, buffer: Reg, rows: int, last: bool) -> None:
@@ -121,12 +107,7 @@ class _Gemm:
         self.load_lines(self["early"])
 
     def next_lines(self) -> None:
-        b = self.b
-        count = b.s("addi.s", self["next"], 0)
-        with b.unless("ble.s", count, self.lines_left):
-            b.mov(count, self.lines_left)
-        b.emit("sub.s", self.lines_left, self.lines_left, count)
-        self.load_lines(count)
+        self.load_lines(self.share(self["next"], self.lines_left))
 
     def load_lines(self, count: Reg) -> None:
         """The next lines of the image, into all planes."""
@@ -134,12 +115,7 @@ class _Gemm:
         with b.loop(count, skip_empty=True):
             left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
             with b.loop(self["channel_tiles"]):
-                scratch, dram = b.s("addi.s", left, 0), b.s("addi.s", channels, 0)
-                with b.loop(self["x_whole"], skip_empty=True):
-                    b.tile_load(scratch, dram, self["x_meta"], "A")
-                    b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-                    b.emit("add.s", dram, dram, self["x_piece"])
-                b.tile_load(scratch, dram, self["x_last"], "A")
+                self.load_tiles(left, channels, "x", "x_piece", "A")
                 b.emit("add.s", left, left, self["plane"])
                 b.emit("addi.s", channels, channels, LANES * ELEMENT)
             b.emit("add.s", self.plane_line, self.plane_line, self["row"])
@@ -207,13 +183,8 @@ class _Gemm:
 
     def load_piece(self) -> None:
         """A block's share of the next panel: an SDMA engine queues few; a whole panel would stop the block."""
-        b = self.b
         scratch, dram, left = self.stream
-        count = b.s("addi.s", self["piece"], 0)
-        with b.unless("ble.s", count, left):
-            b.mov(count, left)
-        b.emit("sub.s", left, left, count)
-        self.load_packed(scratch, dram, count)
+        self.load_packed(scratch, dram, self.share(self["piece"], left))
 
     def load_one(self) -> None:
         """A tile of the next panel, if there is one left."""
@@ -270,10 +241,7 @@ class _Gemm:
     def finish(self, c: list[Reg]) -> None:
         b, v, k = self.b, self.v, self.k
         for row, x in enumerate(c):
-            if v.scaled:
-                y = b.vec("mul.vs", x, self["alpha"])
-            else:
-                y = x
+            y = b.vec("mul.vs", x, self["alpha"]) if v.scaled else x
             if v.activation is not None:
                 y = ACTIVATIONS[v.activation](b, k, y)
             elif not v.scaled:
@@ -457,10 +425,9 @@ class _Gemm:
             b.mov(count, next_count)
             b.mov(ends, next_ends)
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         self.parameters()
-        self.k = Constants(b)
         self.k.integer(TILE_BYTES)
         self.a_first = b.li(STAGE_ROWS * 64)
         self.w_first = b.li(BIAS_ROWS * 64)
@@ -484,10 +451,6 @@ class _Gemm:
                     b.emit("add.s", self[name], self[name], self[f"{name}_batch"])
         else:
             self.product()
-        b.ret()
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Gemm(b, variant).build()
-    return b
+build = _Gemm.build

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..machine import LANES
 from ..vir import bf16_bits
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, round_rows, tail, tile_in, tiles
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, marks, metadata, round_rows, tail, tile_in, tiles
 
 MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
@@ -51,21 +51,9 @@ class Variant:
 
     @property
     def name(self) -> str:
-        flags = "".join(
-            text
-            for text, on in (
-                ("_k", self.k_tail),
-                ("_1", self.one_step),
-                ("_bias", self.bias),
-                ("_scaled", self.scaled),
-                ("_b", self.batched),
-                ("_a2", self.double_a),
-                ("_all", self.resident),
-                ("_border", self.border),
-                (f"_{self.lanes}", self.lanes < LANES),
-            )
-            if on
-        )
+        flags = marks(_k=self.k_tail, _1=self.one_step, _bias=self.bias, _scaled=self.scaled, _b=self.batched)
+        flags += marks(_a2=self.double_a, _all=self.resident, _border=self.border)
+        flags += f"_{self.lanes}" if self.lanes < LANES else ""
         blocks = f"{self.main}+" if self.full_blocks else ""
         kind = f"conv{self.image}" if self.image else "gemm"
         kind += f"s{self.pixel_step}" if self.pixel_step else ""

@@ -12,21 +12,24 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
-from .activation import ACTIVATIONS, Constants
+from ..vir import ROWS, V0, X0, Reg, bf16_bits
+from .activation import ACTIVATIONS
 from .common import (
     ELEMENT,
     ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
+    Kernel,
+    marks,
     metadata,
     push_tile,
     round_rows,
+    split,
     tail,
     tile_in,
     unit_vectors,
 )
-from .pointwise import Unsupported, split
+from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
 WEIGHT_ROW = 2 * LANES  # of scratchpad 1, behind two buffers for results
@@ -48,8 +51,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        marks = (("_border", self.border), ("_bias", self.bias), (f"_{self.lanes}", self.lanes < LANES))
-        flags = "".join(text for text, on in marks if on)
+        flags = marks(_border=self.border, _bias=self.bias) + (f"_{self.lanes}" if self.lanes < LANES else "")
         return f"plane_{self.kind}_{'32+' * self.whole}{self.rest}s{self.step}{flags}_{self.activation or 'none'}"
 
 
@@ -144,9 +146,8 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
     return calls
 
 
-class _Plane:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
+class _Plane(Kernel):
+    v: Variant
 
     def fill(self) -> None:
         """The border's value everywhere; the images come on top of it."""
@@ -161,40 +162,22 @@ class _Plane:
     def load_lines(self, count: Reg) -> None:
         b, p = self.b, self.p
         with b.loop(count, skip_empty=True):
-            scratch, dram = b.s("addi.s", self.line, 0), b.s("addi.s", self.source, 0)
-            with b.loop(p["x_whole"], skip_empty=True):
-                b.tile_load(scratch, dram, p["x_meta"], "x")
-                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-                b.emit("add.s", dram, dram, p["x_piece"])
-            b.tile_load(scratch, dram, p["x_last"], "x")
+            self.load_tiles(self.line, self.source, "x", "x_piece", "x")
             b.emit("add.s", self.line, self.line, p["row"])
             b.emit("add.s", self.source, self.source, p["x_line"])
-
-    def load_weights(self, w: Reg) -> None:
-        b, p = self.b, self.p
-        scratch, dram = b.s("addi.s", self.weights, 0), b.s("addi.s", w, 0)
-        with b.loop(p["w_whole"], skip_empty=True):
-            b.tile_load(scratch, dram, p["w_meta"], "w")
-            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-            b.emit("add.s", dram, dram, p["w_step"])
-        b.tile_load(scratch, dram, p["w_last"], "w")
 
     def plane(self, pointers: dict[str, Reg]) -> None:
         """32 channels of one image."""
         b, v, p = self.b, self.v, self.p
         if "w" in pointers:
-            self.load_weights(pointers["w"])
+            self.load_tiles(self.weights, pointers["w"], "w", "w_step", "w")
         if v.bias:
             b.tile_load(self.bias, pointers["bias"], p["bias_meta"], "bias")
         self.source, self.line = b.s("addi.s", pointers["x"], 0), b.s("addi.s", p["origin"], 0)
         left, base, line = b.s("addi.s", p["later"], 0), b.s("addi.s", X0, 0), b.s("addi.s", pointers["o"], 0)
         self.load_lines(p["early"])
         with b.loop(p["height"]):
-            count = b.s("addi.s", p["next"], 0)
-            with b.unless("ble.s", count, left):
-                b.mov(count, left)
-            b.emit("sub.s", left, left, count)
-            self.load_lines(count)
+            self.load_lines(self.share(p["next"], left))
             place, out = b.s("addi.s", base, 0), b.s("addi.s", line, 0)
             if v.whole:
                 with b.loop(p["o_whole"]):
@@ -208,13 +191,9 @@ class _Plane:
     def piece(self, rows: int, place: Reg, out: Reg, meta: Reg) -> None:
         """Neighbouring windows of one output line."""
         b, v, p, k = self.b, self.v, self.p, self.k
-        totals = [b.v() for _ in range(rows)]
         start = b.load_row(self.bias, X0, OUT_SID, "bias") if v.bias else V0
-        for total in totals:
-            if v.kind == "max":
-                b.emit("add.vs", total, V0, k(float("-inf")))
-            else:
-                b.emit("add.vv", total, start, V0)
+        fill = ("add.vs", V0, k(float("-inf"))) if v.kind == "max" else ("add.vv", start, V0)
+        totals = [b.vec(*fill) for _ in range(rows)]
         index = b.s("addi.s", X0, 0)
         top = b.s("addi.s", place, 0)
         with b.loop(p["taps_down"]):
@@ -250,13 +229,12 @@ class _Plane:
         names += ["x_line", "x_piece", "x_whole", "x_meta", "x_last", "o_line", "o_last", "down"]
         names += ["o_piece", "o_whole", "o_meta"] if v.whole else []
         names += ["taps_down", "taps_right", "tap_down", "tap_right"] + (["scale"] if v.kind != "max" else [])
-        self.p = {name: self.b.parameter(name) for name in names}
+        self.load_parameters(names)
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         self.parameters()
         p = self.p
-        self.k = Constants(b)
         self.k.integer(TILE_BYTES)
         self.weights, self.bias = b.li(WEIGHT_ROW * ROW_BYTES), b.li(BIAS_ROW * ROW_BYTES)
         self.stage = b.s("addi.s", X0, 0)
@@ -276,10 +254,6 @@ class _Plane:
                     b.emit("addi.s", pointer, pointer, LANES * ELEMENT)
             for name, pointer in image.items():
                 b.emit("add.s", pointer, pointer, p[f"{name}_image"])
-        b.ret()
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Plane(b, variant).build()
-    return b
+build = _Plane.build

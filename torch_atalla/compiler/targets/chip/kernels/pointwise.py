@@ -14,8 +14,8 @@ from zlib import crc32
 
 from ..machine import LANES
 from ..vir import ROWS, V0, X0, Builder, Reg
-from .activation import ACTIVATIONS, Constants, rounded
-from .common import ELEMENT, TILE_BYTES, metadata
+from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
+from .common import ELEMENT, TILE_BYTES, Kernel, computed_rows, metadata, split
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
 IN_SID, OUT_SID = 0, 1
@@ -90,21 +90,11 @@ def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[st
             pieces.append((whole * LANES * LANES, [], [[]] * operands, full, LANES))
         if last:
             pieces.append((n - last, [], [[]] * operands, 1, last))
-        calls = []
-        for start, counts, steps_, rows, cols in pieces:
-            calls.append(
-                _call(
-                    counts,
-                    steps_,
-                    rows,
-                    cols,
-                    [cols if rows > 1 else 1] * operands,
-                    [1] * operands,
-                    steps,
-                    [start] * operands,
-                )
-            )
-        return calls
+        ones = [1] * operands
+        return [
+            _call(counts, moves, rows, cols, [cols if rows > 1 else 1] * operands, ones, steps, [start] * operands)
+            for start, counts, moves, rows, cols in pieces
+        ]
     if len(sizes) == 1:
         sizes, strides = [1, *sizes], [[0, *s] for s in strides]
     *outer, r, c = sizes
@@ -113,25 +103,11 @@ def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[st
         counts = [*outer, rn, cn]
         moves = [[*s[:-2], s[-2] * LANES, s[-1] * LANES] for s in strides]
         keep = [i for i, count in enumerate(counts) if count > 1]
-        calls.append(
-            _call(
-                [counts[i] for i in keep],
-                [[m[i] for i in keep] for m in moves],
-                rt,
-                ct,
-                [s[-2] for s in strides],
-                [s[-1] for s in strides],
-                steps,
-                [s[-2] * r0 + s[-1] * c0 for s in strides],
-            )
-        )
+        counts, moves = [counts[i] for i in keep], [[m[i] for i in keep] for m in moves]
+        rows, columns = [s[-2] for s in strides], [s[-1] for s in strides]
+        starts = [row * r0 + column * c0 for row, column in zip(rows, columns)]
+        calls.append(_call(counts, moves, rt, ct, rows, columns, steps, starts))
     return calls
-
-
-def split(size: int) -> list[tuple[int, int, int]]:
-    """(first, number of tiles, size of a tile) of the whole tiles and of the rest."""
-    whole, rest = divmod(size, LANES)
-    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
 
 
 def _call(
@@ -170,32 +146,17 @@ def _call(
             words[f"s{i}_{level}"] = move * ELEMENT
     for level, count in enumerate(counts):
         words[f"n{level}"] = count
-    computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
-    return Variant(tuple(shapes), steps, computed, len(counts), 1 if cols == 1 else LANES), words, starts
+    variant = Variant(tuple(shapes), steps, computed_rows(rows), len(counts), 1 if cols == 1 else LANES)
+    return variant, words, starts
 
 
-class _Map:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
+class _Map(Kernel):
+    v: Variant
 
-    def nest(self, level: int, pointers: list[Reg]) -> None:
-        b = self.b
-        if level == self.v.depth:
-            self.load(pointers)
-            self.tile(pointers)
-            return
-        mine = [b.s("addi.s", p, 0) for p in pointers]
-        if level == self.v.depth - 1:
-            self.sweep(mine, level)
-            return
-        with b.loop(self.p[f"n{level}"]):
-            self.nest(level + 1, mine)
-            for i, p in enumerate(mine):
-                b.emit("add.s", p, p, self.p[f"s{i}_{level}"])
-
-    def sweep(self, pointers: list[Reg], level: int) -> None:
+    def sweep(self, **outer: Reg) -> None:
         """The innermost loop: the next tile comes in while this one is computed on, the one before goes out."""
-        b, count = self.b, self.p[f"n{level}"]
+        b, level = self.b, self.v.depth - 1
+        pointers, count = [b.s("addi.s", p, 0) for p in outer.values()], self.p[f"n{level}"]
         self.load(pointers)
         with b.loop(count) as index:
             self.flip()
@@ -259,13 +220,12 @@ class _Map:
     def spread(self, x: Reg) -> Reg:
         return self.b.vec("rsum.vi", x, 64, mask=self.lane0) if self.lane0 else x
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         operands = range(len(v.inputs) + 1)
         names = [f"p{i}" for i in operands] + [f"m{i}" for i in operands] + [f"n{level}" for level in range(v.depth)]
         names += [f"s{i}_{level}" for i in operands for level in range(v.depth)]
-        self.p = {name: b.parameter(name) for name in names}
-        self.k = Constants(b)
+        self.load_parameters(names)
         self.places = [b.s("addi.s", b.li(i * TILE_BYTES), 0) for i in range(len(v.inputs))]
         self.out = b.s("addi.s", X0, 0)
         self.other = b.li(1 << (max(len(v.inputs), 1) * TILE_BYTES - 1).bit_length())
@@ -273,8 +233,12 @@ class _Map:
         if COLUMN in v.inputs or ONE in v.inputs:
             self.lane0 = b.m()
             b.emit("mv.stm", self.lane0, ROWS[1])
-        self.nest(0, [self.p[f"p{i}"] for i in operands])
-        b.ret()
+        if v.depth:
+            self.nest(v.depth - 1, {f"s{i}_": self.p[f"p{i}"] for i in operands}, self.sweep)
+        else:
+            pointers = [self.p[f"p{i}"] for i in operands]
+            self.load(pointers)
+            self.tile(pointers)
 
 
 BY_LANE = {"rcp": ("rcp.bf",), "sqrt": ("sqrt.bf",), "rsqrt": ("sqrt.bf", "rcp.bf")}
@@ -308,25 +272,26 @@ def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0)
         return rounded(b, k, values[operands[0]], row)
     if name == "const":
         return b.vec("add.vs", V0, k(operands[0]))
-    if name in ("gt", "lt", "eq", "ne"):
+
+    def compare(relation: str) -> Reg:
         x, other = values[operands[0]], operands[1]
-        y = b.vec("add.vv", V0, V0)
-        compare = {"gt": "mgt", "lt": "mlt", "eq": "meq", "ne": "mneq"}[name]
         if isinstance(other, float):
-            mask = b.cmp(compare + ".mvs", x, k(other))
-        else:
-            mask = b.cmp(compare + ".mvv", x, values[other])
-        b.emit("add.vs", y, V0, k(1.0), mask=mask)
+            return b.cmp(f"{relation}.mvs", x, k(other))
+        return b.cmp(f"{relation}.mvv", x, values[other])
+
+    def assign(y: Reg, value: int | float, mask: Reg | None = None) -> Reg:
+        vector, scalar = (V0, k(value)) if isinstance(value, float) else (values[value], V0)
+        b.emit("add.vs" if isinstance(value, float) else "add.vv", y, vector, scalar, mask=mask)
         return y
+
+    if name in ("gt", "lt", "eq", "ne"):
+        y = b.vec("add.vv", V0, V0)
+        mask = compare({"gt": "mgt", "lt": "mlt", "eq": "meq", "ne": "mneq"}[name])
+        return assign(y, 1.0, mask)
     if name == "where":
         condition, yes, no = operands
-        y = b.vec("add.vs", V0, k(no)) if isinstance(no, float) else b.vec("add.vv", values[no], V0)
-        mask = b.cmp("mneq.mvs", values[condition], X0)
-        if isinstance(yes, float):
-            b.emit("add.vs", y, V0, k(yes), mask=mask)
-        else:
-            b.emit("add.vv", y, values[yes], V0, mask=mask)
-        return y
+        y = assign(b.v(), no)
+        return assign(y, yes, b.cmp("mneq.mvs", values[condition], X0))
     if name == "abs":
         x = values[operands[0]]
         y = b.vec("add.vv", x, V0)
@@ -337,19 +302,10 @@ def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0)
     if name == "neg":
         return b.vec("sub.vv", V0, values[operands[0]])
     if name == "leaky":
-        x, slope = values[operands[0]], operands[1]
-        y = b.vec("add.vv", x, V0)
-        b.emit("mul.vs", y, x, k(slope), mask=b.cmp("mlt.mvs", x, X0))
-        return y
+        return leaky_relu(b, k, values[operands[0]], operands[1])
     if name in ("maximum", "minimum"):
-        x, other = values[operands[0]], operands[1]
-        y = b.vec("add.vv", x, V0)
-        compare = "mlt" if name == "maximum" else "mgt"
-        if isinstance(other, float):
-            b.emit("add.vs", y, V0, k(other), mask=b.cmp(compare + ".mvs", x, k(other)))
-        else:
-            b.emit("add.vv", y, values[other], V0, mask=b.cmp(compare + ".mvv", x, values[other]))
-        return y
+        y = b.vec("add.vv", values[operands[0]], V0)
+        return assign(y, operands[1], compare("mlt" if name == "maximum" else "mgt"))
     a, c = operands
     if name in ("add", "sub", "mul"):
         if isinstance(c, float):
@@ -362,7 +318,4 @@ def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0)
     raise Unsupported(f"step {name}")
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Map(b, variant).build()
-    return b
+build = _Map.build

@@ -12,9 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Access, Builder, Reg, bf16_bits
-from .activation import Constants
-from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, metadata, ones_vector, push_tile, tail, tile_in, tiles
+from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
+from .common import (
+    ELEMENT,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    Kernel,
+    computed_rows,
+    marks,
+    metadata,
+    ones_vector,
+    push_tile,
+    split,
+    tail,
+    tile_in,
+    tiles,
+)
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
@@ -35,8 +48,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        marks = (("_cut", self.cut), ("_w", self.weight), ("_b", self.bias), ("_2", self.double))
-        flags = "".join(text for text, on in marks if on)
+        flags = marks(_cut=self.cut, _w=self.weight, _b=self.bias, _2=self.double)
         return f"{self.kind}_{self.rows}x{self.columns or 'n'}{flags}"
 
 
@@ -52,26 +64,17 @@ def plan(
     scale: float = 1.0,
 ) -> list[tuple[Variant, dict[str, int], int]]:
     """Calls that together do all m rows of n elements: variant, words, first row. Addresses: x, y, weight, bias."""
-    from struct import pack, unpack
-
     ct = tiles(n)
     if ct * LANES > SCRATCH_ROWS:
         raise ValueError(
             f"{kind}: rows of {n} elements do not fit a scratchpad; at most {SCRATCH_ROWS // LANES * LANES}"
         )
 
-    def bits(value: float) -> int:
-        return unpack("<I", pack("<f", value))[0]
-
     reduces = kind in ("sum", "max", "argmax")
     width = 1 if reduces else n  # of a row of the result
     calls = []
-    for first, blocks, rows in ((0, m // LANES, LANES), (m // LANES * LANES, 1, m % LANES)):
-        if rows == 0 or blocks == 0:
-            continue
-        computed = LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
-        if kind == "argmax":  # stores row by row, and no row too many
-            computed = rows
+    for first, blocks, rows in split(m):
+        computed = rows if kind == "argmax" else computed_rows(rows)  # that stores row by row, and no row too many
         double = blocks > 1 and 2 << (ct * LANES - 1).bit_length() <= SCRATCH_ROWS - 2 * PART_ROWS
         variant = Variant(kind, ct if ct <= IN_REGISTERS else 0, n % LANES != 0, computed, weight, bias, double)
         words = {
@@ -87,9 +90,9 @@ def plan(
             "span": 1 << (ct * TILE_BYTES - 1).bit_length(),
             "y_block": LANES * y_row * (8 if kind == "argmax" else ELEMENT),
             "y_step": 8 * y_row,
-            "inverse": bits(1.0 / n),
-            "scale": bits(scale),
-            "eps": bits(eps),
+            "inverse": f32_bits(1.0 / n),
+            "scale": f32_bits(scale),
+            "eps": f32_bits(eps),
             "parts": tiles(ct) - 1,
             "part_meta": metadata(OUT_SID, tail(ct), LANES, LANES),
         }
@@ -97,9 +100,8 @@ def plan(
     return calls
 
 
-class _Rows:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
+class _Rows(Kernel):
+    v: Variant
 
     def sweep(self, body: Callable[[int | None, Reg, Reg, bool], None]) -> None:
         """body(number or None, scratchpad address, row register of this tile, last) for each column tile."""
@@ -151,12 +153,8 @@ class _Rows:
     def total(self, vectors: Callable[[int | None, Reg, bool, int], Reg]) -> list[Reg]:
         """For each row the sum over all tiles of vectors(j, place, last, row), in every lane."""
         b = self.b
-        sums = [b.v() for _ in range(self.v.rows)]
-        fresh = [True] * self.v.rows
-        if not self.v.columns:
-            for s in sums:
-                b.emit("add.vv", s, V0, V0)
-            fresh = [False] * self.v.rows
+        fresh = [bool(self.v.columns)] * self.v.rows
+        sums = [b.v() if new else b.vec("add.vv", V0, V0) for new in fresh]
 
         def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
             for row in range(self.v.rows):
@@ -171,15 +169,14 @@ class _Rows:
         b = self.b
         if not (last and self.v.cut):
             return b.vec(name, *operands)
-        out = b.v()
-        b.emit("add.vv", out, V0, V0)
+        out = b.vec("add.vv", V0, V0)
         b.emit(name, out, *operands, mask=self.mask)
         return out
 
     # -- the kernels --------------------------------------------------------------------------------------------------
     def sum(self, y: Reg) -> None:
         """The sum of each row, times `scale`, as one column."""
-        sums = self.total(lambda j, place, last, row: self.masked(j, place, last, row))
+        sums = self.total(self.masked)
         self.column([self.b.vec("mul.vs", s, self.p["scale"]) for s in sums], y)
 
     def max(self, y: Reg) -> None:
@@ -195,10 +192,7 @@ class _Rows:
         b, v = self.b, self.v
         first = b.li(TILE_ZERO)
         far = self.k(FAR)
-        most, tile = [b.v() for _ in range(v.rows)], [b.v() for _ in range(v.rows)]
-        for row in range(v.rows):
-            b.emit("add.vs", most[row], V0, far)
-            b.emit("add.vs", tile[row], V0, first)
+        most, tile = zip(*((b.vec("add.vs", V0, far), b.vec("add.vs", V0, first)) for _ in range(v.rows)))
 
         def look(j: int | None, place: Reg, index: Reg, last: bool) -> None:
             number = b.s("add.s", b.s("slli.s", index, 16), first)
@@ -243,12 +237,9 @@ class _Rows:
     def greatest(self) -> list[Reg]:
         """The greatest element of each row, in all lanes."""
         b, v, k = self.b, self.v, self.k
-        most = [b.v() for _ in range(v.rows)]
         far = k(FAR)
         fresh = [bool(v.columns)] * v.rows
-        if not v.columns:
-            for m in most:
-                b.emit("add.vs", m, V0, far)
+        most = [b.v() if new else b.vec("add.vs", V0, far) for new in fresh]
 
         def largest(j: int | None, place: Reg, index: Reg, last: bool) -> None:
             for row in range(v.rows):
@@ -290,7 +281,7 @@ class _Rows:
         centred = v.kind == "layer_norm"
         means: list[Reg] = []
         if centred:
-            sums = self.total(lambda j, place, last, row: self.masked(j, place, last, row))
+            sums = self.total(self.masked)
             means = [b.s("mul.bf", b.s("vmov.vts", s, 0), p["inverse"]) for s in sums]
 
         def difference(j: int | None, place: Reg, last: bool, row: int) -> Reg:
@@ -335,7 +326,7 @@ class _Rows:
         x = self.read(j, place, row)
         return self.cut("add.vv", x, V0, last=True) if last and self.v.cut else x
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         names = ["x", "y", "blocks", "x_meta", "x_block", "y_block"]
         names += ["span"] if v.double else []
@@ -348,9 +339,8 @@ class _Rows:
         names += ["scale"] if v.kind == "sum" else []
         names += ["weight", "parts", "part_meta"] if v.weight else []
         names += ["bias", "parts", "part_meta"] if v.bias else []
-        self.p = {name: b.parameter(name) for name in dict.fromkeys(names)}
+        self.load_parameters(names)
         p = self.p
-        self.k = Constants(b)
         if v.cut:
             self.mask = b.m()
             b.emit("mv.stm", self.mask, p["mask"])
@@ -387,10 +377,6 @@ class _Rows:
                 b.emit("xor.s", self.base, self.base, p["span"])
             b.emit("add.s", x, x, p["x_block"])
             b.emit("add.s", y, y, p["y_block"])
-        b.ret()
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Rows(b, variant).build()
-    return b
+build = _Rows.build

@@ -9,8 +9,8 @@ from itertools import product
 
 from ..machine import LANES
 from ..vir import X0, Builder, Reg
-from .common import ELEMENT, metadata
-from .pointwise import Unsupported, split
+from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, split
+from .pointwise import Unsupported
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
@@ -56,23 +56,8 @@ def plan_gather(
 
 def build_gather(variant: Gather) -> Builder:
     b = Builder(variant.name)
-    names = [
-        "table",
-        "index",
-        "out",
-        "count",
-        "whole",
-        "index_step",
-        "table_row",
-        "out_row",
-        "table_rows",
-        "rows",
-        "has_last",
-        "m_block",
-        "m_rows",
-        "m_last",
-        "rows_bytes",
-    ]
+    names = ["table", "index", "out", "count", "whole", "index_step", "table_row", "out_row", "table_rows", "rows"]
+    names += ["has_last", "m_block", "m_rows", "m_last", "rows_bytes"]
     p = {name: b.parameter(name) for name in names}
     block_bytes = b.li(LANES * LANES * ELEMENT)
     place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
@@ -127,26 +112,19 @@ def plan_convert(
     kind: str, wide: bool, sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
 ) -> tuple[Convert, dict[str, int]]:
     """Strides in elements; addresses o, x."""
-    loops = [(n, o, x) for n, o, x in zip(sizes, out, source) if n != 1]
-    words: dict[str, int] = {}
-    for level, (n, o, x) in enumerate(loops):
-        words |= {f"n{level}": n, f"o{level}": o * ELEMENT, f"x{level}": x * (8 if wide else 4)}
-    return Convert(kind, wide, len(loops)), words
+    loops = [loop for loop in zip(sizes, out, source) if loop[0] != 1]
+    return Convert(kind, wide, len(loops)), nest_words(loops, "nox", (1, ELEMENT, 8 if wide else 4))
 
 
-def build_convert(v: Convert) -> Builder:
-    b = Builder(v.name)
-    names = ["o", "x"] + [f"{c}{level}" for level in range(v.depth) for c in "nox"]
-    p = {name: b.parameter(name) for name in names}
+class _Convert(Kernel):
+    v: Convert
 
-    def nest(level: int, o: Reg, x: Reg) -> None:
-        if level < v.depth:
-            mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
-            with b.loop(p[f"n{level}"]):
-                nest(level + 1, mine_o, mine_x)
-                b.emit("add.s", mine_o, mine_o, p[f"o{level}"])
-                b.emit("add.s", mine_x, mine_x, p[f"x{level}"])
-            return
+    def emit(self) -> None:
+        self.load_parameters(["o", "x", *nest_names(self.v.depth, "nox")])
+        self.nest(self.v.depth, {name: self.p[name] for name in "ox"}, self.element)
+
+    def element(self, o: Reg, x: Reg) -> None:
+        b, v = self.b, self.v
         value = b.s("lw.s", 0, x)
         if v.kind != "value":
             if v.wide:
@@ -156,9 +134,8 @@ def build_convert(v: Convert) -> Builder:
                 value = b.s("xori.s", value, 1)
         b.emit("shw.s", b.s("stbf.s", value), 0, o)
 
-    nest(0, p["o"], p["x"])
-    b.ret()
-    return b
+
+build_convert = _Convert.build
 
 
 # -- any strided copy --------------------------------------------------------------------------------------------------
@@ -194,8 +171,7 @@ def plan_copy(
         nest = [*loops, (rn, o_row * LANES, x_row * LANES), (cn, LANES, LANES)]
         nest = [loop for loop in nest if loop[0] != 1]
         words = {"meta_o": _tile(rt, ct, o_row), "meta_x": _tile(rt, ct, x_row)}
-        for level, (n, step_o, step_x) in enumerate(nest):
-            words |= {f"n{level}": n, f"o{level}": step_o * ELEMENT, f"x{level}": step_x * ELEMENT}
+        words |= nest_words(nest, "nox", (1, ELEMENT, ELEMENT))
         calls.append((Copy(len(nest)), words, r0 * o_row + c0, r0 * x_row + c0))
     return calls
 
@@ -206,37 +182,20 @@ def _tile(rows: int, cols: int, row: int) -> int:
     return metadata(0, rows, cols, row if rows > 1 else cols)
 
 
-def build_copy(v: Copy) -> Builder:
-    b = Builder(v.name)
-    names = ["o", "x", "meta_o", "meta_x"] + [f"{c}{level}" for level in range(v.depth) for c in "nox"]
-    p = {name: b.parameter(name) for name in names}
-    place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
+class _Copy(Kernel):
+    v: Copy
 
-    def nest(level: int, o: Reg, x: Reg) -> None:
-        if level < v.depth:
-            mine_o, mine_x = b.s("addi.s", o, 0), b.s("addi.s", x, 0)
-            with b.loop(p[f"n{level}"]):
-                nest(level + 1, mine_o, mine_x)
-                b.emit("add.s", mine_o, mine_o, p[f"o{level}"])
-                b.emit("add.s", mine_x, mine_x, p[f"x{level}"])
-            return
-        b.tile_load(place, x, p["meta_x"], "tile")
-        b.tile_store(place, o, p["meta_o"], "tile")
-        b.emit("xor.s", place, place, toggle)
+    def emit(self) -> None:
+        b = self.b
+        self.load_parameters(["o", "x", "meta_o", "meta_x", *nest_names(self.v.depth, "nox")])
+        place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
 
-    nest(0, p["o"], p["x"])
-    b.ret()
-    return b
+        def tile(o: Reg, x: Reg) -> None:
+            b.tile_load(place, x, self.p["meta_x"], "tile")
+            b.tile_store(place, o, self.p["meta_o"], "tile")
+            b.emit("xor.s", place, place, toggle)
+
+        self.nest(self.v.depth, {name: self.p[name] for name in "ox"}, tile)
 
 
-__all__ = [
-    "Convert",
-    "Copy",
-    "Gather",
-    "build_convert",
-    "build_copy",
-    "build_gather",
-    "plan_convert",
-    "plan_copy",
-    "plan_gather",
-]
+build_copy = _Copy.build

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..machine import LANES
-from ..vir import ROWS, V0, X0, Builder, Reg, bf16_bits
-from .activation import Constants
-from .common import ELEMENT, metadata, push_tile, unit_vectors
-from .pointwise import Unsupported, split
+from ..vir import ROWS, V0, X0, Reg, bf16_bits
+from .common import ELEMENT, Kernel, computed_rows, metadata, nest_names, nest_words, push_tile, split, unit_vectors
+from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
 
@@ -57,19 +56,15 @@ def plan(kind: str, s: Windows, scale: float = 1.0) -> list[tuple[Variant, dict[
         loops = [(n, o, x) for n, o, x in zip(outer, s.out, s.source)]
         loops += [(rn, s.out[-2] * LANES, s.source[-2] * LANES), (cn, LANES, LANES)]
         loops = [loop for loop in loops if loop[0] > 1]
-        computed = LANES if rt > 24 else next(n for n in (1, 2, 4, 8, 16, 24) if rt <= n)
         words = {
             "meta_o": metadata(OUT_SID, rt, ct, _row(rt, ct, s.out[-2])),
             "meta_x": metadata(IN_SID, rt, ct, _row(rt, ct, s.source[-2])),
             "scale": bf16_bits(scale),
         }
-        for level, (count, o, x) in enumerate(loops):
-            words |= {f"n{level}": count, f"o{level}": o * ELEMENT, f"x{level}": x * ELEMENT}
-        for level, (count, x) in enumerate(taps):
-            words |= {f"t{level}": count, f"tx{level}": x * ELEMENT}
+        words |= nest_words(loops, "nox", (1, ELEMENT, ELEMENT)) | nest_words(taps, ("t", "tx"), (1, ELEMENT))
         starts = {"o": r0 * s.out[-2] + c0, "x": r0 * s.source[-2] + c0}
         lanes = ct if kind == "sum" else LANES
-        calls.append((Variant(kind, computed, len(loops), len(taps), lanes), words, starts))
+        calls.append((Variant(kind, computed_rows(rt), len(loops), len(taps), lanes), words, starts))
     return calls
 
 
@@ -79,34 +74,12 @@ def _row(rows: int, cols: int, row: int) -> int:
     return max(row, 1) if rows > 1 else cols
 
 
-class _Window:
-    def __init__(self, b: Builder, v: Variant) -> None:
-        self.b, self.v = b, v
+class _Window(Kernel):
+    v: Variant
 
-    def nest(self, level: int, pointers: dict[str, Reg]) -> None:
-        b = self.b
-        if level == self.v.depth:
-            self.tile(pointers)
-            return
-        mine = {name: b.s("addi.s", p, 0) for name, p in pointers.items()}
-        with b.loop(self.p[f"n{level}"]):
-            self.nest(level + 1, mine)
-            for name, p in mine.items():
-                b.emit("add.s", p, p, self.p[f"{name}{level}"])
-
-    def taps(self, level: int, x: Reg) -> None:
-        b = self.b
-        if level == self.v.taps:
-            self.tap(x)
-            return
-        mine = b.s("addi.s", x, 0)
-        with b.loop(self.p[f"t{level}"]):
-            self.taps(level + 1, mine)
-            b.emit("add.s", mine, mine, self.p[f"tx{level}"])
-
-    def tap(self, x: Reg) -> None:
+    def tap(self, tx: Reg) -> None:
         b, v = self.b, self.v
-        b.tile_load(X0, x, self.p["meta_x"], "x")
+        b.tile_load(X0, tx, self.p["meta_x"], "x")
         for row, total in enumerate(self.totals):
             value = b.load_row(X0, ROWS[row], IN_SID, "x", cols=v.lanes)
             if v.kind in ("max", "min"):
@@ -115,34 +88,27 @@ class _Window:
             else:
                 b.row(total, value, total)
 
-    def tile(self, pointers: dict[str, Reg]) -> None:
+    def tile(self, o: Reg, x: Reg) -> None:
         b, v, k = self.b, self.v, self.k
-        self.totals = [b.v() for _ in range(v.rows)]
-        for total in self.totals:
-            if v.kind in ("max", "min"):
-                b.emit("add.vs", total, V0, k(float("-inf") if v.kind == "max" else float("inf")))
-            else:
-                b.emit("add.vv", total, V0, V0)
-        self.taps(0, pointers["x"])
+        if v.kind == "sum":
+            self.totals = [b.vec("add.vv", V0, V0) for _ in range(v.rows)]
+        else:
+            far = float("-inf" if v.kind == "max" else "inf")
+            self.totals = [b.vec("add.vs", V0, k(far)) for _ in range(v.rows)]
+        self.nest(v.taps, {"tx": x}, self.tap, "t")
         for row, total in enumerate(self.totals):
             y = total if v.kind in ("max", "min") else b.vec("mul.vs", total, self.p["scale"])
             b.store_row(y, X0, ROWS[row], OUT_SID, "o", row)
-        b.tile_store(X0, pointers["o"], self.p["meta_o"], "o", "o in DRAM")
+        b.tile_store(X0, o, self.p["meta_o"], "o", "o in DRAM")
 
-    def build(self) -> None:
+    def emit(self) -> None:
         b, v = self.b, self.v
         names = ["o", "x", "meta_o", "meta_x"] + (["scale"] if v.kind == "sum" else [])
-        names += [f"{c}{level}" for level in range(v.depth) for c in "nox"]
-        names += [f"{c}{level}" for level in range(v.taps) for c in ("t", "tx")]
-        self.p = {name: b.parameter(name) for name in names}
-        self.k = Constants(b)
+        names += nest_names(v.depth, "nox") + nest_names(v.taps, ("t", "tx"))
+        self.load_parameters(names)
         if v.kind == "sum":
             push_tile(b, unit_vectors(b))
-        self.nest(0, {name: self.p[name] for name in ("o", "x")})
-        b.ret()
+        self.nest(v.depth, {name: self.p[name] for name in "ox"}, self.tile)
 
 
-def build(variant: Variant) -> Builder:
-    b = Builder(variant.name)
-    _Window(b, variant).build()
-    return b
+build = _Window.build

@@ -7,7 +7,7 @@ import torch
 
 from ....program.ir import Launch, Operand
 from ..image import Address
-from ..kernels import gemm, gemm_image
+from ..kernels import gemm, gemm_image, gemm_plan
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
@@ -115,7 +115,7 @@ class _Convolution:
             run = kw * channels if merged else run
             size = (max(need_h, self.padding[0] + 1), max(need_w, self.padding[1] + 1))
             x = self.x = padded(s, x, self.padding, size, 0.0, channels)
-        shape = gemm.Pixels(
+        shape = gemm_plan.Pixels(
             n,
             oh,
             ow,
@@ -131,7 +131,7 @@ class _Convolution:
             self.result.strides[3] if ow > 1 else o,
             self.result.strides[0],
         )
-        product, numbers = gemm.plan_pixels(shape, self.bias is not None, self.activation)
+        product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation)
         for group in range(groups):
             part = self.weights(group)
             if merged:

@@ -9,7 +9,7 @@ import torch
 
 from ....program.ir import Launch, Operand, contiguous_strides
 from ..image import Address
-from ..kernels import gemm as kernel
+from ..kernels import gemm, gemm_plan
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
@@ -49,7 +49,7 @@ def dense(s: Selection, operand: Operand) -> Operand:
     return out
 
 
-def gemm(s: Selection, launch: Launch) -> None:
+def product(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     a, w, c = (*launch.inputs, None)[:3]
     assert out is not None and isinstance(a, Operand) and isinstance(w, Operand)
@@ -69,7 +69,7 @@ def gemm(s: Selection, launch: Launch) -> None:
     later = None
     if isinstance(c, Operand) and beta != 0:
         shared = (b == 1 or c.strides[0] == 0) and (m == 1 or c.strides[1] == 0) and (n == 1 or c.strides[2] == 1)
-        if shared and beta == 1 and alpha == 1 and n <= kernel.BIAS_ROWS * LANES:
+        if shared and beta == 1 and alpha == 1 and n <= gemm_plan.BIAS_ROWS * LANES:
             bias = c
         else:
             later = c
@@ -107,7 +107,7 @@ def gemm(s: Selection, launch: Launch) -> None:
             w = dense(s, w)
             layout, w_row = "columns", w.strides[1]
         w_batch, w_address = w.strides[0], s.address(w)
-    matrices = kernel.Matrices(
+    matrices = gemm_plan.Matrices(
         m,
         n,
         k,
@@ -122,8 +122,8 @@ def gemm(s: Selection, launch: Launch) -> None:
     words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
     if bias is not None:
         words["bias"] = bias_address(s, bias, n)
-    variant, more = kernel.plan(matrices, layout, bias is not None, None if later is not None else activation, alpha)
-    s.call(kernel.build, variant, {**more, **words})
+    variant, more = gemm_plan.plan(matrices, layout, bias is not None, None if later is not None else activation, alpha)
+    s.call(gemm.build, variant, {**more, **words})
     if later is not None:
         steps: list[tuple] = [("add", 0, 1)] if beta == 1 else [("mul", 1, float(beta)), ("add", 0, 2)]
         if activation is not None:
@@ -139,4 +139,4 @@ def bias_address(s: Selection, bias: Operand, n: int) -> Address:
     return s.address(bias)  # whole rows are read; what lies behind it meets no element of the result
 
 
-SELECTORS = {"gemm": gemm}
+SELECTORS = {"gemm": product}
