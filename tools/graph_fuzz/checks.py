@@ -100,11 +100,7 @@ def check_graph(ctx: Context) -> list[Problem]:
 
 
 def same_bits(
-    check: str,
-    found: Forward,
-    expected: Forward,
-    dense: bool = False,
-    also: Sequence[tuple[int, ...] | None] = (),
+    check: str, found: Forward, expected: Forward, dense: bool = False, also: Sequence[tuple[int, ...] | None] = ()
 ) -> list[Problem]:
     different = compare.forms(found.all, expected.all, dense=dense, also=also)
     if different is not None:

@@ -193,21 +193,20 @@ class Builder:
         setattr(self.members, name, evaluate(self.buffers[name], {}))
         return f"self.{name}"
 
-    def indices(self, size: int, shape: tuple[int, ...], dtype: torch.dtype = torch.int64) -> str:
+    def indices(self, size: int, shape: tuple[int, ...]) -> str:
         """Positions below `size`."""
         if size == 0:
             raise LookupError("no position")
         found = self.pick(
             lambda v: (
-                v.dtype == dtype
+                v.dtype == torch.int64
                 and tuple(v.shape) == shape
                 and v.numel() > 0
                 and int(v.min()) >= 0
                 and int(v.max()) < size
             )
         )
-        text = inputs.cast(f"torch.randint(0, {size}, {shape})", dtype, torch.int64)
-        return found or self.new_input(shape, dtype, text)
+        return found or self.new_input(shape, torch.int64, f"torch.randint(0, {size}, {shape})")
 
     def dim(self, name: str) -> int:
         rank = self.value(name).ndim

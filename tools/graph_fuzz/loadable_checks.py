@@ -24,18 +24,7 @@ from torch_atalla.compiler.schedule.verify_plan import PlanError
 
 from . import compare
 from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits, strides_of_copies
-from .paths import (
-    Context,
-    Forward,
-    Problem,
-    Refused,
-    batch_of,
-    forward,
-    on_device,
-    other_values,
-    quiet,
-    with_batch,
-)
+from .paths import Context, Forward, Problem, Refused, batch_of, forward, on_device, other_values, quiet, with_batch
 
 RUN = Path(torch_atalla.__file__).parent / "bin/atalla-run"
 GOLDEN = "does not give what PyTorch does"
@@ -119,7 +108,7 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
     if second is not None:
         problems = _compared(ctx, level, _called(program, module, other), second, strides, "second call")
         problems = _if_not_by_order(ctx, level, program, other, problems)
-    for size in _sizes(ctx, program, given):
+    for size in _sizes(program, given):
         resized = with_batch(given, batch_of(given), size)
         fresh, _ = ctx.on_device()
         try:
@@ -199,12 +188,7 @@ def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
 
 
 def _compared(
-    ctx: Context,
-    level: str,
-    found: Forward,
-    eager: Forward,
-    strides: Sequence[tuple[int, ...] | None],
-    where: str = "",
+    ctx: Context, level: str, found: Forward, eager: Forward, strides: Sequence[tuple[int, ...] | None], where: str = ""
 ) -> list[Problem]:
     wanted = Forward(eager.outputs, [eager.buffers[k] for k in found.written])
     if level == "exact":
@@ -244,7 +228,7 @@ def _roughly(found: Forward, wanted: Forward) -> bool:
     return True
 
 
-def _sizes(ctx: Context, program: Any, given: tuple) -> list[int]:
+def _sizes(program: Any, given: tuple) -> list[int]:
     if not any(spec.dynamic for spec in program.inputs):
         return []
     batch = batch_of(given)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
-from .generator import Builder, Template, template
+from .generator import Builder, Template, broadcasts, template
 
 TABLE = Path(__file__).parents[2] / "torch_atalla/_generated/support.json"
 # Rare in models, or so steep that most results are infinite.
@@ -22,20 +23,23 @@ TAKES_INTEGERS = ("bitwise", "shift", "gcd", "lcm")
 NEEDS_FLOATS = ("copysign", "logit", "hardshrink", "softshrink", "_prelu", "lerp", "gelu", "backward", "heaviside")
 
 
-def pointwise_ops() -> dict[str, dict]:
+@lru_cache
+def pointwise_ops_table() -> dict[str, dict]:
     """Functional pointwise overloads that are described by the table alone, by their keys ("aten.add.Tensor")."""
     table = json.loads(TABLE.read_text())
     return {
         key: entry
         for key, entry in table.items()
-        if entry["family"] == "pointwise" and not entry.get("adaptor") and not _writes(key) and key not in LEFT_OUT
+        if entry["family"] == "pointwise"
+        and not entry.get("adaptor")
+        and not _schema(key).is_mutable
+        and key not in LEFT_OUT
     }
 
 
-def _writes(key: str) -> bool:
+def _schema(key: str) -> torch.FunctionSchema:
     _, name, overload = key.split(".")
-    schema = getattr(getattr(torch.ops.aten, name), overload)._schema
-    return schema.is_mutable
+    return getattr(getattr(torch.ops.aten, name), overload)._schema
 
 
 def _scalar(g: Builder, name: str, kind: str) -> str:
@@ -52,8 +56,7 @@ def _scalar(g: Builder, name: str, kind: str) -> str:
 
 def _write(key: str) -> Template:
     _, name, overload = key.split(".")
-    schema = getattr(getattr(torch.ops.aten, name), overload)._schema
-    entry = pointwise_ops_table()[key]
+    schema, entry = _schema(key), pointwise_ops_table()[key]
 
     def make(g: Builder) -> str | None:
         given: list[str] = []
@@ -90,15 +93,6 @@ def _operand(g: Builder, name: str, first: str) -> str:
     if any(part in name for part in TAKES_INTEGERS):
         return g.integers()
     return g.floats() if needs_floats or g.chance(0.85) else g.tensor()
-
-
-_table: dict[str, dict] = {}
-
-
-def pointwise_ops_table() -> dict[str, dict]:
-    if not _table:
-        _table.update(pointwise_ops())
-    return _table
 
 
 def register() -> None:
@@ -249,16 +243,10 @@ def in_place(g: Builder) -> str | None:
     if x is None:
         return None
     shape, dtype = g.value(x).shape, g.value(x).dtype
-    y = g.pick(lambda v: v.dtype == dtype and broadcasts_to(v, shape)) if "{y}" in g.name else ""
+    y = g.pick(lambda v: v.dtype == dtype and broadcasts(v.shape, shape)) if "{y}" in g.name else ""
     if y is None:
         y = g.new_input(g.broadcastable(shape), dtype)
     return g.name.format(x=x, y=y, n=g.rng.choice(["0.5", "2.0", "-1.5", "3"]))
-
-
-def broadcasts_to(value: torch.Tensor, shape: torch.Size) -> bool:
-    from .generator import broadcasts
-
-    return broadcasts(value.shape, shape)
 
 
 @template("update buffer;", "scale buffer;", "write buffer;", weight=0.35)

@@ -14,14 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._utils import _flatten_dense_tensors, _reorder_tensors_as, _take_tensors, _unflatten_dense_tensors
-from torch.nn.parallel.comm import (
-    broadcast,
-    broadcast_coalesced,
-    gather,
-    reduce_add,
-    reduce_add_coalesced,
-    scatter,
-)
+from torch.nn.parallel.comm import broadcast, broadcast_coalesced, gather, reduce_add, reduce_add_coalesced, scatter
 
 from .index import device_index
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch.storage import _LegacyStorage
 
-__all__ = [
+__all__ = [  # noqa: F822  (made below)
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
     "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
 ]  # fmt: skip
@@ -31,22 +31,15 @@ class _AtallaLegacyStorage(_LegacyStorage):
         raise RuntimeError("_new_shared_filename: Not available for atalla storage")
 
 
-def _legacy(name: str, dtype: torch.dtype) -> Any:
+_DTYPES = {
+    "BFloat16": torch.bfloat16, "Bool": torch.bool, "Byte": torch.uint8, "Char": torch.int8, "Half": torch.float16,
+    "ComplexDouble": torch.complex128, "ComplexFloat": torch.complex64, "Double": torch.float64, "Float": torch.float32,
+    "Int": torch.int32, "Long": torch.int64, "Short": torch.int16,
+}  # fmt: skip
+
+for _name, _dtype in _DTYPES.items():
+    _name += "Storage"
     # The last part of the module's name tells torch the device.
-    made = type(name, (_AtallaLegacyStorage,), {"dtype": dtype, "_dtype": dtype, "__module__": "torch.atalla"})
-    torch._storage_classes.add(made)
-    return made
-
-
-BFloat16Storage = _legacy("BFloat16Storage", torch.bfloat16)
-BoolStorage = _legacy("BoolStorage", torch.bool)
-ByteStorage = _legacy("ByteStorage", torch.uint8)
-CharStorage = _legacy("CharStorage", torch.int8)
-ComplexDoubleStorage = _legacy("ComplexDoubleStorage", torch.complex128)
-ComplexFloatStorage = _legacy("ComplexFloatStorage", torch.complex64)
-DoubleStorage = _legacy("DoubleStorage", torch.float64)
-FloatStorage = _legacy("FloatStorage", torch.float32)
-HalfStorage = _legacy("HalfStorage", torch.float16)
-IntStorage = _legacy("IntStorage", torch.int32)
-LongStorage = _legacy("LongStorage", torch.int64)
-ShortStorage = _legacy("ShortStorage", torch.int16)
+    _members = {"dtype": _dtype, "_dtype": _dtype, "__module__": "torch.atalla"}
+    globals()[_name] = type(_name, (_AtallaLegacyStorage,), _members)
+    torch._storage_classes.add(globals()[_name])

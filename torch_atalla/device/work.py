@@ -40,11 +40,7 @@ class Work:
         return self.kernel or COPY_NAMES[self.kind]
 
 
-COPY_NAMES = {
-    "host_to_device": "Memcpy HtoD",
-    "device_to_host": "Memcpy DtoH",
-    "device_to_device": "Memcpy DtoD",
-}
+COPY_NAMES = {"host_to_device": "Memcpy HtoD", "device_to_host": "Memcpy DtoH", "device_to_device": "Memcpy DtoD"}
 
 
 @dataclass(frozen=True)

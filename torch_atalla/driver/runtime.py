@@ -65,11 +65,6 @@ def _library() -> ctypes.CDLL:
     return c_abi.bind(ctypes.CDLL(str(path)))
 
 
-def available() -> bool:
-    """Whether the driver library is there."""
-    return (LIBRARIES / "libatalla_runtime.so").is_file()
-
-
 def _check(status: int) -> None:
     if status != 0:
         lib = _library()

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch_atalla.fallback import Mode
 from torch_atalla.fallback import mode as fallback_mode
 
-from .properties import check_properties, incomparable
+from .properties import check_properties, incomparable, op_name
 
 # Dtypes of the chip's kernels.
 CHIP_DTYPES = (
@@ -29,11 +29,6 @@ DEVICE_DTYPES = CHIP_DTYPES + EMULATED_DTYPES
 
 # OpInfos whose tensor arguments (sections, indices of a split) belong on the CPU, whatever the input's device.
 HOST_ARGUMENTS = {"tensor_split"}
-
-
-def op_name(op: Any) -> str:
-    """The OpInfo's full name ("sum", "nn.functional.gelu", "std.unbiased")."""
-    return op.full_name if hasattr(op, "full_name") else op.name
 
 
 def to_device(value: Any, device: str) -> Any:

@@ -17,7 +17,8 @@ UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_
 LOW_RANK = {"svd_lowrank", "pca_lowrank"}
 
 
-def full_name(op: Any) -> str:
+def op_name(op: Any) -> str:
+    """The OpInfo's full name ("sum", "nn.functional.gelu", "std.unbiased")."""
     return op.full_name if hasattr(op, "full_name") else op.name
 
 
@@ -107,14 +108,14 @@ FIRST_RESULT_ONLY = {"nn.functional.fractional_max_pool2d", "nn.functional.fract
 
 def is_random(op: Any, sample: Any) -> bool:
     """Whether the sample draws random numbers, also by a dropout inside."""
-    name = full_name(op)
+    name = op_name(op)
     if name == "nn.functional.multi_head_attention_forward":
         return sample.args[9] > 0  # dropout_p
     return name in SUPPORT or bool(sample.kwargs.get("dropout_p") or sample.kwargs.get("dropout"))
 
 
 def incomparable(op: Any, sample: Any) -> bool:
-    return full_name(op) in UNINITIALISED | LOW_RANK or is_random(op, sample)
+    return op_name(op) in UNINITIALISED | LOW_RANK or is_random(op, sample)
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
@@ -123,7 +124,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 def check_properties(op: Any, sample: Any, run: Callable[[], Any]) -> None:
     """`run` gives the device's result of the sample. Raises AssertionError where it cannot be right."""
-    name = full_name(op)
+    name = op_name(op)
     torch.manual_seed(0)
     expected = tensors(op(sample.input, *sample.args, **sample.kwargs))
     torch.manual_seed(0)
