@@ -38,11 +38,7 @@ class Counters:
     def utilisation(self) -> dict[str, float]:
         """Share of the busy cycles in which each unit had work, 0 to 1."""
         busy = max(self.cycles, 1)
-        return {
-            "sdma": self.sdma_cycles / busy,
-            "vector": self.vector_cycles / busy,
-            "array": self.array_cycles / busy,
-        }
+        return {"sdma": self.sdma_cycles / busy, "vector": self.vector_cycles / busy, "array": self.array_cycles / busy}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

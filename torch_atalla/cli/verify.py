@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from torch_atalla.driver import runtime
@@ -35,8 +36,7 @@ def main(argv: list[str]) -> int:
 def verify(path: str, device: int = 0, key: bytes | None = None) -> list[str]:
     """What was found, one a line. Raises for anything that is not as it should be."""
     data = Path(path).read_bytes()
-    program = runtime.Program(data)
-    try:
+    with closing(runtime.Program(data)) as program:
         lines = ["every byte is covered by a checksum that fits"]
         if key is not None or is_signed(data):
             lines.append(f"signed by {verify_signature(data, key).hex()}")
@@ -45,5 +45,3 @@ def verify(path: str, device: int = 0, key: bytes | None = None) -> list[str]:
         count = program.verify()
         lines.append(f"{count} golden output{'s' if count != 1 else ''} as expected")
         return lines
-    finally:
-        program.close()

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from torch._inductor.codegen.common import (
-    DeviceOpOverrides,
-    register_backend_for_device,
-    register_device_op_overrides,
-)
+from torch._inductor.codegen.common import DeviceOpOverrides, register_backend_for_device, register_device_op_overrides
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:

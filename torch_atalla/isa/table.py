@@ -91,19 +91,9 @@ class Table:
 
 
 def _operand(entry: dict) -> Operand:
-    return Operand(
-        entry["name"],
-        entry["kind"],
-        entry["access"],
-        entry["optional"],
-        entry["min"],
-        entry["max"],
-        1 << entry["scale"],
-        entry["scale"],
-        entry["bias"],
-        entry["signed"],
-        tuple(tuple(part) for part in entry["parts"]),
-    )
+    plain = {name: entry[name] for name in ("name", "kind", "access", "optional", "scale", "bias", "signed")}
+    parts = tuple(map(tuple, entry["parts"]))
+    return Operand(low=entry["min"], high=entry["max"], step=1 << entry["scale"], parts=parts, **plain)
 
 
 @lru_cache

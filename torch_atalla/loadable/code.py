@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torch_atalla.driver import runtime
 from torch_atalla.isa.disassembler import disassemble
 from torch_atalla.isa.engine import Stats
 
+from .description import describe
 from .device_program import DeviceProgram, Layout
 from .file.code_section import find
 from .leaves import load_leaves, load_spec
@@ -25,11 +25,7 @@ class LoadedCode:
 
     def __init__(self, path: str | os.PathLike, device: torch.device) -> None:
         name = os.fspath(path)
-        program = runtime.Program(name)  # validates
-        try:
-            data = program.describe()
-        finally:
-            program.close()
+        data = describe(name)  # validates
         section = find(Path(name).read_bytes())
         if section is None:
             raise ValueError(f'{name}: the file has no Atalla code; save it with engine="isa"')

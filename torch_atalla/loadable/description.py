@@ -6,6 +6,7 @@ Everything shown is read from the file, through the driver's validator; no devic
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from torch._prims_common import make_contiguous_strides_for
@@ -18,11 +19,8 @@ _PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o", "state": "
 
 def describe(path: str) -> dict[str, Any]:
     """All records of a file but the weights' bytes. Raises RuntimeLibraryError, which lists every problem."""
-    program = runtime.Program(path)
-    try:
+    with closing(runtime.Program(path)) as program:
         return program.describe()
-    finally:
-        program.close()
 
 
 def render(data: dict[str, Any]) -> str:

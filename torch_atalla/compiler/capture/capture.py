@@ -20,11 +20,7 @@ from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
 from .decompositions import decomposition_table, without_python_kernels
 
-_CONSTANT_KINDS = {
-    InputKind.PARAMETER: "parameter",
-    InputKind.BUFFER: "buffer",
-    InputKind.CONSTANT_TENSOR: "constant",
-}
+_CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from math import inf
 import torch
 
 from ..lower import RULES, is_pointwise
-from ..program.support import SupportTable, op_key, support_table
+from ..program.support import SupportTable, op_key, overloads, support_table
 from .composites import (
     addr,
     affine_grid_generator,
@@ -31,26 +31,12 @@ from .norm_gradients import group_norm_backward, layer_norm_backward
 aten = torch.ops.aten
 
 # Not in the list of native ops, since eager mode reaches their parts through upstream's composites; launched as one.
-KEPT_WHOLE = (
-    aten.select_scatter.default,
-    aten.slice_scatter.default,
-    aten.linear.default,
-    aten.layer_norm.default,
-    aten.masked_fill.Scalar,
-    aten.masked_fill.Tensor,
-    aten.mv.default,
-    aten.linspace.default,
-    aten.upsample_linear1d.vec,
-    aten.upsample_trilinear3d.vec,
-    aten.upsample_bicubic2d.vec,
-    aten._upsample_bilinear2d_aa.vec,
-    aten._upsample_bicubic2d_aa.vec,
-    aten.upsample_nearest1d.vec,
-    aten.upsample_nearest3d.vec,
-    aten._upsample_nearest_exact1d.vec,
-    aten._upsample_nearest_exact2d.vec,
-    aten._upsample_nearest_exact3d.vec,
-)
+KEPT_WHOLE = overloads(
+    "select_scatter", "slice_scatter", "linear", "layer_norm", "masked_fill.Scalar", "masked_fill.Tensor", "mv",
+    "linspace", "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec",
+    "_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
+    "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec",
+)  # fmt: skip
 
 
 def _vector_norm(

@@ -14,6 +14,7 @@ import torch
 
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing, port_layouts
+from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.code_section import attach
 from torch_atalla.loadable.load import load_loadable
@@ -58,7 +59,7 @@ def save_with_code(
     try:
         report = save_functional(program, temporary, args=args, kwargs=kwargs, **options)
         data = Path(temporary).read_bytes()
-        _check(compiled, temporary, data)
+        _check(compiled, temporary)
         data = attach(data, of_network(compiled.network, compiled.code), runtime.crc32c)
         runtime.validate(data)
         Path(temporary).write_bytes(data)
@@ -74,14 +75,9 @@ def save_with_code(
     return report
 
 
-def _check(compiled: CompiledNetwork, path: str, data: bytes) -> None:
+def _check(compiled: CompiledNetwork, path: str) -> None:
     """The code against the file's functional program: the same ports, and the same values but for rounding."""
-
-    program = runtime.Program(path)
-    try:
-        inputs, outputs = port_layouts(program.describe())
-    finally:
-        program.close()
+    inputs, outputs = port_layouts(describe(path))
     network = compiled.network
     for port, (name, dtype, sizes, strides) in zip(
         [*network.inputs, *network.outputs], [*inputs, *outputs], strict=True

@@ -16,12 +16,7 @@ aten = torch.ops.aten
 
 
 # Products that upstream's table leaves out; of each, which tensor has the contracted dimension last.
-_VECTORS = {
-    aten.mv.default: 0,
-    aten.addmv.default: 1,
-    aten.dot.default: 0,
-    aten.vdot.default: 0,
-}
+_VECTORS = {aten.mv.default: 0, aten.addmv.default: 1, aten.dot.default: 0, aten.vdot.default: 0}
 
 
 def node_flops(node: torch.fx.Node) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,7 @@ def save_functional(
         for name, item in exported.items()
     }
     report = merge_reports(
-        {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()},
-        methods,
+        {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()}, methods
     )
     versions = {
         kernel: version for compiled in methods.values() for kernel, version in _resolve_kernels(compiled).items()
@@ -189,11 +189,8 @@ def _verify(data: bytes, methods: Mapping[str, Compiled]) -> tuple[list[int], li
 
 
 def _listing(data: bytes) -> str:
-    program = runtime.Program(data)
-    try:
+    with closing(runtime.Program(data)) as program:
         return render(program.describe())
-    finally:
-        program.close()
 
 
 def _compared(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[LaunchCycles]:

@@ -18,7 +18,7 @@ from ..targets.functional.pipeline import Compiled
 from .flops import node_flops
 
 
-def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional") -> LoadableReport:
+def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
     """Everything but what only the file and the device know: file_bytes and estimate_cycles."""
     program, plan = compiled.program, compiled.plan
     launches = [inst for inst in program.instructions if isinstance(inst, Launch)]
@@ -26,7 +26,6 @@ def make_report(compiled: Compiled, *, path: str = "", engine: str = "functional
     report = LoadableReport(
         model=compiled.captured.model,
         path=path,
-        engine=engine,
         unsupported=list(compiled.partition.unsupported),
         passes={result.name: len(result.nodes) for result in compiled.passes},
         kernels=dict(sorted(Counter(launch.kernel for launch in launches).items())),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,10 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_atalla.driver.paths import GENERATED
-from torch_atalla.loadable.errors import ExportError
-
-TABLE = GENERATED / "kernels.json"
+from .support import generated
 
 _Slot = tuple[str, int, int]  # "i" for iparams or "f" for fparams, the first place, the number of values
 
@@ -22,10 +18,10 @@ _Slot = tuple[str, int, int]  # "i" for iparams or "f" for fparams, the first pl
 @dataclass(frozen=True)
 class Parameter:
     slot: _Slot
-    integer: _Slot | None  # instead of `slot`, if the kernel computes in integers
-    repeat: bool  # a launch may have fewer values
-    values: dict[str, int]  # of an enum
-    present: tuple[int, int] | None  # the place in iparams, and the bit, that say whether an optional scalar is given
+    integer: _Slot | None = None  # instead of `slot`, if the kernel computes in integers
+    repeat: bool = False  # a launch may have fewer values
+    values: dict[str, int] = field(default_factory=dict)  # of an enum
+    present: tuple[int, int] | None = None  # place in iparams and bit that say whether an optional scalar is given
 
 
 @dataclass(frozen=True)
@@ -43,11 +39,9 @@ class Contract:
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Contract]:
     """Of this build. Raises ExportError if the package was not built."""
-    if not TABLE.is_file():
-        raise ExportError(f"expected the table of kernels at {TABLE}: build the package first (make build)")
 
-    def pair(given: list | None) -> Any:
-        return None if given is None else tuple(given)
+    def plain(value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     return {
         name: Contract(
@@ -55,19 +49,10 @@ def _table() -> dict[str, Contract]:
             tuple(row["inputs"]),
             row["takes_program"],
             row["program_if"],
-            {
-                key: Parameter(
-                    pair(p["slot"]),
-                    pair(p.get("integer")),
-                    p.get("repeat", False),
-                    p.get("values", {}),
-                    pair(p.get("present")),
-                )
-                for key, p in row["parameters"].items()
-            },
+            {key: Parameter(**{name: plain(x) for name, x in p.items()}) for key, p in row["parameters"].items()},
             row["variants"],
         )
-        for name, row in json.loads(TABLE.read_text()).items()
+        for name, row in generated("kernels.json", "table of kernels").items()
     }
 
 

@@ -10,6 +10,7 @@ every other one at the size of the example input.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -99,6 +100,32 @@ class Symbols:
         return expr
 
 
+def _floor(a: sympy.Basic, b: sympy.Basic) -> sympy.Basic:
+    from torch.utils._sympy.functions import FloorDiv
+
+    return FloorDiv(a, b)
+
+
+def _modulo(a: sympy.Basic, b: sympy.Basic) -> sympy.Basic:
+    from torch.utils._sympy.functions import PythonMod
+
+    return PythonMod(a, b)
+
+
+def _operation(value: Any, expr: Any = None, *, reflected: bool = False) -> Any:
+    """A method of Size: `value` of the numbers, and `expr`, if it is another function, of the expressions."""
+
+    def method(self: Size, other: Any) -> Any:
+        if not isinstance(other, int) or isinstance(other, bool):
+            return NotImplemented
+        numbers, expressions = (int(self), int(other)), (self.expr, expression_of(other))
+        if reflected:
+            numbers, expressions = numbers[::-1], expressions[::-1]
+        return make_size(value(*numbers), (expr or value)(*expressions))
+
+    return method
+
+
 class Size(int):
     """A number with the expression that it is the value of. Arithmetic keeps both; equality is that of expressions."""
 
@@ -109,47 +136,17 @@ class Size(int):
         size.expr = expr
         return size
 
-    def _with(self, other: Any, value: Any, expr: Any) -> Any:
-        if not isinstance(other, int) or isinstance(other, bool):
-            return NotImplemented
-        return make_size(value(int(self), int(other)), expr(self.expr, expression_of(other)))
-
-    def __add__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a + b, lambda a, b: a + b)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a - b, lambda a, b: a - b)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: b - a, lambda a, b: b - a)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a * b, lambda a, b: a * b)
-
-    def __floordiv__(self, other: Any) -> Any:
-        from torch.utils._sympy.functions import FloorDiv
-
-        return self._with(other, lambda a, b: a // b, FloorDiv)
-
-    def __mod__(self, other: Any) -> Any:
-        from torch.utils._sympy.functions import PythonMod
-
-        return self._with(other, lambda a, b: a % b, PythonMod)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        from torch.utils._sympy.functions import FloorDiv
-
-        return self._with(other, lambda a, b: b // a, lambda a, b: FloorDiv(b, a))
-
-    def __rmod__(self, other: Any) -> Any:
-        from torch.utils._sympy.functions import PythonMod
-
-        return self._with(other, lambda a, b: b % a, lambda a, b: PythonMod(b, a))
+    __add__ = __radd__ = _operation(operator.add)
+    __mul__ = __rmul__ = _operation(operator.mul)
+    __sub__, __rsub__ = _operation(operator.sub), _operation(operator.sub, reflected=True)
+    __floordiv__, __rfloordiv__ = (
+        _operation(operator.floordiv, _floor),
+        _operation(operator.floordiv, _floor, reflected=True),
+    )
+    __mod__, __rmod__ = _operation(operator.mod, _modulo), _operation(operator.mod, _modulo, reflected=True)
 
     def __neg__(self) -> Any:
         return make_size(-int(self), -self.expr)
-
-    __radd__, __rmul__ = __add__, __mul__
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Size) and self.expr == other.expr

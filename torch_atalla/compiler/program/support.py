@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,8 +13,6 @@ import torch
 
 from torch_atalla.driver.paths import GENERATED
 from torch_atalla.loadable.errors import ExportError
-
-TABLE = GENERATED / "support.json"
 
 
 @dataclass(frozen=True)
@@ -34,33 +32,26 @@ class Support:
 
     @staticmethod
     def from_json(entry: Mapping[str, Any]) -> Support:
-        return Support(
-            kernel=entry.get("kernel") or "",
-            adaptor=entry.get("adaptor") or "",
-            dtypes=frozenset(entry.get("dtypes", ())),
-            inputs=tuple(entry.get("inputs", ())),
-            input_types=tuple(entry.get("input_types", ())),
-            scalars=tuple(entry.get("scalars", ())),
-            optional_scalars=tuple(entry.get("optional_scalars", ())),
-            result=entry.get("result", "same"),
-            variant_arg=entry.get("variant_arg") or "",
-            variants=dict(entry.get("variants") or {}),
-        )
+        default = Support()
+        given = {f.name: entry[f.name] for f in fields(Support) if entry.get(f.name)}
+        return replace(default, **{name: type(getattr(default, name))(value) for name, value in given.items()})
 
 
 SupportTable = Mapping[str, Support]
 
 
-def parse_support(table: Mapping[str, Any]) -> SupportTable:
-    return {op: Support.from_json(entry) for op, entry in table.items()}
-
-
 @lru_cache(maxsize=1)
 def support_table() -> SupportTable:
-    """The table of this build. Raises ExportError when the package was not built."""
-    if not TABLE.is_file():
-        raise ExportError(f"expected the support table at {TABLE}: build the package first (make build)")
-    return parse_support(json.loads(TABLE.read_text()))
+    """The table of this build."""
+    return {op: Support.from_json(entry) for op, entry in generated("support.json", "support table").items()}
+
+
+def generated(file: str, what: str) -> dict[str, Any]:
+    """A table that the build wrote. Raises ExportError when the package was not built."""
+    path = GENERATED / file
+    if not path.is_file():
+        raise ExportError(f"expected the {what} at {path}: build the package first (make build)")
+    return json.loads(path.read_text())
 
 
 def op_key(target: Any) -> str:
@@ -68,6 +59,12 @@ def op_key(target: Any) -> str:
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
     return getattr(target, "__name__", str(target))
+
+
+def overloads(*names: str) -> set[torch._ops.OpOverload]:
+    """The ATen ops of these names: "add.Tensor", "relu" for a default overload."""
+    pairs = (name.partition(".") for name in names)
+    return {getattr(getattr(torch.ops.aten, name), overload or "default") for name, _, overload in pairs}
 
 
 def qualified_name(target: Any) -> str:

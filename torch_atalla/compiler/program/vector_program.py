@@ -7,7 +7,6 @@ numbered: the inputs first, then one a step.
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +14,10 @@ from functools import lru_cache
 import torch
 
 from torch_atalla.driver.dtypes import CODES, short_name
-from torch_atalla.driver.paths import GENERATED
 from torch_atalla.loadable.errors import ExportError
 
-TABLE = GENERATED / "vector_steps.json"
+from .support import generated
+
 VERSION = 1
 
 # Limits of the kernels.
@@ -123,18 +122,11 @@ class StepKind:
 @lru_cache(maxsize=1)
 def step_table() -> dict[str, StepKind]:
     """Of this build, by the names of the kernels. Raises ExportError when the package was not built."""
-    if not TABLE.is_file():
-        raise ExportError(f"expected the table of steps at {TABLE}: build the package first (make build)")
+    rows = generated("vector_steps.json", "table of steps")
+    changed = {"inputs": tuple, "dtypes": frozenset}
     return {
-        name: StepKind(
-            tuple(row["inputs"]),
-            row["result"],
-            frozenset(row["dtypes"]),
-            row["integers_fault"],
-            row["vector_ops"],
-            row["exp_ops"],
-        )
-        for name, row in json.loads(TABLE.read_text()).items()
+        name: StepKind(**{key: changed.get(key, lambda plain: plain)(value) for key, value in row.items()})
+        for name, row in rows.items()
     }
 
 

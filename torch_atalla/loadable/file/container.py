@@ -7,16 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .format import (
-    ENTRY_LAYOUT,
-    HEADER_LAYOUT,
-    MAGIC,
-    MAJOR,
-    MINOR,
-    SECTION_ALIGNMENT,
-    WEIGHTS_ALIGNMENT,
-    Section,
-)
+from .format import ENTRY_LAYOUT, HEADER_LAYOUT, MAGIC, MAJOR, MINOR, SECTION_ALIGNMENT, WEIGHTS_ALIGNMENT, Section
 
 MIN_RUNTIME = 1 << 16
 

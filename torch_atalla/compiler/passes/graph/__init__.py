@@ -97,19 +97,3 @@ def _check_layouts(name: str, before: dict[tuple[str, int], _Layout], after: dic
                 f"pass {name}: operand {k} of {reader} has sizes and strides {after[reader, k]}, expected {layout}; "
                 "please report this program"
             )
-
-
-__all__ = [
-    "PassResult",
-    "fold_batch_norm",
-    "fold_constants",
-    "fuse_attention",
-    "fuse_epilogue",
-    "fuse_norms",
-    "merge_common_subexpressions",
-    "remove_dead_code",
-    "remove_identities",
-    "run_passes",
-    "split_batch_norm",
-    "split_rotary",
-]

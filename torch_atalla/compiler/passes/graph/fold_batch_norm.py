@@ -20,9 +20,8 @@ aten = torch.ops.aten
 
 def fold_batch_norm(captured: Captured) -> PassResult:
     folded = []
-    for node in list(captured.graph.nodes):
-        if node.target is not aten._native_batch_norm_legit_no_training.default:
-            continue
+    op = aten._native_batch_norm_legit_no_training.default
+    for node in captured.graph.find_nodes(op="call_function", target=op):
         convolution, *parameters = node.args[:5]
         if not _may_fold(captured, node, convolution, parameters):
             continue

@@ -17,49 +17,18 @@ from torch_atalla.driver.dtypes import CODES
 
 from ...capture.capture import Captured, Constant
 from ...program.layouts import dense_meta
+from ...program.support import overloads
 from ..pass_result import PassResult
 
 aten = torch.ops.aten
 
-_EXACT_FLOATING = {
-    aten.abs.default,
-    aten.add.Tensor,
-    aten.sub.Tensor,
-    aten.mul.Tensor,
-    aten.div.Tensor,
-    aten.neg.default,
-    aten.sqrt.default,
-    aten.maximum.default,
-    aten.minimum.default,
-    aten.relu.default,
-    aten.clamp.default,
-    aten.where.self,
-    aten.masked_fill.Scalar,
-    aten.masked_fill.Tensor,
-    aten.full.default,
-    aten.scalar_tensor.default,
-    aten._to_copy.default,
-    aten.cat.default,
-    aten.constant_pad_nd.default,
-    aten.embedding.default,
-    aten.index.Tensor,
-    aten.index_select.default,
-    aten.gather.default,
-    aten.flip.default,
-    aten.roll.default,
-    aten.scatter.value,
-    aten.reflection_pad1d.default,
-    aten.reflection_pad2d.default,
-    aten.reflection_pad3d.default,
-    aten.replication_pad1d.default,
-    aten.replication_pad2d.default,
-    aten.replication_pad3d.default,
-    aten.tril.default,
-    aten.triu.default,
-    aten.repeat.default,
-    aten.amax.default,
-    aten.amin.default,
-}
+_EXACT_FLOATING = overloads(
+    "abs", "add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "neg", "sqrt", "maximum", "minimum", "relu",
+    "clamp", "where.self", "masked_fill.Scalar", "masked_fill.Tensor", "full", "scalar_tensor", "_to_copy", "cat",
+    "constant_pad_nd", "embedding", "index.Tensor", "index_select", "gather", "flip", "roll", "scatter.value",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",
+    "replication_pad3d", "tril", "triu", "repeat", "amax", "amin",
+)  # fmt: skip
 
 # A folded result is stored in the file; a larger one is cheaper to compute on the chip.
 _MAX_BYTES = 64 << 20

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ...capture.capture import Captured
+from ...program.support import overloads
 from ..pass_result import PassResult
 from .attention_masks import Mask, mask_of, plan_mask
 from .matching import (
@@ -41,14 +42,7 @@ from .matching import (
 aten = torch.ops.aten
 
 _PRODUCTS = {aten.bmm.default, aten.mm.default}
-_VIEWS = RESHAPES | {
-    aten.expand.default,
-    aten.permute.default,
-    aten.transpose.int,
-    aten.unsqueeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-}
+_VIEWS = RESHAPES | overloads("expand", "permute", "transpose.int", "unsqueeze", "squeeze.dim", "squeeze.dims")
 
 
 @dataclass

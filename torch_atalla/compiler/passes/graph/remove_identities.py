@@ -12,20 +12,13 @@ from torch_atalla.loadable.errors import NotNativeError
 from ...capture.capture import Captured
 from ...program.layouts import layout_of
 from ...program.sizes import lowering_with
+from ...program.support import overloads
 from ..pass_result import PassResult
 
 aten = torch.ops.aten
 
 # A clone matters only to a later mutation, and to the layout.
-_COPIES = {
-    aten.clone.default,
-    aten.alias.default,
-    aten.detach.default,
-    aten.contiguous.default,
-    aten.lift_fresh_copy.default,
-    aten.lift_fresh.default,
-    aten.positive.default,
-}
+_COPIES = overloads("clone", "alias", "detach", "contiguous", "lift_fresh_copy", "lift_fresh", "positive")
 # Assertions on metadata hold: sizes and dtypes are specialised.
 _ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default}
 # A condition on the sizes of inputs is a guard of the file.

@@ -21,9 +21,8 @@ aten = torch.ops.aten
 
 def split_batch_norm(captured: Captured) -> PassResult:
     split = []
-    for node in list(captured.graph.nodes):
-        if node.target is not aten._native_batch_norm_legit_no_training.default:
-            continue
+    op = aten._native_batch_norm_legit_no_training.default
+    for node in captured.graph.find_nodes(op="call_function", target=op):
         if _may_split(captured, node):
             _split(captured, node)
             split.append(node.name)

@@ -50,16 +50,3 @@ def run_linear_passes(
         if observe is not None:
             observe(result.name, program)
     return program, results
-
-
-__all__ = [
-    "Observer",
-    "check_program",
-    "fuse_epilogues",
-    "fuse_pointwise",
-    "fuse_reductions",
-    "pack_weights",
-    "remove_unused_buffers",
-    "run_linear_passes",
-    "store_programs",
-]

@@ -212,8 +212,5 @@ def _rewrite(inst: Instruction, packed: Operand, weight: Operand) -> Launch:
     assert isinstance(a, Operand)
     bias = _as_matrix(c) if isinstance(c, Operand) and inst.parameter("beta") == 1 else None
     return replace(
-        inst,
-        kernel=kernel,
-        outputs=(_as_matrix(inst.outputs[0]),),
-        inputs=(_as_matrix(a), packed, bias),
+        inst, kernel=kernel, outputs=(_as_matrix(inst.outputs[0]),), inputs=(_as_matrix(a), packed, bias)
     ).with_parameters()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured
+from ...program.layouts import exact_meta
 
 aten = torch.ops.aten
 
@@ -19,29 +20,17 @@ aten = torch.ops.aten
 def channels_innermost(captured: Captured) -> None:
     """Changes constants and the graph's metadata in place. A graph without convolutions stays as it is."""
     changed = False
-    for node in captured.graph.nodes:
-        if node.target is not aten.convolution.default:
-            continue
+    for node in captured.graph.find_nodes(op="call_function", target=aten.convolution.default):
         constant = captured.constants.get(node.args[1].name)
         if constant is not None and constant.tensor.ndim == 4:
             constant.tensor = constant.tensor.contiguous(memory_format=torch.channels_last)
-            node.args[1].meta["val"] = _like(node.args[1].meta["val"], constant.tensor)
+            node.args[1].meta["val"] = exact_meta(constant.tensor)
             changed = True
     if not changed:
         return
     for node in captured.graph.nodes:
         if node.op == "call_function" and "val" in node.meta:
             node.meta["val"] = _moved(node)
-
-
-def _like(val: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=val.dtype, device="meta")
-
-
-def _to_meta(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.device.type != "meta":
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    return value
 
 
 def _moved(node: torch.fx.Node) -> Any:
@@ -63,7 +52,8 @@ def _forms(value: Any) -> list[Any]:
 def _meta(node: torch.fx.Node) -> Any:
     """The node's value again, from the values of its arguments, on the meta device."""
     args, kwargs = torch.utils._pytree.tree_map(
-        _to_meta, torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val"))
+        lambda x: exact_meta(x) if isinstance(x, torch.Tensor) and x.device.type != "meta" else x,
+        torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val")),
     )
     kwargs = {
         key: torch.device("meta") if key == "device" and value is not None else value for key, value in kwargs.items()

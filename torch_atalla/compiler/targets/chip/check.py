@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from torch_atalla.isa.engine import Machine
+from torch_atalla.isa.geometry import LANES
 from torch_atalla.loadable.errors import ExportError
 
 from ...program.ir import BufferKind, Operand
 from .build import CompiledNetwork
 from .kernels.common import SCRATCH_ROWS
-from .machine import LANES
 from .network import Network, element_bytes
 from .noise import Bound, bounds, widen
 from .place import Placed, place_network

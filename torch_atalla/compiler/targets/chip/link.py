@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch_atalla.isa.instruction import Instruction
 from torch_atalla.isa.program import Program
+from torch_atalla.isa.table import PACKET_BYTES
 from torch_atalla.isa.table import table as instruction_table
 
 from .allocate import allocate
-from .machine import PACKET_BYTES, Instruction
 from .schedule import Packet, schedule
 from .vir import X0, Builder, Inst, Label
 

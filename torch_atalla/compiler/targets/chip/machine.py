@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from torch_atalla.isa.geometry import LANES
-from torch_atalla.isa.instruction import Instruction
-from torch_atalla.isa.table import PACKET_BYTES, SLOTS, Operand
+from torch_atalla.isa.table import Operand
 from torch_atalla.isa.table import table as instruction_table
 
 VECTORS, MASKS = 256, 16
@@ -53,17 +51,3 @@ def unit_limit(unit: str) -> int:
 @cache
 def ports() -> dict[str, int]:
     return instruction_table().ports
-
-
-__all__ = [
-    "LANES",
-    "MASKS",
-    "PACKET_BYTES",
-    "SLOTS",
-    "VECTORS",
-    "Description",
-    "Instruction",
-    "describe",
-    "ports",
-    "unit_limit",
-]

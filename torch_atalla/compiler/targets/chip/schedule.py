@@ -12,7 +12,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from .machine import SLOTS, ports, unit_limit
+from torch_atalla.isa.table import SLOTS
+
+from .machine import ports, unit_limit
 from .vir import Access, Builder, Inst, Label, Reg
 
 

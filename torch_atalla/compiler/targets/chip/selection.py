@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from ...program.ir import BufferKind, LinearProgram, Operand
+from ...program.ir import Buffer, BufferKind, LinearProgram, Operand
 from .image import Address
 from .kernels.pointwise import Unsupported
 from .network import ALIGN, Network, element_bytes
@@ -29,7 +29,6 @@ class Selection:
         self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
         self.known: dict[bytes, str] = {}
         self.node = ""
-        self._count = 0
 
     # -- operands -----------------------------------------------------------------------------------------------------
     def region(self, operand: Operand) -> str:
@@ -71,11 +70,13 @@ class Selection:
         return any(operand.buffer == buffer for inst in self.program.instructions for operand in inst.reads())
 
     # -- new memory ---------------------------------------------------------------------------------------------------
-    def temporary(self, elements: int) -> str:
-        self._count += 1
-        name = f"scratch{self._count}"
-        self.sizes[name] = elements * 2 + ALIGN
-        return name
+    def new_operand(
+        self, sizes: tuple[int, ...], strides: tuple[int, ...], elements: int, dtype: torch.dtype = torch.bfloat16
+    ) -> Operand:
+        """On a new temporary of so many elements."""
+        buffer = Buffer(len(self.program.buffers), BufferKind.TEMPORARY, "", elements * dtype.itemsize)
+        self.program.buffers.append(buffer)
+        return Operand(buffer.index, 0, sizes, strides, dtype)
 
     def constant(self, values: torch.Tensor) -> str:
         """A region with these values, stored once however often they are asked for."""

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .machine import LANES, describe
+from torch_atalla.isa.geometry import LANES
+
+from .machine import describe
 
 
 class Reg:
@@ -163,6 +165,11 @@ class Builder:
     def mov(self, out: Reg, source: Reg) -> None:
         self.emit("addi.s", out, source, 0)
 
+    def exchange(self, one: Reg, other: Reg) -> None:
+        swap = self.s("addi.s", one, 0)
+        self.mov(one, other)
+        self.mov(other, swap)
+
     # -- memory ------------------------------------------------------------------------------------------------------
     def load_row(
         self, base: Reg, row: Reg, sid: int, region: str, key: object = None, cols: int = LANES, out: Reg | None = None
@@ -174,10 +181,8 @@ class Builder:
     def store_row(self, value: Reg, base: Reg, row: Reg, sid: int, region: str, key: object = None) -> None:
         self.emit("vreg.st", value, base, row, sid, LANES, access=(Access(region, True, key),))
 
-    def tile_load(
-        self, scratch: Reg, dram: Reg, meta: Reg, region: str, memory: str = "dram", key: object = None
-    ) -> None:
-        self.emit("scpad.ld", scratch, dram, meta, access=(Access(memory, False), Access(region, True, key)))
+    def tile_load(self, scratch: Reg, dram: Reg, meta: Reg, region: str) -> None:
+        self.emit("scpad.ld", scratch, dram, meta, access=(Access("dram", False), Access(region, True)))
 
     def tile_store(
         self, scratch: Reg, dram: Reg, meta: Reg, region: str, memory: str = "dram", key: object = None

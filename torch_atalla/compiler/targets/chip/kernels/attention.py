@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
 from .common import (
     ELEMENT,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, Builder, Reg
 from .activation import Constants
 
@@ -148,8 +149,8 @@ def push_tile(b: Builder, vectors: list[Reg]) -> None:
         b.push(vector)
 
 
-def load_tile_rows(b: Builder, base: Reg, sid: int, region: str, key: object = None, rows: int = LANES) -> list[Reg]:
-    return [b.load_row(base, ROWS[row], sid, region, key) for row in range(rows)]
+def load_tile_rows(b: Builder, base: Reg, sid: int, region: str) -> list[Reg]:
+    return [b.load_row(base, ROWS[row], sid, region) for row in range(LANES)]
 
 
 def unit_vectors(b: Builder) -> list[Reg]:
@@ -166,6 +167,6 @@ def ones_vector(b: Builder) -> Reg:
     return b.vec("add.vs", V0, b.lf(1.0))
 
 
-def zero_rows(b: Builder, base: Reg, sid: int, region: str, rows: int = LANES) -> None:
-    for row in range(rows):
+def zero_rows(b: Builder, base: Reg, sid: int, region: str) -> None:
+    for row in range(LANES):
         b.store_row(V0, base, ROWS[row], sid, region, row)

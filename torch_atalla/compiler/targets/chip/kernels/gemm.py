@@ -9,7 +9,8 @@ scratchpad 0; the next panel and the next block are on their way while the curre
 
 from __future__ import annotations
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
 from .common import (
@@ -342,9 +343,7 @@ class _Gemm(Kernel):
                 self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
                 b.emit("add.s", c, c, self["c_block"])
                 if v.double_a:
-                    swap = b.s("addi.s", a_buffer, 0)
-                    b.mov(a_buffer, other)
-                    b.mov(other, swap)
+                    b.exchange(a_buffer, other)
                 else:
                     b.emit("add.s", a, a, self["a_block"])
                     with b.unless("bge.s", index, self["full"]):
@@ -416,9 +415,7 @@ class _Gemm(Kernel):
             if not double:
                 following(panel)
             else:
-                swap = b.s("addi.s", panel, 0)
-                b.mov(panel, other)
-                b.mov(other, swap)
+                b.exchange(panel, other)
             if bias_row is not None:
                 b.emit("add.s", bias_row, bias_row, self["panel"])
             b.emit("add.s", c, c, b.s("slli.s", self["panel"], 6))

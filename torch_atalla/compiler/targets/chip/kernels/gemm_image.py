@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, metadata, tail, tiles
 from .gemm_plan import A_SID, MAIN_TILES, STAGE_ROWS, Pixels, Variant, pixel_words
 
@@ -76,11 +77,7 @@ def _bands(s: Image, bias: bool, activation: str | None, window: int, width: int
         small_panels = kt * tiles(s.n) > tiles(have * taken) * s.channel_tiles
         variant, words = pixel_words(flat, kt, lines, bias, activation, small_panels)
         variant = replace(
-            variant,
-            pixel_step=s.stride[1],
-            double_a=False,
-            one_step=kt == 1,
-            border=(needed, width) != (have, taken),
+            variant, pixel_step=s.stride[1], double_a=False, one_step=kt == 1, border=(needed, width) != (have, taken)
         )
         words |= {
             "border_tiles": tiles(rows * s.channel_tiles),

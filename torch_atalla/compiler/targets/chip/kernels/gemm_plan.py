@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import bf16_bits
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, marks, metadata, round_rows, tail, tile_in, tiles
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
 from .activation import ACTIVATIONS
 from .common import (

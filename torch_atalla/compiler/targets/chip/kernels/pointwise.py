@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from zlib import crc32
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
 from .common import ELEMENT, TILE_BYTES, Kernel, computed_rows, metadata, split

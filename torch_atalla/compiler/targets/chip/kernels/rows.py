@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
 from .common import (
     ELEMENT,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import X0, Builder, Reg
 from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, split
 from .pointwise import Unsupported

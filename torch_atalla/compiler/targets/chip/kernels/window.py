@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..machine import LANES
+from torch_atalla.isa.geometry import LANES
+
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
 from .common import ELEMENT, Kernel, computed_rows, metadata, nest_names, nest_words, push_tile, split, unit_vectors
 from .pointwise import Unsupported

@@ -12,7 +12,7 @@ from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data
-from .image import channels_last, distances, emit_planes, four, new_operand, padded
+from .image import channels_last, distances, emit_planes, four, padded
 from .matrix import bias_address, dense, pack_weights
 
 
@@ -38,6 +38,7 @@ class _Convolution:
         self.stride, self.padding, self.dilation = ((int(p[0]), int(p[1])) for p in (stride, padding, dilation))
         self.values = s.tensor(weight)
         self.kernel = (weight.sizes[2], weight.sizes[3])
+        self.shape = (self.kernel, self.stride, self.padding, self.dilation)
         self.bias = bias if isinstance(bias, Operand) else None
         if self.bias is not None and not s.is_constant(self.bias) and self.bias.strides != (1,):
             self.bias = dense(s, self.bias)
@@ -45,7 +46,7 @@ class _Convolution:
         n, o, oh, ow = self.target.sizes
         self.result = self.target
         if not channels_last(self.target):
-            self.result = new_operand(s, self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
+            self.result = s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
 
     def emit(self) -> None:
         c = self.x.sizes[1]
@@ -64,30 +65,15 @@ class _Convolution:
             raise Unsupported(f"{self.target.sizes[1]} results of {c} groups")
         spread = Address(s.constant(self.values.reshape(c, -1).t().contiguous()))
         bias = bias_address(s, self.bias, c) if self.bias is not None else None
-        shape = (self.kernel, self.stride, self.padding, self.dilation)
-        emit_planes(s, "dot", self.x, self.result, shape, spread, bias, self.activation)
+        emit_planes(s, "dot", self.x, self.result, self.shape, spread, bias, self.activation)
 
     def planes(self) -> bool:
         """With the image in the scratchpad, unless a line is too long."""
         n, c, h, w = self.x.sizes
         _, o, oh, ow = self.target.sizes
-        bands = gemm_image.plan_image(
-            gemm_image.Image(
-                n,
-                (h, w),
-                (oh, ow),
-                o // self.groups,
-                self.kernel,
-                self.stride,
-                self.padding,
-                self.dilation,
-                c // self.groups // LANES,
-                distances(self.x),
-                distances(self.result),
-            ),
-            self.bias is not None,
-            self.activation,
-        )
+        per, channel_tiles, places = o // self.groups, c // self.groups // LANES, map(distances, (self.x, self.result))
+        shape = gemm_image.Image(n, (h, w), (oh, ow), per, *self.shape, channel_tiles, *places)
+        bands = gemm_image.plan_image(shape, self.bias is not None, self.activation)
         for band in bands or ():
             deltas = Address(self.s.constant(torch.tensor(band.deltas, dtype=torch.int32)))
             for group in range(self.groups):

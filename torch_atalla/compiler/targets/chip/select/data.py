@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 
 from ....program.ir import Launch, Operand, contiguous_strides
-from ..image import Address
 from ..kernels import scalar
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection
@@ -67,9 +68,6 @@ def index_select(s: Selection, launch: Launch) -> None:
 
 def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, wraps: bool) -> None:
     """wraps: negative indices count from the end."""
-    width = 1
-    for size in table.sizes[1:]:
-        width *= size
     dense = contiguous_strides(table.sizes[1:])
     if table.strides[1:] != dense or out.strides[1:] != dense or table.dtype is not torch.bfloat16:
         raise Unsupported("a gather of rows that are not contiguous BF16")
@@ -77,7 +75,7 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
         raise Unsupported("indices that are not integers")
     step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
     variant, words = scalar.plan_gather(
-        index.sizes[0], width, table.sizes[0], table.strides[0], out.strides[0], step, wraps
+        index.sizes[0], prod(table.sizes[1:]), table.sizes[0], table.strides[0], out.strides[0], step, wraps
     )
     s.call(
         scalar.build_gather,
@@ -118,5 +116,3 @@ def index(s: Selection, launch: Launch) -> None:
 
 
 SELECTORS = {"copy": copy, "index_select": index_select, "index": index}
-
-__all__ = ["INTEGERS", "SELECTORS", "Address", "emit_copy"]

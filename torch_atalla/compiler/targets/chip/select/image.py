@@ -8,19 +8,13 @@ from math import prod
 
 import torch
 
-from ....program.ir import Buffer, BufferKind, Launch, Operand
+from ....program.ir import Launch, Operand
 from ..image import Address
 from ..kernels import plane, window
 from ..kernels.common import LANES
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection, check_dtypes
 from . import data, pointwise
-
-
-def new_operand(s: Selection, sizes: tuple[int, ...], strides: tuple[int, ...], elements: int) -> Operand:
-    buffer = Buffer(len(s.program.buffers), BufferKind.TEMPORARY, "", elements * 2)
-    s.program.buffers.append(buffer)
-    return Operand(buffer.index, 0, sizes, strides, torch.bfloat16)
 
 
 def channels_last(x: Operand) -> bool:
@@ -36,7 +30,7 @@ def padded(
     n, c, h, w = x.sizes
     hp, wp = size
     line = wp * channels
-    out = new_operand(s, (n, channels, hp, wp), (hp * line, 1, line, channels), n * hp * line + 2 * LANES * LANES)
+    out = s.new_operand((n, channels, hp, wp), (hp * line, 1, line, channels), n * hp * line + 2 * LANES * LANES)
     taken_h, taken_w = min(h, hp - before[0]), min(w, wp - before[1])
     strips = []
     if channels == c:  # the border alone: above, below with what tiles may reach behind the image, left and right
@@ -183,8 +177,4 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     emit_planes(s, "sum", x, out, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
 
 
-SELECTORS = {
-    "pool.max": max_pool,
-    "pool.average": average_pool,
-    "pool.adaptive_average": adaptive_average,
-}
+SELECTORS = {"pool.max": max_pool, "pool.average": average_pool, "pool.adaptive_average": adaptive_average}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import torch
 
@@ -37,14 +38,7 @@ def pack_bias(bias: torch.Tensor) -> torch.Tensor:
 
 def dense(s: Selection, operand: Operand) -> Operand:
     """The operand in a new contiguous buffer, by a copy on the chip."""
-    from ....program.ir import Buffer, BufferKind
-
-    count = 1
-    for size in operand.sizes:
-        count *= size
-    buffer = Buffer(len(s.program.buffers), BufferKind.TEMPORARY, "copy", count * operand.dtype.itemsize)
-    s.program.buffers.append(buffer)
-    out = Operand(buffer.index, 0, operand.sizes, contiguous_strides(operand.sizes), operand.dtype)
+    out = s.new_operand(operand.sizes, contiguous_strides(operand.sizes), prod(operand.sizes), operand.dtype)
     data.emit_copy(s, out, operand)
     return out
 

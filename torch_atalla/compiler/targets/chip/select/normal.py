@@ -33,10 +33,9 @@ def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int,
     return groups
 
 
-def _apart(s: Selection, x: Operand, out: Operand, dims: int) -> Operand:
-    """x, or a copy of it where rows that a tile takes together are one in memory."""
-    count, x_row, *_ = row_groups(x, out, dims)[0]
-    return dense(s, x) if count > 1 and x_row == 0 else x
+def _check_floats(*operands: Operand) -> None:
+    if any(o.dtype not in (torch.bfloat16, torch.float32) for o in operands):
+        raise Unsupported("dtypes; expected bfloat16")
 
 
 def _emit_rows(
@@ -51,9 +50,11 @@ def _emit_rows(
     eps: float = 0.0,
     scale: float = 1.0,
 ) -> None:
-    if any(o.dtype is not torch.bfloat16 and o.dtype is not torch.float32 for o in (x, out)):
-        raise Unsupported("dtypes; expected bfloat16")
-    x = _apart(s, x, out, dims)
+    if kind != "argmax":
+        _check_floats(x, out)
+    count, x_row, *_ = row_groups(x, out, dims)[0]
+    if count > 1 and x_row == 0:  # rows that a tile takes together are one in memory
+        x = dense(s, x)
     for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
         for variant, words, first in rows.plan(
             kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale
@@ -153,11 +154,8 @@ def reduction(kind: str, mean: bool = False):
     def select(s: Selection, launch: Launch) -> None:
         (out,), (x, *_) = launch.outputs, launch.inputs
         assert out is not None and isinstance(x, Operand)
-        if any(o.dtype not in (torch.bfloat16, torch.float32) for o in (x, out)):
-            raise Unsupported("dtypes; expected bfloat16")
-        mask = launch.parameter("reduced")
-        reduced = [d for d in range(len(x.sizes)) if mask >> d & 1 and x.sizes[d] != 1]
-        kept = [d for d in range(len(x.sizes)) if not mask >> d & 1 and x.sizes[d] != 1]
+        _check_floats(x, out)
+        reduced, kept = _dimensions(launch, x)
         count = prod(x.sizes[d] for d in reduced)
         scale = 1.0 / count if mean else 1.0
         lanes = next((d for d in kept if x.strides[d] == 1 and out.strides[d] == 1), None)
@@ -176,20 +174,33 @@ def reduction(kind: str, mean: bool = False):
                 return
             emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
             return
-        joined = collapse(Layout(tuple(x.sizes[d] for d in reduced), (tuple(x.strides[d] for d in reduced),)))
-        if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
-            raise Unsupported(f"a reduction over dimensions {reduced} that are not one contiguous run")
-        x2 = Operand(
-            x.buffer, x.offset, (*(x.sizes[d] for d in kept), count), (*(x.strides[d] for d in kept), 1), x.dtype
-        )
-        o2 = Operand(
-            out.buffer, out.offset, (*(x.sizes[d] for d in kept), 1), (*(out.strides[d] for d in kept), 1), out.dtype
-        )
+        _check_run(x, reduced, "a reduction")
         if kind == "min":
             raise Unsupported("the least of a contiguous run")
-        _emit_rows(s, kind, x2, o2, len(kept), count, scale=scale)
+        _emit_run(s, kind, x, out, kept, count, scale)
 
     return select
+
+
+def _dimensions(launch: Launch, x: Operand) -> tuple[list[int], list[int]]:
+    """Those that are reduced and those that are kept, without those of one element."""
+    mask, dims = launch.parameter("reduced"), [d for d, size in enumerate(x.sizes) if size != 1]
+    return [d for d in dims if mask >> d & 1], [d for d in dims if not mask >> d & 1]
+
+
+def _check_run(x: Operand, reduced: list[int], what: str) -> None:
+    joined = collapse(Layout(tuple(x.sizes[d] for d in reduced), (tuple(x.strides[d] for d in reduced),)))
+    if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
+        raise Unsupported(f"{what} over dimensions {reduced} that are not one contiguous run")
+
+
+def _emit_run(
+    s: Selection, kind: str, x: Operand, out: Operand, kept: list[int], count: int, scale: float = 1.0
+) -> None:
+    """A reduction over `count` neighbours in memory."""
+    sizes = (*(x.sizes[d] for d in kept), count)
+    rows_of, results = (replace(o, sizes=sizes, strides=(*(o.strides[d] for d in kept), 1)) for o in (x, out))
+    _emit_rows(s, kind, rows_of, results, len(kept), count, scale=scale)
 
 
 def argmax(s: Selection, launch: Launch) -> None:
@@ -197,20 +208,9 @@ def argmax(s: Selection, launch: Launch) -> None:
     assert out is not None and isinstance(x, Operand)
     if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
         raise Unsupported("dtypes; expected bfloat16, and 64-bit indices")
-    reduced = [d for d in range(len(x.sizes)) if launch.parameter("reduced") >> d & 1 and x.sizes[d] != 1]
-    kept = [d for d in range(len(x.sizes)) if d not in reduced and x.sizes[d] != 1]
-    order = Layout(tuple(x.sizes[d] for d in reduced) or (1,), (tuple(x.strides[d] for d in reduced) or (1,),))
-    joined = collapse(order)
-    if len(joined.sizes) != 1 or (joined.strides[0] != (1,) and joined.sizes[0] > 1):
-        raise Unsupported(f"the position of a maximum over dimensions {reduced} that are not one contiguous run")
-    lanes = joined.sizes[0]
-    rows_of = replace(x, sizes=(*(x.sizes[d] for d in kept), lanes), strides=(*(x.strides[d] for d in kept), 1))
-    places = replace(out, sizes=rows_of.sizes, strides=(*(out.strides[d] for d in kept), 1))
-    rows_of = _apart(s, rows_of, places, len(kept))
-    for m, x_row, o_row, x0, o0 in row_groups(rows_of, places, len(kept)):
-        for variant, words, first in rows.plan("argmax", m, lanes, x_row, o_row):
-            more = {"x": s.address(rows_of, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
-            s.call(rows.build, variant, {**words, **more})
+    reduced, kept = _dimensions(launch, x)
+    _check_run(x, reduced, "the position of a maximum")
+    _emit_run(s, "argmax", x, out, kept, prod(x.sizes[d] for d in reduced))
 
 
 SELECTORS = {
