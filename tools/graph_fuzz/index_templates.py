@@ -33,20 +33,13 @@ def read(g: Builder) -> str:
     return f"{x}[{g.indices(shape[0], (3,))}, {g.indices(shape[1], g.rng.choice([(3,), (2, 1)]))}]"
 
 
-@template(
-    "scatter",
-    "scatter value",
-    "scatter_add",
-    "scatter_reduce",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_put accumulate",
-    "scatter value reduce",
-    "scatter src reduce",
-    weight=0.5,
+WRITES = (
+    *("scatter", "scatter value", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill"),
+    *("index_put", "index_put accumulate", "scatter value reduce", "scatter src reduce"),
 )
+
+
+@template(*WRITES, weight=0.5)
 def write(g: Builder) -> str:
     x = g.tensor(lambda v: v.ndim > 0 and v.numel() > 0 and (v.is_floating_point() or v.dtype == torch.int64))
     shape = tuple(g.value(x).shape)
@@ -57,11 +50,8 @@ def write(g: Builder) -> str:
         index = g.indices(shape[d], tuple(place))
         source = g.same(x)
         if g.name == "scatter":  # positions that repeat have no order
-            index = (
-                f"torch.zeros_like({index})"
-                if place[d] == 1
-                else f"torch.argsort({source}.narrow({d}, 0, {place[d]}), {d})"
-            )
+            order = f"torch.argsort({source}.narrow({d}, 0, {place[d]}), {d})"
+            index = f"torch.zeros_like({index})" if place[d] == 1 else order
         kind = g.rng.choice(["amax", "amin", "sum", "prod", "mean"])
         include = g.chance(0.5)
         forms = {

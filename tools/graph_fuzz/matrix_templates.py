@@ -18,11 +18,9 @@ def _weight(g: Builder, x: str, n: int, last: bool = True) -> str:
 def linear(g: Builder) -> str:
     x = g.floats(least=1)
     n = g.rng.choice([1, 2, 3, 4, 8, 16, 24, 32, 32, 33, 64])  # 32 and 64 can be packed
-    if g.name == "x @ w":
-        return f"{x} @ {_weight(g, x, n, False)}"
-    if g.name == "x @ w.t":
-        return f"{x} @ {_weight(g, x, n)}.t()"
-    w = _weight(g, x, n)
+    w = _weight(g, x, n, g.name != "x @ w")
+    if g.name.startswith("x @ w"):
+        return f"{x} @ {w}{g.name.removeprefix('x @ w').replace('.t', '.t()')}"
     if g.name == "gated":
         return f"F.silu(F.linear({x}, {w})) * F.linear({x}, {w} * 0.5)"
     bias = g.parameter((n,), g.value(x).dtype) if g.chance(0.6) else "None"
@@ -56,51 +54,35 @@ def product(g: Builder) -> str:
     return f"torch.einsum('bij,jk->bki', {x}, {g.parameter((shape[2], n), dtype)})"
 
 
-@template(
-    "addmm",
-    "baddbmm",
-    "mv",
-    "addmv",
-    "dot",
-    "vdot",
-    "outer",
-    "addr",
-    "addbmm",
-    "bilinear",
-    "cdist",
-    "pdist",
-    weight=0.4,
-)
+OTHERS = ("addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "outer", "addr", "addbmm", "bilinear", "cdist", "pdist")
+
+
+@template(*OTHERS, weight=0.4)
 def other_products(g: Builder) -> str:
-    if g.name in ("dot", "vdot", "outer", "addr"):
-        x = g.floats(1)
+    rank = 1 if g.name in ("dot", "vdot", "outer", "addr") else 3 if "bmm" in g.name else 2
+    x = g.floats(rank)
+    *_, m, k = (1, *g.value(x).shape)
+    dtype = g.value(x).dtype
+    if rank == 1:
         y = g.same(x)
-        if g.name == "addr":
-            return f"torch.addr({g.new_input((g.value(x).shape[0],) * 2, g.value(x).dtype)}, {x}, {y})"
-        return f"torch.{g.name}({x}, {y})"
-    if g.name in ("mv", "addmv", "addmm", "cdist", "pdist", "bilinear"):
-        x = g.floats(2)
-        (m, k), dtype = g.value(x).shape, g.value(x).dtype
-        if g.name == "pdist":
-            return f"F.pdist({x}.float(), {g.rng.choice([1.0, 2.0])})"
-        if g.name == "cdist":
-            wide = torch.float64 if dtype == torch.float64 else torch.float32
-            return f"torch.cdist({x}.to({wide}), {g.new_input((3, k), wide)}, p={g.rng.choice([1.0, 2.0])})"
-        if g.name == "bilinear":
-            return f"F.bilinear({x}, {x}, {g.parameter((2, k, k), dtype, 0.3)})"
-        if g.name == "mv":
-            return f"torch.mv({x}, {g.new_input((k,), dtype)})"
-        if g.name == "addmv":
-            return f"torch.addmv({g.new_input((m,), dtype)}, {x}, {g.new_input((k,), dtype)}, beta=0.5, alpha=2)"
+        return f"torch.{g.name}({g.new_input((k, k), dtype) + ', ' if g.name == 'addr' else ''}{x}, {y})"
+    if rank == 3:
+        other = g.new_input((g.value(x).shape[0], k, 4), dtype)
+        shape, beta = ((m, 4), "") if g.name == "addbmm" else ((1, 1, 4), ", beta=0.5")
+        return f"torch.{g.name}({g.new_input(shape, dtype)}, {x}, {other}{beta})"
+    if g.name == "addmm":
         n = g.rng.choice([1, 3, 8])
         c = g.new_input(g.rng.choice([(m, n), (n,), (1,)]), dtype)
         return f"torch.addmm({c}, {x}, {g.new_input((k, n), dtype)}, beta={g.rng.choice(['1', '0.5', '0'])})"
-    x = g.floats(3)
-    (b, m, k), dtype = g.value(x).shape, g.value(x).dtype
-    other = g.new_input((b, k, 4), dtype)
-    if g.name == "addbmm":
-        return f"torch.addbmm({g.new_input((m, 4), dtype)}, {x}, {other})"
-    return f"torch.baddbmm({g.new_input((1, 1, 4), dtype)}, {x}, {other}, beta=0.5)"
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    forms = {
+        "pdist": lambda: f"F.pdist({x}.float(), {g.rng.choice([1.0, 2.0])})",
+        "cdist": lambda: f"torch.cdist({x}.to({wide}), {g.new_input((3, k), wide)}, p={g.rng.choice([1.0, 2.0])})",
+        "bilinear": lambda: f"F.bilinear({x}, {x}, {g.parameter((2, k, k), dtype, 0.3)})",
+        "mv": lambda: f"torch.mv({x}, {g.new_input((k,), dtype)})",
+        "addmv": lambda: f"torch.addmv({g.new_input((m,), dtype)}, {x}, {g.new_input((k,), dtype)}, beta=0.5, alpha=2)",
+    }
+    return forms[g.name]()
 
 
 @template("integer mm", weight=0.2)

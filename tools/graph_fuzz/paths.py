@@ -14,6 +14,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
+from torch_atalla.compiler.targets.chip.build import to_bfloat16
+
 from . import unspecified
 from .conditioning import Bounds, in_float64, jittered, measure
 from .program import Case
@@ -63,10 +65,6 @@ def on_device(value: Any) -> Any:
     elements = value.untyped_storage().nbytes() // value.itemsize
     flat = value.detach().as_strided((elements,), (1,), 0).to("atalla")
     return flat.as_strided(value.shape, value.stride(), value.storage_offset())
-
-
-def to_bfloat16(value: Any) -> Any:
-    return value.to(torch.bfloat16) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def other_values(args: tuple[Any, ...], seed: int) -> tuple[Any, ...]:

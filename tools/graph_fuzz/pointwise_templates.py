@@ -249,18 +249,17 @@ def in_place(g: Builder) -> str | None:
     return g.name.format(x=x, y=y, n=g.rng.choice(["0.5", "2.0", "-1.5", "3"]))
 
 
-@template("update buffer;", "scale buffer;", "write buffer;", weight=0.35)
-def update_buffer(g: Builder) -> str:
-    x = g.floats(least=1)
-    name = g.buffer(g.value(x).shape, g.value(x).dtype)
-    if g.name == "update buffer;":
-        return f"{name}.add_({x});"
-    if g.name == "scale buffer;":
-        return f"{name}.mul_(0.5).add_({x}, alpha=0.5);"
-    return f"{name}[..., :1].copy_({x}[..., -1:]);"
+BUFFERS = {
+    "update buffer;": "{name}.add_({x});",
+    "scale buffer;": "{name}.mul_(0.5).add_({x}, alpha=0.5);",
+    "write buffer;": "{name}[..., :1].copy_({x}[..., -1:]);",
+    "read buffer": "{x} + {name}",
+}
 
 
 @template("read buffer", weight=0.2)
-def read_buffer(g: Builder) -> str:
+@template("update buffer;", "scale buffer;", "write buffer;", weight=0.35)
+def use_buffer(g: Builder) -> str:
     x = g.floats(least=1)
-    return f"{x} + {g.buffer(g.value(x).shape, g.value(x).dtype)}"
+    name = g.buffer(g.value(x).shape, g.value(x).dtype)
+    return BUFFERS[g.name].format(x=x, name=name)

@@ -83,18 +83,19 @@ def reduction(g: Builder) -> str:
     return g.name.format(x=x, d=g.rng.randrange(-g.value(x).ndim, g.value(x).ndim))
 
 
-@template("integer sum", "integer extremes", "integer cumsum", "integer sort", "bool reduce", weight=0.4)
+OF_INTEGERS = {
+    "integer sum": "torch.sum({x}, {d})",
+    "integer extremes": "torch.max({x}, {d})",
+    "integer cumsum": "torch.cumsum({x}, {d})",
+    "integer sort": "torch.sort({x}, {d}, stable=True)",
+    "bool reduce": "({x} > 1).sum({d})",
+}
+
+
+@template(*OF_INTEGERS, weight=0.4)
 def integer_reduction(g: Builder) -> str:
     x = g.integers()
-    d = g.dim(x)
-    forms = {
-        "integer sum": f"torch.sum({x}, {d})",
-        "integer extremes": f"torch.max({x}, {d})",
-        "integer cumsum": f"torch.cumsum({x}, {d})",
-        "integer sort": f"torch.sort({x}, {d}, stable=True)",
-        "bool reduce": f"({x} > 1).sum({d})",
-    }
-    return forms[g.name]
+    return OF_INTEGERS[g.name].format(x=x, d=g.dim(x))
 
 
 @template("layer_norm", "rms_norm", "native_layer_norm", weight=1.2)

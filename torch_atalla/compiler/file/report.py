@@ -71,17 +71,14 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
     (first, *_), names = reports.values(), list(reports)
     merged = replace(first, methods=names)
     for report in list(reports.values())[1:]:
-        added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls")
+        added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls", "segments", "unsupported")
         for name in (*added, "predicted_cycles", "baseline_cycles", "residents"):
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
-        merged.segments = merged.segments + report.segments
         merged.by_op = _added(merged.by_op, report.by_op)
-        merged.unsupported = merged.unsupported + report.unsupported
         merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
         merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
-        for name in ("arena_bytes", "arena_lower_bound", "arena_without_reuse"):
-            setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
-        for name in ("scratchpad_bytes", "scratchpad_lower_bound", "host_bytes", "cores"):
+        of_arena = ("arena_bytes", "arena_lower_bound", "arena_without_reuse")
+        for name in (*of_arena, "scratchpad_bytes", "scratchpad_lower_bound", "host_bytes", "cores"):
             setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
     buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
     stored = {

@@ -5,7 +5,7 @@ passes.txt, listing.txt."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ...capture.capture import Captured
@@ -25,34 +25,29 @@ class Dump:
             self.directory.mkdir(parents=True, exist_ok=True)
 
     def graph(self, name: str, captured: Captured) -> None:
-        if self.directory is not None:
-            self._write(f"{name}.graph.txt", str(captured))
-            self._write(f"{name}.graph.svg", draw_graph(captured.graph), same=True)
+        self._write(f"{name}.graph.txt", lambda: str(captured))
+        self._write(f"{name}.graph.svg", lambda: draw_graph(captured.graph), same=True)
 
     def program(self, name: str, program: LinearProgram) -> None:
-        if self.directory is not None:
-            self._write(f"{name}.program.txt", str(program))
+        self._write(f"{name}.program.txt", lambda: str(program))
 
     def plan(self, program: LinearProgram, plan: MemoryPlan) -> None:
-        if self.directory is not None:
-            self._write("plan.txt", str(plan))
-            self._write("plan.svg", draw_plan(plan), same=True)
+        self._write("plan.txt", lambda: str(plan))
+        self._write("plan.svg", lambda: draw_plan(plan), same=True)
 
     def schedule(self, schedule: Schedule) -> None:
-        if self.directory is not None:
-            self._write("schedule.txt", str(schedule))
+        self._write("schedule.txt", lambda: str(schedule))
 
     def passes(self, results: Iterable[object]) -> None:
         """What each pass did, one a line."""
-        if self.directory is not None:
-            self._write("passes.txt", "\n".join(map(str, results)))
+        self._write("passes.txt", lambda: "\n".join(map(str, results)))
 
     def listing(self, text: str) -> None:
         """The finished file as inspect prints it, methods and all: it has no number."""
         if self.directory is not None:
             (self.directory / "listing.txt").write_text(text + "\n")
 
-    def _write(self, name: str, text: str, same: bool = False) -> None:
-        assert self.directory is not None
-        self.number += not same
-        (self.directory / f"{self.number:02d}-{name}").write_text(text + "\n")
+    def _write(self, name: str, text: Callable[[], str], same: bool = False) -> None:
+        if self.directory is not None:
+            self.number += not same
+            (self.directory / f"{self.number:02d}-{name}").write_text(text() + "\n")
