@@ -280,7 +280,7 @@ class _Emitter:
         """In-place results share a storage, as they share their piece of the arena."""
         slots = self.plan.slot_of()
         shared: dict[int, int] = {}  # first buffer of a slot -> storage
-        touched = self._touched()
+        touched = self.program.lives()
         base = self.base[Section.INSTRUCTIONS]
         for buffer in self.program.buffers:
             if buffer.kind is BufferKind.CONSTANT:
@@ -328,13 +328,6 @@ class _Emitter:
             return self._value(buffer.name, operand, ValueKind.STATE, buffer.name)
 
         return self.file.state(buffer, value)
-
-    def _touched(self) -> dict[int, tuple[int, int]]:
-        touched: dict[int, tuple[int, int]] = {}
-        for i, inst in enumerate(self.program.instructions):
-            for operand in (*inst.reads(), *inst.writes()):
-                touched[operand.buffer] = (touched.get(operand.buffer, (i, i))[0], i)
-        return touched
 
     def _values(self) -> None:
         for name, operand in self.program.values.items():

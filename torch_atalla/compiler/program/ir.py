@@ -39,6 +39,12 @@ class Buffer:
     nbytes: int
     tensor: torch.Tensor | None = None
 
+    def view(self, operand: Operand) -> torch.Tensor:
+        """The values of an operand of a constant."""
+        assert self.tensor is not None
+        start = self.tensor.storage_offset() + operand.offset // operand.dtype.itemsize
+        return self.tensor.detach().as_strided(operand.sizes, operand.strides, start)
+
     def __str__(self) -> str:
         return f"{_PREFIX[self.kind]}{self.index}"
 
@@ -163,6 +169,14 @@ class LinearProgram:
     outputs: list[Port] = field(default_factory=list)
     values: dict[str, Operand] = field(default_factory=dict)  # what each graph node became, for listings
     states: dict[str, Operand] = field(default_factory=dict)  # mutable buffers by their names
+
+    def lives(self) -> dict[int, tuple[int, int]]:
+        """The first and the last instruction that touches each buffer."""
+        lives: dict[int, tuple[int, int]] = {}
+        for i, inst in enumerate(self.instructions):
+            for operand in (*inst.reads(), *inst.writes()):
+                lives[operand.buffer] = (lives.get(operand.buffer, (i, i))[0], i)
+        return lives
 
     def __str__(self) -> str:
         lines = [_port_line("input", self, port) for port in self.inputs]

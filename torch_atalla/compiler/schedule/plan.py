@@ -10,6 +10,7 @@ verify_plan.py checks the result with other means.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch_atalla.loadable.file.format import STORAGE_ALIGNMENT as ALIGNMENT
@@ -60,25 +61,22 @@ def plan_memory(program: LinearProgram, *, in_place: bool = True) -> MemoryPlan:
         size = max(program.buffers[index].nbytes for index in members)
         first, last = min(lives[index][0] for index in members), max(lives[index][1] for index in members)
         pieces.append((tuple(members), size, first, last))
-    slots = _place(pieces)
+    slots = place(pieces)
     return MemoryPlan(
         slots=tuple(sorted(slots, key=lambda slot: (slot.first, slot.offset))),
         arena_bytes=max((slot.offset + aligned(slot.nbytes) for slot in slots), default=0),
-        lower_bound=_lower_bound(pieces),
+        lower_bound=most_live((aligned(size), first, last) for _, size, first, last in pieces),
         unplanned_bytes=sum(aligned(program.buffers[index].nbytes) for index in lives),
     )
 
 
 def _lives(program: LinearProgram) -> dict[int, tuple[int, int]]:
     """First and last instruction of each temporary that holds a byte."""
-    lives: dict[int, tuple[int, int]] = {}
-    for i, inst in enumerate(program.instructions):
-        for operand in (*inst.reads(), *inst.writes()):
-            buffer = program.buffers[operand.buffer]
-            if buffer.kind is BufferKind.TEMPORARY and buffer.nbytes > 0:
-                first, _ = lives.get(operand.buffer, (i, i))
-                lives[operand.buffer] = (first, i)
-    return lives
+    return {
+        index: life
+        for index, life in program.lives().items()
+        if program.buffers[index].kind is BufferKind.TEMPORARY and program.buffers[index].nbytes > 0
+    }
 
 
 def _groups(program: LinearProgram, lives: dict[int, tuple[int, int]]) -> dict[int, list[int]]:
@@ -118,7 +116,8 @@ def _in_place_input(
     return None
 
 
-def _place(pieces: list[tuple[tuple[int, ...], int, int, int]]) -> list[Slot]:
+def place(pieces: list[tuple[tuple[int, ...], int, int, int]]) -> list[Slot]:
+    """Pieces are (buffers, bytes, first and last instruction)."""
     slots: list[Slot] = []
     for members, size, first, last in sorted(pieces, key=lambda piece: (-int(piece[1]), piece[2], piece[0])):
         busy = sorted(
@@ -135,11 +134,12 @@ def _place(pieces: list[tuple[tuple[int, ...], int, int, int]]) -> list[Slot]:
     return slots
 
 
-def _lower_bound(pieces: list[tuple[tuple[int, ...], int, int, int]]) -> int:
+def most_live(pieces: Iterable[tuple[int, int, int]]) -> int:
+    """Bytes of the pieces (bytes, first and last instruction) that live at once, at the worst instruction."""
     change: dict[int, int] = {}
-    for _, size, first, last in pieces:
-        change[first] = change.get(first, 0) + aligned(size)
-        change[last + 1] = change.get(last + 1, 0) - aligned(size)
+    for nbytes, first, last in pieces:
+        change[first] = change.get(first, 0) + nbytes
+        change[last + 1] = change.get(last + 1, 0) - nbytes
     live = worst = 0
     for i in sorted(change):
         live += change[i]

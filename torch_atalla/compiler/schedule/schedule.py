@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .plan import most_live
+
 
 @dataclass(frozen=True)
 class Resident:
@@ -42,7 +44,7 @@ class Schedule:
 
     def peak_bytes(self) -> int:
         """Of the scratchpads: the most that residents have at one instruction."""
-        return peak_bytes(self.residents)
+        return most_live((item.nbytes, item.first, item.last) for item in self.residents)
 
     def __str__(self) -> str:
         lines = [
@@ -59,15 +61,3 @@ class Schedule:
             f"  {i:4d}  {cores} cores  {cycles} cycles, {base} before" for i, (cores, cycles, base) in enumerate(rows)
         ]
         return "\n".join(lines)
-
-
-def peak_bytes(residents: tuple[Resident, ...]) -> int:
-    changes: dict[int, int] = {}
-    for item in residents:
-        changes[item.first] = changes.get(item.first, 0) + item.nbytes
-        changes[item.last + 1] = changes.get(item.last + 1, 0) - item.nbytes
-    live = most = 0
-    for i in sorted(changes):
-        live += changes[i]
-        most = max(most, live)
-    return most

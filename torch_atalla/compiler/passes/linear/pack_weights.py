@@ -62,7 +62,7 @@ def pack_weights(
         if narrow is not None and any(_out(instructions[i]).dtype != torch.float32 for i in users):
             narrow = None
         new = Buffer(len(buffers), BufferKind.CONSTANT, f"{buffers[buffer].name}.packed", 0, None)
-        matrix = matrix_of(buffers[buffer], weight)
+        matrix = buffers[buffer].view(weight)
         scale = None
         if narrow == "int8":
             matrix, factors = quantize(matrix)
@@ -125,13 +125,6 @@ def _scaled(product: Launch, scale: int, buffers: list[Buffer]) -> list[Instruct
         add = Launch("pointwise.add", (out,), (scaled, bias), torch.float32, node=product.node)
         launches.append(add.with_parameters(alpha=1))
     return launches
-
-
-def matrix_of(buffer: Buffer, weight: Operand) -> torch.Tensor:
-    """The [n, k] matrix that the operand is, of the buffer's bytes."""
-    assert buffer.tensor is not None
-    flat = buffer.tensor.detach().as_strided((buffer.tensor.numel(),), (1,), buffer.tensor.storage_offset())
-    return flat.as_strided(weight.sizes, weight.strides, weight.offset // weight.dtype.itemsize + flat.storage_offset())
 
 
 def _weight(inst: Instruction, buffer: int, enough: Enough) -> Operand | None:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ...program.ir import AnyOperand, BufferKind, HostCall, Instruction, LinearProgram, Operand, Port
+from ...program.ir import BufferKind, Instruction, LinearProgram, Operand, Port
 
 
 def rewritten(
@@ -20,6 +21,17 @@ def rewritten(
         instructions=[instructions[i] for i in kept],
         segments=[program.segments[i] for i in kept],
     )
+
+
+def renumbered(inst: Instruction, number: Mapping[int, int]) -> Instruction:
+    """The instruction on other buffers: `number` of each that is in it."""
+
+    def moved(operand: Any) -> Any:
+        known = isinstance(operand, Operand) and operand.buffer in number
+        return replace(operand, buffer=number[operand.buffer]) if known else operand
+
+    operands: dict[str, Any] = {"inputs": tuple(map(moved, inst.inputs)), "outputs": tuple(map(moved, inst.outputs))}
+    return replace(inst, **operands)
 
 
 def remove_unused_buffers(program: LinearProgram) -> LinearProgram:
@@ -37,22 +49,13 @@ def remove_unused_buffers(program: LinearProgram) -> LinearProgram:
     def moved(operand: Operand) -> Operand:
         return replace(operand, buffer=number[operand.buffer])
 
-    def any_moved(operand: AnyOperand) -> AnyOperand:
-        return moved(operand) if isinstance(operand, Operand) else operand
-
-    def instruction(inst: Instruction) -> Instruction:
-        if isinstance(inst, HostCall):
-            return replace(inst, inputs=tuple(map(moved, inst.inputs)), outputs=tuple(map(moved, inst.outputs)))
-        outputs = tuple(None if out is None else moved(out) for out in inst.outputs)
-        return replace(inst, inputs=tuple(map(any_moved, inst.inputs)), outputs=outputs)
-
     def ports(old: list[Port]) -> list[Port]:
         return [replace(port, operand=moved(port.operand)) for port in old]
 
     return replace(
         program,
         buffers=[replace(buffer, index=number[buffer.index]) for buffer in kept],
-        instructions=[instruction(inst) for inst in program.instructions],
+        instructions=[renumbered(inst, number) for inst in program.instructions],
         segments=list(program.segments),
         inputs=ports(program.inputs),
         outputs=ports(program.outputs),

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...program.ir import AnyOperand, BufferKind, HostCall, Instruction, Launch, LinearProgram, Operand
+from ...program.ir import BufferKind, Instruction, Launch, LinearProgram, Operand
 from ..pass_result import PassResult
+from .rewrite import renumbered, rewritten
 
 
 def update_states_in_place(program: LinearProgram) -> tuple[LinearProgram, PassResult]:
     removed: list[str] = []
     while True:
-        found = next(
-            (pair for pair in map(lambda i: _update(program, i), range(len(program.instructions))) if pair), None
-        )
+        found = next(filter(None, (_update(program, i) for i in range(len(program.instructions)))), None)
         if found is None:
             return program, PassResult("update_states_in_place", tuple(removed))
         first, last, drop_first = found
@@ -87,19 +86,6 @@ def _touches(operands: tuple[Operand, ...], buffer: int) -> bool:
 
 
 def _renamed(program: LinearProgram, old: int, new: int, dropped: set[int]) -> LinearProgram:
-    def moved(operand: AnyOperand) -> AnyOperand:
-        return replace(operand, buffer=new) if isinstance(operand, Operand) and operand.buffer == old else operand
-
-    instructions: list[Instruction] = []
-    for i, inst in enumerate(program.instructions):
-        if i in dropped:
-            continue
-        assert isinstance(inst, (Launch, HostCall))
-        operands = {"inputs": tuple(map(moved, inst.inputs)), "outputs": tuple(map(moved, inst.outputs))}
-        instructions.append(replace(inst, **operands))  # type: ignore[arg-type]
-    return replace(
-        program,
-        instructions=instructions,
-        segments=[number for i, number in enumerate(program.segments) if i not in dropped],
-        values={name: moved(value) for name, value in program.values.items()},  # type: ignore[misc]
-    )
+    values = {n: replace(v, buffer=new) if v.buffer == old else v for n, v in program.values.items()}
+    instructions = [renumbered(inst, {old: new}) for inst in program.instructions]
+    return rewritten(replace(program, values=values), instructions, dropped)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import torch
 
 from ...program.ir import HostCall, Launch, LinearProgram, Operand
+from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
 from .fusion import fuse
 from .image import Address
 from .kernels.pointwise import Unsupported
-from .network import ALIGN, SLACK, Network, NoProgramError, Port
+from .network import SLACK, Network, NoProgramError, Port
 from .select import SELECTORS, TAKE_INTEGERS
 from .select.pointwise import no_steps
 from .selection import Selection, check_dtypes
@@ -76,21 +77,13 @@ def _port(selection: Selection, what: str, name: str, operand: Operand) -> Port:
 
 
 def _place_temporaries(selection: Selection) -> None:
-    """Largest first, each at the lowest offset that is free from its first call to its last."""
+    """Each lives from its first call to its last."""
     life: dict[str, list[int]] = {}
     for index, call in enumerate(selection.image.calls):
         for word in call.words.values():
             if isinstance(word, Address) and word.region in selection.sizes:
                 life.setdefault(word.region, [index, index])[1] = index
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
-    network = selection.network
-    for name in sorted(life, key=lambda n: (-selection.sizes[n], life[n][0])):
-        first, last = life[name]
-        size = -(-selection.sizes[name] // ALIGN) * ALIGN
-        offset = 0
-        for begin, end, born, dead in sorted(placed):
-            if born <= last and first <= dead and begin < offset + size and offset < end:
-                offset = end
-        placed.append((offset, offset + size, first, last))
-        network.arena_offsets[name] = offset
-    network.arena_bytes = max((end for _, end, _, _ in placed), default=0) + SLACK
+    network, names = selection.network, list(life)
+    slots = place([((k,), selection.sizes[name], life[name][0], life[name][1]) for k, name in enumerate(names)])
+    network.arena_offsets = {names[slot.buffers[0]]: slot.offset for slot in slots}
+    network.arena_bytes = max((slot.offset + aligned(slot.nbytes) for slot in slots), default=0) + SLACK

@@ -53,11 +53,7 @@ class Selection:
 
     def tensor(self, operand: Operand) -> torch.Tensor:
         """The values of a constant operand."""
-        whole = self.program.buffers[operand.buffer].tensor
-        assert whole is not None
-        flat = torch.empty(0, dtype=whole.dtype).set_(whole.untyped_storage())
-        start = operand.offset // operand.dtype.itemsize + whole.storage_offset()
-        return torch.as_strided(flat, operand.sizes, operand.strides, start)
+        return self.program.buffers[operand.buffer].view(operand)
 
     def tensor_bytes(self, operand: Operand) -> bytes:
         whole = self.program.buffers[operand.buffer].tensor
