@@ -58,12 +58,12 @@ def forward(module: torch.nn.Module, args: tuple[Any, ...]) -> Forward:
     return Forward([x for x in tree_leaves(results) if isinstance(x, torch.Tensor)], list(module.buffers()))
 
 
-def on_device(value: Any) -> Any:
+def on_device(value: Any, device: str = "atalla") -> Any:
     """A copy on the device with the same strides and offset, gaps and shared elements included."""
     if not isinstance(value, torch.Tensor):
         return value
     elements = value.untyped_storage().nbytes() // value.itemsize
-    flat = value.detach().as_strided((elements,), (1,), 0).to("atalla")
+    flat = value.detach().as_strided((elements,), (1,), 0).to(device)
     return flat.as_strided(value.shape, value.stride(), value.storage_offset())
 
 

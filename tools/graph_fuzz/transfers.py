@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from .paths import on_device
+
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.int64),
     *(torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.uint16, torch.uint32, torch.uint64),
@@ -51,12 +53,6 @@ def strided(rng: Random, dtype: torch.dtype) -> torch.Tensor:
     return value
 
 
-def placed(value: torch.Tensor, device: str) -> torch.Tensor:
-    """The same strides and offset on a device."""
-    flat = value.as_strided((value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
-    return flat.to(device).as_strided(value.shape, value.stride(), value.storage_offset())
-
-
 def target_like(rng: Random, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     """Memory to copy into: other strides, no element twice."""
     rank = len(shape)
@@ -85,8 +81,8 @@ def copies(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor
     target = target_like(rng, value.shape, dtype)
     expected = torch.zeros_like(target).copy_(value)
     whole = target.as_strided((target.untyped_storage().nbytes() // target.itemsize,), (1,), 0)
-    moved = placed(target, into) if into != "cpu" else target
-    given = placed(value, source) if source != "cpu" else value
+    moved = on_device(target, into) if into != "cpu" else target
+    given = on_device(value, source) if source != "cpu" else value
     if rng.random() < 0.2 and source == "cpu":
         given = given.pin_memory() if given.numel() and 0 not in given.stride() else given  # upstream refuses overlap
     moved.copy_(given, non_blocking=not blocking)
@@ -110,12 +106,12 @@ def moves(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor,
     second = moved.to("atalla:1")
     yield "device to device", second.cpu(), expected
     yield "back", second.to("cpu", non_blocking=rng.random() < 0.5) if rng.random() < 0.5 else second.cpu(), expected
-    yield "clone", placed(value, "atalla").clone().cpu(), value.clone()
+    yield "clone", on_device(value).clone().cpu(), value.clone()
 
 
 def files(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     store = io.BytesIO()
-    torch.save({"t": placed(value, "atalla")}, store)
+    torch.save({"t": on_device(value)}, store)
     store.seek(0)
     loaded = torch.load(store, weights_only=True)["t"]
     yield "torch.save", loaded.cpu(), value
@@ -128,15 +124,15 @@ def states(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor
     if not value.is_floating_point() or value.dtype == torch.float8_e4m3fn:
         return
     module = torch.nn.Module()
-    module.register_buffer("b", placed(target_like(rng, value.shape, value.dtype), "atalla"))
-    module.load_state_dict({"b": value if rng.random() < 0.5 else placed(value, "atalla:1")})
+    module.register_buffer("b", on_device(target_like(rng, value.shape, value.dtype)))
+    module.load_state_dict({"b": value if rng.random() < 0.5 else on_device(value, "atalla:1")})
     yield "load_state_dict", module.get_buffer("b").cpu(), value
 
 
 def dlpack(rng: Random, value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     if value.dtype in (torch.float8_e4m3fn,) or not value.numel():
         return
-    again = torch.from_dlpack(placed(value, "atalla"))
+    again = torch.from_dlpack(on_device(value))
     yield "dlpack", again.cpu(), value
 
 

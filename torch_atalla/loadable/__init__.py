@@ -18,15 +18,6 @@ from .report import LoadableReport, SegmentReport
 from .tensor_spec import TensorSpec
 
 __all__ = [
-    "ExportError",
-    "LoadableError",
-    "LoadableReport",
-    "LoadedCode",
-    "LoadedMethod",
-    "LoadedProgram",
-    "SegmentReport",
-    "TensorSpec",
-    "UnsupportedOp",
-    "UnsupportedOpsError",
-    "load_loadable",
-]
+    "ExportError", "LoadableError", "LoadableReport", "LoadedCode", "LoadedMethod", "LoadedProgram", "SegmentReport",
+    "TensorSpec", "UnsupportedOp", "UnsupportedOpsError", "load_loadable",
+]  # fmt: skip
