@@ -23,7 +23,7 @@ from torch_atalla.loadable.report import LoadableReport
 from ..targets.chip.build import CompiledNetwork, compile_model, to_bfloat16
 from ..targets.chip.check import call_arguments, check_network, example_inputs, same_layout
 from ..targets.chip.section import of_network
-from .functional import save_functional
+from .functional import save_functional, write
 
 
 def save_with_code(
@@ -54,18 +54,13 @@ def save_with_code(
     source: Any = program
     compiled = compile_model(source, args, kwargs)
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        report = save_functional(program, temporary, args=args, kwargs=kwargs, **options)
-        data = Path(temporary).read_bytes()
-        _check(compiled, temporary)
-        data = attach(data, of_network(compiled.network, compiled.code), runtime.crc32c)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        functional = Path(folder) / target.name
+        report = save_functional(program, functional, args=args, kwargs=kwargs, **options)
+        _check(compiled, os.fspath(functional))
+        data = attach(functional.read_bytes(), of_network(compiled.network, compiled.code), runtime.crc32c)
         runtime.validate(data)
-        Path(temporary).write_bytes(data)
-        os.replace(temporary, target)  # at once: a reader sees the file with code, or none
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write(target, data)  # at once: a reader sees the file with code, or none
     if options.get("dump") is not None:
         (Path(options["dump"]) / "listing.s").write_text(listing(target))
     report.path, report.engine, report.file_bytes = os.fspath(path), "isa", len(data)

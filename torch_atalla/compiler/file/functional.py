@@ -112,7 +112,7 @@ def save_functional(
     report.file_bytes = len(data)
     if dump is not None:
         Dump(dump).listing(_listing(data))
-    _write(Path(path), data)
+    write(Path(path), data)
     return report
 
 
@@ -204,7 +204,7 @@ def _compared(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[La
     return found
 
 
-def _write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes) -> None:
     """Atomically: a reader sees the old file, or the whole new one."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -79,7 +79,7 @@ def plan_mask(
     if len(masks) == 1 and _is_causal(captured, masks[0], sizes):
         return None, True
     if len(masks) == 1 and masks[0].fill == -math.inf:
-        return _kept(captured, masks[0], like), False
+        return _seen(captured, masks[0], like, hidden=False), False
     total: torch.fx.Node | None = None
     for mask in masks:
         addend = mask.node if mask.fill is None else _addend(captured, mask, like)
@@ -90,8 +90,9 @@ def plan_mask(
     return total, False
 
 
-def _kept(captured: Captured, mask: Mask, like: torch.fx.Node) -> torch.fx.Node:
-    if not mask.hidden:
+def _seen(captured: Captured, mask: Mask, like: torch.fx.Node, *, hidden: bool) -> torch.fx.Node:
+    """True where a score is hidden, or where it is not."""
+    if mask.hidden == hidden:
         return mask.node
     meta = torch.empty(shape(mask.node), dtype=torch.bool, device="meta")
     return new_node(captured, aten.logical_not.default, (mask.node,), {}, like, meta)
@@ -101,10 +102,7 @@ def _addend(captured: Captured, mask: Mask, like: torch.fx.Node) -> torch.fx.Nod
     """`fill` where the mask hides, else 0."""
     dtype = torch.float64 if value(like).dtype == torch.float64 else torch.float32
     zero = new_constant(captured, f"{like.name}_zero", torch.zeros((), dtype=dtype))
-    hidden = mask.node
-    if not mask.hidden:
-        meta = torch.empty(shape(hidden), dtype=torch.bool, device="meta")
-        hidden = new_node(captured, aten.logical_not.default, (hidden,), {}, like, meta)
+    hidden = _seen(captured, mask, like, hidden=True)
     meta = torch.empty(shape(hidden), dtype=dtype, device="meta")
     return new_node(captured, aten.masked_fill.Scalar, (zero, hidden, mask.fill), {}, like, meta)
 

@@ -12,17 +12,13 @@ from .network import Network
 def of_network(network: Network, code: Program) -> CodeSection:
     words, found = network.image.table_words()
     ports = [*network.inputs, *network.outputs]
-    numbers = {port.region: PORTS + i for i, port in enumerate(ports)}
+    places = {"table": (TABLE, 0)} | {port.region: (PORTS + i, 0) for i, port in enumerate(ports)}
+    places |= {name: (ARENA, offset) for name, offset in network.arena_offsets.items()}
+    places |= {name: (CONSTANTS, offset) for name, offset in network.constant_offsets.items()}
     relocations = []
     for word, address in found:
-        if address.region == "table":
-            relocations.append((word, TABLE, address.offset))
-        elif address.region in network.constant_offsets:
-            relocations.append((word, CONSTANTS, network.constant_offsets[address.region] + address.offset))
-        elif address.region in network.arena_offsets:
-            relocations.append((word, ARENA, network.arena_offsets[address.region] + address.offset))
-        else:
-            relocations.append((word, numbers[address.region], address.offset))
+        kind, offset = places[address.region]
+        relocations.append((word, kind, offset + address.offset))
     return CodeSection(
         code.encode().tobytes(),
         words,
