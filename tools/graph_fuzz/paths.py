@@ -130,7 +130,6 @@ class Context:
 
     case: Case
     seed: int = 0
-    wide_runs: int = 3
     _bounds: dict[str, list[Bounds]] = field(default_factory=dict)
 
     def build(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:

@@ -39,14 +39,6 @@ class TensorRef:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def to_c(self) -> c_abi.atalla_tensor:
-        if len(self.sizes) > c_abi.ATALLA_MAX_DIMS:
-            raise ValueError(f"expected at most {c_abi.ATALLA_MAX_DIMS} dimensions, got {len(self.sizes)}")
-        tensor = c_abi.atalla_tensor(addr=self.addr, dtype=self.dtype, ndim=len(self.sizes))
-        for d, (size, stride) in enumerate(zip(self.sizes, self.strides)):
-            tensor.sizes[d], tensor.strides[d] = size, stride
-        return tensor
-
     @staticmethod
     def from_c(tensor: c_abi.atalla_tensor) -> TensorRef:
         n = tensor.ndim

@@ -15,7 +15,6 @@ SLOT_BYTES = 5
 
 # Registers of all three files in one numbering, for dependence tests and dumps: x0 is 0, v0 is 256, m0 is 512.
 REGISTER_BASE = {"x": 0, "v": 256, "m": 512}
-REGISTERS = 528
 
 
 @dataclass(frozen=True, slots=True)
