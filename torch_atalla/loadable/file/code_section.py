@@ -78,15 +78,8 @@ def _decode(data: bytes) -> CodeSection:
     moved = list(_RELOCATION.iter_unpack(relocations))
     if any(word >= n_words or region >= PORTS + inputs + outputs for word, region, _ in moved):
         raise ValueError("the code section relocates a word or names a region that it does not have")
-    return CodeSection(
-        code,
-        list(struct.unpack(f"<{n_words}I", words)),
-        moved,
-        list(struct.unpack(f"<{inputs + outputs}Q", ports)),
-        inputs,
-        constants,
-        arena,
-    )
+    table, nbytes = struct.unpack(f"<{n_words}I", words), struct.unpack(f"<{inputs + outputs}Q", ports)
+    return CodeSection(code, list(table), moved, list(nbytes), inputs, constants, arena)
 
 
 def find(data: bytes) -> CodeSection | None:

@@ -65,15 +65,8 @@ def _port(selection: Selection, what: str, name: str, operand: Operand) -> Port:
         )
     buffer = selection.program.buffers[operand.buffer]
     region = f"{buffer.kind.value}{buffer.index}"
-    return Port(
-        name,
-        region,
-        operand.sizes,
-        operand.strides,
-        operand.dtype,
-        buffer.nbytes,
-        operand.offset // operand.dtype.itemsize,
-    )
+    first = operand.offset // operand.dtype.itemsize
+    return Port(name, region, operand.sizes, operand.strides, operand.dtype, buffer.nbytes, first)
 
 
 def _place_temporaries(selection: Selection) -> None:

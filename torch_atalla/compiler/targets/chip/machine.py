@@ -31,16 +31,8 @@ class Description:
 def describe(name: str) -> Description:
     spec = instruction_table().by_name[name]
     latency, occupancy = instruction_table().cycles[spec.latency]
-    return Description(
-        name,
-        spec.operands,
-        tuple(o.name for o in spec.operands if "r" in o.access),
-        tuple(o.name for o in spec.operands if "w" in o.access),
-        spec.unit,
-        latency,
-        occupancy,
-        spec.merges,
-    )
+    reads, writes = (tuple(o.name for o in spec.operands if kind in o.access) for kind in "rw")
+    return Description(name, spec.operands, reads, writes, spec.unit, latency, occupancy, spec.merges)
 
 
 @cache

@@ -19,12 +19,5 @@ def of_network(network: Network, code: Program) -> CodeSection:
     for word, address in found:
         kind, offset = places[address.region]
         relocations.append((word, kind, offset + address.offset))
-    return CodeSection(
-        code.encode().tobytes(),
-        words,
-        relocations,
-        [port.nbytes for port in ports],
-        len(network.inputs),
-        bytes(network.constants),
-        network.arena_bytes,
-    )
+    encoded, nbytes, constants = code.encode().tobytes(), [port.nbytes for port in ports], bytes(network.constants)
+    return CodeSection(encoded, words, relocations, nbytes, len(network.inputs), constants, network.arena_bytes)

@@ -98,16 +98,9 @@ def plan(kind: str, s: Planes, scale: float = 1.0, bias: bool = False, activatio
         if have < 1:
             raise Unsupported("windows that see the border alone")
         early = min(have, max(1, window + s.stride[0] - above))
-        variant = Variant(
-            kind,
-            s.out_size[1] > LANES,
-            round_rows(tail(s.out_size[1])),
-            s.stride[1],
-            (needed, width) != (have, taken),
-            bias,
-            activation,
-            LANES if kind == "max" else ct,
-        )
+        rest, border = round_rows(tail(s.out_size[1])), (needed, width) != (have, taken)
+        lanes = LANES if kind == "max" else ct
+        variant = Variant(kind, s.out_size[1] > LANES, rest, s.stride[1], border, bias, activation, lanes)
         words = {
             "images": s.images,
             "x_image": s.source[0] * ELEMENT,

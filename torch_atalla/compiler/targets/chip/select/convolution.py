@@ -101,22 +101,10 @@ class _Convolution:
             run = kw * channels if merged else run
             size = (max(need_h, self.padding[0] + 1), max(need_w, self.padding[1] + 1))
             x = self.x = padded(s, x, self.padding, size, 0.0, channels)
-        shape = gemm_plan.Pixels(
-            n,
-            oh,
-            ow,
-            o // groups,
-            kh,
-            1 if merged else kw,
-            run,
-            dilation[0] * x.strides[2],
-            dilation[1] * channels,
-            stride[0] * x.strides[2],
-            stride[1] * channels,
-            x.strides[0],
-            self.result.strides[3] if ow > 1 else o,
-            self.result.strides[0],
-        )
+        taps, pixels = ((step[0] * x.strides[2], step[1] * channels) for step in (dilation, stride))
+        result = (self.result.strides[3] if ow > 1 else o, self.result.strides[0])
+        per, across = o // groups, 1 if merged else kw
+        shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
         product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation)
         for group in range(groups):
             part = self.weights(group)

@@ -77,11 +77,8 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
     variant, words = scalar.plan_gather(
         index.sizes[0], prod(table.sizes[1:]), table.sizes[0], table.strides[0], out.strides[0], step, wraps
     )
-    s.call(
-        scalar.build_gather,
-        variant,
-        {**words, "table": s.address(table), "index": s.address(index), "out": s.address(out)},
-    )
+    places = {"table": s.address(table), "index": s.address(index), "out": s.address(out)}
+    s.call(scalar.build_gather, variant, {**words, **places})
 
 
 def index(s: Selection, launch: Launch) -> None:

@@ -101,18 +101,8 @@ def product(s: Selection, launch: Launch) -> None:
             w = dense(s, w)
             layout, w_row = "columns", w.strides[1]
         w_batch, w_address = w.strides[0], s.address(w)
-    matrices = gemm_plan.Matrices(
-        m,
-        n,
-        k,
-        a.strides[1] if m > 1 else max(k, LANES),
-        w_row,
-        out.strides[1] if m > 1 else max(n, LANES),
-        b,
-        a.strides[0],
-        w_batch,
-        out.strides[0],
-    )
+    a_row, c_row = (a.strides[1], out.strides[1]) if m > 1 else (max(k, LANES), max(n, LANES))
+    matrices = gemm_plan.Matrices(m, n, k, a_row, w_row, c_row, b, a.strides[0], w_batch, out.strides[0])
     words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
     if bias is not None:
         words["bias"] = bias_address(s, bias, n)

@@ -89,17 +89,8 @@ def norm(s: Selection, launch: Launch) -> None:
     n = x.sizes[1]
     if n > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
         raise Unsupported("a norm of rows that are not contiguous")
-    _emit_rows(
-        s,
-        launch.kernel,
-        x,
-        out,
-        1,
-        n,
-        weight if isinstance(weight, Operand) else None,
-        bias if isinstance(bias, Operand) else None,
-        launch.parameter("eps"),
-    )
+    scale, shift = (given if isinstance(given, Operand) else None for given in (weight, bias))
+    _emit_rows(s, launch.kernel, x, out, 1, n, scale, shift, launch.parameter("eps"))
 
 
 def attention(s: Selection, launch: Launch) -> None:
