@@ -14,6 +14,8 @@ from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.errors import ExportError
 
+_AS_GIVEN = ("fallback", "engine", "convert", "optimize", "seed", "weights", "dump")  # to save_loadable
+
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
@@ -51,15 +53,9 @@ def main(argv: list[str] | None = None) -> int:
         report = save_loadable(
             loaded if names[0] is not None else loaded["forward"],
             output,
-            fallback=args.fallback,
-            engine=args.engine,
-            convert=args.convert,
             verify=not args.no_verify,
-            optimize=args.optimize,
             golden=not args.no_golden,
-            seed=args.seed,
-            weights=args.weights,
-            dump=args.dump,
+            **{name: getattr(args, name) for name in _AS_GIVEN},
         )
     except (OSError, ExportError, runtime.RuntimeLibraryError) as error:
         print(error, file=sys.stderr)

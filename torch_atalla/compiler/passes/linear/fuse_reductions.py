@@ -150,16 +150,7 @@ class _Group:
         if len(builder.operands) + 2 > ATALLA_MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
             return None
         vector_ops, exp_ops = program.cost()
-        return Launch(
-            "reduce_fused",
-            reduction.outputs,
-            tuple(builder.operands),
-            reduction.compute_dtype,
-            node=reduction.node,
-            program=program,
-        ).with_parameters(
-            reduced=reduction.parameter("reduced"),
-            reduction=_numbers()[_reduction(reduction)],
-            vector_ops=vector_ops,
-            exp_ops=exp_ops,
-        )
+        given = {"reduced": reduction.parameter("reduced"), "reduction": _numbers()[_reduction(reduction)]}
+        inputs, dtype = tuple(builder.operands), reduction.compute_dtype
+        fused = Launch("reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program)
+        return fused.with_parameters(**given, vector_ops=vector_ops, exp_ops=exp_ops)

@@ -123,15 +123,8 @@ def _one(group: list[Launch]) -> Launch:
         out = inst.outputs[0]
         assert out is not None
         made[out] = len(inputs) + len(steps) - 1
-    last = group[-1]
-    return Fused(
-        "pointwise.steps",
-        last.outputs,
-        tuple(inputs),
-        last.compute_dtype,
-        node=last.node,
-        steps=tuple(_simplify(steps, len(inputs))),
-    )
+    last, joined = group[-1], tuple(_simplify(steps, len(inputs)))
+    return Fused("pointwise.steps", last.outputs, tuple(inputs), last.compute_dtype, node=last.node, steps=joined)
 
 
 def _renumber(part: object, values: list[int | float], base: int) -> object:

@@ -17,24 +17,7 @@ from math import prod
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
-from .common import (
-    ELEMENT,
-    ROW_BYTES,
-    SCRATCH_ROWS,
-    TILE_BYTES,
-    Kernel,
-    computed_rows,
-    load_tile_rows,
-    marks,
-    ones_vector,
-    push_tile,
-    split,
-    tail,
-    tile_in,
-    tiles,
-    unit_vectors,
-    zero_rows,
-)
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, Kernel, marks, pad_rows, split, tail, tile_in, tiles
 from .pointwise import Unsupported
 
 Q_SID, K_SID = 0, 1
@@ -95,7 +78,7 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
     calls = []
     for first, blocks, rows in split(s.length):
         clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
-        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, computed_rows(rows), double)
+        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, pad_rows(rows), double)
         words = {
             "count": count,
             "span": span,
@@ -180,7 +163,7 @@ class _Attention(Kernel):
                 scratch, line = self.places[name], self.lines[name]
                 for column in range(width):
                     if v.clear:
-                        zero_rows(b, scratch, K_SID, name)
+                        self.zero_rows(scratch, K_SID, name)
                     source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
                     last = column == width - 1
                     b.tile_load(scratch, source, self.metas[f"{name}_meta" + ("_c" if last else "")], name)
@@ -190,13 +173,13 @@ class _Attention(Kernel):
     def transpose_values(self, source: Reg, target: Reg) -> None:
         """[keys][ev] tiles become [ev][keys] tiles, transposed."""
         b, v = self.b, self.v
-        units = unit_vectors(b)
+        units = self.unit_vectors()
         column_bytes = b.s("slli.s", self.p["tiles"], 11)
         read, write = b.s("addi.s", source, 0), b.s("addi.s", target, 0)
         with b.loop(self.p["tiles"]):
             out = b.s("addi.s", write, 0)
             for _ in range(v.ev):
-                push_tile(b, load_tile_rows(b, read, K_SID, "v"))
+                self.push_tile(self.load_tile_rows(read, K_SID, "v"))
                 for lane, unit in enumerate(units):
                     row = b.v()
                     b.row(row, unit)
@@ -257,7 +240,7 @@ class _Attention(Kernel):
             place = self.tile(Q_TILE + column)
             last = column == v.e - 1
             if last and v.clear:
-                zero_rows(b, place, Q_SID, "q")
+                self.zero_rows(place, Q_SID, "q")
             source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
             b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
 
@@ -291,7 +274,7 @@ class _Attention(Kernel):
             for column in range(v.e):
                 if column:
                     place = b.s("add.s", place, k.integer(TILE_BYTES))
-                push_tile(b, load_tile_rows(b, place, K_SID, "k"))
+                self.push_tile(self.load_tile_rows(place, K_SID, "k"))
                 for r in rows:
                     out = b.v()
                     b.row(out, queries[column][r], sums[r])
@@ -315,7 +298,7 @@ class _Attention(Kernel):
         self.weights = keys
         self.sweep(count, scores, v.e)
         most = [b.vec("rmax.vi", x, 64) for x in most]
-        push_tile(b, [self.ones] * LANES)
+        self.push_tile([self.ones] * LANES)
         sums = [b.vec("add.vv", V0, V0) for _ in rows]
 
         def exponentials(score: Reg, _: Reg, last: bool) -> None:
@@ -337,7 +320,7 @@ class _Attention(Kernel):
             out = [b.vec("add.vv", V0, V0) for _ in rows]
 
             def product(score: Reg, weights: Reg, last: bool, out: list[Reg] = out) -> None:
-                push_tile(b, load_tile_rows(b, weights, K_SID, "vt"))
+                self.push_tile(self.load_tile_rows(weights, K_SID, "vt"))
                 for r in rows:
                     b.row(out[r], b.load_row(score, ROWS[r], Q_SID, "score", r), out[r])
 
@@ -401,7 +384,7 @@ class _Attention(Kernel):
         names += ["first_tiles"] if v.causal else []
         names += ["span", "share"] if v.double else []
         self.load_parameters(names)
-        self.ones = ones_vector(b)
+        self.ones = self.ones_vector()
         if v.cut:
             self.lanes = b.m()
             b.emit("mv.stm", self.lanes, self.p["lanes"])

@@ -31,7 +31,7 @@ def round_rows(rows: int) -> int:
     return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
 
 
-def computed_rows(rows: int) -> int:
+def pad_rows(rows: int) -> int:
     """Like `round_rows`, for up to 32 rows without matrix products."""
     return LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
 
@@ -134,6 +134,29 @@ class Kernel:
         self.b.emit("sub.s", left, left, count)
         return count
 
+    def push_tile(self, vectors: list[Reg]) -> None:
+        """vectors[n] becomes output column n."""
+        for vector in reversed(vectors):
+            self.b.push(vector)
+
+    def load_tile_rows(self, base: Reg, sid: int, region: str) -> list[Reg]:
+        return [self.b.load_row(base, row, sid, region) for row in ROWS]
+
+    def unit_vectors(self) -> list[Reg]:
+        """The rows of the identity matrix."""
+        b, mask = self.b, self.b.m()
+        b.emit("mv.stm", mask, ROWS[1])
+        seed = b.vec("add.vv", V0, V0)
+        b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
+        return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, LANES)]
+
+    def ones_vector(self) -> Reg:
+        return self.b.vec("add.vs", V0, self.b.lf(1.0))
+
+    def zero_rows(self, base: Reg, sid: int, region: str) -> None:
+        for number, row in enumerate(ROWS):
+            self.b.store_row(V0, base, row, sid, region, number)
+
 
 def warm_up(b: Builder) -> None:
     """The first 32 pushes after reset fill columns 0 to 31; every later push shifts. From here on column 31 goes
@@ -141,32 +164,3 @@ def warm_up(b: Builder) -> None:
     """
     for _ in range(LANES):
         b.push(V0)
-
-
-def push_tile(b: Builder, vectors: list[Reg]) -> None:
-    """vectors[n] becomes output column n."""
-    for vector in reversed(vectors):
-        b.push(vector)
-
-
-def load_tile_rows(b: Builder, base: Reg, sid: int, region: str) -> list[Reg]:
-    return [b.load_row(base, ROWS[row], sid, region) for row in range(LANES)]
-
-
-def unit_vectors(b: Builder) -> list[Reg]:
-    """The rows of the identity matrix."""
-    mask = b.m()
-    b.emit("mv.stm", mask, ROWS[1])
-    seed = b.v()
-    b.emit("add.vv", seed, V0, V0)
-    b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
-    return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, LANES)]
-
-
-def ones_vector(b: Builder) -> Reg:
-    return b.vec("add.vs", V0, b.lf(1.0))
-
-
-def zero_rows(b: Builder, base: Reg, sid: int, region: str) -> None:
-    for row in range(LANES):
-        b.store_row(V0, base, ROWS[row], sid, region, row)

@@ -13,20 +13,7 @@ from dataclasses import dataclass
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import (
-    ELEMENT,
-    TILE_BYTES,
-    Kernel,
-    marks,
-    metadata,
-    nest_names,
-    nest_words,
-    push_tile,
-    tail,
-    tile_in,
-    tiles,
-    unit_vectors,
-)
+from .common import ELEMENT, TILE_BYTES, Kernel, marks, metadata, nest_names, nest_words, tail, tile_in, tiles
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -170,7 +157,7 @@ class _Down(Kernel):
         self.load_parameters(names)
         self.buffer = b.s("addi.s", X0, 0)
         if v.kind == "sum":
-            push_tile(b, unit_vectors(b))
+            self.push_tile(self.unit_vectors())
         self.nest(v.depth, {name: self.p[name] for name in "ox"}, self.result)
 
 

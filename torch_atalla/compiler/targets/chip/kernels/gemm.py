@@ -13,18 +13,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
-from .common import (
-    ELEMENT,
-    ROW_BYTES,
-    TILE_BYTES,
-    Kernel,
-    load_tile_rows,
-    metadata,
-    push_tile,
-    tiles,
-    unit_vectors,
-    zero_rows,
-)
+from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, tiles
 from .gemm_plan import A_SID, BIAS_ROWS, STAGE_ROWS, W_SID, Variant
 
 
@@ -77,7 +66,7 @@ class _Gemm(Kernel):
                 end = last and tile == count - 1
                 meta = self[("a_last" if end else "a_meta") + ("_k" if k_last else "")]
                 if k_last and v.k_tail:
-                    zero_rows(b, s, A_SID, "A")
+                    self.zero_rows(s, A_SID, "A")
                 b.tile_load(s, d, meta, "A")
                 if tile < count - 1:
                     d, s = b.s("add.s", d, self["a_tile"]), b.s("add.s", s, self["k_bytes"])
@@ -96,7 +85,7 @@ class _Gemm(Kernel):
         b = self.b
         place = b.s("addi.s", self.a_first, 0)
         with b.loop(self["border_tiles"]):
-            zero_rows(b, place, A_SID, "A")
+            self.zero_rows(place, A_SID, "A")
             b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
 
     def start_image(self) -> None:
@@ -164,12 +153,12 @@ class _Gemm(Kernel):
             if not v.one_step:
                 with b.loop(self["k_whole"], skip_empty=True):
                     if v.weights == "columns" and v.k_tail:
-                        zero_rows(b, scratch, W_SID, "W")
+                        self.zero_rows(scratch, W_SID, "W")
                     b.tile_load(scratch, dram, meta, "W")
                     b.emit("add.s", dram, dram, self["w_k"])
                     b.emit("add.s", scratch, scratch, tile_bytes)
             if v.k_tail:
-                zero_rows(b, scratch, W_SID, "W")
+                self.zero_rows(scratch, W_SID, "W")
             b.tile_load(scratch, dram, meta_k, "W")
             b.emit("add.s", scratch, scratch, tile_bytes)
             b.emit("add.s", column, column, self["w_n"])
@@ -199,13 +188,13 @@ class _Gemm(Kernel):
 
     def transpose_panel(self, buffer: Reg, count: Reg) -> None:
         b = self.b
-        units = unit_vectors(b)
+        units = self.unit_vectors()
         total = count if self.v.one_step else b.s("mul.s", count, b.s("addi.s", self["k_whole"], 1))
         tile, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
-        rows = load_tile_rows(b, tile, W_SID, "W")
+        rows = self.load_tile_rows(tile, W_SID, "W")
         with b.loop(total):
             # The rows of the next tile come in while this one leaves.
-            push_tile(b, rows)
+            self.push_tile(rows)
             following = b.s("add.s", tile, tile_bytes)
             for lane, row in enumerate(rows):
                 b.load_row(following, ROWS[lane], W_SID, "W", "next", out=row)
@@ -224,7 +213,7 @@ class _Gemm(Kernel):
             b.emit("lw.s", self.a_step, 0, self.delta, access=(Access("descriptor", False),))
             b.emit("addi.s", self.delta, self.delta, 4)
         tile_bytes = self.k.integer(TILE_BYTES)
-        push_tile(b, w)
+        self.push_tile(w)
         b.emit("add.s", w_pointer, w_pointer, tile_bytes)
         for row, out in enumerate(c):
             if v.pixel_step:
@@ -264,7 +253,7 @@ class _Gemm(Kernel):
         b, v = self.b, self.v
         count = tiles(rows)
         w_pointer = b.s("addi.s", panel, 0)
-        w = load_tile_rows(b, w_pointer, W_SID, "W")
+        w = self.load_tile_rows(w_pointer, W_SID, "W")
         out = b.s("addi.s", c_dram, 0)
         bias_index = None if bias_row is None else b.s("addi.s", bias_row, 0)
         final = b.s("mul.s", n_count, n_ends)

@@ -23,12 +23,10 @@ from .common import (
     Kernel,
     marks,
     metadata,
-    push_tile,
     round_rows,
     split,
     tail,
     tile_in,
-    unit_vectors,
 )
 from .pointwise import Unsupported
 
@@ -233,7 +231,7 @@ class _Plane(Kernel):
         self.weights, self.bias = b.li(WEIGHT_ROW * ROW_BYTES), b.li(BIAS_ROW * ROW_BYTES)
         self.stage = b.s("addi.s", X0, 0)
         if v.kind != "max":
-            push_tile(b, unit_vectors(b))
+            self.push_tile(self.unit_vectors())
         if v.border:
             self.fill()
         image: dict[str, Reg] = {name: b.s("addi.s", p[name], 0) for name in ("o", "x")}

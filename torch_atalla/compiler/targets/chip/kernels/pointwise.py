@@ -16,7 +16,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
-from .common import ELEMENT, TILE_BYTES, Kernel, computed_rows, metadata, split
+from .common import ELEMENT, TILE_BYTES, Kernel, metadata, pad_rows, split
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
 IN_SID, OUT_SID = 0, 1
@@ -147,7 +147,7 @@ def _call(
             words[f"s{i}_{level}"] = move * ELEMENT
     for level, count in enumerate(counts):
         words[f"n{level}"] = count
-    variant = Variant(tuple(shapes), steps, computed_rows(rows), len(counts), 1 if cols == 1 else LANES)
+    variant = Variant(tuple(shapes), steps, pad_rows(rows), len(counts), 1 if cols == 1 else LANES)
     return variant, words, starts
 
 

@@ -14,21 +14,7 @@ from dataclasses import dataclass
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
-from .common import (
-    ELEMENT,
-    SCRATCH_ROWS,
-    TILE_BYTES,
-    Kernel,
-    computed_rows,
-    marks,
-    metadata,
-    ones_vector,
-    push_tile,
-    split,
-    tail,
-    tile_in,
-    tiles,
-)
+from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, Kernel, marks, metadata, pad_rows, split, tail, tile_in, tiles
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
@@ -75,7 +61,7 @@ def plan(
     width = 1 if reduces else n  # of a row of the result
     calls = []
     for first, blocks, rows in split(m):
-        computed = rows if kind == "argmax" else computed_rows(rows)  # that stores row by row, and no row too many
+        computed = rows if kind == "argmax" else pad_rows(rows)  # that stores row by row, and no row too many
         double = blocks > 1 and 2 << (ct * LANES - 1).bit_length() <= SCRATCH_ROWS - 2 * PART_ROWS
         variant = Variant(kind, ct if ct <= IN_REGISTERS else 0, n % LANES != 0, computed, weight, bias, double)
         words = {
@@ -358,8 +344,8 @@ class _Rows(Kernel):
                     b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
                     b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
                 b.tile_load(scratch, dram, p["part_meta"], name)
-        ones = ones_vector(b)
-        push_tile(b, [ones] * LANES)
+        ones = self.ones_vector()
+        self.push_tile([ones] * LANES)
         x, y = p["x"], p["y"]
         self.base = b.s("addi.s", X0, 0) if v.double else X0
         if v.double:

@@ -13,7 +13,7 @@ from itertools import product
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import ELEMENT, Kernel, computed_rows, metadata, nest_names, nest_words, push_tile, split, unit_vectors
+from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, pad_rows, split
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -65,7 +65,7 @@ def plan(kind: str, s: Windows, scale: float = 1.0) -> list[tuple[Variant, dict[
         words |= nest_words(loops, "nox", (1, ELEMENT, ELEMENT)) | nest_words(taps, ("t", "tx"), (1, ELEMENT))
         starts = {"o": r0 * s.out[-2] + c0, "x": r0 * s.source[-2] + c0}
         lanes = ct if kind == "sum" else LANES
-        calls.append((Variant(kind, computed_rows(rt), len(loops), len(taps), lanes), words, starts))
+        calls.append((Variant(kind, pad_rows(rt), len(loops), len(taps), lanes), words, starts))
     return calls
 
 
@@ -103,12 +103,12 @@ class _Window(Kernel):
         b.tile_store(X0, o, self.p["meta_o"], "o", "o in DRAM")
 
     def emit(self) -> None:
-        b, v = self.b, self.v
+        v = self.v
         names = ["o", "x", "meta_o", "meta_x"] + (["scale"] if v.kind == "sum" else [])
         names += nest_names(v.depth, "nox") + nest_names(v.taps, ("t", "tx"))
         self.load_parameters(names)
         if v.kind == "sum":
-            push_tile(b, unit_vectors(b))
+            self.push_tile(self.unit_vectors())
         self.nest(v.depth, {name: self.p[name] for name in "ox"}, self.tile)
 
 
