@@ -330,16 +330,8 @@ def run(
     `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
     ExecutionError, as a fault is.
     """
-    machine = Machine(
-        program,
-        memory,
-        entry=entry,
-        args=args,
-        profile=profile,
-        timing=timing,
-        dram_timing=dram_timing,
-        dram_bytes=dram_bytes,
-    )
+    times: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing}
+    machine = Machine(program, memory, entry=entry, args=args, profile=profile, dram_bytes=dram_bytes, **times)
     if machine.run(max_packets) != "halted":
         raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")
     return Result(machine, machine.stats())

@@ -158,13 +158,9 @@ def _emit(
             method_key("in_leaves", name, number): dump_leaves(captured.inputs),
             method_key("out_leaves", name, number): dump_leaves(captured.outputs),
         }
+    cycles, crc32c = report.method_cycles, runtime.crc32c
     return emit(
-        methods,
-        kernel_versions=versions,
-        crc32c=runtime.crc32c,
-        metadata=metadata,
-        estimate_cycles=report.method_cycles,
-        goldens=goldens,
+        methods, kernel_versions=versions, crc32c=crc32c, metadata=metadata, estimate_cycles=cycles, goldens=goldens
     )
 
 

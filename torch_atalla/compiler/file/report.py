@@ -54,14 +54,8 @@ def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
         if segment.native:
             report.native_ops += len(computing)
             report.native_flops += flops
-        report.segments.append(
-            SegmentReport(
-                name=segment_name(number, segment.native),
-                native=segment.native,
-                nodes=len(segment.nodes),
-                instructions=program.segments.count(number),
-            )
-        )
+        name, count = segment_name(number, segment.native), program.segments.count(number)
+        report.segments.append(SegmentReport(name, segment.native, len(segment.nodes), count))
     report.by_op = _added(rows)
     return report
 

@@ -135,13 +135,11 @@ def _lower_fallback(
         )
     tensors = [node for node in inputs if isinstance(values[node], Value)]
     call = encode_segment(segment.nodes, tensors, list(made))
-    ctx.program.instructions.append(
-        replace(
-            call,
-            inputs=tuple(values[node].operand() for node in tensors),
-            outputs=tuple(value.operand() for value in made.values()),
-        )
+    given, results = (
+        tuple(values[node].operand() for node in tensors),
+        tuple(value.operand() for value in made.values()),
     )
+    ctx.program.instructions.append(replace(call, inputs=given, outputs=results))
 
 
 def _known(captured: Captured, size: Any) -> bool:

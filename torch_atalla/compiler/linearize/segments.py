@@ -26,25 +26,14 @@ def encode_segment(nodes: list[torch.fx.Node], inputs: list[torch.fx.Node], outp
             if arg not in numbers and isinstance(arg.meta.get("val"), torch.Tensor):
                 raise ExportError(f"node {node.name} reads {arg.name}, which its segment does not have")
         op = _op_name(node)
-        records.append(
-            {
-                "op": op,
-                "args": [_encode(arg, numbers) for arg in node.args],
-                "kwargs": {key: _encode(arg, numbers) for key, arg in node.kwargs.items()},
-            }
-        )
+        kwargs = {key: _encode(arg, numbers) for key, arg in node.kwargs.items()}
+        records.append({"op": op, "args": [_encode(arg, numbers) for arg in node.args], "kwargs": kwargs})
         numbers[node] = len(numbers)
     program = {"inputs": len(inputs), "nodes": records, "outputs": [numbers[node] for node in outputs]}
     ops = dict.fromkeys(record["op"] for record in records if "::" in record["op"])
-    return HostCall(
-        program=json.dumps(program, separators=(",", ":")),
-        ops=tuple(ops),
-        inputs=(),
-        outputs=(),
-        input_names=tuple(node.name for node in inputs),
-        output_names=tuple(node.name for node in outputs),
-        node=nodes[0].name,
-    )
+    text = json.dumps(program, separators=(",", ":"))
+    given, results = (tuple(node.name for node in several) for several in (inputs, outputs))
+    return HostCall(text, tuple(ops), (), (), given, results, nodes[0].name)
 
 
 def _op_name(node: torch.fx.Node) -> str:
