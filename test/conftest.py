@@ -2,6 +2,7 @@
 """Registers the device before any module of torch.testing._internal is imported: its list of device types is built
 once, at import, and a device that comes too late gives suites without a single test."""
 
+import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config, items):
         for prefix, reason in XFAILED_TESTS.items():
             if name.startswith(prefix):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def pytest_collection_finish():
+    """Tests that look for leaks collect garbage, a second each if that went through all that the tests are made of."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
