@@ -20,7 +20,7 @@ from tools.codegen.model import upstream
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.complex64)
 SAMPLES = 12  # of an OpInfo in a dtype
-CALLS = 3  # of an overload in a dtype
+CALLS = 2  # of an overload in a dtype
 ELEMENTS = 2500  # of all tensors of a call
 OTHER_DEVICES = ("jiterator", "to_sparse")
 
