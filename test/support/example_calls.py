@@ -116,6 +116,10 @@ def further() -> Iterator[tuple[str, Call]]:
         if name != "fmod":
             yield call(f"{name}.Scalar_Tensor", number, i + 1)
     yield call("remainder.Scalar", x.half(), 0.7)
+    kernel, bias = torch.randn(6, 2, 3, 3), torch.randn(6)
+    for dtype in (torch.float32, torch.bfloat16):
+        given = [t.to(dtype) for t in (image, kernel, bias)]
+        yield call("convolution", *given, [2, 1], [1, 0], [1, 2], False, [0, 0], 2)
     yield call("copy", x, y)
     for mode in ("floor", "trunc", None):
         yield call("div.Scalar_mode", i, 5, rounding_mode=mode)
@@ -126,6 +130,7 @@ def further() -> Iterator[tuple[str, Call]]:
     yield call("scatter.value_reduce", x.bfloat16(), 0, index, 0.7, reduce="add")
     yield call("_unsafe_index_put", x, [rows], y, True)
     yield call("_embedding_bag", x, rows, torch.tensor([0, 1, 3]), False, 0, False, c[:3], True)
+    yield call("_embedding_bag_forward_only", x, rows, torch.tensor([0, 1, 1]), False, 2)
     yield call("repeat_interleave.Tensor", rows, output_size=4)
     yield call("linear", x, torch.randn(5, 4), c.new_ones(5))
     yield call("layer_norm", x, [4], c, v)

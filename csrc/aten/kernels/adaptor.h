@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What adaptors are made of: ATen's functions and checks, tensors in DRAM, launches. The names of ATen's types are bare
-// here, as they are in ATen's own kernels.
+// Every adaptor includes this header: it has ATen's functions and checks, tensors in DRAM, and launches. ATen's types
+// need no at:: here, as in ATen's own kernels.
 #pragma once
 
 #include <ATen/ExpandUtils.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What an op launches, without running it: how the compiler lowers ops that have no rule of their own.
+// The recorder collects the launches of an op instead of running them. The compiler lowers ops without a rule with it.
 #pragma once
 
 #include <optional>

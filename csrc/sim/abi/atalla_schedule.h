@@ -31,7 +31,7 @@ static inline uint32_t atalla_launch_core_count(const atalla_launch_desc* desc) 
   return desc->reserved[0] == 0 ? 1 : desc->reserved[0];
 }
 
-// What the work of a launch depends on of the chip.
+// The parameters of the chip that determine the work of a launch.
 typedef struct atalla_geometry {
   uint32_t struct_size;
   uint32_t vector_lanes;       // elements of a vector register

@@ -61,7 +61,7 @@ struct ChipConfig {
   uint64_t core_count = 0;
   uint64_t core_start_cycles = 0;
 
-  // What the costs of kernels depend on.
+  // The parameters that determine the costs of kernels.
   atalla_geometry geometry() const;
 };
 

@@ -13,7 +13,7 @@
 namespace atalla::sim::isa {
 namespace {
 
-// What the fields of instructions say about the chip.
+// Refuses a chip that the fields of instructions cannot address.
 atalla_status check_geometry(const ChipConfig& config) {
   const struct {
     const char* key;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sim/abi/atalla.h"
+#include "sim/abi/dtype.h"
 
 #ifdef ATALLA_TEST_KERNEL_TABLE
 #define ATALLA_ISA ATALLA_TEST_KERNEL_TABLE
@@ -26,52 +27,8 @@
 
 namespace kernel_test {
 
-inline size_t item_size(atalla_dtype d) {
-  switch (d) {
-    case ATALLA_U8:
-    case ATALLA_I8:
-    case ATALLA_BOOL:
-      return 1;
-    case ATALLA_I16:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      return 2;
-    case ATALLA_I32:
-    case ATALLA_F32:
-      return 4;
-    case ATALLA_C128:
-      return 16;
-    default:
-      return 8;
-  }
-}
-
-inline const char* dtype_name(atalla_dtype d) {
-  switch (d) {
-    case ATALLA_U8:
-      return "u8";
-    case ATALLA_I8:
-      return "i8";
-    case ATALLA_I16:
-      return "i16";
-    case ATALLA_I32:
-      return "i32";
-    case ATALLA_I64:
-      return "i64";
-    case ATALLA_F16:
-      return "f16";
-    case ATALLA_F32:
-      return "f32";
-    case ATALLA_F64:
-      return "f64";
-    case ATALLA_BOOL:
-      return "bool";
-    case ATALLA_BF16:
-      return "bf16";
-    default:
-      return "?";
-  }
-}
+using atalla::sim::dtype_name;
+inline size_t item_size(atalla_dtype dtype) { return atalla::sim::dtype_size(dtype); }
 
 // Slow and plain conversions, written apart from those of the kernels.
 inline double decode_half(uint16_t h) {

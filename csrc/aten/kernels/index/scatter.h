@@ -9,8 +9,8 @@ namespace atalla::aten {
 
 inline const Kernel kIndex("index"), kIndexPut("index_put");
 
-// A tensor as the kernels see it. Indexed dimensions that are not adjacent come first in the result, or in the values
-// to write, so they stand in front.
+// The sizes and strides that an indexing kernel gets. PyTorch puts indexed dimensions that are not adjacent first in
+// the result, or in the values to write, so this view has them first too.
 struct Indexed {
   int64_t first;  // of the indexed dimensions
   DimVector sizes, strides;

@@ -11,7 +11,7 @@ namespace {
 
 const Kernel kAdam("optimizer.adam"), kSgd("optimizer.sgd"), kAdagrad("optimizer.adagrad");
 
-// What every step has besides the parameter and its states.
+// The arguments that all optimizers share.
 struct Common {
   TensorList params, grads;
   double lr = 0, weight_decay = 0;

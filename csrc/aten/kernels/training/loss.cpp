@@ -39,7 +39,7 @@ void structured_loss(const PointwiseKernel& kernel, TensorIteratorBase& iterator
   reduce_out(unreduced.output(), reduction, const_cast<Tensor&>(out));
 }
 
-// What a gradient is multiplied with for the reduction.
+// The factor by which a reduction scales the gradient.
 double mean_factor(const Tensor& self, int64_t reduction) {
   return reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;
 }

@@ -181,7 +181,7 @@ class RecordChecker : RecordReporter {
     }
   }
 
-  // Whether the storage of a value or operand, its sizes and its strides can be looked at.
+  // True if the storage, sizes and strides of a value or operand lie inside their tables.
   bool readable(const auto& t) const {
     return t.storage < view_.storages.size() && t.ndim <= ATALLA_MAX_DIMS &&
            view_.integers.contains({t.sizes, t.ndim}) && view_.integers.contains({t.strides, t.ndim});

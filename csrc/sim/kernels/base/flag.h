@@ -6,7 +6,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// What a parallel range found out: tasks only ever set it.
+// A flag that the tasks of a parallel range may set, and never clear.
 class Flag {
  public:
   void set() { __atomic_store_n(&set_, true, __ATOMIC_RELAXED); }

@@ -43,8 +43,8 @@ struct Launch {
   }
 };
 
-// What the timing model charges for. Counted from the descriptor and the chip's geometry alone, so that an estimate
-// needs no run.
+// The work that the timing model charges for. Kernels count it from the descriptor and the chip's geometry alone, so
+// that an estimate needs no run.
 struct Cost {
   explicit Cost(const atalla_geometry& geometry) : chip(geometry) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a launch descriptor says of an operand: how many elements, how many bytes, in which layout.
+// The number of elements, the bytes and the layout of an operand, read from its launch descriptor.
 #pragma once
 
 #include "sim/abi/dtype.h"

@@ -212,6 +212,18 @@ inline atalla_status check_size(const char* name, const Launch& l, int k, int fr
                    static_cast<long long>(size_of(l, k, from_end)), from_end, static_cast<long long>(expected));
 }
 
+// The operands of a solve with a factored matrix: x [n, k], the factors [n, n], the pivots [n] and b [n, k].
+inline atalla_status check_factored_solve(const char* name, const Launch& l) {
+  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
+  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  ATALLA_CHECK(check_size(name, l, 1, 2, n));
+  ATALLA_CHECK(check_size(name, l, 1, 1, n));
+  ATALLA_CHECK(check_size(name, l, 2, 1, n));
+  ATALLA_CHECK(check_size(name, l, 3, 2, n));
+  return check_size(name, l, 3, 1, k);
+}
+
 // Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
 // matrices follow each other: LAPACK has threads of its own.
 template <class F>

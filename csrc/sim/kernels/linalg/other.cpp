@@ -46,14 +46,8 @@ atalla_status run_ldl_factor(const Launch& l) {
 // x [n, k] = A^-1 b, of ld [n, n] and pivots [n].
 atalla_status run_ldl_solve(const Launch& l) {
   const char* name = "linalg.ldl_solve";
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  ATALLA_CHECK(check_factored_solve(name, l));
   const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
-  ATALLA_CHECK(check_size(name, l, 1, 2, n));
-  ATALLA_CHECK(check_size(name, l, 1, 1, n));
-  ATALLA_CHECK(check_size(name, l, 2, 1, n));
-  ATALLA_CHECK(check_size(name, l, 3, 2, n));
-  ATALLA_CHECK(check_size(name, l, 3, 1, k));
   const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
   const Batch all{l, l.operand(0).ndim - 2};
   for (int64_t b = 0, count = all.count(); b < count; ++b) {

@@ -70,14 +70,8 @@ atalla_status run_lu_factor(const Launch& l) {
 // x [n, k] = op(P L U)^-1 b.
 atalla_status run_lu_solve(const Launch& l) {
   const char* name = "linalg.lu_solve";
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  ATALLA_CHECK(check_factored_solve(name, l));
   const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
-  ATALLA_CHECK(check_size(name, l, 1, 2, n));
-  ATALLA_CHECK(check_size(name, l, 1, 1, n));
-  ATALLA_CHECK(check_size(name, l, 2, 1, n));
-  ATALLA_CHECK(check_size(name, l, 3, 2, n));
-  ATALLA_CHECK(check_size(name, l, 3, 1, k));
   const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
   const int64_t matrices = Batch{l, l.operand(0).ndim - 2}.count();
   for (int64_t b = 0; b < matrices; ++b) {
