@@ -54,13 +54,9 @@ inline T accumulate_softmax(T* x, int64_t padded, RunningRow<T>& row) {
 
   Vec<T> total = load_vector(x);
   for (int64_t i = lanes; i < padded; i += lanes) total += load_vector(x + i);
-  store_vector(parts, total);
-  for (int step = lanes / 2; step > 0; step /= 2) {
-    for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
-  }
   const T decay = row.maximum - shift;
   const T factor = row.sum == T(0) || decay < kLowestExponent<T> ? T(0) : exp_of(decay);
-  row.sum = row.sum * factor + parts[0];
+  row.sum = row.sum * factor + sum_of_lanes<T>(total);
   row.maximum = maximum;
   return factor;
 }

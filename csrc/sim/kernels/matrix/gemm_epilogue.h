@@ -11,37 +11,6 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// First `count` values of a vector-sized run (the rest is zero), and their store.
-template <class T>
-[[gnu::always_inline]] inline Vec<T> load_some(const T* p, int64_t count) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) {
-    return __builtin_bit_cast(Vec<T>, _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << count) - 1u), p));
-  } else {
-    return __builtin_bit_cast(Vec<T>, _mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << count) - 1u), p));
-  }
-#else
-  T line[kLanes<T>] = {};
-  for (int64_t i = 0; i < count; ++i) line[i] = p[i];
-  return load_vector(line);
-#endif
-}
-
-template <class T>
-[[gnu::always_inline]] inline void store_some(T* p, Vec<T> v, int64_t count) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) {
-    _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << count) - 1u), __builtin_bit_cast(__m512i, v));
-  } else {
-    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>((1u << count) - 1u), __builtin_bit_cast(__m512i, v));
-  }
-#else
-  T line[kLanes<T>];
-  store_vector(line, v);
-  for (int64_t i = 0; i < count; ++i) p[i] = line[i];
-#endif
-}
-
 // Column c of a tile [rows][ld] becomes the run of `rows` elements at out + c * stride. Squares of vectors are
 // transposed in registers; the tile is read up to a whole square.
 template <class T>

@@ -72,14 +72,7 @@ inline void dot_columns(const MatrixProduct<T>& g, const T* x, int64_t j0, T* ou
       for (int c = 0; c < C; ++c) acc[c] = multiply_add<T>(xv, load_some(column[c] + p, count - p), acc[c]);
     }
   }
-  for (int c = 0; c < C; ++c) {
-    T parts[lanes];
-    store_vector(parts, acc[c]);
-    for (int step = lanes / 2; step > 0; step /= 2) {
-      for (int i = 0; i < step; ++i) parts[i] += parts[i + step];
-    }
-    out[c] = parts[0];
-  }
+  for (int c = 0; c < C; ++c) out[c] = sum_of_lanes<T>(acc[c]);
 }
 
 // Whether multiply_vector takes this product.

@@ -58,16 +58,15 @@ class ChannelStatistics {
   bool reduce(double* result) { return columns_ ? reduce_columns(result) : reduce_runs(result); }
 
   double sum_run(const T* x, int64_t n, int64_t channel) const {
-    constexpr int kLanes = Simd<T>::kLanes;
     if (means_ == nullptr) {
       return sum_terms<T>(n, [&](int64_t i, int count) {
-        return count == kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, 0);
+        return count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count);
       });
     }
     const T mean = means_[channel];
-    const auto m = splat(mean);
+    const auto m = broadcast(mean);
     return sum_terms<T>(n, [&](int64_t i, int count) {
-      const auto d = (count == kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, mean)) - m;
+      const auto d = (count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count, mean)) - m;
       return d * d;
     });
   }

@@ -43,15 +43,15 @@ struct Run {
 template <class T>
 ATALLA_INLINE double sum_of(const T* x, int64_t n) {
   return sum_terms<T>(n, [&](int64_t i, int count) {
-    return count == Simd<T>::kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, 0);
+    return count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count);
   });
 }
 
 template <class T>
 ATALLA_INLINE double sum_of_squares(const T* x, T mean, int64_t n) {
-  const auto m = splat(mean);
+  const auto m = broadcast(mean);
   return sum_terms<T>(n, [&](int64_t i, int count) {
-    const auto d = (count == Simd<T>::kLanes ? load_vector(x + i) : load_partial<T>(x + i, count, mean)) - m;
+    const auto d = (count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count, mean)) - m;
     return d * d;
   });
 }

@@ -20,19 +20,19 @@ constexpr int64_t kColumns = 128;          // of a block
 // dst[i] = e^(src[i] - max), and their sum. dst may be src; null: the sum only.
 template <class T>
 double exp_and_sum(const T* src, T max, int64_t n, T* dst) {
-  const auto shift = splat(max);
+  const auto shift = broadcast(max);
   return sum_terms<T>(n, [&](int64_t i, int count) {
-    if (count == Simd<T>::kLanes) {
+    if (count == kLanes<T>) {
       const auto e = exp_nonpositive<T>(load_vector(src + i) - shift);
       if (dst) store_vector(dst + i, e);
       return e;
     }
     // Lanes beyond the row are -inf after the shift, even when max is NaN or infinite.
-    const auto x = load_partial<T>(src + i, count, 0) - shift;
-    T lanes[Simd<T>::kLanes];
+    const auto x = load_some<T>(src + i, count) - shift;
+    T lanes[kLanes<T>];
     store_vector(lanes, x);
-    const auto e = exp_nonpositive<T>(load_partial<T>(lanes, count, -__builtin_inf()));
-    if (dst) store_partial(dst + i, count, e);
+    const auto e = exp_nonpositive<T>(load_some<T>(lanes, count, -__builtin_inf()));
+    if (dst) store_some(dst + i, e, count);
     return e;
   });
 }
@@ -71,7 +71,7 @@ struct Softmax {
       src = buffer;
     }
     T* dst = direct_out ? static_cast<T*>(r.out) : buffer;
-    const T max = max_of(src, size);
+    const T max = largest_of(src, size);
     if (log) {
       finish(src, max, exp_and_sum<T>(src, max, size, nullptr), size, dst);
     } else {
@@ -90,7 +90,7 @@ struct Softmax {
     };
     T max = -__builtin_inf();
     for (int64_t i = 0; i < size; i += kBufferElements) {
-      const T m = max_of(buffer, load(i));
+      const T m = largest_of(buffer, load(i));
       max = m > max ? m : max;
     }
     double sum = 0;
@@ -119,8 +119,7 @@ struct Softmax {
       else load_as(p, in_dtype, compute, 1, columns, work);
     };
     const auto exponentials = [&] {
-      constexpr int kLanes = Simd<T>::kLanes;
-      for (int64_t c = 0; c < columns; c += kLanes) {
+      for (int64_t c = 0; c < columns; c += kLanes<T>) {
         store_vector(work + c, exp_nonpositive<T>(load_vector(work + c) - load_vector(max + c)));
       }
     };
