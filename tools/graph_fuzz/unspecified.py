@@ -101,7 +101,7 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         noise = (torch.rand(real.shape, generator=generator) - 0.5) * torch.finfo(real.dtype).eps
         real.add_(noise.to(real.dtype) * real.abs().max())
         if not bool(args[0].isfinite().all()):
-            value.copy_(_anything(value, generator))
+            real.copy_(_anything(real, generator))
     if not value.is_floating_point():
         return
     if op.overloadpacket in _OPEN_FOR_INFINITY:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,18 @@ def export_module(
             program = torch.export.export(program, tuple(args or ()), dict(kwargs or {}))
     if not isinstance(program, torch.export.ExportedProgram):
         raise ExportError(f"expected an ExportedProgram or a Module, got {type(program).__name__}")
+    return _without_conditions_on_bases(program)
+
+
+def _without_conditions_on_bases(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Where an example input is a view, upstream also writes conditions on what it is a view of, which fail for an
+    input that is none, and for those with which the program is taken apart."""
+    conditions = program._guards_code
+    kept = [text for text in conditions if "._base." not in text]
+    if len(kept) == len(conditions):
+        return program
+    program = copy.copy(program)
+    program._guards_code = kept
     return program
 
 
