@@ -108,15 +108,15 @@ def test_dead_code_goes_and_inputs_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "code"),
-    [(torch.relu, 1), (nn.functional.gelu, 2), (lambda x: nn.functional.gelu(x, approximate="tanh"), 3),
-     (nn.functional.silu, 4)],
+    ("activation", "name"),
+    [(torch.relu, "relu"), (nn.functional.gelu, "gelu_erf"), (nn.functional.silu, "silu"),
+     (lambda x: nn.functional.gelu(x, approximate="tanh"), "gelu_tanh")],
 )  # fmt: skip
-def test_epilogue(activation: Any, code: int) -> None:
+def test_epilogue(activation: Any, name: str) -> None:
     program = captured(lambda m, x: activation(x @ m.w), X, w=torch.randn(3, 4))
     fuse_epilogue(program)
     (product,) = [node for node in program.graph.nodes if node.target == aten.mm.default]
-    assert product.meta[ACTIVATION_KEY] == code and len(targets(program)) == 1
+    assert product.meta[ACTIVATION_KEY] == name and len(targets(program)) == 1
 
 
 def test_epilogue_leaves_a_product_that_is_read_twice() -> None:

@@ -67,12 +67,20 @@ class TestEntries(unittest.TestCase):
         self.parameter_fails("{name: p, slot: i0, type: float}", "slot is `i0`; expected `f3` or `f3..5`")
         self.parameter_fails("{name: p, slot: i12, type: int}", "expected ascending numbers below 12")
         self.parameter_fails("{name: p, slot: i0, type: int, integer: i1}", "for a number only")
-        self.parameter_fails("{name: p, slot: i0, type: enum}", "expected `values`")
+        self.parameter_fails("{name: p, slot: i0, type: int, bit: 1}", "bit is `1`; expected 0 to 62, for a bool only")
+        bits = "{name: p, slot: i0, bit: 1, type: bool}, {name: q, slot: i0, bit: 1, type: bool}"
+        self.parameter_fails(bits, "parameters `p` and `q` both have i0")
         self.parameter_fails("{name: p, slot: i0, type: int, repeat: true}", "true for several slots only")
         overlap = "{name: p, slot: i0..2, type: int}, {name: q, slot: i2, type: int}"
         self.parameter_fails(overlap, "parameters `p` and `q` both have i2")
         counts = "{name: p, slot: f0..1, integer: i0..2, type: number}"
         self.parameter_fails(counts, "expected slots of the same number of values, got [2, 3]")
+
+    def test_enums(self):
+        self.fails("enums: [a]", "expected a mapping of names to lists of values", 1)
+        self.fails("enums: {mode: [a, b]}", "enum `mode`: expected a name as `MyEnum`", 1)
+        self.fails("enums: {Mode: [a]}", "enum `Mode`: expected a name as `MyEnum`, and a list", 1)
+        self.fails("enums: {Mode: [a, a]}", "enum `Mode`: value `a` is given twice", 1)
 
     def test_variants(self):
         self.entry_fails("- {name: k, meaning: text, packed: later}", "packed is `later`; expected a kernel")
@@ -84,7 +92,8 @@ class TestEntries(unittest.TestCase):
 
 class TestTable(unittest.TestCase):
     def setUp(self):
-        self.entries = kernels.load(ROOT / kernels.TABLE)
+        self.table = kernels.load(ROOT / kernels.TABLE)
+        self.entries = self.table.kernels
 
     def test_entries_and_registered_kernels_agree(self):
         # The chip refuses to start with a kernel that has no entry (kernel_table.cpp).
@@ -103,7 +112,7 @@ class TestTable(unittest.TestCase):
         self.assertIn(".program = Program::kIfMoreInputs, .program_index = 3},", text)
 
     def test_accessors(self):
-        text = kernels_cpp.parameters(self.entries)
+        text = kernels_cpp.parameters(self.table)
         self.assertIn("using ConvolutionPackedParameters = ConvolutionFusedParameters;", text)
         self.assertIn("p.alpha.imaginary = desc.fparams[6];", text)
         self.assertIn("desc->iparams[5] = scalars[5].integer;", text)

@@ -16,10 +16,17 @@ from torch_atalla import isa
 warnings.filterwarnings("ignore", category=FutureWarning)
 
 SIZES = (1, 31, 32, 33, 63, 64, 65, 97)
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu_erf": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
 
 
 class TestMatrixProducts(CodegenTestCase):
-    def product(self, m, n, k, layout, bias=False, activation=0, batch=1, alpha=1.0):
+    def product(self, m, n, k, layout, bias=False, activation="none", batch=1, alpha=1.0):
         a, w = bf16(batch, m, k), bf16(batch, n, k, seed=1)
         b = w.transpose(1, 2) if layout != "columns" else w.transpose(1, 2).contiguous()
         c = bf16(n, seed=2) if bias else None
@@ -33,8 +40,8 @@ class TestMatrixProducts(CodegenTestCase):
         exact = exact if c is None else exact + c.double()
         functional = alpha * (a.to("atalla") @ b.to("atalla"))
         functional = functional if c is None else functional + c.to("atalla")
-        apply = {0: lambda x: x, 1: torch.relu, 2: F.gelu, 3: lambda x: F.gelu(x, approximate="tanh"), 4: F.silu}
-        self.check(run.outputs[0], apply[activation](exact), apply[activation](functional))
+        apply = ACTIVATIONS[activation]
+        self.check(run.outputs[0], apply(exact), apply(functional))
 
     @parametrize("layout", ["packed", "rows", "columns"])
     def test_sizes(self, layout):
@@ -43,7 +50,7 @@ class TestMatrixProducts(CodegenTestCase):
             self.product(size, other, SIZES[(i + 5) % len(SIZES)], layout)
 
     def test_bias_and_activation(self):
-        for activation in range(5):
+        for activation in ACTIVATIONS:
             self.product(33, 70, 40, "packed", bias=True, activation=activation)
 
     def test_batch_and_scale(self):

@@ -149,9 +149,9 @@ def _gemm(launch: Launch, name: str, ins: list, outs: list) -> list:
     result = alpha * torch.bmm(a, b)
     if c is not None and beta != 0:
         result = result + beta * c
-    activations = [lambda x: x, torch.relu, POINTWISE["gelu_none"], POINTWISE["gelu_tanh"], POINTWISE["silu"]]
-    code = launch.parameter("activation")
-    return [activations[code](result) if code < 2 else activations[code](None, result)]
+    formula = {"relu": "relu", "gelu_erf": "gelu_none", "gelu_tanh": "gelu_tanh", "silu": "silu"}
+    activation = formula.get(launch.parameter("activation"))
+    return [POINTWISE[activation](launch.parameter, result) if activation else result]
 
 
 def _softmax(launch: Launch, name: str, ins: list, outs: list) -> list:
@@ -207,7 +207,7 @@ def _cumsum(launch: Launch, name: str, ins: list, outs: list) -> list:
 
 
 def _triangle(launch: Launch, name: str, ins: list, outs: list) -> list:
-    return [(torch.triu if launch.parameter("upper") else torch.tril)(ins[0], launch.parameter("diagonal"))]
+    return [{"upper": torch.triu, "lower": torch.tril}[launch.parameter("kept")](ins[0], launch.parameter("diagonal"))]
 
 
 def _convolution(launch: Launch, name: str, ins: list, outs: list) -> list:
@@ -303,7 +303,7 @@ def _fused(launch: Launch, name: str, ins: list, outs: list) -> list:
 def _reduce_fused(launch: Launch, name: str, ins: list, outs: list) -> list:
     *inputs, program = ins
     (elements,) = run_vector_program(program, inputs)
-    reduction = ("sum", "mean", "prod", "amax", "amin")[launch.parameter("reduction")]
+    reduction = launch.parameter("reduction")
     return _reduce(launch, reduction, [elements], outs)
 
 

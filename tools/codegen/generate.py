@@ -37,11 +37,11 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 
 def generate(out: Path, root: Path) -> None:
     contracts = kernels.load(root / kernels.TABLE)
-    write(out / "kernel_traits.inc", kernels_cpp.traits(contracts))
+    write(out / "kernel_traits.inc", kernels_cpp.traits(contracts.kernels))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)
-    write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts, formulas))
+    write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))
     pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     write_folder(out / "aten", registrations.generate(entries))

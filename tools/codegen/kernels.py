@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contracts of the chip's kernels: csrc/sim/kernels.yaml, parsed and checked.
 
-`load(path)` returns a `Kernel` for each entry. A wrong entry raises `ContractError` with the file, the line, the given
-value and the expected one, which fails the build. The chip refuses to start with a kernel that has no entry.
+`load(path)` returns the `Table` of enums and kernels. A wrong entry raises `ContractError` with the file, the line, the
+given value and the expected one, which fails the build. The chip refuses to start with a kernel that has no entry.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,11 @@ TRAITS = {
 }
 VARIANTS = ("packed", "fused")  # keys that name another kernel
 ROLES = ("out", "inout", "in", "immediate", "program")
-TYPES = ("int", "bool", "enum", "flags", "mask", "float", "number")
+TYPES = ("int", "bool", "mask", "float", "number")  # beside the enums of the file
 DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16", "real", "complex")
 MAX_PARAMS = 12  # ATALLA_MAX_PARAMS of csrc/sim/abi/atalla.h
 NAME = re.compile(r"[a-z][a-z_0-9]*")
+ENUM_NAME = re.compile(r"([A-Z][a-z]+)+")
 KERNEL_NAME = re.compile(r"[a-z][a-z_0-9]*(\.[a-z][a-z_0-9]*)?|" + re.escape(POINTWISE))
 
 
@@ -88,7 +89,8 @@ class Parameter:
     type: str
     integer: Slot | None = None
     imaginary: Slot | None = None
-    values: dict[int, str] = field(default_factory=dict)
+    bit: int | None = None
+    values: tuple[str, ...] = ()  # of the enum that `type` names
     repeat: bool = False
     meaning: str = ""
 
@@ -114,8 +116,14 @@ class Kernel:
     meaning: str
 
 
+@dataclass(frozen=True)
+class Table:
+    kernels: list[Kernel]
+    enums: dict[str, tuple[str, ...]]  # names of the values 0, 1, ...
+
+
 OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
-PARAMETER_KEYS = set(Parameter.__dataclass_fields__)
+PARAMETER_KEYS = set(Parameter.__dataclass_fields__) - {"values"}
 KERNEL_KEYS = {"name", "names", "version", "operands", "parameters", "traits", "program_if", "meaning", *VARIANTS}
 
 
@@ -124,12 +132,13 @@ class Reader:
         self.path = path
         self.found: list[Kernel] = []
         self.by_name: dict[str, Kernel] = {}
+        self.enums: dict[str, tuple[str, ...]] = {}
 
     def fail(self, node: yaml.Node | int, reason: str) -> ContractError:
         line = node if isinstance(node, int) else node.start_mark.line + 1
         return ContractError(f"{self.path}:{line}: {reason}")
 
-    def read(self) -> list[Kernel]:
+    def read(self) -> Table:
         try:
             root = yaml.compose(self.path.read_text())
         except yaml.MarkedYAMLError as error:
@@ -138,6 +147,9 @@ class Reader:
         if not isinstance(root, yaml.MappingNode):
             raise self.fail(1, "expected a mapping of sections to lists of kernels")
         for section, entries in root.value:
+            if section.value == "enums":
+                self.read_enums(entries)
+                continue
             if not isinstance(entries, yaml.SequenceNode):
                 raise self.fail(section, f"section `{section.value}`: expected a list of kernels")
             for entry in entries.value:
@@ -151,7 +163,18 @@ class Reader:
             for key, name in kernel.variants.items():
                 if name not in self.by_name:
                     raise self.fail(kernel.line, f"kernel `{kernel.names[0]}`: {key} is `{name}`; expected a kernel")
-        return self.found
+        return Table(self.found, self.enums)
+
+    def read_enums(self, node: yaml.Node) -> None:
+        raw = yaml.SafeLoader("").construct_document(node)
+        if not isinstance(raw, dict):
+            raise self.fail(node, "enums: expected a mapping of names to lists of values")
+        for name, values in raw.items():
+            names = values if isinstance(values, list) else []
+            if not ENUM_NAME.fullmatch(str(name)) or not all(NAME.fullmatch(str(v)) for v in names) or len(names) < 2:
+                raise self.fail(node, f"enum `{name}`: expected a name as `MyEnum`, and a list of lower-case names")
+            self.check_unique(node, f"enum `{name}`: value", names)
+            self.enums[name] = tuple(names)
 
     def mapping(self, node: yaml.Node, known: set[str], what: str) -> dict[str, Any]:
         """The mapping of `node`, all of whose keys are known."""
@@ -243,7 +266,7 @@ class Reader:
         raw = self.mapping(node, PARAMETER_KEYS, "parameter")
         name = self.name(node, "parameter", raw)
         what = f"parameter `{name}`"
-        kind = self.choice(node, f"{what}: type", raw.get("type"), TYPES)
+        kind = self.choice(node, f"{what}: type", raw.get("type"), (*TYPES, *self.enums))
         for key in ("slot", "integer", "imaginary"):
             if key in raw:
                 bank = "f" if key == "imaginary" or (key == "slot" and kind in ("float", "number")) else "i"
@@ -253,15 +276,13 @@ class Reader:
         counts = {raw[key].count for key in ("slot", "integer", "imaginary") if key in raw}
         if len(counts) > 1:
             raise self.fail(node, f"{what}: expected slots of the same number of values, got {sorted(counts)}")
-        values = raw.get("values", {})
-        if bool(values) != (kind in ("enum", "flags")) or not all(isinstance(v, int) for v in values):
-            raise self.fail(
-                node, f"{what}: expected `values`, a mapping of integers to texts, for an enum or flags only"
-            )
+        bit = raw.get("bit")
+        if bit is not None and (kind != "bool" or not isinstance(bit, int) or not 0 <= bit < 63):
+            raise self.fail(node, f"{what}: bit is `{bit}`; expected 0 to 62, for a bool only")
         repeat = raw.get("repeat", False)
         if not isinstance(repeat, bool) or (repeat and raw["slot"].count == 1):
             raise self.fail(node, f"{what}: repeat is `{repeat}`; expected a bool, and true for several slots only")
-        return Parameter(**raw)
+        return Parameter(**raw, values=self.enums.get(kind, ()))
 
     def name(self, node: yaml.Node, what: str, raw: dict[str, Any]) -> str:
         name = raw.get("name")
@@ -287,16 +308,14 @@ class Reader:
 
     def check_parameters(self, node: yaml.Node, what: str, parameters: list[Parameter]) -> None:
         self.check_unique(node, f"{what}: parameter", [p.name for p in parameters])
-        taken: dict[tuple[str, int], str] = {}
+        taken: list[tuple[str, int, int | None, str]] = []
         for p in parameters:
             for slot in p.slots():
                 for i in range(slot.first, slot.first + slot.count):
-                    place = (slot.bank, i)
-                    if place in taken:
-                        raise self.fail(
-                            node, f"{what}: parameters `{taken[place]}` and `{p.name}` both have {slot.bank}{i}"
-                        )
-                    taken[place] = p.name
+                    for bank, place, bit, other in taken:
+                        if (bank, place) == (slot.bank, i) and (None in (bit, p.bit) or bit == p.bit):
+                            raise self.fail(node, f"{what}: parameters `{other}` and `{p.name}` both have {bank}{i}")
+                    taken.append((slot.bank, i, p.bit, p.name))
 
     def check_unique(self, node: yaml.Node, what: str, names: list[str]) -> None:
         for name in names:
@@ -315,11 +334,11 @@ class Reader:
         return found[0]
 
 
-def load(path: Path) -> list[Kernel]:
+def load(path: Path) -> Table:
     return Reader(path).read()
 
 
 @lru_cache(maxsize=1)
 def by_name() -> dict[str, Kernel]:
     """The contract of each kernel that has one of its own."""
-    return {name: kernel for kernel in load(ROOT / TABLE) for name in kernel.names}
+    return {name: kernel for kernel in load(ROOT / TABLE).kernels for name in kernel.names}

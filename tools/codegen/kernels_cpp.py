@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from .kernels import TRAITS, Kernel, Parameter, Reference, Slot
+from .kernels import TRAITS, Kernel, Parameter, Reference, Slot, Table
 
 
 def _program(kernel: Kernel) -> list[str]:
@@ -67,7 +67,7 @@ def _place(slot: Slot, index: int) -> str:
 
 
 def _member(p: Parameter) -> str:
-    kind = {"number": "Number", "float": "double", "bool": "bool"}.get(p.type, "int64_t")
+    kind = p.type if p.values else {"number": "Number", "float": "double", "bool": "bool"}.get(p.type, "int64_t")
     return f"{kind} {p.name}[{p.slot.count}];" if p.slot.count > 1 else f"{kind} {p.name};"
 
 
@@ -84,27 +84,47 @@ def _transfers(p: Parameter) -> list[tuple[str, str]]:
     ]
 
 
+def _read(p: Parameter, place: str) -> str:
+    if p.values:
+        return f"static_cast<{p.type}>(desc.{place})"
+    if p.bit is not None:
+        return f"(desc.{place} >> {p.bit} & 1) != 0"
+    return f"desc.{place}" + (" != 0" if p.type == "bool" else "")
+
+
+def _value(p: Parameter, member: str) -> str:
+    if p.values:
+        return f"static_cast<int64_t>({member})"
+    return f"int64_t{{{member}}} << {p.bit}" if p.bit is not None else member
+
+
+def enumerator(name: str) -> str:
+    return "k" + "".join(part.capitalize() for part in name.split("_"))
+
+
 def _struct(name: str, parameters: tuple[Parameter, ...]) -> list[str]:
     lines = ["", f"struct {name} {{"]
     for p in parameters:
-        values = ", ".join(f"{value} {text}" for value, text in p.values.items())
-        text = "; ".join(text for text in (values, p.meaning) if text)
-        lines += [f"  // {text}"] if text else []
+        lines += [f"  // {p.meaning}"] if p.meaning else []
         lines += [f"  {_member(p)}"]
     lines += ["", f"  {INLINE} static {name} read(const atalla_launch_desc& desc) {{", f"    {name} p;"]
     for p in parameters:
-        test = " != 0" if p.type == "bool" else ""
-        lines += [f"    p.{member} = desc.{place}{test};" for member, place in _transfers(p)]
+        lines += [f"    p.{member} = {_read(p, place)};" for member, place in _transfers(p)]
     lines += ["    return p;", "  }", f"  {INLINE} void write(atalla_launch_desc* desc) const {{"]
+    written: dict[str, list[str]] = {}
     for p in parameters:
-        lines += [f"    desc->{place} = {member};" for member, place in _transfers(p)]
+        for member, place in _transfers(p):
+            written.setdefault(place, []).append(_value(p, member))
+    lines += [f"    desc->{place} = {' | '.join(values)};" for place, values in written.items()]
     return [*lines, "  }", "};"]
 
 
-def parameters(kernels: list[Kernel]) -> str:
-    """One struct for each contract with parameters of its own; the others are aliases."""
-    lines = [HEADER.rstrip()]
-    for kernel in kernels:
+def parameters(table: Table) -> str:
+    """The enums, and one struct for each contract with parameters of its own; the others are aliases."""
+    lines = [HEADER.rstrip(), ""]
+    for name, values in table.enums.items():
+        lines.append(f"enum class {name} : int64_t {{ {', '.join(map(enumerator, values))} }};")
+    for kernel in table.kernels:
         own = kernel.own_parameters
         if not own:
             continue

@@ -37,11 +37,11 @@ def operand(o: kernels.Operand | kernels.Reference) -> str:
 def parameter(p: kernels.Parameter | kernels.Reference) -> str:
     if isinstance(p, kernels.Reference):
         return f"as `{p.kernel}`"
-    places = [f"`{p.slot}`"]
+    places = [f"`{p.slot}`" + (f" bit {p.bit}" if p.bit is not None else "")]
     places += [f"integers: `{p.integer}`"] if p.integer else []
     places += [f"imaginary part: `{p.imaginary}`"] if p.imaginary else []
-    places += [p.type] if p.type in ("bool", "mask", "flags") else []
-    values = ", ".join(f"{value} {text}" for value, text in p.values.items())
+    places += [p.type] if p.type in ("bool", "mask") else []
+    values = ", ".join(f"{value} {name}" for value, name in enumerate(p.values))
     rest = "; ".join(text for text in (values, p.meaning) if text)
     return f"`{p.name}` ({', '.join(places)})" + (f": {rest}" if rest else "")
 
@@ -73,4 +73,4 @@ def page(text: str, entries: list[kernels.Kernel]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(), kernels.load(kernels.ROOT / kernels.TABLE)))
+    PAGE.write_text(page(PAGE.read_text(), kernels.load(kernels.ROOT / kernels.TABLE).kernels))

@@ -21,7 +21,9 @@ def _parameter(p: Parameter) -> dict:
     if p.repeat:
         row["repeat"] = True
     if p.values:
-        row["values"] = {text: value for value, text in p.values.items()}
+        row["values"] = p.values
+    if p.bit is not None:
+        row["bit"] = p.bit
     return row
 
 

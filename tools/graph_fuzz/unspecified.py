@@ -63,6 +63,8 @@ _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 # The CPU computes wrong values where the dimensions of an operand stand in another order than in either memory format.
 _WRONG_OF_STRIDED = {aten.native_batch_norm_backward.default}
 
+_NARROW = (torch.float16, torch.bfloat16)
+
 # Differences inside of an op leave what rounding of their operands left: the operands move, too.
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
@@ -77,7 +79,8 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
-        return op(*args, **kwargs)
+        result = op(*args, **kwargs)
+        return _of_unrounded_numbers(op, args, kwargs, result) if torch.rand((), generator=generator) < 0.5 else result
     dim = args[place] if len(args) > place else kwargs.get("dim", -1)
     order = torch.randperm(args[0].shape[dim], generator=generator)
     values, indices = op(args[0].index_select(dim, order), *args[1:], **kwargs)
@@ -91,6 +94,17 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         place = int(torch.randint(2, (), generator=generator)) * (args[0].shape[dim] - 1)
         indices = torch.where(tied, place, indices)
     return values, indices
+
+
+def _of_unrounded_numbers(op: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
+    """Most of the CPU's pointwise ops round an operand without dimensions to the narrow dtype of the others; the chip,
+    and some of the CPU's, compute with all its digits."""
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    wide = any(not x.ndim and x.dtype in (torch.float32, torch.float64) for x in tensors)
+    if torch.Tag.pointwise not in op.tags or op._schema.is_mutable or not wide or result.dtype not in _NARROW:
+        return result
+    exact = (x.float() if isinstance(x, torch.Tensor) and x.dtype in _NARROW else x for x in args)
+    return op(*exact, **kwargs).to(result.dtype)
 
 
 def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, joined: bool) -> None:

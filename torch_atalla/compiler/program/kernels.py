@@ -20,7 +20,8 @@ class Parameter:
     slot: _Slot
     integer: _Slot | None = None  # instead of `slot`, if the kernel computes in integers
     repeat: bool = False  # a launch may have fewer values
-    values: dict[str, int] = field(default_factory=dict)  # of an enum
+    bit: int | None = None  # of the slot, for a bool that shares it
+    values: tuple[str, ...] = ()  # of an enum: the names of 0, 1, ...
     present: tuple[int, int] | None = None  # place in iparams and bit that say whether an optional scalar is given
 
 
@@ -76,7 +77,8 @@ def _slot(parameter: Parameter, compute_dtype: torch.dtype) -> _Slot:
 def pack(kernel: str, compute_dtype: torch.dtype, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The iparams and fparams of a launch, up to the last given one. A parameter that is None is not given.
 
-    Raises ValueError for an unknown parameter, or a wrong number of values.
+    An enum's value is its name, or its number where upstream's is the same. Raises ValueError for an unknown parameter
+    or value, or a wrong number of values.
     """
     places: dict[str, dict[int, Any]] = {"i": {}, "f": {}}
     formula = "formula" in contract(kernel).traits
@@ -88,13 +90,25 @@ def pack(kernel: str, compute_dtype: torch.dtype, given: Mapping[str, Any]) -> t
             _place_scalar(places, parameter, value)
             continue
         bank, first, count = _slot(parameter, compute_dtype)
-        values = tuple(value) if count > 1 else (value,)
+        if parameter.bit is not None:
+            places[bank][first] = places[bank].get(first, 0) | bool(value) << parameter.bit
+            continue
+        values = tuple(value) if count > 1 else (_number(kernel, name, parameter, value),)
         if len(values) > count or (len(values) < count and not parameter.repeat):
             raise ValueError(f"{kernel}: parameter `{name}` has {len(values)} values; expected {count}")
         for i, item in enumerate(values):
             plain = type(item) in (bool, int)  # symbolic numbers stay as they are
             places[bank][first + i] = (int if bank == "i" else float)(item) if plain else item
     return _filled(places["i"], 0), _filled(places["f"], 0.0)
+
+
+def _number(kernel: str, name: str, parameter: Parameter, value: Any) -> Any:
+    if isinstance(value, str) and value in parameter.values:
+        return parameter.values.index(value)
+    symbolic = type(value) is not int and not isinstance(value, str)
+    if not parameter.values or symbolic or value in range(len(parameter.values)):
+        return value
+    raise ValueError(f"{kernel}: {name} is {value!r}; expected one of {', '.join(parameter.values)}")
 
 
 def _filled(places: dict[int, Any], absent: float) -> tuple[Any, ...]:
@@ -118,8 +132,8 @@ def _as_int64(value: float) -> int:
 
 
 def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: tuple, fparams: tuple) -> Any:
-    """One parameter: a value, or a tuple of them if the parameter has several. Those that a launch leaves out are 0; an
-    optional scalar of a formula is None."""
+    """One parameter: a value, or a tuple of them if the parameter has several; the name of an enum's value. Those that
+    a launch leaves out are 0; an optional scalar of a formula is None."""
     parameter = _parameter(kernel, name)
     if parameter.present is not None:
         place, bit = parameter.present
@@ -128,4 +142,8 @@ def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: tuple, f
     bank, first, count = _slot(parameter, compute_dtype)
     given = iparams if bank == "i" else fparams
     values = tuple(given[i] if i < len(given) else 0 for i in range(first, first + count))
+    if parameter.values:
+        return parameter.values[values[0]]
+    if parameter.bit is not None:
+        return bool(values[0] >> parameter.bit & 1)
     return values if count > 1 else values[0]

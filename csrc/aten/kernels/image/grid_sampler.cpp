@@ -38,7 +38,9 @@ Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolatio
   const Tensor out = empty_like_dtype(input, sizes, input.scalar_type());
   if (out.numel() == 0) return out;
   launch(kGridSample, input.scalar_type(), {Image(out, spatial)}, {Image(input, spatial), Grid(grid)},
-         GridSampleParameters{.mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners});
+         GridSampleParameters{.mode = static_cast<GridMode>(interpolation_mode),
+                              .padding = static_cast<GridPadding>(padding_mode),
+                              .align_corners = align_corners});
   return out;
 }
 
@@ -54,8 +56,9 @@ std::tuple<Tensor, Tensor> grid_sample_backward(const Tensor& grad_output, const
     grad_grid.zero_();
     return {grad_input, grad_grid};
   }
-  const GridSampleBackwardParameters parameters{
-      .mode = interpolation_mode, .padding = padding_mode, .align_corners = align_corners};
+  const GridSampleBackwardParameters parameters{.mode = static_cast<GridMode>(interpolation_mode),
+                                                .padding = static_cast<GridPadding>(padding_mode),
+                                                .align_corners = align_corners};
   launch(kGridSampleBackward, input.scalar_type(), {Image(grad_input, spatial), Grid(grad_grid)},
          {Image(grad_output, spatial), Image(input, spatial), Grid(grid)}, parameters);
   return {grad_input, grad_grid};

@@ -12,9 +12,6 @@ const Kernel kNearest("resample.nearest");
 
 using Scale = std::optional<double>;
 
-// Values of the kernel's mode (docs/reference/kernels.md).
-enum Mode : int64_t { kFloor = 0, kExact = 1, kSmall = 2 };
-
 bool takes_small_path(const Tensor& self, int64_t spatial, const Tensor& out) {
   if (spatial == 1) return false;
   const auto format = spatial == 2 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
@@ -22,10 +19,12 @@ bool takes_small_path(const Tensor& self, int64_t spatial, const Tensor& out) {
   return spatial == 2 && out.size(-2) + out.size(-1) <= 128;
 }
 
-void launch_nearest(const Tensor& self, Mode mode, int64_t spatial, std::initializer_list<Scale> scales,
+void launch_nearest(const Tensor& self, NearestMode mode, int64_t spatial, std::initializer_list<Scale> scales,
                     const Tensor& out) {
   if (out.numel() == 0) return;
-  ResampleNearestParameters parameters{.mode = takes_small_path(self, spatial, out) ? mode + kSmall : int64_t{mode}};
+  if (takes_small_path(self, spatial, out))
+    mode = mode == NearestMode::kFloor ? NearestMode::kFloorSmall : NearestMode::kExactSmall;
+  ResampleNearestParameters parameters{.mode = mode};
   set_scales(parameters.scale, scales);
   launch(kNearest, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)}, parameters);
 }
@@ -33,24 +32,24 @@ void launch_nearest(const Tensor& self, Mode mode, int64_t spatial, std::initial
 }  // namespace
 
 void upsample_nearest1d(const Tensor& self, IntArrayRef, Scale scales, const Tensor& out) {
-  launch_nearest(self, kFloor, 1, {scales}, out);
+  launch_nearest(self, NearestMode::kFloor, 1, {scales}, out);
 }
 void upsample_nearest2d(const Tensor& self, IntArrayRef, Scale scales_h, Scale scales_w, const Tensor& out) {
-  launch_nearest(self, kFloor, 2, {scales_h, scales_w}, out);
+  launch_nearest(self, NearestMode::kFloor, 2, {scales_h, scales_w}, out);
 }
 void upsample_nearest3d(const Tensor& self, IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
                         const Tensor& out) {
-  launch_nearest(self, kFloor, 3, {scales_d, scales_h, scales_w}, out);
+  launch_nearest(self, NearestMode::kFloor, 3, {scales_d, scales_h, scales_w}, out);
 }
 void upsample_nearest_exact1d(const Tensor& self, IntArrayRef, Scale scales, const Tensor& out) {
-  launch_nearest(self, kExact, 1, {scales}, out);
+  launch_nearest(self, NearestMode::kExact, 1, {scales}, out);
 }
 void upsample_nearest_exact2d(const Tensor& self, IntArrayRef, Scale scales_h, Scale scales_w, const Tensor& out) {
-  launch_nearest(self, kExact, 2, {scales_h, scales_w}, out);
+  launch_nearest(self, NearestMode::kExact, 2, {scales_h, scales_w}, out);
 }
 void upsample_nearest_exact3d(const Tensor& self, IntArrayRef, Scale scales_d, Scale scales_h, Scale scales_w,
                               const Tensor& out) {
-  launch_nearest(self, kExact, 3, {scales_d, scales_h, scales_w}, out);
+  launch_nearest(self, NearestMode::kExact, 3, {scales_d, scales_h, scales_w}, out);
 }
 
 }  // namespace atalla::aten

@@ -63,10 +63,11 @@ Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offset
     // Where bags are named, the last one takes all that is left, as upstream has it.
     const bool has_end = include_last_offset && fast;
     const Tensor starts = include_last_offset && !fast ? offsets.narrow(0, 0, bags) : offsets;
-    launch(kEmbeddingBag, weight.scalar_type(),
-           {output, fast ? Tensor() : bag_of, mode == kSum ? Tensor() : bag_size, max_indices},
-           {weight, indices, starts, scale},
-           EmbeddingBagParameters{.mode = mode, .padding_index = padding_idx, .has_end = has_end});
+    launch(
+        kEmbeddingBag, weight.scalar_type(),
+        {output, fast ? Tensor() : bag_of, mode == kSum ? Tensor() : bag_size, max_indices},
+        {weight, indices, starts, scale},
+        EmbeddingBagParameters{.mode = static_cast<BagMode>(mode), .padding_index = padding_idx, .has_end = has_end});
   }
   if (mode != kMax) max_indices = bag_size.clone();
   return {output, bag_of, bag_size, max_indices};

@@ -85,7 +85,7 @@ Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& i
   builder
       .parameters(IndexPutParameters{.count = count,
                                      .first_dim = first,
-                                     .combine = static_cast<int64_t>(accumulate ? Combine::kAdd : Combine::kAssign),
+                                     .combine = accumulate ? Combine::kAdd : Combine::kAssign,
                                      .wrap_negative = true})
       .launch(self.device());
   return self;

@@ -23,8 +23,7 @@ void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
   // Sizes of 1 broadcast; a 0-d src does everywhere.
   for (int64_t d = 0; d < src.dim(); ++d) src_strides[d] = src.size(d) == 1 ? 0 : src.stride(d);
   if (c10::multiply_integers(src_sizes) == 0) return;
-  IndexPutParameters parameters{
-      .count = 1, .first_dim = dim, .combine = static_cast<int64_t>(combine), .wrap_negative = from_end};
+  IndexPutParameters parameters{.count = 1, .first_dim = dim, .combine = combine, .wrap_negative = from_end};
   if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).value, parameters.scaled = true;
   launch(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
          {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}}, parameters);
@@ -102,7 +101,7 @@ Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t d
   const Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
   const Tensor source = grad_in.movedim(-1, dim + 1);
   launch(kIndexPut, out.scalar_type(), {out}, {source, places},
-         IndexPutParameters{.count = 1, .first_dim = dim, .combine = static_cast<int64_t>(Combine::kAdd)});
+         IndexPutParameters{.count = 1, .first_dim = dim, .combine = Combine::kAdd});
   return out;
 }
 

@@ -58,7 +58,7 @@ void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   const DimVector src_strides = src.dim() == 0 && index.dim() > 0 ? DimVector(sizes.size(), 0) : strides_of(src);
   launch(kScatter, out.scalar_type(), {{out, sizes_of(out), strides_of(out)}},
          {{src, sizes, src_strides}, {index, sizes, strides_of(index)}},
-         ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = static_cast<int64_t>(combine)});
+         ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = combine});
 }
 
 void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine) {

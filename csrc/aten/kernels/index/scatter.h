@@ -18,7 +18,6 @@ struct Indexed {
 Indexed indexed_in_front(const Tensor& self, const DimVector& indexed);
 
 // How a written element meets the one that is there: parameter of the kernels scatter and index_put.
-enum class Combine : int64_t { kAssign = 0, kAdd = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4 };
 
 // The combination that a `reduce` argument, already checked by the meta, asks for. A mean adds, and divides afterwards.
 Combine combine_of(std::string_view reduce);

@@ -12,8 +12,6 @@
 namespace atalla::aten {
 
 // The kernels' `op` parameter.
-enum class MatrixOp : int64_t { kNone = 0, kTranspose = 1, kAdjoint = 2 };
-
 inline MatrixOp matrix_op(at::native::TransposeType t) {
   if (t == at::native::TransposeType::NoTranspose) return MatrixOp::kNone;
   return t == at::native::TransposeType::ConjTranspose ? MatrixOp::kAdjoint : MatrixOp::kTranspose;

@@ -13,16 +13,13 @@ namespace {
 
 const Kernel kLstsq("linalg.lstsq");
 
-// The values of the kernel's parameter.
-enum class Driver : int64_t { kGels, kGelsd, kGelsy, kGelss };
-
-Driver parse_driver(std::optional<c10::string_view> name) {
-  if (!name.has_value()) return Driver::kGelsy;
+LstsqDriver parse_driver(std::optional<c10::string_view> name) {
+  if (!name.has_value()) return LstsqDriver::kGelsy;
   std::string lower(*name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   const char* names[] = {"gels", "gelsd", "gelsy", "gelss"};
   for (int i = 0; i < 4; ++i)
-    if (lower == names[i]) return static_cast<Driver>(i);
+    if (lower == names[i]) return static_cast<LstsqDriver>(i);
   TORCH_CHECK(false, "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
 }
 
@@ -54,7 +51,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
                                                         std::optional<double> rcond,
                                                         std::optional<c10::string_view> driver_name) {
   check_inputs(self, b);
-  const Driver driver = parse_driver(driver_name);
+  const LstsqDriver driver = parse_driver(driver_name);
   const bool vector = at::native::linalg_solve_is_vector_rhs(self, b);
   const Tensor right = vector ? b.unsqueeze(-1) : b;
   TORCH_CHECK(self.size(-2) == right.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
@@ -74,10 +71,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
 
   const IntArrayRef own_batch = self.sizes().slice(0, self.dim() - 2);
   const auto empty = [&](IntArrayRef s, ScalarType t) { return empty_like_dtype(self, s, t); };
-  Tensor rank = empty(driver == Driver::kGels ? IntArrayRef{0} : own_batch, at::kLong);
+  Tensor rank = empty(driver == LstsqDriver::kGels ? IntArrayRef{0} : own_batch, at::kLong);
   DimVector values_sizes(own_batch);
   values_sizes.push_back(std::min(m, n));
-  const bool wants_values = driver == Driver::kGelsd || driver == Driver::kGelss;
+  const bool wants_values = driver == LstsqDriver::kGelsd || driver == LstsqDriver::kGelss;
   Tensor values = empty(wants_values ? IntArrayRef(values_sizes) : IntArrayRef{0}, real_dtype);
   Tensor info = empty(batch, at::kInt);
   // Matrices that b repeats write the same rank and singular values several times.
@@ -85,14 +82,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   values_batch.push_back(std::min(m, n));
   if (info.numel() > 0) {
     launch(kLstsq, dtype,
-           {x, driver == Driver::kGels ? Tensor() : rank.expand(batch),
+           {x, driver == LstsqDriver::kGels ? Tensor() : rank.expand(batch),
             wants_values ? values.expand(values_batch) : Tensor(), info},
-           {a, x}, LinalgLstsqParameters{.driver = static_cast<int64_t>(driver), .tolerance = tolerance});
+           {a, x}, LinalgLstsqParameters{.driver = driver, .tolerance = tolerance});
     at::_linalg_check_errors(info, "torch.linalg.lstsq", batch.empty());
   }
 
   Tensor residuals = empty({0}, real_dtype);
-  if (m > n && driver != Driver::kGelsy && (driver == Driver::kGels || rank.eq(n).all().item<bool>()))
+  if (m > n && driver != LstsqDriver::kGelsy && (driver == LstsqDriver::kGels || rank.eq(n).all().item<bool>()))
     residuals = sum_of_squares(x.narrow(-2, n, m - n));
   Tensor solution = x.narrow(-2, 0, n);
   if (vector) solution = solution.squeeze(-1);

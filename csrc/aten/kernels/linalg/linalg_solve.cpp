@@ -25,7 +25,7 @@ void lu_solve_in_place(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   matrices.append({lu.size(-2), lu.size(-1)});
   rows.push_back(pivots.size(-1));
   launch(kLuSolve, b.scalar_type(), {b}, {lu.expand(matrices), pivots.expand(rows), b},
-         LinalgLuSolveParameters{.op = static_cast<int64_t>(matrix_op(op))});
+         LinalgLuSolveParameters{.op = matrix_op(op)});
 }
 
 // Upstream's callers describe the memory of `a` as column-major, whatever its strides say.
@@ -52,8 +52,7 @@ void launch_triangular_solve(const Tensor& x, const Tensor& info, const Tensor& 
                              bool upper, MatrixOp op, bool unit) {
   if (x.numel() == 0 && !info.defined()) return;
   launch(kTriangularSolve, x.scalar_type(), {x, info}, {t, b},
-         LinalgTriangularSolveParameters{.form = (upper ? 1 : 0) | (unit ? 2 : 0) | (left ? 0 : 4),
-                                         .op = static_cast<int64_t>(op)});
+         LinalgTriangularSolveParameters{.upper = upper, .unit = unit, .right = !left, .op = op});
 }
 
 Tensor cholesky_solve_helper(const Tensor& self, const Tensor& A, bool upper) {

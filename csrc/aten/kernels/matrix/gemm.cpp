@@ -12,8 +12,6 @@ namespace {
 
 const Kernel kGemm("gemm"), kGrouped("gemm_grouped");
 
-enum class Activation : int64_t { kNone = 0, kRelu = 1, kGelu = 2 };
-
 // A tensor seen as [batch, rows, columns].
 struct Matrix {
   const Tensor& tensor;
@@ -36,14 +34,14 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
   // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
   TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
-  const int64_t conjugated = (a.tensor.is_conj() ? 1 : 0) | (b.tensor.is_conj() ? 2 : 0);
   LaunchBuilder builder(kGemm, a.tensor.scalar_type(), {out}, {a, b});
   if (c != nullptr) builder.input(*c);
   builder
       .parameters(GemmParameters{.alpha = ScalarParam(alpha).value,
                                  .beta = ScalarParam(beta).value,
-                                 .activation = static_cast<int64_t>(activation),
-                                 .conjugate = conjugated})
+                                 .activation = activation,
+                                 .conjugate_a = a.tensor.is_conj(),
+                                 .conjugate_b = b.tensor.is_conj()})
       .launch(out.tensor.device());
 }
 
@@ -89,7 +87,7 @@ void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Sca
 void addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha, bool use_gelu, const Tensor& out) {
   launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "_addmm_activation_out", beta, alpha,
-                     use_gelu ? Activation::kGelu : Activation::kRelu);
+                     use_gelu ? Activation::kGeluErf : Activation::kRelu);
 }
 
 void bmm(const Tensor& self, const Tensor& mat2, const Tensor& out) {

@@ -14,10 +14,8 @@ namespace {
 
 const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce"), kSegmentBackward("segment_reduce_backward");
 
-enum class Bins : int64_t { kInterpolate, kInterpolateAndLook, kSearch };
-
 void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
-                      TensorList edges, Bins way) {
+                      TensorList edges, BinSearch way) {
   const int64_t dims = self.size(-1);
   TORCH_CHECK_NOT_IMPLEMENTED(dims + 3 <= ATALLA_MAX_OPERANDS, "histogramdd: at most ", ATALLA_MAX_OPERANDS - 3,
                               " dimensions are supported, got ", dims);
@@ -27,7 +25,7 @@ void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, b
   const Tensor weights = weight.has_value() ? weight->reshape({points.size(0)}) : Tensor();
   LaunchBuilder builder(kHistogram, self.scalar_type(), {out}, {points, weights});
   for (const Tensor& e : edges) builder.input(e);
-  builder.parameters(HistogramParameters{.method = static_cast<int64_t>(way)});
+  builder.parameters(HistogramParameters{.method = way});
   if (points.size(0) == 0) out.zero_();
   else builder.launch(self.device());
   if (!out.is_same(hist)) hist.copy_(out);
@@ -42,12 +40,13 @@ void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, b
 
 void histogram_search(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
                       const TensorList& edges) {
-  launch_histogram(self, weight, density, hist, edges, Bins::kSearch);
+  launch_histogram(self, weight, density, hist, edges, BinSearch::kSearch);
 }
 
 void histogram_linear(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
                       const TensorList& edges, bool local_search) {
-  launch_histogram(self, weight, density, hist, edges, local_search ? Bins::kInterpolateAndLook : Bins::kInterpolate);
+  launch_histogram(self, weight, density, hist, edges,
+                   local_search ? BinSearch::kInterpolateAndLook : BinSearch::kInterpolate);
 }
 
 // The outer edges are arguments of linspace, so the host reads them.
@@ -59,18 +58,18 @@ void outer_edges(const Tensor& input, const int64_t dims, std::vector<double>& f
   }
 }
 
-int64_t kind_of(at::native::ReductionType reduction) {
+SegmentReduction kind_of(at::native::ReductionType reduction) {
   switch (reduction) {
     case at::native::ReductionType::SUM:
-      return 0;
+      return SegmentReduction::kSum;
     case at::native::ReductionType::MEAN:
-      return 1;
+      return SegmentReduction::kMean;
     case at::native::ReductionType::MAX:
-      return 2;
+      return SegmentReduction::kMax;
     case at::native::ReductionType::MIN:
-      return 3;
+      return SegmentReduction::kMin;
     case at::native::ReductionType::PROD:
-      return 4;
+      return SegmentReduction::kProd;
   }
   TORCH_CHECK(false, "segment_reduce: unknown reduction");
 }

@@ -64,7 +64,8 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Sc
          {{self.contiguous(), {rows, columns}, {columns, 1}},
           {target.contiguous(), {rows}, {1}},
           {dense(weight), {columns}, {1}}},
-         MultiMarginLossParameters{.reduction = reduction, .p = p.toLong(), .margin = margin.toDouble()});
+         MultiMarginLossParameters{
+             .reduction = static_cast<LossReduction>(reduction), .p = p.toLong(), .margin = margin.toDouble()});
   return out;
 }
 
@@ -82,7 +83,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   launch(kMultilabelMargin, self.scalar_type(), {output, {is_target, sizes, strides}},
          {{self.contiguous(), sizes, strides}, {target.contiguous(), sizes, strides}},
-         MultilabelMarginLossParameters{.reduction = reduction});
+         MultilabelMarginLossParameters{.reduction = static_cast<LossReduction>(reduction)});
   return {output, is_target};
 }
 
@@ -98,7 +99,8 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
           {self.contiguous(), sizes, strides},
           {target.contiguous(), {rows}, {1}},
           {dense(weight), {columns}, {1}}},
-         MultiMarginLossBackwardParameters{.reduction = reduction, .p = p.toLong(), .margin = margin.toDouble()});
+         MultiMarginLossBackwardParameters{
+             .reduction = static_cast<LossReduction>(reduction), .p = p.toLong(), .margin = margin.toDouble()});
   return grad_input;
 }
 
@@ -118,7 +120,7 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
           {self.contiguous(), sizes, strides},
           {target.contiguous(), sizes, strides},
           {is_target.contiguous(), sizes, strides}},
-         MultilabelMarginLossBackwardParameters{.reduction = reduction});
+         MultilabelMarginLossBackwardParameters{.reduction = static_cast<LossReduction>(reduction)});
   return grad_input;
 }
 

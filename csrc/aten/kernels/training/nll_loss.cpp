@@ -49,7 +49,7 @@ void forward(const Tensor& self, const Tensor& target, const Tensor& weight, int
   else if (reduction == at::Reduction::None) reduction = at::Reduction::Sum;  // one sample: upstream's total weight
   launch(kNllLoss, self.scalar_type(), {{output, losses.sizes, losses.strides}, total_weight},
          {{scores, view.sizes, view.strides}, {samples, chosen.sizes, chosen.strides}, weight},
-         NllLossParameters{.reduction = reduction, .ignore_index = ignore_index});
+         NllLossParameters{.reduction = static_cast<LossReduction>(reduction), .ignore_index = ignore_index});
 }
 
 void backward(const Tensor& grad_output, const Tensor& target, const Tensor& weight, int64_t reduction,
@@ -61,7 +61,7 @@ void backward(const Tensor& grad_output, const Tensor& target, const Tensor& wei
                 given = samples_view(gradient, view);
   launch(kNllLossBackward, grad_input.scalar_type(), {{grad_input, view.sizes, view.strides}},
          {{gradient, given.sizes, given.strides}, {samples, chosen.sizes, chosen.strides}, weight, total_weight},
-         NllLossBackwardParameters{.reduction = reduction, .ignore_index = ignore_index});
+         NllLossBackwardParameters{.reduction = static_cast<LossReduction>(reduction), .ignore_index = ignore_index});
 }
 
 void fill_empty(int64_t reduction, const Tensor& output, const Tensor& total_weight) {

@@ -73,7 +73,7 @@ struct GridSampler {
           find(b, z, y, x, n, taps);
           for (int64_t c = 0; c < o.sizes[1]; ++c) {
             const S* image = l.ptr<const S>(1) + b * in.strides[0] + c * in.strides[1];
-            if (mode == GridMode::Nearest) pick(taps, image, n, line);
+            if (mode == GridMode::kNearest) pick(taps, image, n, line);
             else gather(taps, image, n, line);
             S* out = l.ptr<S>(0) + b * o.strides[0] + c * o.strides[1] + z * o.strides[2] + y * o.strides[3] +
                      x * o.strides[4];
@@ -99,9 +99,9 @@ atalla_status run_grid_sample(const Launch& l) {
   for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
   with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    GridSampler<T, decltype(storage)> sampler{l, static_cast<GridMode>(p.mode), {}, static_cast<int>(grid.sizes[4])};
+    GridSampler<T, decltype(storage)> sampler{l, p.mode, {}, static_cast<int>(grid.sizes[4])};
     for (int d = 0; d < kSpatialDims; ++d) {
-      sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], p.align_corners, static_cast<GridPadding>(p.padding)};
+      sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], p.align_corners, p.padding};
     }
     sampler.run();
   });

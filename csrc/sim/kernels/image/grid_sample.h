@@ -10,9 +10,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum class GridMode : int64_t { Linear, Nearest, Cubic };
-enum class GridPadding : int64_t { Zeros, Border, Reflection };
-
 constexpr int64_t kGridBlock = 64;  // points whose taps are worked out together
 constexpr int kGridTaps = 16;
 
@@ -40,9 +37,9 @@ struct GridAxis {
   }
   T pad(T x) const {
     switch (padding) {
-      case GridPadding::Border:
+      case GridPadding::kBorder:
         return clip(x);
-      case GridPadding::Reflection:
+      case GridPadding::kReflection:
         return clip(reflect(x));
       default:
         return x;
@@ -51,7 +48,7 @@ struct GridAxis {
   // The derivative of pad(x). Where x leaves the image it is clipped, and the border counts as outside.
   T pad_slope(T x) const {
     T slope = 1;
-    if (padding == GridPadding::Reflection) {
+    if (padding == GridPadding::kReflection) {
       const T low = align_corners ? T(0) : T(-0.5), span = static_cast<T>(align_corners ? size - 1 : size) * 2;
       if (span == 0) return 0;
       const T distance = x > low ? x - low : low - x;
@@ -59,7 +56,7 @@ struct GridAxis {
       slope = (x > low) == (extra < span - extra) ? T(1) : T(-1);
       x = reflect(x);
     }
-    if (padding == GridPadding::Zeros) return 1;
+    if (padding == GridPadding::kZeros) return 1;
     return x > 0 && x < static_cast<T>(size - 1) ? slope : T(0);
   }
   // Offset of element x; -1 outside of the image, and where x is NaN.
@@ -90,7 +87,7 @@ template <class T>
 inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinate) {
   AxisTaps<T> t;
   const T x = axis.place(coordinate);
-  if (mode == GridMode::Cubic) {
+  if (mode == GridMode::kCubic) {
     const T floor = static_cast<T>(__builtin_floor(x)), f = x - floor, a = T(-0.75);
     const T w[4] = {cubic_far(f + 1, a), cubic_near(f, a), cubic_near(1 - f, a), cubic_far(1 - f + 1, a)};
     const T scale = axis.scale();
@@ -104,7 +101,7 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
     return t;
   }
   const T p = axis.pad(x);
-  if (mode == GridMode::Nearest) {
+  if (mode == GridMode::kNearest) {
     t.count = 1;
     t.weight[0] = 1, t.slope[0] = 0;
     t.offset[0] = axis.offset(static_cast<T>(__builtin_nearbyint(p)));
@@ -128,11 +125,10 @@ inline atalla_status check_grid(const char* name, const GridSampleParameters& p,
   for (int d = 0; d < kSpatialDims && fits; ++d) {
     fits = grid.sizes[1 + d] == points.sizes[2 + d] && image.sizes[2 + d] > 0;
   }
-  const GridMode mode = static_cast<GridMode>(p.mode),
-                 last = fits && grid.sizes[4] == 2 ? GridMode::Cubic : GridMode::Nearest;
-  const GridPadding padding = static_cast<GridPadding>(p.padding);
-  if (fits && mode >= GridMode::Linear && mode <= last && padding >= GridPadding::Zeros &&
-      padding <= GridPadding::Reflection) {
+  const GridMode mode = p.mode, last = fits && grid.sizes[4] == 2 ? GridMode::kCubic : GridMode::kNearest;
+  const GridPadding padding = p.padding;
+  if (fits && mode >= GridMode::kLinear && mode <= last && padding >= GridPadding::kZeros &&
+      padding <= GridPadding::kReflection) {
     return ATALLA_OK;
   }
   return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
@@ -156,10 +152,10 @@ void with_float_types(atalla_dtype dtype, F&& f) {
 
 // Taps of a point, for the cost of a launch.
 inline uint64_t grid_taps(const GridSampleParameters& p, const atalla_operand& grid) {
-  switch (static_cast<GridMode>(p.mode)) {
-    case GridMode::Nearest:
+  switch (p.mode) {
+    case GridMode::kNearest:
       return 1;
-    case GridMode::Cubic:
+    case GridMode::kCubic:
       return 16;
     default:
       return grid.ndim > 0 && grid.sizes[grid.ndim - 1] != 2 ? 8 : 4;

@@ -117,7 +117,7 @@ struct GridBackward {
             sum[1] += product * t[0].weight[p] * t[1].slope[q] * t[2].weight[r];
             sum[2] += product * t[0].weight[p] * t[1].weight[q] * t[2].slope[r];
           };
-          if (mode != GridMode::Nearest) each_tap(t, add);
+          if (mode != GridMode::kNearest) each_tap(t, add);
           S* at_grid =
               l.ptr<S>(kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] + x * gg.strides[3];
           for (int k = 0; k < spatial; ++k) at_grid[k * gg.strides[4]] = convert<S>(sum[kSpatialDims - 1 - k]);
@@ -144,8 +144,8 @@ atalla_status run_grid_backward(const Launch& l) {
   bool ok = true;
   with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    const GridPadding padding = static_cast<GridPadding>(p.padding);
-    GridBackward<T, decltype(storage)> b{l, static_cast<GridMode>(p.mode), {}, {}, static_cast<int>(grid.sizes[4])};
+    const GridPadding padding = p.padding;
+    GridBackward<T, decltype(storage)> b{l, p.mode, {}, {}, static_cast<int>(grid.sizes[4])};
     int64_t stride = 1;
     for (int d = kSpatialDims - 1; d >= 0; --d) {
       b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], p.align_corners, padding};

@@ -130,14 +130,14 @@ atalla_status run_nearest(const Launch& l) {
   const int64_t* outs = l.operand(0).sizes;
   const int first = l.operand(1).ndim - 3;
   const ResampleNearestParameters p = ResampleNearestParameters::read(l.desc);
-  if (p.mode < 0 || p.mode > 3 || first < 0) {
+  if (p.mode < NearestMode::kFloor || p.mode > NearestMode::kExactSmall || first < 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld of a tensor of %d dimensions", name,
                      static_cast<long long>(p.mode), l.operand(1).ndim);
   }
   const auto choose = [&](auto tag) {
     return run_tables(name, l, [&](int d, int64_t i) {
       if (d < first) return i;
-      return nearest_index<decltype(tag)>(static_cast<Nearest>(p.mode), i, sizes[d], outs[d], p.scale[d - first]);
+      return nearest_index<decltype(tag)>(p.mode, i, sizes[d], outs[d], p.scale[d - first]);
     });
   };
   return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});

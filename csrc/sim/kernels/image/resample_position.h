@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernel_parameters.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -30,28 +31,26 @@ inline T sample_position(T scale, int64_t index, bool align_corners, bool cubic)
   return !cubic && x < T(0) ? T(0) : x;
 }
 
-// How nearest neighbours are chosen. Upstream has two implementations of each mode, which differ in the last place:
-// the general one, and one for small images and for channels_last ones.
-enum class Nearest { Floor, Exact, FloorSmall, ExactSmall };
-
+// Upstream has two implementations of each mode, which differ in the last place: the general one, and one for small
+// images and for channels_last ones.
 template <class T>
-inline int64_t nearest_index(Nearest mode, int64_t i, int64_t in, int64_t out, double factor) {
+inline int64_t nearest_index(NearestMode mode, int64_t i, int64_t in, int64_t out, double factor) {
   int64_t x = 0;
   switch (mode) {
-    case Nearest::Floor:
+    case NearestMode::kFloor:
       x = static_cast<int64_t>(
           __builtin_floorf(static_cast<float>(sample_scale<T>(in, out, factor) * static_cast<T>(i))));
       break;
-    case Nearest::Exact:
+    case NearestMode::kExact:
       x = static_cast<int64_t>(__builtin_floorf(static_cast<float>(
           static_cast<double>(sample_position(sample_scale<T>(in, out, factor), i, false, false)) + 0.5)));
       break;
-    case Nearest::FloorSmall:
+    case NearestMode::kFloorSmall:
       if (out == in) return i;
       if (out == 2 * in) return i >> 1;
       x = static_cast<int64_t>(__builtin_floorf(static_cast<float>(i) * sample_scale<float>(in, out, factor)));
       break;
-    case Nearest::ExactSmall:
+    case NearestMode::kExactSmall:
       x = static_cast<int64_t>(__builtin_floorf(static_cast<float>(
           (static_cast<double>(i) + 0.5) * static_cast<double>(sample_scale<float>(in, out, factor)))));
       break;

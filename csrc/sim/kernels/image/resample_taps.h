@@ -161,7 +161,7 @@ bool fill_plain(Taps<T>& taps, Filter filter, int64_t in, int64_t out, bool alig
   const T scale = sample_scale<T>(in, out, align_corners, factor);
   for (int64_t o = 0; o < out; ++o, taps.end_output()) {
     if (filter == Filter::NearestFloor || filter == Filter::NearestExact) {
-      const Nearest mode = filter == Filter::NearestFloor ? Nearest::FloorSmall : Nearest::ExactSmall;
+      const NearestMode mode = filter == Filter::NearestFloor ? NearestMode::kFloorSmall : NearestMode::kExactSmall;
       taps.push(nearest_index<T>(mode, o, in, out, factor), T(1));
     } else if (filter == Filter::Linear) {
       if (in == out) {

@@ -9,7 +9,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 constexpr int kOutput = 0, kBagOf = 1, kBagSize = 2, kMaxIndex = 3, kWeight = 4, kIndices = 5, kOffsets = 6, kScale = 7;
 
 int64_t read_index(const Launch& l, int operand, int64_t i) {
@@ -39,7 +38,7 @@ int64_t bag_end(const Launch& l, const Bags& bags, int64_t b) {
 // One bag's columns [first, first + n), n at most kColumns.
 constexpr int64_t kColumns = 256;
 template <class S>
-void reduce_bag(const Launch& l, const Bags& bags, Mode mode, int64_t b, int64_t first, int64_t n) {
+void reduce_bag(const Launch& l, const Bags& bags, BagMode mode, int64_t b, int64_t first, int64_t n) {
   using A = std::conditional_t<std::is_same_v<S, double>, double, float>;
   const atalla_operand &out = l.operand(kOutput), &weight = l.operand(kWeight);
   A sum[kColumns] = {};
@@ -49,7 +48,7 @@ void reduce_bag(const Launch& l, const Bags& bags, Mode mode, int64_t b, int64_t
     const int64_t row = read_index(l, kIndices, i);
     if (row == bags.padding) continue;
     const S* w = l.ptr<const S>(kWeight) + row * weight.strides[0] + first * ws;
-    if (mode == kMax) {
+    if (mode == BagMode::kMax) {
       for (int64_t c = 0; c < n; ++c) {
         const A x = convert<A>(w[c * ws]);
         if (taken == 0 || x > sum[c]) sum[c] = x, best[c] = row;
@@ -65,11 +64,11 @@ void reduce_bag(const Launch& l, const Bags& bags, Mode mode, int64_t b, int64_t
     ++taken;
   }
   S* o = l.ptr<S>(kOutput) + b * out.strides[0] + first * out.strides[1];
-  if (mode == kMean && taken > 1) {
+  if (mode == BagMode::kMean && taken > 1) {
     for (int64_t c = 0; c < n; ++c) sum[c] /= static_cast<A>(taken);
   }
   for (int64_t c = 0; c < n; ++c) o[c * out.strides[1]] = convert<S>(sum[c]);
-  if (mode == kMax) {
+  if (mode == BagMode::kMax) {
     const atalla_operand& m = l.operand(kMaxIndex);
     for (int64_t c = 0; c < n; ++c) write_index(l, kMaxIndex, b * m.strides[0] + (first + c) * m.strides[1], best[c]);
   }
@@ -78,7 +77,7 @@ void reduce_bag(const Launch& l, const Bags& bags, Mode mode, int64_t b, int64_t
   for (int64_t i = begin; i < end; ++i) write_index(l, kBagOf, i * l.operand(kBagOf).strides[0], b);
 }
 
-atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, Mode mode) {
+atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, BagMode mode) {
   const atalla_operand &out = l.operand(kOutput), &weight = l.operand(kWeight);
   if (out.ndim != 2 || weight.ndim != 2 || out.sizes[0] != bags.count || out.sizes[1] != weight.sizes[1]) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of %lld rows of the table", name,
@@ -90,7 +89,8 @@ atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, Mo
   if (l.data[kBagSize] != nullptr && (l.operand(kBagSize).ndim != 1 || l.operand(kBagSize).sizes[0] != bags.count)) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has no size for each bag", name, kBagSize);
   }
-  if (l.data[kMaxIndex] != nullptr && mode == kMax) ATALLA_CHECK(check_same_sizes(name, l, kOutput, kMaxIndex));
+  if (l.data[kMaxIndex] != nullptr && mode == BagMode::kMax)
+    ATALLA_CHECK(check_same_sizes(name, l, kOutput, kMaxIndex));
   if (l.data[kScale] != nullptr) {
     ATALLA_CHECK(check_same_dtype(name, l, kScale, kWeight));
     ATALLA_CHECK(check_same_sizes(name, l, kIndices, kScale));
@@ -135,11 +135,12 @@ atalla_status run_embedding_bag(const Launch& l) {
   }
   for (const int i : {kOutput, kWeight, kIndices, kOffsets}) ATALLA_CHECK(check_present(name, l, i));
   const EmbeddingBagParameters p = EmbeddingBagParameters::read(l.desc);
-  if (p.mode < kSum || p.mode > kMax || l.operand(kIndices).ndim != 1 || l.operand(kOffsets).ndim != 1) {
+  if (p.mode < BagMode::kSum || p.mode > BagMode::kMax || l.operand(kIndices).ndim != 1 ||
+      l.operand(kOffsets).ndim != 1) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: mode %lld, or indices and offsets of another rank than 1", name,
                      static_cast<long long>(p.mode));
   }
-  const Mode mode = static_cast<Mode>(p.mode);
+  const BagMode mode = p.mode;
   Bags bags;
   bags.padding = p.padding_index;
   bags.has_end = p.has_end;

@@ -55,14 +55,15 @@ atalla_status run_triangle(const Launch& l) {
     return set_error(ATALLA_ERR_ARGUMENT, "triangle: the operands have %d dimensions, expected at least 2", ndim);
   }
   const TriangleParameters p = TriangleParameters::read(l.desc);
-  if (p.upper != 0 && p.upper != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "triangle: upper is %lld, expected 0 (lower) or 1 (upper)",
-                     static_cast<long long>(p.upper));
+  if (p.kept != Triangle::kLower && p.kept != Triangle::kUpper) {
+    return set_error(ATALLA_ERR_ARGUMENT, "triangle: kept is %lld, expected 0 (lower) or 1 (upper)",
+                     static_cast<long long>(p.kept));
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
-  dispatch_width(l.operand(0).dtype, [&](auto tag) { run_triangle_of<decltype(tag)>(l, p.diagonal, p.upper == 1); });
+  dispatch_width(l.operand(0).dtype,
+                 [&](auto tag) { run_triangle_of<decltype(tag)>(l, p.diagonal, p.kept == Triangle::kUpper); });
   return ATALLA_OK;
 }
 

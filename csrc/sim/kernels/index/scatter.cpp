@@ -9,14 +9,14 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-atalla_status check_write(const char* name, const Launch& l, int at_most, int64_t combine) {
+atalla_status check_write(const char* name, const Launch& l, int at_most, Combine combine) {
   ATALLA_CHECK(check_operands(name, l.desc, 1, 3, at_most));
   ATALLA_CHECK(check_dtype(name, "the output", l.operand(0).dtype, kAllDtypes));
   ATALLA_CHECK(check_same_dtype(name, l, 0, 1));
-  if (combine < 0 || combine >= kCombines) {
+  if (combine < Combine::kAssign || combine > Combine::kMinimum) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld is no combination", name, static_cast<long long>(combine));
   }
-  if (combine >= kMaximum) {
+  if (combine >= Combine::kMaximum) {
     ATALLA_CHECK(check_dtype(name, "a maximum or minimum", l.operand(0).dtype, kAllDtypes & ~kComplexDtypes));
   }
   for (int i = 2; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_index_operand(name, l, i));
@@ -27,41 +27,41 @@ template <Combine C>
 void run_combined(const Launch& l, const WriteWalk& w) {
   dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
     using S = decltype(tag);
-    if constexpr (!(kIsComplex<S> && C >= kMaximum)) {
+    if constexpr (!(kIsComplex<S> && C >= Combine::kMaximum)) {
       run_write_walk(w, CombineOp<C, S>{}, l.ptr<S>(0), l.ptr<const S>(1));
     }
   });
 }
 
 // `scale`: of an addition; null for none.
-atalla_status run_writes(const char* name, const Launch& l, const WriteWalk& w, int64_t combine, const Number* scale) {
+atalla_status run_writes(const char* name, const Launch& l, const WriteWalk& w, Combine combine, const Number* scale) {
   ATALLA_CHECK(check_present(name, l, 0));
   ATALLA_CHECK(check_present(name, l, 1));
   switch (combine) {
-    case kAssign:
+    case Combine::kAssign:
       dispatch_width(l.operand(0).dtype, [&](auto tag) {
         using E = decltype(tag);
         run_write_walk(w, AssignOp<E>{}, l.ptr<E>(0), l.ptr<const E>(1));
       });
       break;
-    case kAdd:
+    case Combine::kAdd:
       if (scale != nullptr) {
         dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
           using S = decltype(tag);
           run_write_walk(w, add_scaled<S>(*scale), l.ptr<S>(0), l.ptr<const S>(1));
         });
       } else {
-        run_combined<kAdd>(l, w);
+        run_combined<Combine::kAdd>(l, w);
       }
       break;
-    case kMultiply:
-      run_combined<kMultiply>(l, w);
+    case Combine::kMultiply:
+      run_combined<Combine::kMultiply>(l, w);
       break;
-    case kMaximum:
-      run_combined<kMaximum>(l, w);
+    case Combine::kMaximum:
+      run_combined<Combine::kMaximum>(l, w);
       break;
     default:
-      run_combined<kMinimum>(l, w);
+      run_combined<Combine::kMinimum>(l, w);
   }
   return ATALLA_OK;
 }
@@ -131,12 +131,12 @@ void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Co
 }
 
 void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_writes(d, 1, ScatterParameters::read(d).combine != kAssign, cost);
+  cost_of_writes(d, 1, ScatterParameters::read(d).combine != Combine::kAssign, cost);
 }
 
 void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
   const IndexPutParameters p = IndexPutParameters::read(d);
-  cost_of_writes(d, run_behind(d.operands[0], p.first_dim + p.count - 1), p.combine != kAssign, cost);
+  cost_of_writes(d, run_behind(d.operands[0], p.first_dim + p.count - 1), p.combine != Combine::kAssign, cost);
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Combine : int64_t { kAssign = 0, kAdd = 1, kMultiply = 2, kMaximum = 3, kMinimum = 4, kCombines = 5 };
-
 // An integer type whose arithmetic wraps, and in which a product of small ones does not overflow.
 template <class S>
 using Wrapping = std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>;
@@ -19,22 +17,22 @@ template <Combine C, class S>
 [[gnu::always_inline]] inline S combined(S a, S b) {
   if constexpr (std::is_same_v<S, BoolByte>) {
     const uint8_t x = a.byte != 0, y = b.byte != 0;
-    return BoolByte{static_cast<uint8_t>(C == kAdd || C == kMaximum ? x | y : x & y)};
+    return BoolByte{static_cast<uint8_t>(C == Combine::kAdd || C == Combine::kMaximum ? x | y : x & y)};
   } else if constexpr (kIsHalf<S>) {
     return convert<S>(combined<C>(convert<float>(a), convert<float>(b)));
   } else if constexpr (kIsComplex<S>) {
-    if constexpr (C == kAdd) return S{a.re + b.re, a.im + b.im};
+    if constexpr (C == Combine::kAdd) return S{a.re + b.re, a.im + b.im};
     return S{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-  } else if constexpr (C == kMaximum) {
+  } else if constexpr (C == Combine::kMaximum) {
     return (a < b) | (b != b) ? b : a;  // a NaN stays, on either side; and no branch
-  } else if constexpr (C == kMinimum) {
+  } else if constexpr (C == Combine::kMinimum) {
     return (b < a) | (b != b) ? b : a;
   } else if constexpr (std::is_integral_v<S>) {
     using W = Wrapping<S>;
     const W x = static_cast<W>(a), y = static_cast<W>(b);
-    return static_cast<S>(C == kAdd ? x + y : x * y);
+    return static_cast<S>(C == Combine::kAdd ? x + y : x * y);
   } else {
-    return C == kAdd ? a + b : a * b;
+    return C == Combine::kAdd ? a + b : a * b;
   }
 }
 
@@ -57,7 +55,7 @@ struct AddScaledOp {
     if constexpr (kIsHalf<S>) {
       to = convert<S>(convert<float>(to) + alpha * convert<float>(from));
     } else {
-      to = combined<kAdd>(to, combined<kMultiply>(alpha, from));
+      to = combined<Combine::kAdd>(to, combined<Combine::kMultiply>(alpha, from));
     }
   }
 };

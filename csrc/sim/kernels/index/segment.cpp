@@ -13,20 +13,23 @@ namespace {
 constexpr int64_t kColumns = 256;
 
 template <class C>
-C start_of(Kind kind) {
+C start_of(SegmentReduction kind) {
   constexpr C kInfinity = std::numeric_limits<C>::infinity();
-  return kind == Kind::Max ? -kInfinity : kind == Kind::Min ? kInfinity : kind == Kind::Prod ? C(1) : C(0);
+  return kind == SegmentReduction::kMax    ? -kInfinity
+         : kind == SegmentReduction::kMin  ? kInfinity
+         : kind == SegmentReduction::kProd ? C(1)
+                                           : C(0);
 }
 
-template <Kind kKind, class C>
+template <SegmentReduction kKind, class C>
 [[gnu::always_inline]] inline C step(C a, C x) {
-  if constexpr (kKind == Kind::Max) return x != x || x > a ? x : a;
-  else if constexpr (kKind == Kind::Min) return x != x || x < a ? x : a;
-  else if constexpr (kKind == Kind::Prod) return a * x;
+  if constexpr (kKind == SegmentReduction::kMax) return x != x || x > a ? x : a;
+  else if constexpr (kKind == SegmentReduction::kMin) return x != x || x < a ? x : a;
+  else if constexpr (kKind == SegmentReduction::kProd) return a * x;
   else return a + x;
 }
 
-template <class S, Kind kKind>
+template <class S, SegmentReduction kKind>
 void reduce_segments(const Launch& l) {
   using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
   const atalla_operand &out = l.operand(0), &data = l.operand(1);
@@ -48,7 +51,7 @@ void reduce_segments(const Launch& l) {
           load_run(l.ptr<const S>(1) + (o * n + j) * inner + c, data.dtype, 1, columns, row);
           for (int64_t i = 0; i < columns; ++i) acc[i] = step<kKind>(acc[i], row[i]);
         }
-        if (kKind == Kind::Mean) {
+        if (kKind == SegmentReduction::kMean) {
           const int64_t length = end - begin;
           for (int64_t i = 0; i < columns; ++i) {
             if (length > 0) acc[i] /= static_cast<C>(length);
@@ -77,17 +80,17 @@ atalla_status run_segment_reduce(const Launch& l) {
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   dispatch_dtype(l.operand(1).dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) {
-      switch (static_cast<Kind>(SegmentReduceParameters::read(l.desc).reduction)) {
-        case Kind::Sum:
-          return reduce_segments<S, Kind::Sum>(l);
-        case Kind::Mean:
-          return reduce_segments<S, Kind::Mean>(l);
-        case Kind::Max:
-          return reduce_segments<S, Kind::Max>(l);
-        case Kind::Min:
-          return reduce_segments<S, Kind::Min>(l);
-        case Kind::Prod:
-          return reduce_segments<S, Kind::Prod>(l);
+      switch (SegmentReduceParameters::read(l.desc).reduction) {
+        case SegmentReduction::kSum:
+          return reduce_segments<S, SegmentReduction::kSum>(l);
+        case SegmentReduction::kMean:
+          return reduce_segments<S, SegmentReduction::kMean>(l);
+        case SegmentReduction::kMax:
+          return reduce_segments<S, SegmentReduction::kMax>(l);
+        case SegmentReduction::kMin:
+          return reduce_segments<S, SegmentReduction::kMin>(l);
+        case SegmentReduction::kProd:
+          return reduce_segments<S, SegmentReduction::kProd>(l);
       }
     }
   });
@@ -96,8 +99,8 @@ atalla_status run_segment_reduce(const Launch& l) {
 
 void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const Kind kind = static_cast<Kind>(SegmentReduceParameters::read(d).reduction);
-  const bool compares = kind == Kind::Max || kind == Kind::Min;
+  const SegmentReduction kind = SegmentReduceParameters::read(d).reduction;
+  const bool compares = kind == SegmentReduction::kMax || kind == SegmentReduction::kMin;
   cost.vector_ops +=
       cost.vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + cost.vectors(element_count(d.operands[0]));
 }

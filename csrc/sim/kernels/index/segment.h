@@ -11,8 +11,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum class Kind { Sum, Mean, Max, Min, Prod };
-
 // Where segment s of outer index o begins and ends.
 struct Segments {
   const Launch& l;
@@ -69,8 +67,8 @@ inline atalla_status check_operands_of_segments(const char* name, const Launch& 
     if (!is_contiguous(l.operand(i)))
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
   }
-  const int64_t reduction = SegmentReduceParameters::read(l.desc).reduction;
-  if (reduction >= 0 && reduction <= static_cast<int64_t>(Kind::Prod)) return ATALLA_OK;
+  const SegmentReduction reduction = SegmentReduceParameters::read(l.desc).reduction;
+  if (reduction >= SegmentReduction::kSum && reduction <= SegmentReduction::kProd) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: no reduction %lld", name, static_cast<long long>(reduction));
 }
 

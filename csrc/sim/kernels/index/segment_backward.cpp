@@ -11,18 +11,19 @@ namespace {
 
 // One column of one segment: x and out are `stride` apart.
 template <class S, class C>
-void segment_gradient(Kind kind, S* out, const S* x, int64_t stride, int64_t n, C grad, C result, C initial) {
+void segment_gradient(SegmentReduction kind, S* out, const S* x, int64_t stride, int64_t n, C grad, C result,
+                      C initial) {
   auto at = [&](int64_t j) { return convert<C>(x[j * stride]); };
   auto put = [&](int64_t j, C value) { out[j * stride] = convert<S>(value); };
   switch (kind) {
-    case Kind::Sum:
+    case SegmentReduction::kSum:
       for (int64_t j = 0; j < n; ++j) put(j, grad);
       break;
-    case Kind::Mean:
+    case SegmentReduction::kMean:
       for (int64_t j = 0; j < n; ++j) put(j, grad / static_cast<C>(n));
       break;
-    case Kind::Max:
-    case Kind::Min: {
+    case SegmentReduction::kMax:
+    case SegmentReduction::kMin: {
       int64_t ties = 0;
       for (int64_t j = 0; j < n; ++j) ties += at(j) != at(j) || at(j) == result;
       for (int64_t j = 0; j < n; ++j) {
@@ -31,7 +32,7 @@ void segment_gradient(Kind kind, S* out, const S* x, int64_t stride, int64_t n, 
       }
       break;
     }
-    case Kind::Prod:
+    case SegmentReduction::kProd:
       for (int64_t j = 0; j < n; ++j) {
         if (at(j) == at(j) && at(j) != 0) {
           put(j, grad * result / at(j));
@@ -50,7 +51,7 @@ void segment_gradients(const Launch& l) {
   const atalla_operand& data = l.operand(3);
   const Segments segments(l, 4);
   const SegmentReduceBackwardParameters p = SegmentReduceBackwardParameters::read(l.desc);
-  const Kind kind = static_cast<Kind>(p.reduction);
+  const SegmentReduction kind = p.reduction;
   const C initial = p.has_initial ? static_cast<C>(p.initial) : C(1);
   const int64_t n = data.sizes[1], inner = data.sizes[2];
   parallel_for(data.sizes[0] * inner, grain_for(4 * n), [&](int64_t first, int64_t last) {
@@ -91,8 +92,10 @@ atalla_status run_segment_reduce_backward(const Launch& l) {
 // An element is compared twice and selected (max, min), or multiplied and divided (prod), or written.
 void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const Kind kind = static_cast<Kind>(SegmentReduceBackwardParameters::read(d).reduction);
-  const uint64_t operations = kind == Kind::Prod ? 9 : kind == Kind::Max || kind == Kind::Min ? 4 : 1;
+  const SegmentReduction kind = SegmentReduceBackwardParameters::read(d).reduction;
+  const uint64_t operations = kind == SegmentReduction::kProd                                    ? 9
+                              : kind == SegmentReduction::kMax || kind == SegmentReduction::kMin ? 4
+                                                                                                 : 1;
   cost.vector_ops += cost.vectors(element_count(d.operands[3])) * operations;
 }
 

@@ -47,7 +47,7 @@ void set_identity(const Mat<S>& a) {
 }
 
 // LAPACK's letter for no operation (0), the transposed matrix (1) or the adjoint one (2).
-inline char letter(int64_t op) { return "NTC"[op == 1 ? 1 : op == 2 ? 2 : 0]; }
+inline char letter(MatrixOp op) { return op == MatrixOp::kTranspose ? 'T' : op == MatrixOp::kAdjoint ? 'C' : 'N'; }
 
 // One matrix (or vector: one column) of an operand in DRAM. Strides are in elements.
 struct Plane {

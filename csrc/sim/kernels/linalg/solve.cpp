@@ -164,16 +164,13 @@ atalla_status run_cholesky(const Launch& l) {
   });
 }
 
-enum TriangularFlags { kUpper = 1, kUnit = 2, kRight = 4 };
-
-// x = op(t)^-1 b, or b op(t)^-1 when kRight; info: the number (from 1) of the first zero of t's diagonal.
+// x = op(t)^-1 b, or b op(t)^-1 where p.right; info: the number (from 1) of the first zero of t's diagonal.
 atalla_status run_triangular_solve(const Launch& l) {
   const char* name = "linalg.triangular_solve";
   const OperandRule rules[] = {{2, 's'}, {0, 'i', true}, {2, 's'}, {2, 's'}};
   ATALLA_CHECK(check_batch(name, l, 2, rules, 4));
   const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
-  const int64_t flags = p.form;
-  const bool right = (flags & kRight) != 0, unit = (flags & kUnit) != 0;
+  const bool right = p.right;
   const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);
   ATALLA_CHECK(check_size(name, l, 2, 2, n));
   ATALLA_CHECK(check_size(name, l, 0, right ? 1 : 2, n));
@@ -189,11 +186,11 @@ atalla_status run_triangular_solve(const Launch& l) {
       load<S>(batch.plane(2, b), t);
       load<S>(batch.plane(3, b), x);
       int64_t info = 0;
-      for (int64_t i = 0; !unit && i < n && info == 0; ++i) {
+      for (int64_t i = 0; !p.unit && i < n && info == 0; ++i) {
         if (is_zero(t(i, i))) info = i + 1;
       }
-      call<S>(Routine::kTrsm, right ? 'R' : 'L', (flags & kUpper) != 0 ? 'U' : 'L', letter(p.op), unit ? 'U' : 'N',
-              rows, columns, from_real<S>(1), t.p, t.ld, x.p, x.ld);
+      call<S>(Routine::kTrsm, right ? 'R' : 'L', p.upper ? 'U' : 'L', letter(p.op), p.unit ? 'U' : 'N', rows, columns,
+              from_real<S>(1), t.p, t.ld, x.p, x.ld);
       store<S>(x, batch.plane(0, b));
       store_int(batch.plane(1, b), 0, info);
       return true;

@@ -156,13 +156,11 @@ atalla_status run_svd(const Launch& l) {
   });
 }
 
-enum class Driver : int64_t { kGels, kGelsd, kGelsy, kGelss };
-
 // One least squares problem. b has max(m, n) rows: right sides, then the solutions.
 template <class S>
 struct LeastSquares {
   Mat<S> a, b;
-  Driver driver;
+  LstsqDriver driver;
   RealOf<S> tolerance;
   RealOf<S>* s;
   Int rank, info = 0;
@@ -171,7 +169,7 @@ struct LeastSquares {
     const int64_t m = a.rows, n = a.cols, small = m < n ? m : n;
     rank = static_cast<Int>(small);
     if (small == 0) {
-      if (driver == Driver::kGels || m < n) clear(b);
+      if (driver == LstsqDriver::kGels || m < n) clear(b);
       return true;
     }
     ScratchArray<Int> pivots(n);
@@ -182,18 +180,19 @@ struct LeastSquares {
       call<S>(routine, m, n, b.cols, a.p, a.ld, b.p, b.ld, last..., &info);
     };
     return with_workspace<S>([&](const Workspace<S>& w) {
-      if (driver == Driver::kGels) {
+      if (driver == LstsqDriver::kGels) {
         call<S>(Routine::kGels, 'N', m, n, b.cols, a.p, a.ld, b.p, b.ld, w.work, w.size, &info);
       } else if constexpr (kIsComplex<S>) {
-        if (driver == Driver::kGelsd) solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.real, w.integers);
-        if (driver == Driver::kGelsy) {
+        if (driver == LstsqDriver::kGelsd)
+          solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.real, w.integers);
+        if (driver == LstsqDriver::kGelsy) {
           solve(Routine::kGelsy, pivots.get(), tolerance, &rank, w.work, w.size, real_work.get());
         }
-        if (driver == Driver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size, real_work.get());
+        if (driver == LstsqDriver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size, real_work.get());
       } else {
-        if (driver == Driver::kGelsd) solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.integers);
-        if (driver == Driver::kGelsy) solve(Routine::kGelsy, pivots.get(), tolerance, &rank, w.work, w.size);
-        if (driver == Driver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size);
+        if (driver == LstsqDriver::kGelsd) solve(Routine::kGelsd, s, tolerance, &rank, w.work, w.size, w.integers);
+        if (driver == LstsqDriver::kGelsy) solve(Routine::kGelsy, pivots.get(), tolerance, &rank, w.work, w.size);
+        if (driver == LstsqDriver::kGelss) solve(Routine::kGelss, s, tolerance, &rank, w.work, w.size);
       }
     });
   }
@@ -212,7 +211,7 @@ atalla_status run_lstsq(const Launch& l) {
   }
   if (l.data[2] != nullptr) ATALLA_CHECK(check_size(name, l, 2, 1, small));
   const LinalgLstsqParameters p = LinalgLstsqParameters::read(l.desc);
-  if (p.driver < 0 || p.driver > static_cast<int64_t>(Driver::kGelss)) {
+  if (p.driver < LstsqDriver::kGels || p.driver > LstsqDriver::kGelss) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: driver %lld, expected 0 to 3", name, static_cast<long long>(p.driver));
   }
   return with_scalar(l, [&](auto tag) {
@@ -224,7 +223,7 @@ atalla_status run_lstsq(const Launch& l) {
       if (!a || !b || !s) return false;
       load<S>(batch.plane(4, i), a);
       load<S>(batch.plane(5, i), b);
-      LeastSquares<S> problem{a, b, static_cast<Driver>(p.driver), static_cast<RealOf<S>>(p.tolerance), s.get(), 0};
+      LeastSquares<S> problem{a, b, p.driver, static_cast<RealOf<S>>(p.tolerance), s.get(), 0};
       if (!problem.run()) return false;
       store<S>(b, batch.plane(0, i));
       store_int(batch.plane(1, i), 0, problem.rank);
@@ -249,9 +248,10 @@ void cost_svd(const atalla_launch_desc& d, Cost& cost) {
 }
 void cost_lstsq(const atalla_launch_desc& d, Cost& cost) {
   const double m = cost_size(d, 4, 2), n = cost_size(d, 4, 1), k = m < n ? m : n;
-  cost_matrices(
-      d, 2, 4 * m * n * (k + cost_size(d, 0, 1)) + (LinalgLstsqParameters::read(d).driver != 0 ? 60 * k * k * k : 0),
-      cost);
+  cost_matrices(d, 2,
+                4 * m * n * (k + cost_size(d, 0, 1)) +
+                    (LinalgLstsqParameters::read(d).driver != LstsqDriver::kGels ? 60 * k * k * k : 0),
+                cost);
 }
 
 constexpr Kernel kKernels[] = {

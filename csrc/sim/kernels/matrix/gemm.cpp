@@ -69,9 +69,11 @@ atalla_status check(const Launch& launch) {
   }
   const int64_t* out = launch.operand(0).sizes;
   const int64_t b = out[0], m = out[1], n = out[2], k = launch.operand(1).sizes[2];
-  const int64_t activation = GemmParameters::read(desc).activation;
-  const int64_t last = is_complex(desc.compute_dtype) ? 0 : is_integer(desc.compute_dtype) ? 1 : 4;
-  if (activation < 0 || activation > last) {
+  const Activation activation = GemmParameters::read(desc).activation;
+  const Activation last = is_complex(desc.compute_dtype)   ? Activation::kNone
+                          : is_integer(desc.compute_dtype) ? Activation::kRelu
+                                                           : Activation::kSilu;
+  if (activation < Activation::kNone || activation > last) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
                      static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
   }
@@ -120,7 +122,7 @@ atalla_status run_as(const Launch& launch) {
     g.epilogue.alpha = g.epilogue.alpha != T(0);
     g.epilogue.beta = g.epilogue.beta != T(0);
   }
-  g.epilogue.activation = static_cast<Activation>(p.activation);
+  g.epilogue.activation = p.activation;
   g.epilogue.compute_dtype = desc.compute_dtype;
 
   Batched out(launch, 0), a(launch, 1), bb(launch, 2);
@@ -189,7 +191,7 @@ atalla_status run_complex(const Launch& launch) {
   const GemmParameters p = GemmParameters::read(desc);
   auto factor = [](const Number& x) { return Complex<T>{static_cast<T>(x.real), static_cast<T>(x.imaginary)}; };
   g.alpha = factor(p.alpha), g.beta = factor(p.beta);
-  g.conjugate_a = p.conjugate & 1, g.conjugate_b = p.conjugate >> 1 & 1;
+  g.conjugate_a = p.conjugate_a, g.conjugate_b = p.conjugate_b;
   ComplexMatrix operands[4];
   int64_t batch_strides[4] = {};
   for (int i = 0; i < desc.n_operands; ++i) {
@@ -274,16 +276,16 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
-  switch (static_cast<Activation>(p.activation)) {
-    case Activation::Relu:
+  switch (p.activation) {
+    case Activation::kRelu:
       cost.vector_ops += 2 * vectors;
       break;  // compare, masked select
-    case Activation::GeluErf:
-    case Activation::GeluTanh:  // cubic argument, a sigmoid by two exponentials, product; on adder and multiplier
+    case Activation::kGeluErf:
+    case Activation::kGeluTanh:  // cubic argument, a sigmoid by two exponentials, product; on adder and multiplier
       cost.vector_ops += 8 * vectors;
       cost.exp_ops += 2 * vectors;
       break;
-    case Activation::Silu:
+    case Activation::kSilu:
       cost.vector_ops += 7 * vectors;
       cost.exp_ops += vectors;
       break;

@@ -16,11 +16,10 @@ __attribute__((__simd__("notinbranch"))) float tanhf(float) noexcept;
 __attribute__((__simd__("notinbranch"))) double tanh(double) noexcept;
 }
 
+#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
-
-enum class Activation : int64_t { None = 0, Relu = 1, GeluErf = 2, GeluTanh = 3, Silu = 4 };
 
 inline float exp_of(float x) { return expf(x); }
 inline double exp_of(double x) { return exp(x); }
@@ -34,7 +33,7 @@ inline double tanh_of(double x) { return tanh(x); }
 template <class T>
 inline void apply_activation(T* x, Activation activation) {
   constexpr int n = kPanel<T>;
-  if (activation == Activation::Relu) {
+  if (activation == Activation::kRelu) {
     if constexpr (std::is_floating_point_v<T>) {
       for (int i = 0; i < n; ++i) x[i] = x[i] < T(0) ? T(0) : x[i];  // keeps NaN
     } else {
@@ -45,18 +44,18 @@ inline void apply_activation(T* x, Activation activation) {
   if constexpr (std::is_floating_point_v<T>) {
     constexpr T half = T(0.5), inverse_sqrt2 = T(0.70710678118654752440), root_2_pi = T(0.79788456080286535588);
     switch (activation) {
-      case Activation::GeluErf:
+      case Activation::kGeluErf:
 #pragma GCC unroll 1
         for (int i = 0; i < n; ++i) x[i] = x[i] * half * (T(1) + erf_of(x[i] * inverse_sqrt2));
         break;
-      case Activation::GeluTanh:
+      case Activation::kGeluTanh:
 #pragma GCC unroll 1
         for (int i = 0; i < n; ++i) {
           const T inner = root_2_pi * (x[i] + T(0.044715) * x[i] * x[i] * x[i]);
           x[i] = half * x[i] * (T(1) + tanh_of(inner));
         }
         break;
-      case Activation::Silu:
+      case Activation::kSilu:
 #pragma GCC unroll 1
         for (int i = 0; i < n; ++i) x[i] = x[i] / (T(1) + exp_of(-x[i]));
         break;

@@ -44,7 +44,7 @@ template <class T>
 struct Epilogue {
   T alpha = T(1);
   T beta = T(0);
-  Activation activation = Activation::None;
+  Activation activation = Activation::kNone;
   atalla_dtype compute_dtype = kNativeOf<T>;
   MatrixView out;  // written through; the const of MatrixView is the reader's
   MatrixView c;    // data is null when absent or when beta is 0
@@ -112,7 +112,7 @@ struct Epilogue {
  private:
   // No function and no wrapping between the sum and the store.
   bool is_plain() const {
-    return activation == Activation::None && (std::is_floating_point_v<T> || compute_dtype == kNativeOf<T>);
+    return activation == Activation::kNone && (std::is_floating_point_v<T> || compute_dtype == kNativeOf<T>);
   }
 
   const T* load_c(int64_t row, int64_t col, int64_t cols, T* line) const {
@@ -143,7 +143,7 @@ struct Epilogue {
 
   [[gnu::noinline]] void finish(T* line, int64_t cols) const {
     if constexpr (std::is_integral_v<T>) wrap(line, cols);
-    if (activation != Activation::None) {
+    if (activation != Activation::kNone) {
       for (int64_t i = cols; i < kPanel<T>; ++i) line[i] = T(0);
       apply_activation(line, activation);
     }

@@ -42,9 +42,8 @@ struct Run {
 
 template <class T>
 ATALLA_INLINE double sum_of(const T* x, int64_t n) {
-  return sum_terms<T>(n, [&](int64_t i, int count) {
-    return count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count);
-  });
+  return sum_terms<T>(
+      n, [&](int64_t i, int count) { return count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count); });
 }
 
 template <class T>

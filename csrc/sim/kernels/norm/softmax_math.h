@@ -10,9 +10,9 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// Bits is an unsigned integer as wide as T. kRound is 1.5 * 2^(fraction bits): adding it rounds to an integer and leaves
-// that integer in the low bits. kLn2High has so many trailing zeros that its product with an exponent is exact (Cody and
-// Waite, Software Manual for the Elementary Functions, 1980).
+// Bits is an unsigned integer as wide as T. kRound is 1.5 * 2^(fraction bits): adding it rounds to an integer and
+// leaves that integer in the low bits. kLn2High has so many trailing zeros that its product with an exponent is exact
+// (Cody and Waite, Software Manual for the Elementary Functions, 1980).
 template <class T>
 struct ExpConstants;
 

@@ -15,8 +15,6 @@ namespace {
 
 static_assert(kTileElements == kBlockElements && kTileOutputs <= kTileElements);
 
-enum Kind : int64_t { kSum, kMean, kProd, kAmax, kAmin, kKinds };
-
 // An input of the program as it lies over the elements, which are numbered in row-major order.
 struct RunOperand {
   const unsigned char* data;
@@ -159,10 +157,10 @@ atalla_status run(const Launch& launch) {
     return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: %d outputs of %d operands, expected one, inputs and a program",
                      desc.n_outputs, int{desc.n_operands});
   }
-  const int64_t kind = ReduceFusedParameters::read(desc).reduction;
-  if (kind < 0 || kind >= kKinds) {
-    return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: reduction %lld, expected 0 to %lld",
-                     static_cast<long long>(kind), static_cast<long long>(kKinds - 1));
+  const FusedReduction kind = ReduceFusedParameters::read(desc).reduction;
+  if (kind < FusedReduction::kSum || kind > FusedReduction::kAmin) {
+    return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: reduction %lld, expected 0 to 4",
+                     static_cast<long long>(kind));
   }
   VectorProgram program;
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, 1));
@@ -174,9 +172,9 @@ atalla_status run(const Launch& launch) {
     }
   }
   void* data[2] = {launch.data[0], launch.data[1]};  // the second stands for elements that are nowhere
-  const uint64_t dtypes = kind < kAmax ? kFloatDtypes | kIntegerDtypes : kFloatDtypes;
+  const uint64_t dtypes = kind < FusedReduction::kAmax ? kFloatDtypes | kIntegerDtypes : kFloatDtypes;
   ATALLA_CHECK(check_reduce("reduce_fused", Launch{reduction, data}, 1, dtypes));
-  if (kind == kMean && (kIntegerDtypes >> desc.compute_dtype & 1) != 0) {
+  if (kind == FusedReduction::kMean && (kIntegerDtypes >> desc.compute_dtype & 1) != 0) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "reduce_fused: no mean in dtype %s", dtype_name(desc.compute_dtype));
   }
   ReducePlan plan;
@@ -200,11 +198,11 @@ atalla_status run(const Launch& launch) {
     if constexpr (kIsComplex<T>) {
       return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused them
     } else {
-      if (kind == kSum) return run_as<Plain<SumOp<T>>>(launch, plan, input);
-      if (kind == kProd) return run_as<Plain<ProdOp<T>>>(launch, plan, input);
+      if (kind == FusedReduction::kSum) return run_as<Plain<SumOp<T>>>(launch, plan, input);
+      if (kind == FusedReduction::kProd) return run_as<Plain<ProdOp<T>>>(launch, plan, input);
       if constexpr (std::is_floating_point_v<T>) {
-        if (kind == kMean) return run_as<Mean<T>>(launch, plan, input);
-        if (kind == kAmax) return run_as<Plain<MaxOp<T>>>(launch, plan, input);
+        if (kind == FusedReduction::kMean) return run_as<Mean<T>>(launch, plan, input);
+        if (kind == FusedReduction::kAmax) return run_as<Plain<MaxOp<T>>>(launch, plan, input);
         return run_as<Plain<MinOp<T>>>(launch, plan, input);
       }
       return ATALLA_ERR_UNSUPPORTED;  // the checks above have refused integers
@@ -221,7 +219,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   }
   const ReduceFusedParameters p = ReduceFusedParameters::read(desc);
   cost_vector_program(elements, p.vector_ops, p.exp_ops, cost);
-  const uint64_t steps = p.reduction < kAmax ? 1 : 3;  // as of the reduction alone
+  const uint64_t steps = p.reduction < FusedReduction::kAmax ? 1 : 3;  // as of the reduction alone
   cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(element_count(desc.operands[0]));
 }
 

@@ -20,8 +20,6 @@ constexpr int64_t kPointsPerPart = 32768;
 constexpr int64_t kMaxParts = 16;
 constexpr int64_t kMaxPartBins = int64_t{1} << 20;  // bins of all parts together
 
-enum class Bins { Interpolate, InterpolateAndLook, Search };
-
 // Arithmetic as upstream's on the type: each step is rounded to it.
 template <class S>
 struct Arithmetic {
@@ -42,12 +40,12 @@ struct Histogram {
     C edge(int64_t i) const { return convert<C>(edges[i * stride]); }
   };
   const Launch& l;
-  Bins way;
+  BinSearch way;
   int dims;
   int64_t n, bins = 1;
   Axis axes[kMaxHistogramDims];
 
-  Histogram(const Launch& launch, Bins bins_way) : l(launch), way(bins_way) {
+  Histogram(const Launch& launch, BinSearch bins_way) : l(launch), way(bins_way) {
     dims = l.desc.n_operands - 3;
     n = l.operand(1).sizes[0];
     for (int d = dims - 1; d >= 0; --d) {
@@ -72,13 +70,13 @@ struct Histogram {
 
   int64_t bin(const Axis& a, C x) const {
     int64_t pos;
-    if (way == Bins::Search) {
+    if (way == BinSearch::kSearch) {
       pos = upper_bound(a, 0, a.bins + 1, x) - 1;
     } else {
       using A = Arithmetic<S>;
       const C width = A::round(a.last - a.first);
       pos = static_cast<int64_t>(A::round(A::round(A::round(x - a.first) * A::round(static_cast<C>(a.bins))) / width));
-      if (way == Bins::InterpolateAndLook) {
+      if (way == BinSearch::kInterpolateAndLook) {
         const int64_t low = pos > 1 ? pos - 1 : 0, high = pos + 2 < a.bins + 1 ? pos + 2 : a.bins + 1;
         pos = upper_bound(a, low, high, x) - 1;
       }
@@ -136,9 +134,9 @@ atalla_status run_histogram(const Launch& l) {
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &weight = l.operand(2);
   const int dims = l.desc.n_operands - 3;
   ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kFloatDtypes));
-  const int64_t method = HistogramParameters::read(l.desc).method;
-  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims && method >= 0 &&
-              method <= static_cast<int64_t>(Bins::Search) &&
+  const BinSearch method = HistogramParameters::read(l.desc).method;
+  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims && method >= BinSearch::kInterpolate &&
+              method <= BinSearch::kSearch &&
               (weight.addr == 0 || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
   int64_t expected = 1;
   for (int d = dims - 1; fits && d >= 0; --d) {
@@ -155,7 +153,7 @@ atalla_status run_histogram(const Launch& l) {
   if (element_count(out) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
-    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l, static_cast<Bins>(method)).run();
+    if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l, method).run();
   });
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "histogram: no host memory for the counts");
 }
@@ -166,7 +164,7 @@ void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const atalla_operand& in = d.operands[1];
   if (in.ndim != 2) return;
-  const bool search = static_cast<Bins>(HistogramParameters::read(d).method) == Bins::Search;
+  const bool search = HistogramParameters::read(d).method == BinSearch::kSearch;
   uint64_t each = 3;
   for (int i = 3; i < d.n_operands; ++i) {
     uint64_t steps = 4;

@@ -8,9 +8,5 @@
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim::ATALLA_ISA {
-namespace {
-
-enum class LossReduction : int64_t { None, Mean, Sum };
-
-}  // namespace
+namespace {}  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -40,7 +40,7 @@ atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, doubl
 }
 
 double divisor_of(LossReduction reduction, int64_t rows) {
-  return reduction == LossReduction::Mean ? static_cast<double>(rows) : 1;
+  return reduction == LossReduction::kMean ? static_cast<double>(rows) : 1;
 }
 
 atalla_status check_scores(const char* name, const Launch& l, int scores, int target, int target_dims) {
@@ -67,7 +67,7 @@ atalla_status multi_margin(const Launch& l) {
   const MultiMarginLossParameters p = MultiMarginLossParameters::read(l.desc);
   const T margin = static_cast<T>(p.margin);
   const bool squared = p.p == 2;
-  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  const LossReduction reduction = p.reduction;
   const int64_t d = x.sizes[1];
   return reduce_rows(l, x.sizes[0], d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
     const int64_t t = l.ptr<const int64_t>(kClass)[r * target.strides[0]];
@@ -107,7 +107,7 @@ template <class T>
 atalla_status multilabel(const Launch& l) {
   const atalla_operand &x = l.operand(kLabelScores), &target = l.operand(kLabels), &is_target = l.operand(kIsTarget);
   const int64_t d = x.sizes[1];
-  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossParameters::read(l.desc).reduction);
+  const auto reduction = MultilabelMarginLossParameters::read(l.desc).reduction;
   const auto flag_place = [&](int64_t r, int64_t j) {
     return at(l.data[kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
   };

@@ -28,7 +28,7 @@ template <class T, class Rule>
 void each_row(const Launch& l, LossReduction reduction, Rule&& rule) {
   const atalla_operand &in = l.operand(kScoresOf), &loss = l.operand(kGradLoss);
   const int64_t n = in.sizes[0], d = in.sizes[1], per_row = element_count(l.operand(kTarget)) / n;
-  const double share = 1.0 / static_cast<double>(reduction == LossReduction::Mean ? n * d : d);
+  const double share = 1.0 / static_cast<double>(reduction == LossReduction::kMean ? n * d : d);
   parallel_for(n, grain_for(d), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       Row<T> row{l.ptr<const T>(kScoresOf) + r * d, l.ptr<T>(kGradIn) + r * d,
@@ -45,7 +45,7 @@ void multi_margin(const Launch& l) {
   const MultiMarginLossBackwardParameters p = MultiMarginLossBackwardParameters::read(l.desc);
   const T margin = static_cast<T>(p.margin);
   const bool squared = p.p == 2;
-  each_row<T>(l, static_cast<LossReduction>(p.reduction), [&](int64_t, int64_t d, const Row<T>& row) {
+  each_row<T>(l, p.reduction, [&](int64_t, int64_t d, const Row<T>& row) {
     const int64_t t = row.target[0];
     const T factor = static_cast<T>(row.factor) * (l.data[kExtra] ? l.ptr<const T>(kExtra)[t] : T(1));
     T own = 0;
@@ -61,7 +61,7 @@ void multi_margin(const Launch& l) {
 
 template <class T>
 void multilabel(const Launch& l) {
-  const auto reduction = static_cast<LossReduction>(MultilabelMarginLossBackwardParameters::read(l.desc).reduction);
+  const auto reduction = MultilabelMarginLossBackwardParameters::read(l.desc).reduction;
   each_row<T>(l, reduction, [&](int64_t r, int64_t d, const Row<T>& row) {
     const T* is_target = l.ptr<const T>(kExtra) + r * d;
     const T factor = static_cast<T>(row.factor);

@@ -67,7 +67,7 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
   auto loss = [&](int64_t i, int64_t t, T weight) {
     return -element_of<T>(l.data[kLogits], in.dtype, place(in, i, samples.s, t)) * weight;
   };
-  if (reduction == LossReduction::None) {
+  if (reduction == LossReduction::kNone) {
     const atalla_operand& out = l.operand(kLoss);
     parallel_for(count, kPart, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -96,7 +96,7 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
   });
   double sum = 0, total = 0;
   for (int64_t p = 0; p < parts; ++p) sum += losses[p], total += weights[p];
-  store_one(l, kLoss, 0, reduction == LossReduction::Mean ? sum / total : sum);
+  store_one(l, kLoss, 0, reduction == LossReduction::kMean ? sum / total : sum);
   store_one(l, kTotal, 0, total);
   return ATALLA_OK;
 }
@@ -105,7 +105,7 @@ template <class T>
 atalla_status backward(const Launch& l, const Samples& samples, LossReduction reduction) {
   const atalla_operand &out = l.operand(kGradInput), &grad = l.operand(kGradOutput);
   T divisor = 1;
-  if (reduction == LossReduction::Mean) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
+  if (reduction == LossReduction::kMean) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
   parallel_for(samples.count(), kPart, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t t = samples.at_index(i);
@@ -136,7 +136,7 @@ atalla_status check_shapes(const char* name, const Launch& l, int scores, int ta
                        static_cast<long long>(x.sizes[1]));
     }
   }
-  if (reduction < LossReduction::None || reduction > LossReduction::Sum) {
+  if (reduction < LossReduction::kNone || reduction > LossReduction::kSum) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: unknown reduction %lld", name, static_cast<long long>(reduction));
   }
   ATALLA_CHECK(check_present(name, l, scores));
@@ -147,11 +147,11 @@ atalla_status run_forward(const Launch& l) {
   const char* name = "nll_loss";
   ATALLA_CHECK(check_operands(name, l.desc, 2, 5, 5));
   const NllLossParameters p = NllLossParameters::read(l.desc);
-  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  const LossReduction reduction = p.reduction;
   ATALLA_CHECK(check_shapes(name, l, kLogits, kTarget, kWeight, reduction));
   const atalla_operand& out = l.operand(kLoss);
   ATALLA_CHECK(check_dtype(name, "the loss", out.dtype, kFloatDtypes));
-  if (reduction == LossReduction::None) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
+  if (reduction == LossReduction::kNone) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
   ATALLA_CHECK(check_present(name, l, kLoss));
   const Samples samples(l, kTarget, l.operand(kLogits), p.ignore_index);
   ATALLA_CHECK(samples.check());
@@ -163,12 +163,12 @@ atalla_status run_backward(const Launch& l) {
   const char* name = "nll_loss_backward";
   ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
   const NllLossBackwardParameters p = NllLossBackwardParameters::read(l.desc);
-  const LossReduction reduction = static_cast<LossReduction>(p.reduction);
+  const LossReduction reduction = p.reduction;
   ATALLA_CHECK(check_shapes(name, l, kGradInput, kBackTarget, kBackWeight, reduction));
   ATALLA_CHECK(check_dtype(name, "a gradient", l.operand(kGradOutput).dtype, kFloatDtypes));
   ATALLA_CHECK(check_same_sizes(name, l, kBackTarget, kGradOutput));
   ATALLA_CHECK(check_present(name, l, kGradOutput));
-  if (reduction == LossReduction::Mean) {
+  if (reduction == LossReduction::kMean) {
     if (l.data[kBackTotal] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "%s: no total weight", name);
     ATALLA_CHECK(check_dtype(name, "the total weight", l.operand(kBackTotal).dtype, kFloatDtypes));
   }

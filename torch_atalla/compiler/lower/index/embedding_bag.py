@@ -12,7 +12,7 @@ from ..context import LoweringContext, Value
 from ..registry import lowers, reads
 from .indexing import check_index
 
-_SUM, _MEAN, _MAX = 0, 1, 2
+_SUM, _MEAN, _MAX = range(3)  # upstream's numbers of modes
 
 
 @lowers("_embedding_bag.default", "_embedding_bag_forward_only.default", dtypes=FLOATING)

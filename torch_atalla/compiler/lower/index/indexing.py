@@ -19,8 +19,6 @@ from ..registry import lowers
 _INDEX_DTYPES = (torch.int32, torch.int64)
 _MASK_DTYPES = (torch.bool, torch.uint8)
 
-ASSIGN, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)  # the parameter `combine`
-
 
 def check_index(index: Value) -> None:
     if index.dtype not in _INDEX_DTYPES:
@@ -97,7 +95,7 @@ def index_put(
         out.dtype,
         count=len(dims),
         first_dim=first,
-        combine=ADD if accumulate else ASSIGN,
+        combine="add" if accumulate else "assign",
         wrap_negative=True,
     )
     return out

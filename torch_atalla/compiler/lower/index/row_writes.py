@@ -12,7 +12,7 @@ from torch_atalla.driver.dtypes import ALL
 from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value, immediate
 from ..registry import lowers
-from .indexing import ADD, ASSIGN, check_index
+from .indexing import check_index
 
 _MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
 
@@ -21,18 +21,18 @@ _MASK_BLOCK = 4096  # elements of a mask that `compact.count` counts together
 def index_add(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value, alpha: Any
 ) -> Value:
-    return _write_rows(ctx, self, dim, index, source, ADD, alpha)
+    return _write_rows(ctx, self, dim, index, source, "add", alpha)
 
 
 @lowers("index_copy.default", dtypes=ALL, operands=ALL)
 def index_copy(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, source: Value
 ) -> Value:
-    return _write_rows(ctx, self, dim, index, source, ASSIGN)
+    return _write_rows(ctx, self, dim, index, source, "assign")
 
 
 def _write_rows(
-    ctx: LoweringContext, self: Value, dim: int, index: Value, source: Value, combination: int, alpha: Any = 1
+    ctx: LoweringContext, self: Value, dim: int, index: Value, source: Value, combination: str, alpha: Any = 1
 ) -> Value:
     check_index(index)
     out = ctx.new_value(dense_meta(self.meta))

@@ -15,16 +15,16 @@ from torch_atalla.loadable.errors import NotNativeError
 from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value, immediate
 from ..registry import lowers
-from .indexing import ADD, ASSIGN, MAXIMUM, MINIMUM, MULTIPLY, check_index
+from .indexing import check_index
 
-_SUMS = dict.fromkeys(("sum", "mean", "add"), ADD)
-_COMBINATIONS = _SUMS | {"prod": MULTIPLY, "multiply": MULTIPLY, "amax": MAXIMUM, "amin": MINIMUM}
+_SUMS = dict.fromkeys(("sum", "mean", "add"), "add")
+_COMBINATIONS = _SUMS | {"prod": "multiply", "multiply": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 @lowers("scatter.src", dtypes=ALL, operands=ALL)
 def scatter_src(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, src: Value) -> Value:
     out = _copy_of(ctx, self)
-    _scatter(ctx, out, dim, index, src, ASSIGN)
+    _scatter(ctx, out, dim, index, src, "assign")
     return out
 
 
@@ -33,7 +33,7 @@ def scatter_value(
     ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, value: Any
 ) -> Value:
     out = _copy_of(ctx, self)
-    _scatter(ctx, out, dim, index, _filled(ctx, (), self.dtype, value), ASSIGN)
+    _scatter(ctx, out, dim, index, _filled(ctx, (), self.dtype, value), "assign")
     return out
 
 
@@ -54,7 +54,7 @@ def scatter_value_reduce(
 
 @lowers("scatter_add.default", dtypes=ALL, operands=ALL)
 def scatter_add(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, src: Value) -> Value:
-    return _accumulate(ctx, _copy_of(ctx, self), dim, index, src, ADD)
+    return _accumulate(ctx, _copy_of(ctx, self), dim, index, src, "add")
 
 
 @lowers("scatter_reduce.two")
@@ -72,20 +72,20 @@ def scatter_reduce(
     combination = _COMBINATIONS[reduce]
     out = _copy_of(ctx, self)
     if not include_self:
-        _scatter(ctx, out, dim, index, _filled(ctx, (), out.dtype, identity(combination, out.dtype)), ASSIGN)
+        _scatter(ctx, out, dim, index, _filled(ctx, (), out.dtype, identity(combination, out.dtype)), "assign")
     out = _accumulate(ctx, out, dim, index, src, combination)
     if reduce == "mean":
         counts = _filled(ctx, out.shape, out.dtype, int(include_self))
-        counts = _accumulate(ctx, counts, dim, index, _filled(ctx, (), out.dtype, 1), ADD)
+        counts = _accumulate(ctx, counts, dim, index, _filled(ctx, (), out.dtype, 1), "add")
         return divide_by_count(ctx, out, counts)
     return out
 
 
-def identity(combination: int, dtype: torch.dtype) -> bool | int | float:
+def identity(combination: str, dtype: torch.dtype) -> bool | int | float:
     """The value that changes nothing when it is combined."""
-    if combination in (ADD, MULTIPLY):
-        return int(combination == MULTIPLY)
-    lowest = combination == MAXIMUM
+    if combination in ("add", "multiply"):
+        return int(combination == "multiply")
+    lowest = combination == "maximum"
     if dtype == torch.bool:
         return not lowest
     if dtype.is_floating_point:
@@ -121,7 +121,7 @@ def _vector(value: Value) -> Value:
     return value if value.ndim else value.unsqueeze(0)
 
 
-def _scatter(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Value, combination: int) -> None:
+def _scatter(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Value, combination: str) -> None:
     """`src` may be larger than the index; a 0-d one is one value for every place."""
     check_index(index)
     target, places = _vector(out), _vector(index)
@@ -137,9 +137,9 @@ def _scatter(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Valu
     ctx.launch("scatter", [target], [source, places], out.dtype, dim=dim % target.ndim, combine=combination)
 
 
-def _accumulate(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Value, combination: int) -> Value:
+def _accumulate(ctx: LoweringContext, out: Value, dim: int, index: Value, src: Value, combination: str) -> Value:
     """Sums and products of 16-bit floats are kept in float32 and rounded once."""
-    narrow = out.dtype in (torch.float16, torch.bfloat16) and combination in (ADD, MULTIPLY)
+    narrow = out.dtype in (torch.float16, torch.bfloat16) and combination in ("add", "multiply")
     if not narrow:
         _scatter(ctx, out, dim, index, src, combination)
         return out

@@ -16,8 +16,6 @@ from ...program.ir import BufferKind
 from ..context import LoweringContext, Value
 from ..registry import lowers
 
-_INTERPOLATE = 0  # the kernel's way to find a bin: by the width of all of them
-
 
 @lowers("histc.default", dtypes=FLOATING)
 def histc(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, bins: int, min: Any, max: Any) -> Value:  # noqa: A002 (schema)
@@ -32,5 +30,5 @@ def histc(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, bins: int, 
     buffer = ctx.new_buffer(BufferKind.CONSTANT, f"{ctx.node}.edges", edges.nbytes, edges)
     out = ctx.result_of(node)
     bounds = Value(buffer.index, edges.to("meta"))
-    ctx.launch("histogram", [out], [points, None, bounds], self.dtype, method=_INTERPOLATE)
+    ctx.launch("histogram", [out], [points, None, bounds], self.dtype, method="interpolate")
     return out

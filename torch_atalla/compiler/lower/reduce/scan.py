@@ -47,15 +47,15 @@ lowers("cummin.default")(_extreme("cummin"))
 
 @lowers("triu.default")
 def triu(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, diagonal: int) -> Value:
-    return _triangle(ctx, node, self, diagonal, upper=True)
+    return _triangle(ctx, node, self, diagonal, kept="upper")
 
 
 @lowers("tril.default")
 def tril(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, diagonal: int) -> Value:
-    return _triangle(ctx, node, self, diagonal, upper=False)
+    return _triangle(ctx, node, self, diagonal, kept="lower")
 
 
-def _triangle(ctx: LoweringContext, node: torch.fx.Node, self: Value, diagonal: int, upper: bool) -> Value:
+def _triangle(ctx: LoweringContext, node: torch.fx.Node, self: Value, diagonal: int, kept: str) -> Value:
     out = ctx.result_of(node)
-    ctx.launch("triangle", [out], [self], out.dtype, diagonal=diagonal, upper=upper)
+    ctx.launch("triangle", [out], [self], out.dtype, diagonal=diagonal, kept=kept)
     return out

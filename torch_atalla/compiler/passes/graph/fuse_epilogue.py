@@ -7,6 +7,8 @@ for the 16-bit types, rounds in between.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ...capture.capture import Captured
@@ -16,29 +18,28 @@ from ..pass_result import PassResult
 aten = torch.ops.aten
 
 PRODUCTS = {aten.linear.default, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.baddbmm.default}
+_BY_NAME: dict[Any, str] = {aten.relu.default: "relu", aten.silu.default: "silu"}
 
 
 def fuse_epilogue(captured: Captured) -> PassResult:
     fused = []
     for node in list(captured.graph.nodes):
-        code = _activation(node)
-        if code is None:
+        activation = _activation(node)
+        if activation is None:
             continue
         product = node.args[0]
         if product.target not in PRODUCTS or len(product.users) != 1 or ACTIVATION_KEY in product.meta:
             continue
         if product.meta["val"].dtype != node.meta["val"].dtype or not node.meta["val"].is_floating_point():
             continue
-        product.meta[ACTIVATION_KEY] = code
+        product.meta[ACTIVATION_KEY] = activation
         node.replace_all_uses_with(product)
         captured.graph.erase_node(node)
         fused.append(node.name)
     return PassResult("fuse_epilogue", tuple(fused))
 
 
-def _activation(node: torch.fx.Node) -> int | None:
-    if node.target is aten.relu.default:
-        return 1
+def _activation(node: torch.fx.Node) -> str | None:
     if node.target is aten.gelu.default:
-        return 3 if node.kwargs.get("approximate", "none") == "tanh" else 2
-    return 4 if node.target is aten.silu.default else None
+        return "gelu_tanh" if node.kwargs.get("approximate", "none") == "tanh" else "gelu_erf"
+    return _BY_NAME.get(node.target)

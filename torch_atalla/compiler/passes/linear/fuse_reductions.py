@@ -33,7 +33,7 @@ def fuse_reductions(program: LinearProgram, *, rounds: bool = True) -> tuple[Lin
     removed: set[int] = set()
     names = []
     for i, inst in enumerate(program.instructions):
-        if not isinstance(inst, Launch) or _reduction(inst) not in _numbers() or not _fits(inst):
+        if not isinstance(inst, Launch) or _reduction(inst) not in _known() or not _fits(inst):
             continue
         group = _Group(program, uses, i, rounds)
         group.grow()
@@ -46,8 +46,8 @@ def fuse_reductions(program: LinearProgram, *, rounds: bool = True) -> tuple[Lin
     return rewritten(program, instructions, removed), PassResult("fuse_reductions", tuple(names))
 
 
-def _numbers() -> dict[str, int]:
-    """The reductions that the kernel knows, by their names, and its numbers of them."""
+def _known() -> tuple[str, ...]:
+    """The reductions that the kernel has."""
     return kernels.contract("reduce_fused").parameters["reduction"].values
 
 
@@ -150,7 +150,7 @@ class _Group:
         if len(builder.operands) + 2 > ATALLA_MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
             return None
         vector_ops, exp_ops = program.cost()
-        given = {"reduced": reduction.parameter("reduced"), "reduction": _numbers()[_reduction(reduction)]}
+        given = {"reduced": reduction.parameter("reduced"), "reduction": _reduction(reduction)}
         inputs, dtype = tuple(builder.operands), reduction.compute_dtype
         fused = Launch("reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program)
         return fused.with_parameters(**given, vector_ops=vector_ops, exp_ops=exp_ops)

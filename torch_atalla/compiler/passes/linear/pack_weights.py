@@ -157,7 +157,7 @@ def _product_weight(inst: Launch, buffer: int, enough: Enough) -> Operand | None
     if not all(type(number) is int for number in (b.offset, *b.sizes[1:], *b.strides)):
         return None
     alpha, beta = inst.parameter("alpha"), inst.parameter("beta")
-    if inst.compute_dtype not in _FLOATS or inst.parameter("activation") or alpha != 1:
+    if inst.compute_dtype not in _FLOATS or inst.parameter("activation") != "none" or alpha != 1:
         return None
     if c is not None and beta not in (0, 1):
         return None

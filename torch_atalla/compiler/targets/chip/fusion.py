@@ -197,7 +197,7 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
             and len(after.steps) == 1
             and after.steps[0][0] in ACTIVATIONS
             and _same_memory(after, out)
-            and not ("activation" in inst.contract.parameters and inst.parameter("activation"))
+            and not ("activation" in inst.contract.parameters and inst.parameter("activation") != "none")
             and _untouched(instructions, after.writes()[0].buffer, place, readers[0])
         ):
             gone.add(readers[0])

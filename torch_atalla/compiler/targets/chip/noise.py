@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +40,12 @@ _MOVES = {
     "abs", "full", "scalar_tensor", "full_like", "constant_pad_nd", "repeat", "flip", "masked_fill", "reshape",
     "_unsafe_view", "zeros_like", "ones_like", "select_scatter", "slice_scatter", "copy",
 }  # fmt: skip
+_ACTIVATIONS: dict[str, Any] = {
+    "relu": torch.relu,
+    "gelu_erf": torch.nn.functional.gelu,
+    "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
 
 
 @dataclass
@@ -162,11 +169,8 @@ def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
     if target is aten.native_layer_norm.default:
         return (_layer_norm(*args, changed=changed), *target(*args)[1:])
     result = target(*args, **kwargs)
-    code = node.meta.get(ACTIVATION_KEY, 0)
-    if code:
-        result = changed(result)
-        result = {1: torch.relu, 4: torch.nn.functional.silu}.get(code, torch.nn.functional.gelu)(result)
-    return result
+    activation = node.meta.get(ACTIVATION_KEY)
+    return _ACTIVATIONS[activation](changed(result)) if activation else result
 
 
 def _layer_norm(

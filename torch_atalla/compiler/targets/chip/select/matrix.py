@@ -16,7 +16,7 @@ from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, pointwise
 
-ACTIVATION = {0: None, 1: "relu", 2: "gelu", 3: "gelu", 4: "silu"}
+ACTIVATION = {"none": None, "relu": "relu", "gelu_erf": "gelu", "gelu_tanh": "gelu", "silu": "silu"}
 
 
 def pack_weights(weight: torch.Tensor) -> torch.Tensor:
