@@ -2,6 +2,7 @@
 """csrc/sim/kernels.yaml: a wrong entry names its line and the reason; its kernels are those the chip registers."""
 
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -36,7 +37,7 @@ class TestEntries(unittest.TestCase):
 
     def test_kernel_keys(self):
         self.entry_fails(
-            "- {name: k, version: 1, meaning: text, operand: []}", "unknown key `operand`; known: fused, meaning"
+            "- {name: k, version: 1, meaning: text, operand: []}", "unknown key `operand`; known: dtypes, fused"
         )
         self.entry_fails("- {version: 1, meaning: text}", "either `name` or `names`")
         self.entry_fails("- {name: K, version: 1, meaning: text}", "kernel name `K`; expected")
@@ -56,6 +57,7 @@ class TestEntries(unittest.TestCase):
         self.operand_fails("{name: a, role: in, broadcast: true}", "needs the shape")
         self.operand_fails("{name: a, role: in}, {name: out, role: out}", "expected outputs first")
         self.operand_fails("{name: a, role: in}, {name: a, role: in}", "operand `a` is given twice")
+        self.operand_fails("{name: a, role: in, last: true}", "`last` is for optional operands")
         self.operand_fails("{as: later}", "`later` is not an earlier kernel")
 
     def parameter_fails(self, parameter: str, expected: str):
@@ -108,8 +110,15 @@ class TestTable(unittest.TestCase):
 
     def test_traits(self):
         text = kernels_cpp.traits(self.entries)
-        self.assertIn('{.name = "gemm", .version = 1, .product = true, .batched = true},', text)
-        self.assertIn(".program = Program::kIfMoreInputs, .program_index = 3},", text)
+        row = dict(re.findall(r'\{\.name = "([^"]+)", (.*)\},', text))
+        self.assertIn(
+            ".product = true, .batched = true, .outputs = 1, .least = 3, .most = 4, .required = 0x7,", row["gemm"]
+        )
+        self.assertIn(".enums = {{2, 5}}", row["gemm"])
+        self.assertIn(".program = Program::kIfMoreInputs, .program_index = 3,", row["convolution_packed"])
+        self.assertIn(".required = 0xfff, .dtypes = {kAnyDtype,", row["reduce_fused"])
+        self.assertIn(".required = 0xffb, .dtypes = {kComputeDtype,", row["histogram"])  # the weights are optional
+        self.assertIn("{kRealDtype, kComputeDtype, 1u << ATALLA_I32, kComputeDtype}", row["linalg.eigh"])
 
     def test_accessors(self):
         text = kernels_cpp.parameters(self.table)

@@ -12,6 +12,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Folders whose files name pages of the documentation.
 FOLDERS = ("benchmarks", "csrc", "examples", "test", "tools", "torch_atalla")
 
+# What the pages name that is not ours: PyTorch's files, generated ones, and those of examples.
+ELSEWHERE = {"native_functions.yaml", "kernel_parameters.h", "script.py", "file.py", "model.py", "train.py"}
+
+
+def tracked(*where: str) -> list[str]:
+    return subprocess.run(["git", "ls-files", *where], cwd=ROOT, capture_output=True, text=True).stdout.split()
+
 
 def links(page: Path) -> set[Path]:
     """The files that the relative links of a page lead to."""
@@ -30,11 +37,17 @@ def test_paths_are_files(page: Path) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_names_are_those_of_files(page: Path) -> None:
+    known = {Path(name).name for name in tracked()} | ELSEWHERE
+    names = re.findall(r"(?<![\w/.*<>-])[\w-]+\.(?:cpp|h|py|toml|yaml)\b", page.read_text())
+    assert page.stem == "misuse" or sorted(set(names) - known) == []  # that page quotes messages
+
+
 def test_sources_name_pages_that_exist() -> None:
-    files = subprocess.run(["git", "ls-files", "Makefile", *FOLDERS], cwd=ROOT, capture_output=True, text=True).stdout
     missing = [
         f"{name}: {page}"
-        for name in files.split()
+        for name in tracked("Makefile", *FOLDERS)
         if name.endswith((".c", ".cpp", ".h", ".py", ".toml", ".yaml", "Makefile"))
         for page in re.findall(r"(?<![\w/])docs/[\w/-]+\.md\b", (ROOT / name).read_text())
         if not (ROOT / page).exists()

@@ -34,8 +34,16 @@ TRAITS = {
 VARIANTS = ("packed", "fused")  # keys that name another kernel
 ROLES = ("out", "inout", "in", "immediate", "program")
 TYPES = ("int", "bool", "mask", "float", "number")  # beside the enums of the file
-DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16", "real", "complex")
-MAX_PARAMS = 12  # ATALLA_MAX_PARAMS of csrc/sim/abi/atalla.h
+DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16")
+DTYPE_GROUPS = {
+    "any": DTYPES,
+    "floating": ("F16", "BF16", "F32", "F64"),
+    "integer": ("U8", "I8", "I16", "I32", "I64", "BOOL"),
+    "compute": (),  # the compute dtype, and the real or complex one of its precision
+    "real": (),
+    "complex": (),
+}
+MAX_PARAMS = MAX_OPERANDS = 12  # ATALLA_MAX_PARAMS and ATALLA_MAX_OPERANDS of csrc/sim/abi/atalla.h
 NAME = re.compile(r"[a-z][a-z_0-9]*")
 ENUM_NAME = re.compile(r"([A-Z][a-z]+)+")
 KERNEL_NAME = re.compile(r"[a-z][a-z_0-9]*(\.[a-z][a-z_0-9]*)?|" + re.escape(POINTWISE))
@@ -71,6 +79,7 @@ class Operand:
     shape: str = ""
     dtypes: tuple[str, ...] = ()
     optional: bool = False
+    last: bool = False
     repeat: bool = False
     broadcast: bool = False
     immediate: bool = False
@@ -111,6 +120,7 @@ class Kernel:
     own_operands: tuple[Operand | Reference, ...]  # as written, with references
     own_parameters: tuple[Parameter | Reference, ...]
     traits: frozenset[str]
+    dtypes: tuple[str, ...]  # of operands that have none of their own
     program_if: Parameter | None
     variants: dict[str, str]  # VARIANTS -> kernel
     meaning: str
@@ -124,7 +134,9 @@ class Table:
 
 OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
 PARAMETER_KEYS = set(Parameter.__dataclass_fields__) - {"values"}
-KERNEL_KEYS = {"name", "names", "version", "operands", "parameters", "traits", "program_if", "meaning", *VARIANTS}
+KERNEL_KEYS = {
+    *("name", "names", "version", "dtypes", "operands", "parameters", "traits", "program_if", "meaning", *VARIANTS),
+}
 
 
 class Reader:
@@ -229,8 +241,8 @@ class Reader:
         program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
         return Kernel(
             names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
-            tuple(own_operands), tuple(own_parameters), traits, program_if,
-            {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
+            tuple(own_operands), tuple(own_parameters), traits, self.dtypes(node, what, raw) or ("compute",),
+            program_if, {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
         )  # fmt: skip
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
@@ -253,14 +265,20 @@ class Reader:
         name = self.name(node, "operand", raw)
         what = f"operand `{name}`"
         self.choice(node, f"{what}: role", raw.get("role"), ROLES)
-        raw["dtypes"] = tuple(self.choice(node, f"{what}: dtype", d, DTYPES) for d in raw.get("dtypes", []))
+        raw["dtypes"] = self.dtypes(node, what, raw)
         for key, value in raw.items():
             expected = {"bool": bool, "str": str}.get(str(OPERAND_KEYS[key]), tuple)
             if not isinstance(value, expected):
                 raise self.fail(node, f"{what}: {key} is `{value}`; expected a {expected.__name__}")
+        if raw.get("last") and not raw.get("optional"):
+            raise self.fail(node, f"{what}: `last` is for optional operands")
         if raw.get("broadcast") and not raw.get("shape"):
             raise self.fail(node, f"{what}: `broadcast` needs the shape that the operand broadcasts to")
         return Operand(**raw)
+
+    def dtypes(self, node: yaml.Node, what: str, raw: dict[str, Any]) -> tuple[str, ...]:
+        given = raw.get("dtypes", [])
+        return tuple(self.choice(node, f"{what}: dtype", d, (*DTYPES, *DTYPE_GROUPS)) for d in given)
 
     def parameter(self, node: yaml.Node) -> Parameter:
         raw = self.mapping(node, PARAMETER_KEYS, "parameter")

@@ -75,8 +75,9 @@ def other_products(g: Builder) -> str:
         c = g.new_input(g.rng.choice([(m, n), (n,), (1,)]), dtype)
         return f"torch.addmm({c}, {x}, {g.new_input((k, n), dtype)}, beta={g.rng.choice(['1', '0.5', '0'])})"
     wide = torch.float64 if dtype == torch.float64 else torch.float32
+    points = x if m else f"{x}.new_ones((2, {k}))"  # the CPU's gradient crashes where there are none
     forms = {
-        "pdist": lambda: f"F.pdist({x}.float(), {g.rng.choice([1.0, 2.0])})",
+        "pdist": lambda: f"F.pdist({points}.float(), {g.rng.choice([1.0, 2.0])})",
         "cdist": lambda: f"torch.cdist({x}.to({wide}), {g.new_input((3, k), wide)}, p={g.rng.choice([1.0, 2.0])})",
         "bilinear": lambda: f"F.bilinear({x}, {x}, {g.parameter((2, k, k), dtype, 0.3)})",
         "mv": lambda: f"torch.mv({x}, {g.new_input((k,), dtype)})",

@@ -3,7 +3,6 @@
 // The C ABI: copies, kernels and launches.
 #include "sim/abi/api_internal.h"
 #include "sim/device/kernel_table.h"
-#include "sim/device/kernel_traits.h"
 #include "sim/device/launch.h"
 #include "sim/memory/copy.h"
 
@@ -75,7 +74,7 @@ atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info) {
     }
     const Kernel& known = kernels[kernel];
     const atalla_kernel_info value = {
-        .struct_size = 0, .version = kernel_traits(known.name).version, .name = known.name, .dtypes = known.dtypes};
+        .struct_size = 0, .version = traits_of(kernel).version, .name = known.name, .dtypes = known.dtypes};
     return write_struct(value, "atalla_kernel_info", info);
   });
 }

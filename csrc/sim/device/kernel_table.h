@@ -5,12 +5,16 @@
 
 #include <cstdint>
 
+#include "sim/device/kernel_traits.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim {
 
 // Kernel ids are indices of this table. It is built at the first call; thread-safe.
 KernelTable kernel_table();
+
+// What kernels.yaml says of a kernel.
+const KernelTraits& traits_of(uint32_t kernel);
 
 // The id of the kernel of that name, or -1.
 int64_t find_kernel(const char* name);

@@ -18,11 +18,24 @@ enum class Program : uint8_t {
   kIfMoreInputs,  // the launch has more than program_index inputs
 };
 
+// Sets of dtypes: bit d is dtype d, and the bits beyond stand for those that depend on the compute dtype.
+inline constexpr uint32_t kComputeDtype = 1u << 16, kRealDtype = 1u << 17, kComplexDtype = 1u << 18, kAnyDtype = ~0u;
+
+// A parameter whose value is one of an enum's: its place in iparams, and how many values the enum has; 0: none.
+struct EnumRange {
+  uint8_t slot, count;
+};
+
 #include "kernel_traits.inc"
 
 // The traits of the kernel of that name; version 0 for a name without an entry.
 KernelTraits kernel_traits(std::string_view kernel);
 
 bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc);
+
+// Checks the number of operands, those that must be there, listed dtypes, and enums. data[k] is null for an operand
+// that is absent. Error: ATALLA_ERR_ARGUMENT or, for a dtype, ATALLA_ERR_UNSUPPORTED, with a text after `kernel`.
+atalla_status check_contract(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc,
+                             void* const* data);
 
 }  // namespace atalla::sim

@@ -226,7 +226,7 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   if (resident == 0 && cores == 1) [[likely]]
     return device.timing().launch(*cost);
   atalla_launch_work work{};
-  detail_work(kernel.name, desc, *cost, &work);
+  detail_work(traits_of(desc.kernel), desc, *cost, &work);
   return device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
 }
 
@@ -239,7 +239,7 @@ atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc
   if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
   Cost cost(chip);
   kernels[whole.kernel].cost(whole, cost);
-  detail_work(kernels[whole.kernel].name, whole, cost, work);
+  detail_work(traits_of(whole.kernel), whole, cost, work);
   return ATALLA_OK;
 }
 
@@ -250,6 +250,7 @@ atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, siz
   void* data[ATALLA_MAX_OPERANDS];
   const Kernel& kernel = kernels[desc->kernel];
   atalla_status status = bind_operands(kernel.name, device, *desc, data);
+  if (status == ATALLA_OK) status = check_contract(kernel.name, traits_of(desc->kernel), *desc, data);
   if (status == ATALLA_OK) [[likely]]
     status = kernel.run(Launch{*desc, data});
   if (status != ATALLA_OK) [[unlikely]]

@@ -84,8 +84,8 @@ void describe_convolution(const atalla_geometry& chip, const atalla_launch_desc&
 
 }  // namespace
 
-void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost& cost, atalla_launch_work* work) {
-  const KernelTraits traits = kernel_traits(kernel);
+void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, const Cost& cost,
+                 atalla_launch_work* work) {
   const atalla_geometry& chip = cost.chip;
   work->vector_ops = cost.vector_ops;
   work->exp_ops = cost.exp_ops;

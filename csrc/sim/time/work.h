@@ -5,11 +5,13 @@
 #pragma once
 
 #include "sim/abi/atalla_schedule.h"
+#include "sim/device/kernel_traits.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim {
 
 // All of *work but struct_size. Every operand of `desc` is well-formed.
-void detail_work(const char* kernel, const atalla_launch_desc& desc, const Cost& cost, atalla_launch_work* work);
+void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, const Cost& cost,
+                 atalla_launch_work* work);
 
 }  // namespace atalla::sim

@@ -221,7 +221,7 @@ void check_errors() {
   check_error("operand count", ATALLA_ERR_ARGUMENT, desc, {&out, &a});
   check_error("complex operand", ATALLA_ERR_UNSUPPORTED, desc, {&out, &complex, &b});
   desc.iparams[2] = 7;
-  check_error("unknown activation", ATALLA_ERR_UNSUPPORTED, desc, {&out, &a, &b});
+  check_error("unknown activation", ATALLA_ERR_ARGUMENT, desc, {&out, &a, &b});
   desc.iparams[2] = 0;
   desc.compute_dtype = ATALLA_C64;
   check_error("complex", ATALLA_ERR_UNSUPPORTED, desc, {&out, &a, &b});

@@ -118,10 +118,10 @@ void check_errors() {
   check_error("have 2, 2 and 2 dimensions", ATALLA_ERR_ARGUMENT, o);
   o = good;
   o.ends = Tensor(ATALLA_I64, {2});
-  check_error("expected 1 of int32", ATALLA_ERR_ARGUMENT, o);
+  check_error("operand 3 of dtype int64", ATALLA_ERR_UNSUPPORTED, o);
   o = good;
   o.a = Tensor(ATALLA_I32, {5, 6});
-  check_error("a of dtype int32 is not supported", ATALLA_ERR_UNSUPPORTED, o);
+  check_error("operand 1 of dtype int32 is not supported", ATALLA_ERR_UNSUPPORTED, o);
 }
 
 }  // namespace

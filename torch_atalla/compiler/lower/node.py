@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
@@ -32,7 +33,10 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
     if not isinstance(node.target, torch._ops.OpOverload):
         return lower_getitem(ctx, node, values)
     _check_sizes(node)
-    result = _lower(ctx, node, values)
+    try:
+        result = _lower(ctx, node, values)
+    except GuardOnDataDependentSymNode:
+        raise NotNativeError("a position or size that depends on data") from None
     exported: Any = node.meta["val"]
     if isinstance(result, tuple):
         return tuple(_as_exported(ctx, node, *pair) for pair in zip(result, exported, strict=True))

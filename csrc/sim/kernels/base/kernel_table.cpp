@@ -63,12 +63,13 @@ constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
 
 struct Table {
   Isa isa;
-  std::vector<Kernel> kernels;    // in the order of the families; the index is the id
+  std::vector<Kernel> kernels;  // in the order of the families; the index is the id
+  std::vector<KernelTraits> traits;
   std::vector<uint32_t> by_name;  // ids, sorted by name
 };
 
 Table build() {
-  Table table{choose(), {}, {}};
+  Table table{choose(), {}, {}, {}};
   for (const auto family : kFamiliesOf[static_cast<int>(table.isa)]) {
     const KernelTable kernels = family();
     table.kernels.insert(table.kernels.end(), kernels.begin(), kernels.end());
@@ -84,7 +85,8 @@ Table build() {
     }
   }
   for (const Kernel& kernel : table.kernels) {
-    if (kernel_traits(kernel.name).version == 0) {
+    table.traits.push_back(kernel_traits(kernel.name));
+    if (table.traits.back().version == 0) {
       fprintf(stderr, "atalla: kernel \"%s\" has no contract in kernels.yaml\n", kernel.name);
       abort();
     }
@@ -101,6 +103,8 @@ const Table& table() {
 }  // namespace
 
 KernelTable kernel_table() { return table().kernels; }
+
+const KernelTraits& traits_of(uint32_t kernel) { return table().traits[kernel]; }
 
 int64_t find_kernel(const char* name) {
   const Table& all = table();

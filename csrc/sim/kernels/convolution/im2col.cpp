@@ -120,14 +120,9 @@ bool sum_columns(const Sliding& s, const Launch& l) {
 
 atalla_status run_im2col(const Launch& l) {
   const char* name = "im2col";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
-  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
   Sliding s;
   ATALLA_CHECK(read_sliding(name, l, 0, 1, &s));
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_present(name, l, 0));
-  ATALLA_CHECK(check_present(name, l, 1));
   switch (dtype_size(l.operand(0).dtype)) {
     case 1:
       gather_columns(s, l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
@@ -150,14 +145,9 @@ atalla_status run_im2col(const Launch& l) {
 
 atalla_status run_col2im(const Launch& l) {
   const char* name = "col2im";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
-  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
   Sliding s;
   ATALLA_CHECK(read_sliding(name, l, 1, 0, &s));
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_present(name, l, 0));
-  ATALLA_CHECK(check_present(name, l, 1));
   bool ok = true;
   switch (l.operand(0).dtype) {
     case ATALLA_F16:

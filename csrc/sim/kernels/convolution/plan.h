@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A slab of outputs as a matrix product whose operand B is read in place from the copied image (convolution_slab.h).
+// A slab of outputs as a matrix product whose operand B is read in place from the copied image (slab.h).
 // Channels are cut into chunks, so that the copy of a chunk and the weights that meet it stay in the second-level
 // cache; the cut depends on the shape alone, and so does the order of additions.
 #pragma once

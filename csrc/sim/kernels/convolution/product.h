@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A slab of outputs as a matrix product whose operand B is read in place from the copied image (convolution_slab.h).
+// A slab of outputs as a matrix product whose operand B is read in place from the copied image (slab.h).
 #pragma once
 
 #include "sim/kernels/convolution/plan.h"

@@ -125,12 +125,7 @@ inline atalla_status check_grid(const char* name, const GridSampleParameters& p,
   for (int d = 0; d < kSpatialDims && fits; ++d) {
     fits = grid.sizes[1 + d] == points.sizes[2 + d] && image.sizes[2 + d] > 0;
   }
-  const GridMode mode = p.mode, last = fits && grid.sizes[4] == 2 ? GridMode::kCubic : GridMode::kNearest;
-  const GridPadding padding = p.padding;
-  if (fits && mode >= GridMode::kLinear && mode <= last && padding >= GridPadding::kZeros &&
-      padding <= GridPadding::kReflection) {
-    return ATALLA_OK;
-  }
+  if (fits && (p.mode != GridMode::kCubic || grid.sizes[4] == 2)) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
                    static_cast<long long>(p.mode), static_cast<long long>(p.padding));
 }

@@ -99,14 +99,10 @@ struct AveragePool {
 };
 
 atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
-  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes | kIntegerDtypes));
   const PoolAverageParameters p = adaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
   Pool pool;
   ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, 1, &pool) : read_pool(name, l, 1, p, &pool));
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  for (int i = 0; i < 2; ++i) ATALLA_CHECK(check_present(name, l, i));
   switch (l.operand(1).dtype) {
     case ATALLA_F64:
       return AveragePool<double>{pool, p.count_padding, p.divisor}.run(name);

@@ -94,11 +94,6 @@ struct FractionalPool {
 
 atalla_status run_fractional(const Launch& l) {
   const char* name = "pool.fractional_max";
-  ATALLA_CHECK(check_operands(name, l.desc, 2, 4, 4));
-  ATALLA_CHECK(check_same_dtype(name, l, 2, 0));
-  ATALLA_CHECK(check_same_dtype(name, l, 2, 3));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(2).dtype, kFloatDtypes));
-  ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
   ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
   const atalla_operand &in = l.operand(2), &samples = l.operand(3);
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
@@ -118,7 +113,6 @@ atalla_status run_fractional(const Launch& l) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of %lld in %lld elements", name,
                      static_cast<long long>(w.kernel), static_cast<long long>(w.in));
   }
-  for (int i = 0; i < 4; ++i) ATALLA_CHECK(check_present(name, l, i));
   const Image index = image_of(l, 1);
   const int dims = static_cast<int>(spatial);
   if (in.dtype == ATALLA_F64) {

@@ -189,12 +189,8 @@ struct MaxPool {
 };
 
 atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
-  ATALLA_CHECK(check_operands(name, l.desc, 2, 3, 3));
-  ATALLA_CHECK(check_same_dtype(name, l, 2, 0));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(2).dtype, kFloatDtypes | kIntegerDtypes));
   const bool indices = l.operand(1).addr != 0;
   if (indices) {
-    ATALLA_CHECK(check_dtype(name, "an index", l.operand(1).dtype, dtype_bit(ATALLA_I64)));
     ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
   }
   const PoolMaxParameters p = PoolMaxParameters::read(l.desc);
@@ -208,7 +204,6 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
                      static_cast<long long>(w.dilation));
   }
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  for (const int i : {0, 2}) ATALLA_CHECK(check_present(name, l, i));
   const Image index = image_of(l, 1);
   const int64_t plane = pool.window[0].in * pool.window[1].in * pool.window[2].in;
   switch (l.operand(2).dtype) {

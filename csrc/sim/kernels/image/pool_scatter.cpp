@@ -60,17 +60,12 @@ struct PoolScatter {
 
 atalla_status run_scatter(const Launch& l) {
   const char* name = "pool.scatter";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
-  ATALLA_CHECK(check_same_dtype(name, l, 1, 0));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kFloatDtypes | kIntegerDtypes));
-  ATALLA_CHECK(check_dtype(name, "an index", l.operand(2).dtype, dtype_bit(ATALLA_I64)));
   ATALLA_CHECK(check_same_sizes(name, l, 1, 2));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
   if (element_count(out) == 0) return ATALLA_OK;
   if (element_count(in) == 0) return set_error(ATALLA_ERR_ARGUMENT, "%s: the input is empty", name);
   Pool pool;
   ATALLA_CHECK(read_images(name, l, 1, &pool));
-  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(name, l, i));
   const int64_t plane = out.sizes[2] * out.sizes[3] * out.sizes[4];
   const IndexOperand index{l.data[2], true, 1, plane, false};
   ATALLA_CHECK(check_index_values(name, l, 2, index, 2));

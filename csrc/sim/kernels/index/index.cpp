@@ -12,10 +12,8 @@ KernelTable triangle_kernel();
 
 namespace {
 
-atalla_status run_walk(const char* name, const Launch& l, const IndexWalk& w) {
+atalla_status run_walk(const Launch& l, const IndexWalk& w) {
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_present(name, l, 0));
-  ATALLA_CHECK(check_present(name, l, 1));
   dispatch_width(l.operand(0).dtype, [&](auto tag) {
     using E = decltype(tag);
     run_index_walk(w, l.ptr<E>(0), l.ptr<const E>(1));
@@ -30,21 +28,13 @@ void add_dim(IndexWalk& w, int64_t size, int64_t out_stride, int64_t in_stride, 
   w.dims.add_array(size, s, true);
 }
 
-atalla_status check_common(const char* name, const Launch& l, int at_most) {
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, at_most));
-  ATALLA_CHECK(check_dtype(name, "the input", l.operand(1).dtype, kAllDtypes));
-  return check_same_dtype(name, l, 1, 0);
-}
-
 atalla_status run_index_select(const Launch& l) {
   const char* name = "index_select";
-  ATALLA_CHECK(check_common(name, l, 3));
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
   const IndexSelectParameters p = IndexSelectParameters::read(l.desc);
   ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   const int dim = static_cast<int>(p.dim);
   if (x.ndim > 1) return check_rank(name, 2, x.ndim, 1);
-  ATALLA_CHECK(check_index_operand(name, l, 2));
   ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim));
   const int64_t length = element_count(x);
   for (int d = 0; d < in.ndim; ++d) {
@@ -59,17 +49,15 @@ atalla_status run_index_select(const Launch& l) {
     const int64_t along = d == dim && x.ndim ? x.strides[0] : 0;
     add_dim(w, out.sizes[d], out.strides[d], d == dim ? 0 : in.strides[d], &along);
   }
-  return run_walk(name, l, w);
+  return run_walk(l, w);
 }
 
 atalla_status run_gather(const Launch& l) {
   const char* name = "gather";
-  ATALLA_CHECK(check_common(name, l, 3));
   const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
   const GatherParameters p = GatherParameters::read(l.desc);
   ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   const int dim = static_cast<int>(p.dim);
-  ATALLA_CHECK(check_index_operand(name, l, 2));
   ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
   // 0-d and one-element 1-d tensors mix, as upstream allows.
   if (in.ndim > 1 || out.ndim > 1) ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim));
@@ -85,20 +73,18 @@ atalla_status run_gather(const Launch& l) {
   for (int d = 0; d < out.ndim; ++d) {
     add_dim(w, out.sizes[d], out.strides[d], d == dim || d >= in.ndim ? 0 : in.strides[d], &x.strides[d]);
   }
-  return run_walk(name, l, w);
+  return run_walk(l, w);
 }
 
 // out = in[:, ..., x_0, ..., x_k-1, :, ...]: the k indexed dimensions give way to the shape of the indices.
 atalla_status run_index(const Launch& l) {
   const char* name = "index";
-  ATALLA_CHECK(check_common(name, l, ATALLA_MAX_OPERANDS));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
   const IndexParameters p = IndexParameters::read(l.desc);
   ATALLA_CHECK(check_indexed_dims(name, l, in, p.count, p.first_dim));
   const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = l.operand(2).ndim;
   ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim - count + rank));
   for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_index_operand(name, l, 2 + j));
     ATALLA_CHECK(check_same_sizes(name, l, 2, 2 + j));
   }
   IndexWalk w;
@@ -115,7 +101,7 @@ atalla_status run_index(const Launch& l) {
     w.index[j] = index_operand(l, 2 + j, in, begin + j, true);
     ATALLA_CHECK(check_index_values(name, l, 2 + j, w.index[j], begin + j));
   }
-  return run_walk(name, l, w);
+  return run_walk(l, w);
 }
 
 // Tiles for each contiguous run that an index gives, and full ones to write out.

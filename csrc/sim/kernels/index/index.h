@@ -114,11 +114,6 @@ inline void dispatch_width(atalla_dtype dtype, F&& f) {
   }
 }
 
-inline atalla_status check_index_operand(const char* name, const Launch& l, int operand) {
-  ATALLA_CHECK(check_present(name, l, operand));
-  return check_dtype(name, "an index", l.operand(operand).dtype, kIndexDtypes);
-}
-
 inline atalla_status check_size(const char* name, int operand, int dim, int64_t given, int64_t expected) {
   if (given == expected) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", name, operand,

@@ -21,12 +21,8 @@ void copy_row(const E* from, E* to, int64_t width, int64_t stride) {
 }
 
 atalla_status run(const Launch& l) {
-  ATALLA_CHECK(check_operands(kName, l.desc, 1, 3, 3));
   const atalla_operand &out = l.operand(0), &packed = l.operand(1), &index = l.operand(2);
   const int64_t rows = IndexSelectPackedParameters::read(l.desc).rows;
-  ATALLA_CHECK(check_dtype(kName, "the matrix", packed.dtype, kFloatDtypes));
-  ATALLA_CHECK(check_same_dtype(kName, l, 1, 0));
-  ATALLA_CHECK(check_dtype(kName, "an index", index.dtype, kIndexDtypes));
   const int64_t width = packed.ndim == 3 ? packed.sizes[1] : -1;
   if (packed.ndim != 3 || packed.sizes[2] != kPanelRows || packed.strides[2] != 1 || packed.strides[1] != kPanelRows ||
       (packed.strides[0] != width * kPanelRows && packed.sizes[0] > 1) || rows < 0 ||
@@ -40,7 +36,6 @@ atalla_status run(const Launch& l) {
                      static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0), static_cast<long long>(width),
                      static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0));
   }
-  for (int i = 0; i < 3; ++i) ATALLA_CHECK(check_present(kName, l, i));
   const auto at_index = [&](int64_t i) -> int64_t {
     i *= index.strides[0];
     return index.dtype == ATALLA_I64 ? l.ptr<const int64_t>(2)[i] : int64_t{l.ptr<const int32_t>(2)[i]};

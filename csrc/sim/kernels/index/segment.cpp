@@ -66,7 +66,6 @@ void reduce_segments(const Launch& l) {
 
 atalla_status check_segments(const Launch& l) {
   const char* name = "segment_reduce";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
   ATALLA_CHECK(check_operands_of_segments(name, l, 2));
   const atalla_operand &out = l.operand(0), &data = l.operand(1);
   if (out.sizes[0] != data.sizes[0] || out.sizes[2] != data.sizes[2]) {

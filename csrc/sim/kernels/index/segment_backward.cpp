@@ -73,7 +73,6 @@ void segment_gradients(const Launch& l) {
 
 atalla_status run_segment_reduce_backward(const Launch& l) {
   const char* name = "segment_reduce_backward";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 5, 5));
   ATALLA_CHECK(check_operands_of_segments(name, l, 4));
   const atalla_operand &grad = l.operand(1), &data = l.operand(3);
   ATALLA_CHECK(check_same_sizes(name, l, 3, 0));

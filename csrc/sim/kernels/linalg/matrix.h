@@ -151,53 +151,24 @@ struct Batch {
   }
 };
 
-// What a kernel says about its operands: own dimensions of each, and whether it is of integers.
-struct OperandRule {
-  int dims;
-  char kind;  // 's': the compute dtype, 'r': its real part's, 'c': its complex type, 'i': I32, 'l': I64
-  bool optional = false;
-};
-
-inline atalla_dtype expected_dtype(char kind, atalla_dtype compute) {
-  const bool wide = compute == ATALLA_F64 || compute == ATALLA_C128;
-  switch (kind) {
-    case 'r':
-      return wide ? ATALLA_F64 : ATALLA_F32;
-    case 'c':
-      return wide ? ATALLA_C128 : ATALLA_C64;
-    case 'i':
-      return ATALLA_I32;
-    case 'l':
-      return ATALLA_I64;
-    default:
-      return compute;
-  }
-}
-
-inline atalla_status check_batch(const char* name, const Launch& l, int outputs, const OperandRule* rules, int n) {
-  ATALLA_CHECK(check_operands(name, l.desc, outputs, n, n));
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kLinalgDtypes));
-  const int ndim = l.operand(0).ndim - rules[0].dims;
-  for (int k = 0; k < n; ++k) {
-    const atalla_operand& o = l.operand(k);
-    if (rules[k].optional && o.addr == 0 && l.data[k] == nullptr) continue;
-    const atalla_dtype expected = expected_dtype(rules[k].kind, l.desc.compute_dtype);
-    if (o.dtype != expected) {
-      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is %s, expected %s", name, k, dtype_name(o.dtype),
-                       dtype_name(expected));
-    }
-    bool fits = ndim >= 0 && o.ndim == ndim + rules[k].dims;
+// Checks the batch of the operands that are there; `dims`: the own dimensions of each.
+inline atalla_status check_batch(const char* name, const Launch& l, std::initializer_list<int> dims) {
+  const int ndim = l.operand(0).ndim - *dims.begin();
+  int k = -1;
+  for (const int own : dims) {
+    const atalla_operand& o = l.operand(++k);
+    if (o.addr == 0) continue;
+    bool fits = ndim >= 0 && o.ndim == ndim + own;
     for (int d = 0; fits && d < ndim; ++d) fits = o.sizes[d] == l.operand(0).sizes[d];
     if (!fits) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected the batch of operand 0 and %d",
-                       name, k, o.ndim, rules[k].dims);
+                       name, k, o.ndim, own);
     }
     for (int d = ndim; d < o.ndim; ++d) {
       if (o.sizes[d] <= INT32_MAX) continue;
       return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has size %lld, expected at most %d", name, k,
                        static_cast<long long>(o.sizes[d]), INT32_MAX);
     }
-    ATALLA_CHECK(check_present(name, l, k));
   }
   return ATALLA_OK;
 }
@@ -214,8 +185,7 @@ inline atalla_status check_size(const char* name, const Launch& l, int k, int fr
 
 // The operands of a solve with a factored matrix: x [n, k], the factors [n, n], the pivots [n] and b [n, k].
 inline atalla_status check_factored_solve(const char* name, const Launch& l) {
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  ATALLA_CHECK(check_batch(name, l, {2, 2, 1, 2}));
   const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
   ATALLA_CHECK(check_size(name, l, 1, 2, n));
   ATALLA_CHECK(check_size(name, l, 1, 1, n));

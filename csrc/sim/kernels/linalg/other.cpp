@@ -12,8 +12,7 @@ namespace {
 // The lower triangle of out = L and D of in [n, n]; pivots [n], info. The upper triangle is not written.
 atalla_status run_ldl_factor(const Launch& l) {
   const char* name = "linalg.ldl_factor";
-  const OperandRule rules[] = {{2, 's'}, {1, 'i'}, {0, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  ATALLA_CHECK(check_batch(name, l, {2, 1, 0, 2}));
   const int64_t n = size_of(l, 0, 2);
   ATALLA_CHECK(check_size(name, l, 0, 1, n));
   ATALLA_CHECK(check_size(name, l, 1, 1, n));
@@ -83,8 +82,7 @@ atalla_status run_ldl_solve(const Launch& l) {
 
 atalla_status run_matrix_exp(const Launch& l) {
   const char* name = "linalg.matrix_exp";
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 2));
+  ATALLA_CHECK(check_batch(name, l, {2, 2}));
   const int64_t n = size_of(l, 0, 2);
   for (int k : {0, 1}) {
     ATALLA_CHECK(check_size(name, l, k, 2, n));

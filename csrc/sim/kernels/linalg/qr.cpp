@@ -12,8 +12,7 @@ namespace {
 // out = R and reflectors of in [m, n]; tau [min(m, n)].
 atalla_status run_geqrf(const Launch& l) {
   const char* name = "linalg.geqrf";
-  const OperandRule rules[] = {{2, 's'}, {1, 's'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 2, rules, 3));
+  ATALLA_CHECK(check_batch(name, l, {2, 1, 2}));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), k = m < n ? m : n;
   ATALLA_CHECK(check_size(name, l, 1, 1, k));
   ATALLA_CHECK(check_size(name, l, 2, 2, m));
@@ -42,8 +41,7 @@ atalla_status run_geqrf(const Launch& l) {
 // out [m, n] = the first n columns of H1 ... Hk, whose reflectors are the columns of in [m, n]; tau [k].
 atalla_status run_householder_product(const Launch& l) {
   const char* name = "linalg.householder_product";
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 3));
+  ATALLA_CHECK(check_batch(name, l, {2, 2, 1}));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), given = size_of(l, 1, 1), k = size_of(l, 2, 1);
   ATALLA_CHECK(check_size(name, l, 1, 2, m));
   if (k > given || k > m) ATALLA_CHECK(check_size(name, l, 2, 1, given < m ? given : m));
@@ -74,8 +72,7 @@ atalla_status run_householder_product(const Launch& l) {
 // out = op(Q) c, or c op(Q): Q = H1 ... Hk of in [p, k].
 atalla_status run_ormqr(const Launch& l) {
   const char* name = "linalg.ormqr";
-  const OperandRule rules[] = {{2, 's'}, {2, 's'}, {1, 's'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 4));
+  ATALLA_CHECK(check_batch(name, l, {2, 2, 1, 2}));
   const LinalgOrmqrParameters parameters = LinalgOrmqrParameters::read(l.desc);
   const bool left = parameters.left;
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), p = left ? m : n, q = left ? n : m;

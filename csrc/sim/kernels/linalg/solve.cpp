@@ -29,8 +29,7 @@ int64_t factor_without_pivoting(const Mat<S>& a) {
 // out = LU of in [m, n], pivots [min(m, n)] from 1, info.
 atalla_status run_lu_factor(const Launch& l) {
   const char* name = "linalg.lu_factor";
-  const OperandRule rules[] = {{2, 's'}, {1, 'i'}, {0, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 3, rules, 4));
+  ATALLA_CHECK(check_batch(name, l, {2, 1, 0, 2}));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), steps = m < n ? m : n;
   ATALLA_CHECK(check_size(name, l, 1, 1, steps));
   ATALLA_CHECK(check_size(name, l, 3, 2, m));
@@ -104,8 +103,7 @@ atalla_status run_lu_solve(const Launch& l) {
 // out [m, m] = P of P L U, from pivots [k].
 atalla_status run_permutation(const Launch& l) {
   const char* name = "linalg.permutation";
-  const OperandRule rules[] = {{2, 's'}, {1, 'i'}};
-  ATALLA_CHECK(check_batch(name, l, 1, rules, 2));
+  ATALLA_CHECK(check_batch(name, l, {2, 1}));
   const int64_t m = size_of(l, 0, 2), k = size_of(l, 1, 1);
   ATALLA_CHECK(check_size(name, l, 0, 1, m));
   const Batch all{l, l.operand(0).ndim - 2};
@@ -140,8 +138,7 @@ atalla_status run_permutation(const Launch& l) {
 // A triangle of out = the Cholesky factor of in, which is read in that triangle alone; info.
 atalla_status run_cholesky(const Launch& l) {
   const char* name = "linalg.cholesky";
-  const OperandRule rules[] = {{2, 's'}, {0, 'i'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 2, rules, 3));
+  ATALLA_CHECK(check_batch(name, l, {2, 0, 2}));
   const int64_t n = size_of(l, 0, 2);
   for (const int k : {0, 2}) {
     ATALLA_CHECK(check_size(name, l, k, 2, n));
@@ -167,8 +164,7 @@ atalla_status run_cholesky(const Launch& l) {
 // x = op(t)^-1 b, or b op(t)^-1 where p.right; info: the number (from 1) of the first zero of t's diagonal.
 atalla_status run_triangular_solve(const Launch& l) {
   const char* name = "linalg.triangular_solve";
-  const OperandRule rules[] = {{2, 's'}, {0, 'i', true}, {2, 's'}, {2, 's'}};
-  ATALLA_CHECK(check_batch(name, l, 2, rules, 4));
+  ATALLA_CHECK(check_batch(name, l, {2, 0, 2, 2}));
   const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
   const bool right = p.right;
   const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);

@@ -73,12 +73,7 @@ void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
 bool contiguous_rows(const atalla_operand& o) { return o.sizes[o.ndim - 1] <= 1 || o.strides[o.ndim - 1] == 1; }
 
 atalla_status check_distance(const char* name, const Launch& l, double p, int inputs, int rank) {
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 1 + inputs, 1 + inputs));
-  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, kWideFloatDtypes));
-  ATALLA_CHECK(check_present(name, l, 0));
   for (int i = 1; i <= inputs; ++i) {
-    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
-    ATALLA_CHECK(check_present(name, l, i));
     if (l.operand(i).ndim != rank || !contiguous_rows(l.operand(i))) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not %d-dimensional with contiguous rows", name, i, rank);
     }
@@ -183,15 +178,11 @@ void cross(const Launch& l, int64_t dim) {
 
 atalla_status run_cross(const Launch& l) {
   const char* name = "cross";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 3, 3));
   const atalla_operand& out = l.operand(0);
   const int64_t dim = CrossParameters::read(l.desc).dim;
   ATALLA_CHECK(check_dim(name, dim, out.ndim));
-  ATALLA_CHECK(check_dtype(name, "the result", out.dtype, kAllDtypes & ~dtype_bit(ATALLA_BOOL)));
   for (int i = 0; i < 3; ++i) {
     ATALLA_CHECK(check_same_sizes(name, l, 0, i));
-    ATALLA_CHECK(check_same_dtype(name, l, 0, i));
-    ATALLA_CHECK(check_present(name, l, i));
   }
   if (out.ndim == 0 || out.sizes[dim] != 3) {
     return set_error(ATALLA_ERR_ARGUMENT, "cross: dimension %lld is not of size 3", static_cast<long long>(dim));

@@ -56,13 +56,6 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
 
 atalla_status check(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
-  if (desc.n_outputs != 1 || (desc.n_operands != 3 && desc.n_operands != 4)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm: %d outputs of %d operands, expected 1 of 3 or 4", int{desc.n_outputs},
-                     int{desc.n_operands});
-  }
-  if (desc.compute_dtype >= 64 || ((kDtypes >> desc.compute_dtype) & 1) == 0) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: compute dtype code %d is not supported", int{desc.compute_dtype});
-  }
   if (launch.operand(0).ndim != 3 || launch.operand(1).ndim != 3) {
     return set_error(ATALLA_ERR_ARGUMENT, "gemm: out and a have %d and %d dimensions, expected 3 and 3",
                      int{launch.operand(0).ndim}, int{launch.operand(1).ndim});

@@ -239,12 +239,6 @@ void bernoulli(const Launch& l) {
       });
 }
 
-atalla_status check_out(const char* name, const Launch& l, int operands, uint64_t dtypes) {
-  ATALLA_CHECK(check_operands(name, l.desc, 1, operands, operands));
-  ATALLA_CHECK(check_dtype(name, "the result", l.operand(0).dtype, dtypes));
-  return check_present(name, l, 0);
-}
-
 atalla_status wrong_parameters(const char* name, double first, double second) {
   return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0", name,
                    first, second);
@@ -252,7 +246,6 @@ atalla_status wrong_parameters(const char* name, double first, double second) {
 
 atalla_status run_uniform(const Launch& l) {
   const char* name = "random.uniform";
-  ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
   const RandomUniformParameters p = RandomUniformParameters::read(l.desc);
   if (!(p.low <= p.high && std::isfinite(p.low) && std::isfinite(p.high))) return wrong_parameters(name, p.low, p.high);
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
@@ -263,7 +256,6 @@ atalla_status run_uniform(const Launch& l) {
 
 atalla_status run_normal(const Launch& l) {
   const char* name = "random.normal";
-  ATALLA_CHECK(check_out(name, l, 1, kFloatDtypes));
   const RandomNormalParameters p = RandomNormalParameters::read(l.desc);
   if (!(p.deviation >= 0)) return wrong_parameters(name, p.mean, p.deviation);
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
@@ -273,7 +265,6 @@ atalla_status run_normal(const Launch& l) {
 }
 
 atalla_status run_integer(const Launch& l) {
-  ATALLA_CHECK(check_out("random.integer", l, 1, kIntegerDtypes | kFloatDtypes));
   const RandomIntegerParameters p = RandomIntegerParameters::read(l.desc);
   if (p.low >= p.high && !(p.low == INT64_MIN && p.high == INT64_MIN)) {
     return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld",
@@ -285,12 +276,9 @@ atalla_status run_integer(const Launch& l) {
 
 atalla_status run_bernoulli(const Launch& l) {
   const char* name = "random.bernoulli";
-  ATALLA_CHECK(check_out(name, l, 2, kIntegerDtypes | kFloatDtypes));
   const atalla_operand& p = l.operand(1);
-  ATALLA_CHECK(check_dtype(name, "p", p.dtype, kFloatDtypes));
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   if (!p.immediate && p.ndim > 0) ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  ATALLA_CHECK(check_present(name, l, 1));
   if (p.dtype == ATALLA_F64) bernoulli<double>(l);
   else bernoulli<float>(l);
   return ATALLA_OK;

@@ -24,16 +24,8 @@ void finish_space(Space& space) {
 
 }  // namespace
 
-atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs, uint64_t dtypes) {
+atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs) {
   const atalla_launch_desc& desc = launch.desc;
-  if (desc.n_outputs != n_outputs || desc.n_operands != n_outputs + 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected %d and %d", kernel,
-                     desc.n_outputs, desc.n_operands, n_outputs, n_outputs + 1);
-  }
-  if (!is_dtype(desc.compute_dtype) || !(dtypes >> desc.compute_dtype & 1)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: does not compute in dtype %s", kernel,
-                     dtype_name(desc.compute_dtype));
-  }
   const atalla_operand& in = desc.operands[n_outputs];
   const auto mask = static_cast<uint64_t>(ReduceSumParameters::read(desc).reduced);
   if (in.ndim > ATALLA_MAX_DIMS || (in.ndim < 64 && mask >> in.ndim != 0)) {
@@ -54,12 +46,6 @@ atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outpu
         return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", kernel, k,
                          static_cast<long long>(operand.sizes[d]), d, static_cast<long long>(expected));
       }
-    }
-  }
-  if (element_count(desc.operands[0]) > 0) {
-    for (int k = 0; k <= n_outputs; ++k) {
-      const bool needed = k < n_outputs || element_count(in) > 0;
-      if (needed && !launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", kernel, k);
     }
   }
   return ATALLA_OK;

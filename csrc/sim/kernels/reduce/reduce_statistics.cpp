@@ -64,7 +64,7 @@ struct LogSumExp {
 template <Statistic kStatistic>
 atalla_status run_variance(const char* kernel, const Launch& launch) {
   const int n_outputs = kStatistic == Statistic::kVarMean ? 2 : 1;
-  ATALLA_CHECK(check_reduce(kernel, launch, n_outputs, kFloatDtypes | kComplexDtypes));
+  ATALLA_CHECK(check_reduce(kernel, launch, n_outputs));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
     if constexpr (std::is_integral_v<T>) {
       return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
@@ -81,7 +81,7 @@ atalla_status run_reduce_var_mean(const Launch& launch) {
 }
 
 atalla_status run_reduce_logsumexp(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.logsumexp", launch, 1, kFloatDtypes));
+  ATALLA_CHECK(check_reduce("reduce.logsumexp", launch, 1));
   return dispatch_floating(launch.desc.compute_dtype,
                            [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
 }

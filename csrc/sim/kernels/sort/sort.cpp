@@ -115,15 +115,10 @@ void order_rows(const S* x, int64_t row_stride, int64_t stride, int64_t n, int64
 
 atalla_status run_sort_rows(const Launch& l) {
   const char* name = "sort_rows";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 2, 2));
   const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  ATALLA_CHECK(check_dtype(name, "the input", in.dtype, kSortableDtypes));
-  ATALLA_CHECK(check_dtype(name, "the order", out.dtype, dtype_bit(ATALLA_I64)));
   const bool fits = in.ndim == 2 && out.ndim == 1 && out.sizes[0] == in.sizes[0] && out.strides[0] == 1;
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "sort_rows: expected a contiguous order [n] of rows [n, k]");
   if (element_count(out) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_present(name, l, 0));
-  ATALLA_CHECK(check_present(name, l, 1));
   int64_t* spare = scratch<int64_t>(ScratchSlot::SortA, out.sizes[0]);
   if (spare == nullptr) return no_memory_for_keys(name);
   dispatch_sortable(in.dtype, [&](auto tag) {

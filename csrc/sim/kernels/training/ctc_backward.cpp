@@ -81,8 +81,6 @@ atalla_status run_typed(const CtcShape& shape) {
 
 atalla_status run(const Launch& l) {
   const char* name = "ctc_loss_backward";
-  ATALLA_CHECK(check_operands(name, l.desc, 1, 8, 8));
-  ATALLA_CHECK(check_dtype(name, "computing", l.desc.compute_dtype, kWideFloatDtypes));
   for (const int i : {kGradProbs, kBackAlpha, kBackProbs}) {
     if (l.operand(i).dtype == l.desc.compute_dtype && l.operand(i).ndim == 3) continue;
     return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is not of three dimensions and %s", name, i,
@@ -90,20 +88,16 @@ atalla_status run(const Launch& l) {
   }
   ATALLA_CHECK(check_same_sizes(name, l, kBackProbs, kGradProbs));
   const atalla_operand &x = l.operand(kBackProbs), &a = l.operand(kBackAlpha), &targets = l.operand(kTargets);
-  ATALLA_CHECK(check_dtype(name, "a label", targets.dtype, kIndexDtypes));
   if (a.sizes[0] != x.sizes[1] || a.sizes[1] != x.sizes[0] || a.strides[2] != 1 || a.strides[1] != a.sizes[2] ||
       targets.ndim < 1 || targets.ndim > 2) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
                      name);
   }
   for (const int i : {int{kInputLengths}, int{kTargetLengths}, int{kGradNll}, int{kBackNll}}) {
-    const bool length = i == kInputLengths || i == kTargetLengths;
-    ATALLA_CHECK(check_dtype(name, "an operand", l.operand(i).dtype, length ? dtype_bit(ATALLA_I64) : kFloatDtypes));
     if (l.operand(i).ndim == 1 && l.operand(i).sizes[0] == x.sizes[1]) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a value of operand %d for each of %lld samples", name, i,
                      static_cast<long long>(x.sizes[1]));
   }
-  for (int i = 0; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_present(name, l, i));
   const CtcShape shape(l);
   ATALLA_CHECK(check_labels(name, shape));
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);

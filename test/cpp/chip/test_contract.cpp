@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A launch that breaks the contract of its kernel (kernels.yaml) is refused before the kernel runs: a wrong number of
+// operands, an absent one, a dtype or a value of an enum that the contract does not have.
+#include "chip/support.h"
+#include "sim/device/kernel_traits.h"
+
+using namespace chip_test;
+using atalla::sim::KernelTraits;
+
+namespace {
+
+struct Contract {
+  const KernelTraits& traits;
+  atalla_dtype compute;
+
+  bool takes(int k, atalla_dtype dtype) const {
+    const uint32_t set = traits.dtypes[k];
+    const bool wide = compute == ATALLA_F64 || compute == ATALLA_C128;
+    if ((set & atalla::sim::kComputeDtype) != 0 && dtype == compute) return true;
+    if ((set & atalla::sim::kRealDtype) != 0 && dtype == (wide ? ATALLA_F64 : ATALLA_F32)) return true;
+    if ((set & atalla::sim::kComplexDtype) != 0 && dtype == (wide ? ATALLA_C128 : ATALLA_C64)) return true;
+    return (set >> dtype & 1) != 0;
+  }
+};
+
+bool is_dtype(int code) {
+  return code <= ATALLA_F64 || (code >= ATALLA_C64 && code <= ATALLA_BOOL) || code == ATALLA_BF16;
+}
+
+// As many operands of one element each as the contract asks for.
+atalla_launch_desc example(const Contract& contract, atalla_kernel id, atalla_addr element) {
+  atalla_launch_desc desc{};
+  desc.kernel = id;
+  desc.compute_dtype = contract.compute;
+  desc.n_outputs = contract.traits.outputs;
+  desc.n_operands = contract.traits.least;
+  for (int k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
+    atalla_operand& operand = desc.operands[k];
+    operand.addr = element;
+    while (k < contract.traits.most && !(is_dtype(operand.dtype) && contract.takes(k, operand.dtype))) ++operand.dtype;
+  }
+  return desc;
+}
+
+int counts = 0, absences = 0, dtypes = 0, enums = 0;
+
+void check_kernel(const OpenDevice& device, const KernelTraits& traits, atalla_addr element) {
+  const std::string name(traits.name);
+  const atalla_kernel id = kernel(name.c_str());
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  CHECK_OK(api().kernel_info(id, &info));
+  const Contract contract{traits, static_cast<atalla_dtype>(__builtin_ctzll(info.dtypes))};
+  const atalla_launch_desc good = example(contract, id, element);
+  const auto refused = [&](const atalla_launch_desc& desc, atalla_status status, const char* text) {
+    CHECK_FAILS(launch(device.stream, desc), status, text);
+  };
+
+  atalla_launch_desc wrong = good;
+  if (traits.least > traits.outputs) {
+    --wrong.n_operands;
+    refused(wrong, ATALLA_ERR_ARGUMENT, "outputs of"), ++counts;
+  }
+  wrong = good;
+  wrong.n_operands = static_cast<uint16_t>(traits.most + 1);
+  if (traits.most < ATALLA_MAX_OPERANDS) refused(wrong, ATALLA_ERR_ARGUMENT, "outputs of"), ++counts;
+  for (int k = 0; k < good.n_operands; ++k) {
+    wrong = good;
+    wrong.operands[k].addr = 0;
+    if ((traits.required >> k & 1) != 0) refused(wrong, ATALLA_ERR_ARGUMENT, "is absent"), ++absences;
+    for (int code = 0; code <= ATALLA_BF16; ++code) {
+      const auto dtype = static_cast<atalla_dtype>(code);
+      if (!is_dtype(code) || contract.takes(k, dtype)) continue;
+      wrong = good;
+      wrong.operands[k].dtype = dtype;
+      refused(wrong, ATALLA_ERR_UNSUPPORTED, "is not supported with"), ++dtypes;
+    }
+  }
+  for (const auto& range : traits.enums) {
+    for (const int64_t value : {int64_t{-1}, int64_t{range.count}}) {
+      if (range.count == 0) continue;
+      wrong = good;
+      wrong.iparams[range.slot] = value;
+      refused(wrong, ATALLA_ERR_ARGUMENT, "expected 0 to"), ++enums;
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  const OpenDevice device;
+  const atalla_addr element = device.alloc(64);
+  for (const KernelTraits& traits : atalla::sim::kKernelTraits) {
+    if (!traits.any_outputs) check_kernel(device, traits, element);
+  }
+  CHECK(counts >= 150);
+  CHECK(absences >= 200);
+  CHECK(dtypes >= 1000);
+  CHECK(enums >= 20);
+  return check_report();
+}
