@@ -30,15 +30,6 @@ bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc) {
 
 namespace {
 
-// The dtypes of a set that depend on the compute dtype.
-uint32_t computed(uint32_t set, atalla_dtype compute) {
-  const bool wide = compute == ATALLA_F64 || compute == ATALLA_C128;
-  uint32_t found = (set & kComputeDtype) != 0 ? 1u << compute : 0;
-  if ((set & kRealDtype) != 0) found |= 1u << (wide ? ATALLA_F64 : ATALLA_F32);
-  if ((set & kComplexDtype) != 0) found |= 1u << (wide ? ATALLA_C128 : ATALLA_C64);
-  return found;
-}
-
 bool is_empty(const atalla_operand& operand) {
   return std::find(operand.sizes, operand.sizes + operand.ndim, 0) != operand.sizes + operand.ndim;
 }
@@ -55,20 +46,28 @@ atalla_status check_contract(const char* kernel, const KernelTraits& traits, con
   const bool outputs = traits.any_outputs ? desc.n_outputs >= traits.outputs : desc.n_outputs == traits.outputs;
   if (!outputs || desc.n_operands < traits.least || desc.n_operands > traits.most)
     return bad_count(kernel, traits, desc);
+  const bool wide = desc.compute_dtype == ATALLA_F64 || desc.compute_dtype == ATALLA_C128;
+  const atalla_dtype real = wide ? ATALLA_F64 : ATALLA_F32, complex = wide ? ATALLA_C128 : ATALLA_C64;
   for (int k = 0; k < desc.n_operands && !traits.any_outputs; ++k) {
     const atalla_operand& operand = desc.operands[k];
-    if (data[k] == nullptr) {
+    if (data[k] == nullptr) [[unlikely]] {
       if ((traits.required >> k & 1) == 0 || is_empty(operand)) continue;
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", kernel, k);
     }
-    if (((traits.dtypes[k] | computed(traits.dtypes[k], desc.compute_dtype)) >> operand.dtype & 1) == 0) {
+    uint32_t sets = 1u << operand.dtype;  // that have the operand's dtype
+    if (operand.dtype == desc.compute_dtype) sets |= kComputeDtype;
+    if (operand.dtype == real) sets |= kRealDtype;
+    if (operand.dtype == complex) sets |= kComplexDtype;
+    if ((traits.dtypes[k] & sets) == 0) [[unlikely]] {
       return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d of dtype %s is not supported with %s", kernel, k,
                        dtype_name(operand.dtype), dtype_name(desc.compute_dtype));
     }
   }
   for (const EnumRange& range : traits.enums) {
+    if (range.count == 0) break;
     const int64_t value = desc.iparams[range.slot];
-    if (range.count == 0 || (value >= 0 && value < range.count)) continue;
+    if (value >= 0 && value < range.count) [[likely]]
+      continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: parameter i%d is %lld, expected 0 to %d", kernel, int{range.slot},
                      static_cast<long long>(value), range.count - 1);
   }
