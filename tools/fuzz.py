@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build/fuzz"
 FLAGS = "-std=c++20 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -pthread"
 FLAGS += " -fno-sanitize-recover=undefined -fno-sanitize=vptr -DATALLA_LIBFUZZER -Icsrc -Itest/cpp"
+FLAGS += " -Ibuild/release/generated"  # by `make build`
 
 
 def compiler() -> str:
