@@ -84,8 +84,11 @@ soak: $(VENV)/base.stamp
 check: lint test test-sanitize fuzz-short
 
 # Random programs: the number, not the time, so that every machine runs the same ones (about three minutes on two cores).
+# The loader's fuzzer needs clang.
 fuzz-short: build
 	$(PY) -W ignore -m tools.fuzz_graphs --count 500 --no-shrink
+	@if command -v clang++ clang++-14 > /dev/null; then $(PY) tools/fuzz.py --jobs 2 --runs 20000; \
+	  else echo "no clang++: the loader was not fuzzed"; fi
 
 fuzz: fuzz-graphs fuzz-loader
 
