@@ -181,6 +181,13 @@ class TestRows(CodegenTestCase):
                 exact = op(x.double(), dims, keepdim=True)
                 self.check(run.outputs[0], exact, op(x.to("atalla"), dims, keepdim=True))
 
+    def test_norm(self):
+        for m, n in self.SHAPES:
+            x = bf16(m, n)
+            run = run_launch("reduce.norm2", torch.empty(m, 1, dtype=BF16), [x], reduced=2)
+            functional = torch.linalg.vector_norm(x.to("atalla"), dim=1, keepdim=True)
+            self.check(run.outputs[0], torch.linalg.vector_norm(x.double(), dim=1, keepdim=True), functional)
+
     def test_argmax(self):
         for m, n in (*self.SHAPES, (2, 1000)):
             x = bf16(m, n)

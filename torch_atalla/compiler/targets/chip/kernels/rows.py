@@ -21,11 +21,12 @@ X_SID, OUT_SID = 0, 1
 PART_ROWS = 512  # of scratchpad 1, at its end, for a weight and for a bias
 FAR = float("-inf")
 TILE_ZERO = bf16_bits(1.0)
+COLUMN = ("sum", "norm2", "max", "argmax")  # kinds that give one column
 
 
 @dataclass(frozen=True)
 class Variant:
-    kind: str  # "softmax", "layer_norm", "rms_norm", "sum", "max", "argmax"; the last three give one column
+    kind: str  # "softmax", "layer_norm", "rms_norm", or one of COLUMN
     columns: int  # column tiles if the row stays in registers, else 0
     cut: bool  # the last column tile is not full
     rows: int  # of a block that are computed
@@ -57,7 +58,7 @@ def plan(
             f"{kind}: rows of {n} elements do not fit a scratchpad; at most {SCRATCH_ROWS // LANES * LANES}"
         )
 
-    reduces = kind in ("sum", "max", "argmax")
+    reduces = kind in COLUMN
     width = 1 if reduces else n  # of a row of the result
     calls = []
     for first, blocks, rows in split(m):
@@ -165,6 +166,17 @@ class _Rows(Kernel):
         """The sum of each row, times `scale`, as one column."""
         sums = self.total(self.masked)
         self.column([self.b.vec("mul.vs", s, self.p["scale"]) for s in sums], y)
+
+    def norm2(self, y: Reg) -> None:
+        """The root of the sum of squares of each row, as one column."""
+        b = self.b
+
+        def square(j: int | None, place: Reg, last: bool, row: int) -> Reg:
+            x = self.masked(j, place, last, row)
+            return b.vec("mul.vv", x, x)
+
+        roots = [b.s("sqrt.bf", b.s("vmov.vts", s, 0)) for s in self.total(square)]
+        self.column([b.vec("add.vs", V0, root) for root in roots], y)
 
     def max(self, y: Reg) -> None:
         self.column(self.greatest(), y)
@@ -320,7 +332,7 @@ class _Rows(Kernel):
         names += ["y_meta"] if v.kind != "argmax" else []
         names += ["whole"] if not v.columns else []
         names += ["x_cut", "mask"] if v.cut else []
-        names += ["y_cut"] if v.cut and v.kind not in ("sum", "max", "argmax") else []
+        names += ["y_cut"] if v.cut and v.kind not in COLUMN else []
         names += ["y_step"] if v.kind == "argmax" else []
         names += ["inverse", "eps"] if v.kind.endswith("norm") else []
         names += ["scale"] if v.kind == "sum" else []
@@ -359,7 +371,7 @@ class _Rows(Kernel):
                 b.emit("xor.s", self.base, self.base, p["span"])
             else:
                 self.load(x)
-            {"softmax": self.softmax, "sum": self.sum, "max": self.max, "argmax": self.argmax}.get(v.kind, self.norm)(y)
+            (self.norm if v.kind.endswith("norm") else getattr(self, v.kind))(y)
             if v.double:
                 b.emit("xor.s", self.base, self.base, p["span"])
             b.emit("add.s", x, x, p["x_block"])

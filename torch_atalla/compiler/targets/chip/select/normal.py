@@ -204,6 +204,14 @@ def argmax(s: Selection, launch: Launch) -> None:
     _emit_run(s, "argmax", x, out, kept, prod(x.sizes[d] for d in reduced))
 
 
+def norm2(s: Selection, launch: Launch) -> None:
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    reduced, kept = _dimensions(launch, x)
+    _check_run(x, reduced, "a norm")
+    _emit_run(s, "norm2", x, out, kept, prod(x.sizes[d] for d in reduced))
+
+
 SELECTORS = {
     "softmax": softmax,
     "layer_norm": norm,
@@ -214,4 +222,5 @@ SELECTORS = {
     "reduce.amax": reduction("max"),
     "reduce.amin": reduction("min"),
     "reduce.argmax": argmax,
+    "reduce.norm2": norm2,
 }
