@@ -470,7 +470,7 @@ for k in range(12):   # no device is open here, so these are as good as fresh pr
         sys.exit(0)
     children.append(pid)
     if len(children) == 4:
-        print([os.waitpid(pid, 0)[1] for pid in children])
+        print([os.waitpid(pid, 0)[1] for pid in children], flush=True)  # or each child would print it, too
         children = []
 """
         result = child(code)

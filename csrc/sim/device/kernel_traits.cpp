@@ -50,8 +50,8 @@ atalla_status check_contract(const char* kernel, const KernelTraits& traits, con
   const atalla_dtype real = wide ? ATALLA_F64 : ATALLA_F32, complex = wide ? ATALLA_C128 : ATALLA_C64;
   for (int k = 0; k < desc.n_operands && !traits.any_outputs; ++k) {
     const atalla_operand& operand = desc.operands[k];
-    if (data[k] == nullptr) [[unlikely]] {
-      if ((traits.required >> k & 1) == 0 || is_empty(operand)) continue;
+    if (data[k] == nullptr && !is_empty(operand)) [[unlikely]] {
+      if ((traits.required >> k & 1) == 0) continue;
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", kernel, k);
     }
     uint32_t sets = 1u << operand.dtype;  // that have the operand's dtype

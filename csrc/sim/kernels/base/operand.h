@@ -21,6 +21,9 @@ inline int64_t element_count(const atalla_operand& o) {
   return n;
 }
 
+// An operand that the launch leaves out. (An empty tensor may have no address either, but it has sizes.)
+inline bool is_absent(const atalla_operand& o) { return o.addr == 0 && !o.immediate && element_count(o) != 0; }
+
 // Bytes of the distinct elements, which is what it costs to bring the operand on chip once: those of stride 0 count
 // once, and an absent or immediate operand has none.
 inline uint64_t operand_bytes(const atalla_operand& o) {

@@ -157,7 +157,7 @@ inline atalla_status check_batch(const char* name, const Launch& l, std::initial
   int k = -1;
   for (const int own : dims) {
     const atalla_operand& o = l.operand(++k);
-    if (o.addr == 0) continue;
+    if (is_absent(o)) continue;
     bool fits = ndim >= 0 && o.ndim == ndim + own;
     for (int d = 0; fits && d < ndim; ++d) fits = o.sizes[d] == l.operand(0).sizes[d];
     if (!fits) {

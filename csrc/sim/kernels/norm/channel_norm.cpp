@@ -9,7 +9,7 @@ namespace {
 
 atalla_status check_vector(const char* name, const Launch& l, int i, int64_t size) {
   const atalla_operand& o = l.operand(i);
-  if (o.addr == 0) return ATALLA_OK;
+  if (is_absent(o)) return ATALLA_OK;
   if (o.ndim != 1 || o.sizes[0] != size) {
     return set_error(ATALLA_ERR_ARGUMENT,
                      "%s: operand %d has %d dimensions with a last size of %lld, expected 1 of %lld", name, i, o.ndim,
@@ -40,7 +40,7 @@ atalla_status run_apply(const Launch& l) {
   ATALLA_CHECK(check_same_sizes(name, l, A::kApplyIn, A::kApplyOut));
   for (int i = 0; i < l.desc.n_operands; ++i) {
     const atalla_operand& o = l.operand(i);
-    if (o.addr == 0) continue;
+    if (is_absent(o)) continue;
     if (i < A::kApplyMean) continue;
     if (o.ndim != 3 || o.sizes[0] != in.sizes[0] || o.sizes[1] != in.sizes[1] || o.sizes[2] != in.sizes[2]) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have the first three sizes of in", name, i);

@@ -133,7 +133,7 @@ atalla_status run_histogram(const Launch& l) {
   const int dims = l.desc.n_operands - 3;
   const BinSearch method = HistogramParameters::read(l.desc).method;
   bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims &&
-              (weight.addr == 0 || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
+              (is_absent(weight) || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
   int64_t expected = 1;
   for (int d = dims - 1; fits && d >= 0; --d) {
     const atalla_operand& edges = l.operand(3 + d);
@@ -142,7 +142,7 @@ atalla_status run_histogram(const Launch& l) {
   }
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "histogram: the sizes of result, points, weights and edges differ");
   for (int i = 0; i < l.desc.n_operands; ++i) {
-    if (i == 2 && weight.addr == 0) continue;
+    if (i == 2 && is_absent(weight)) continue;
   }
   if (element_count(out) == 0) return ATALLA_OK;
   bool done = false;

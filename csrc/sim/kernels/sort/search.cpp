@@ -55,7 +55,7 @@ atalla_status check_searchsorted(const Launch& l) {
   bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
   for (int d = 0; fits && d + 1 < rows.ndim; ++d) fits = rows.sizes[d] == values.sizes[d];
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "searchsorted: the rows do not go with the values");
-  if (l.desc.n_operands == 3 || l.operand(3).addr == 0) return ATALLA_OK;
+  if (l.desc.n_operands == 3 || is_absent(l.operand(3))) return ATALLA_OK;
   ATALLA_CHECK(check_same_sizes(name, l, 1, 3));
   return check_sorter(l, rows.sizes[rows.ndim - 1]);
 }

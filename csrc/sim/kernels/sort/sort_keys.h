@@ -124,7 +124,7 @@ inline atalla_status check_rows(const char* name, const Launch& l, int64_t along
   const int dim = static_cast<int>(along);
   for (int i = 0; i < 2; ++i) {
     const atalla_operand& out = l.operand(i);
-    if (out.addr == 0) continue;
+    if (is_absent(out)) continue;
     bool same = out.ndim == in.ndim;
     for (int d = 0; same && d < in.ndim; ++d) {
       same = out.sizes[d] == (d == dim && length >= 0 ? length : in.sizes[d]);

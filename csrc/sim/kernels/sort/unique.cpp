@@ -106,7 +106,7 @@ void write_runs(const Launch& l) {
 // An operand of I64 numbers, contiguous and of the given length (-1: any).
 atalla_status check_numbers(const char* name, const Launch& l, int i, int64_t length, bool optional) {
   const atalla_operand& o = l.operand(i);
-  if (optional && o.addr == 0) return ATALLA_OK;
+  if (optional && is_absent(o)) return ATALLA_OK;
   if (is_contiguous(o) && (length < 0 || element_count(o) == length)) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous, or of the wrong length", name, i);
 }
@@ -118,7 +118,7 @@ atalla_status check_sequence(const char* name, const Launch& l, int in) {
 }
 
 atalla_status check_order(const char* name, const Launch& l, int i, int64_t n) {
-  if (i >= l.desc.n_operands || l.operand(i).addr == 0) return ATALLA_OK;
+  if (i >= l.desc.n_operands || is_absent(l.operand(i))) return ATALLA_OK;
   ATALLA_CHECK(check_numbers(name, l, i, n, false));
   for (int64_t k = 0; k < n; ++k) {
     const int64_t x = l.ptr<const int64_t>(i)[k];
@@ -155,7 +155,7 @@ atalla_status run_write(const Launch& l) {
   }
   ATALLA_CHECK(check_numbers(name, l, 2, total, true));
   ATALLA_CHECK(check_order(name, l, 5, n));
-  if (l.operand(0).addr != 0) {
+  if (!is_absent(l.operand(0))) {
     if (!is_contiguous(l.operand(0)) || element_count(l.operand(0)) != total * width) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: the values are not contiguous, or not %lld of them", name,
                        static_cast<long long>(total * width));

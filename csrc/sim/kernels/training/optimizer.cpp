@@ -15,7 +15,7 @@ atalla_status run_rule(const char* name, const Launch& l, int states, bool needs
     if (needed && l.data[i] == nullptr && element_count(o) > 0) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", name, i);
     }
-    if (o.addr == 0) continue;
+    if (is_absent(o)) continue;
     if (i < kOptimizerOutputs) ATALLA_CHECK(check_same_sizes(name, l, kParameter, i));
     else if (element_count(o) != 1) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %lld elements, expected 1", name, i,
