@@ -20,7 +20,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops clean
+.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -57,7 +57,7 @@ test-sanitize: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config asan
 	$(PY) tools/run_cpp_tests.py asan
 
-SLOW_TESTS = test/ops/test_ops.py $(shell grep -rl "@slowTest" test --include="test_*.py")
+SLOW_TESTS = test/ops/test_ops.py test/ops/test_compiled_ops.py $(shell grep -rl "@slowTest" test --include="test_*.py")
 test-slow: build
 	PYTORCH_TEST_WITH_SLOW=1 $(PY) -m pytest $(SLOW_TESTS) -q -n 2 --dist worksteal
 
@@ -118,6 +118,7 @@ docs: build
 	$(PY) -m tools.codegen.kernels_docs
 	$(PY) -m tools.codegen.code_size
 	$(PY) -m tools.codegen.suites
+	$(PY) -m tools.codegen.tutorial
 	$(PY) tools/cuda_names.py
 
 opinfo: build
@@ -138,6 +139,10 @@ bench-isa: build
 
 bench-ops: build
 	$(PY) -m benchmarks.ops --write-docs
+
+# An hour: each model compiles with empty caches, also by Inductor for the CPU.
+bench-compile: build $(VENV)/demo.stamp
+	$(PY) -m benchmarks.compile --write-docs
 
 clean:
 	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/loadable/file/format.py torch_atalla/*.so *.egg-info

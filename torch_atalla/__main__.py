@@ -18,6 +18,7 @@ COMMANDS = {
     "disasm": "disassemble Atalla code",
     "verify": "replay a loadable's golden outputs; check its signature",
     "config": "where C and C++ programs find headers and libraries",
+    "cache": "programs that torch.compile has stored; --clear removes them",
     "trace": "run a script and write a trace of its device work",
 }
 

@@ -408,10 +408,10 @@ class TestCompile(TestCase):
         for a, b in zip(torch.autograd.grad(f(ids), list(model.parameters())), want):
             self.assertEqual(a, b, atol=1e-4, rtol=1e-4)
 
-    def test_inductor_is_refused(self, device):
-        compiled = torch.compile(lambda x: x.sin() + 1)
-        with self.assertRaisesRegex(Exception, 'no code generator for the atalla device.*backend="aot_eager"'):
-            compiled(torch.randn(3, device=device))
+    def test_ahead_of_time_inductor_is_refused(self, device):
+        program = torch.export.export(torch.nn.Linear(4, 2).to(device), (torch.randn(3, 4, device=device),))
+        with self.assertRaisesRegex(Exception, "no code generator for the atalla device.*save_loadable"):
+            torch._inductor.aoti_compile_and_package(program)
 
 
 class TestDeviceInterface(TestCase):

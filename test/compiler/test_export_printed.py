@@ -84,12 +84,13 @@ output o3 bool[3, 5]  getitem_1""",
         self.assertExpectedInline(
             "\n".join(map(str, compile_program(module, args).passes)),
             """\
-remove_identities: 9 nodes (clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, clone_1, clone_2, clone_3, clone_4, ...)
+remove_identities: 13 nodes (expand, clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, expand_2, view_3, clone_1, ...)
 fold_constants: 11 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
-merge_common_subexpressions: 0 nodes
+merge_common_subexpressions: 3 nodes (folded_add_3, unsqueeze_9, unsqueeze_10)
+merge_heads: 0 nodes
 split_rotary: 0 nodes
 split_batch_norm: 0 nodes
-remove_dead_code: 12 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, expand, folded_gather, expand_1, ...)
+remove_dead_code: 8 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, folded_gather, expand_1, unsqueeze_8)
 pack_weights: 12 nodes (p_model_encoder_layer_0_attention_self_query_weight, p_model_encoder_layer_0_attention_self_key_weight, p_model_encoder_layer_0_attention_self_value_weight, p_model_encoder_layer_0_attention_output_dense_weight, p_model_encoder_layer_0_intermediate_dense_weight, p_model_encoder_layer_0_output_dense_weight, p_model_encoder_layer_1_attention_self_query_weight, p_model_encoder_layer_1_attention_self_key_weight, ...)
 fuse_reductions: 1 nodes (mul)
 fuse_pointwise: 1 nodes (add)
@@ -127,9 +128,8 @@ estimate    not made""",
         self.assertExpectedInline(
             self.without_lines(str(caught.exception)),
             """\
-fallback="error": 4 nodes cannot run on the chip:
+fallback="error": 3 nodes cannot run on the chip:
   aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at test_export_printed.py:N: no native kernel
-  aten::rand (float32), node rand at test_export_printed.py:N: no native kernel
   aten::nonzero (bool), node nonzero at test_export_printed.py:N: dynamic output size
   aten::add.Tensor (float32), node add_3 at test_export_printed.py:N: depends on a dynamic size""",
         )

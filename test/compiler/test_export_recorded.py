@@ -95,7 +95,6 @@ def test_reasons() -> None:
     assert [op.reason for op in caught.value.ops] == [
         "a copy between host and device, which a program cannot hold",
         "no native kernel",
-        "no native kernel",
     ]
 
 

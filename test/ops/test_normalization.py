@@ -33,6 +33,14 @@ def close(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> N
     torch.testing.assert_close(actual.cpu(), expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype], equal_nan=True)
 
 
+def test_batch_norm_of_a_slice_keeps_channels_last() -> None:
+    x = torch.randn(3, 20, 5, 6).to(memory_format=torch.channels_last)
+    parameter = torch.rand(20)
+    expected = torch.nn.functional.batch_norm(x[..., 1:], parameter, parameter)
+    y = torch.nn.functional.batch_norm(x.to(DEVICE)[..., 1:], *2 * [parameter.to(DEVICE)])
+    close(y, expected, torch.float32)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import sys
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
@@ -50,6 +51,20 @@ class DistributedTest(MultiProcContinuousTest):
             super()._spawn_processes(world_size)
         finally:
             mp.set_start_method(before, force=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        # A worker that steals tests may come back to the class, whose processes have ended then.
+        cls._processes_spawned = cls.poison_pill = False
+
+    @classmethod
+    def _run_test_given_id(cls, test_id, **kwargs):
+        try:
+            super()._run_test_given_id(test_id, **kwargs)
+        except Exception:
+            traceback.print_exc()  # the base reports one process, which may only have waited for another that failed
+            raise
 
     @classmethod
     def _init_pg(cls, rank, world_size, rdvz_file):

@@ -323,6 +323,14 @@ def _gemm_packed(launch: Launch, name: str, ins: list, outs: list) -> list:
     return run_vector_program(program, [result, *extras])
 
 
+def _gemm_fused(launch: Launch, name: str, ins: list, outs: list) -> list:
+    a, b, c, *extras, program = ins
+    result = launch.parameter("alpha") * (a.float() @ b.float())
+    if c is not None:
+        result = result + launch.parameter("beta") * c
+    return run_vector_program(program, [result, *extras])
+
+
 def _convolution_fused(launch: Launch, name: str, ins: list, outs: list) -> list:
     (sums,) = _convolution(launch, name, ins[:3], outs)
     *extras, program = ins[3:]
@@ -371,6 +379,7 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "fused": _fused,
     "reduce_fused": _reduce_fused,
     "gemm_packed": _gemm_packed,
+    "gemm_fused": _gemm_fused,
     "index_select_packed": _index_select_packed,
     "pointwise": _pointwise,
     "copy": _copy,

@@ -38,6 +38,7 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
 def generate(out: Path, root: Path) -> None:
     contracts = kernels.load(root / kernels.TABLE)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts.kernels))
+    write(out / "kernel_shapes.inc", kernels_cpp.shapes(contracts.kernels))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)

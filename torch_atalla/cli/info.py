@@ -30,6 +30,7 @@ SETTINGS = {
     "TORCH_ATALLA_ALLOC_CONF": "none",
     "ATALLA_LAUNCH": "short launches inline, the rest queued",
     "TORCH_ATALLA_BLOCKING_WAIT": "0",
+    "TORCH_ATALLA_CACHE_LIMIT": "1 GiB",
 }  # fmt: skip
 
 

@@ -32,11 +32,13 @@ def _count() -> int:
     return _C.device_count()
 
 
+@torch._disable_dynamo
 def get_rng_state(device: Any = "atalla") -> torch.Tensor:
     """16 bytes (uint8, CPU): the seed and the offset, each 64 bits."""
     return _generator(device).get_state()
 
 
+@torch._disable_dynamo
 def set_rng_state(new_state: torch.Tensor, device: Any = "atalla") -> None:
     _generator(device).set_state(new_state.cpu())
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses import fake_impls
+from torch._decomp import decomposition_table
+from torch._subclasses import FakeTensor, fake_impls
 from torch.utils import flop_counter
 
 aten = torch.ops.aten
@@ -14,6 +17,8 @@ aten = torch.ops.aten
 
 def install() -> None:
     _convolution_layouts()
+    _decomposed()
+    _embedding_bags()
     _attention_layout()
     _attention_flops()
 
@@ -35,12 +40,14 @@ def _convolution_format(source: Any, weight: Any, stride: Any, padding: Any, gro
 
 
 def _convolution_layouts() -> None:
-    """Fake convolutions of the device give the strides of real ones: channels last, if input or weight is.
+    """Fake convolutions of the device, and their gradients, have the strides of real ones: channels last, if input or
+    weight is.
 
     Upstream asks its list of libraries for the memory format and takes any other backend to be contiguous.
     """
     table = fake_impls.op_implementations_dict
-    for op in (aten.convolution.default, aten._convolution.default, aten._convolution.deprecated):
+    forward = (aten.convolution.default, aten._convolution.default, aten._convolution.deprecated)
+    for op in (*forward, aten.convolution_backward.default):
         original = table[op]
 
         def convolution(mode: Any, func: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
@@ -54,9 +61,73 @@ def _convolution_layouts() -> None:
             if last == torch.contiguous_format:
                 return out
             with mode:
-                return out.to(memory_format=last)
+                if not isinstance(out, tuple):
+                    return torch.empty_like(out, memory_format=last)
+                of_input, of_weight, of_bias = out
+                of_input, of_weight = (
+                    None if item is None else torch.empty_like(item, memory_format=last)
+                    for item in (of_input, of_weight)
+                )
+                return of_input, of_weight, of_bias
 
         table[op] = convolution
+
+
+def _decomposed() -> None:
+    """Results of the device for ops that fake tensors take through upstream's decompositions, which take any device but
+    the CPU to be like CUDA."""
+
+    def adapt(op: Any, change: Callable[..., Any]) -> None:
+        original = decomposition_table[op]
+
+        @functools.wraps(original)
+        def adapted(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            result = original(source, *args, **kwargs)
+            return change(result, source, *args, **kwargs) if source.device.type == "atalla" else result
+
+        decomposition_table[op] = adapted
+
+    def no_statistics(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        return result[0], source.new_empty((0,)), source.new_empty((0,)), *result[3:]
+
+    def statistics_of_training(
+        result: Any, source: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *args: Any, **kwargs: Any
+    ) -> Any:
+        return result if training else no_statistics(result, source)
+
+    def nothing_saved(result: Any, source: Any) -> Any:
+        return result[0], source.new_empty((0,))
+
+    def layout_of_source(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(source))
+
+    adapt(aten._native_batch_norm_legit_no_training.default, no_statistics)
+    adapt(aten._native_batch_norm_legit.default, statistics_of_training)
+    adapt(aten._native_batch_norm_legit_functional.default, statistics_of_training)
+    adapt(aten.native_batch_norm.default, statistics_of_training)
+    adapt(aten.log_sigmoid_forward.default, nothing_saved)
+    adapt(aten.max_unpool2d.default, layout_of_source)
+
+
+def _embedding_bags() -> None:
+    """Fake results of embedding_bag have the sizes that they have on the CPU, whose ways the device follows."""
+
+    def embedding_bag(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        device = args[0].fake_device
+        if device.type != "atalla":
+            return NotImplemented
+
+        def moved(x: Any, to: torch.device | str) -> Any:
+            if not isinstance(x, FakeTensor):
+                return x
+            return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=to)
+
+        with mode:
+            found = func(*(moved(x, "cpu") for x in args), **{name: moved(x, "cpu") for name, x in kwargs.items()})
+            return tuple(moved(x, device) for x in found)
+
+    for op in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default):
+        fake_impls.op_implementations_dict[op] = embedding_bag
 
 
 def _attention_layout() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,7 +30,9 @@ class LoadedMethod:
         record = data["methods"][number]
         self.name: str = record["name"]
         self._read_interface(data, record)
-        self._bound = _C.BoundMethod(program.handle, number, device.index, _types(self.inputs), _types(self.outputs))
+        drawn = int(data["metadata"].get(method_key("random_positions", self.name, number), 0))
+        ports = port_types(self.inputs), port_types(self.outputs)
+        self._bound = _C.BoundMethod(program.handle, number, device.index, *ports, drawn=drawn)
 
     def _read_interface(self, data: dict[str, Any], record: dict[str, Any]) -> None:
         metadata, path = data["metadata"], self._path
@@ -146,7 +149,7 @@ def _slice(records: list[Any], span: list[int]) -> list[Any]:
     return records[first : first + count]
 
 
-def _types(specs: tuple[TensorSpec, ...]) -> list[tuple]:
+def port_types(specs: Sequence[TensorSpec]) -> list[tuple]:
     return [
         (CODES[spec.dtype], list(spec.shape), list(spec.strides), [spec.is_dynamic(d) for d in range(len(spec.shape))])
         for spec in specs

@@ -34,7 +34,7 @@ py::tuple record_launches(const py::function& call) {
   for (const LaunchRecorder::Block& block : recorder.blocks())
     blocks.append(py::make_tuple(block.address, block.bytes,
                                  block.content ? py::object(py::bytes(*block.content)) : py::object(py::none())));
-  return py::make_tuple(result, launches, blocks);
+  return py::make_tuple(result, launches, blocks, recorder.drawn());
 }
 
 }  // namespace

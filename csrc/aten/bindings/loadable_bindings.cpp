@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aten/device/empty.h"
+#include "aten/device/generator.h"
 #include "runtime/c_api/atalla_program.h"
 #include "runtime/device/runtime.h"
 
@@ -66,8 +67,15 @@ Port make_port(const py::tuple& given) {
 
 class BoundMethod {
  public:
-  BoundMethod(uintptr_t program, uint32_t method, int ordinal, const py::list& inputs, const py::list& outputs)
-      : program_(reinterpret_cast<atalla_program>(program)), method_(method), ordinal_(ordinal) {
+  // updated: how many of the outputs, the last ones, are tensors that the caller gives behind the inputs. drawn:
+  // positions of the random sequence that a call takes.
+  BoundMethod(uintptr_t program, uint32_t method, int ordinal, const py::list& inputs, const py::list& outputs,
+              size_t updated, uint64_t drawn)
+      : program_(reinterpret_cast<atalla_program>(program)),
+        method_(method),
+        ordinal_(ordinal),
+        updated_(updated),
+        drawn_(drawn) {
     for (const py::handle& port : inputs) inputs_.push_back(make_port(port.cast<py::tuple>()));
     for (const py::handle& port : outputs) outputs_.push_back(make_port(port.cast<py::tuple>()));
     for (const Port& port : outputs_)
@@ -75,24 +83,39 @@ class BoundMethod {
   }
 
   // The results; None when an argument is not of its type, which the caller then explains; the driver's status when the
-  // program refuses the call or fails.
+  // program refuses the call or fails. A number is a tensor of that many rows without columns, which only has a size.
   py::object call(const py::args& args) {
-    size_t n = inputs_.size(), m = outputs_.size();
-    if (args.size() != n) return py::none();
+    size_t n = inputs_.size(), made = outputs_.size() - updated_, m = outputs_.size();
+    if (args.size() != n + updated_) return py::none();
     std::vector<atalla_tensor> given(n + m);
     std::vector<at::Tensor> kept;  // inputs in the layout that the program wants
     for (size_t i = 0; i < n; ++i) {
       PyObject* object = args[i].ptr();
+      if (PyLong_Check(object) && is_size(inputs_[i])) {
+        given[i] = inputs_[i].type;
+        given[i].sizes[0] = PyLong_AsLongLong(object);
+        continue;
+      }
       if (!THPVariable_Check(object)) return py::none();
       const at::Tensor& tensor = THPVariable_Unpack(object);
       if (!fits(tensor, inputs_[i])) return py::none();
       read(tensor, inputs_[i], given[i], kept);
     }
-    std::vector<at::Tensor> results(m);
+    std::vector<at::Tensor> results(made);
     int status = ATALLA_OK;
     if (dynamic_) status = atalla_program_resolve(program_, method_, given.data(), n, given.data() + n, m);
     if (status != ATALLA_OK) return py::int_(status);
-    for (size_t i = 0; i < m; ++i) {
+    std::vector<std::pair<at::Tensor, at::Tensor>> written;  // an updated tensor, and what the program writes for it
+    for (size_t i = made; i < m; ++i) {
+      PyObject* object = args[n + i - made].ptr();
+      if (!THPVariable_Check(object)) return py::none();
+      const at::Tensor& tensor = THPVariable_Unpack(object);
+      if (!fits(tensor, outputs_[i])) return py::none();
+      size_t copies = kept.size();
+      read(tensor, outputs_[i], given[n + i], kept);
+      written.emplace_back(tensor, kept.size() > copies ? kept.back() : at::Tensor());
+    }
+    for (size_t i = 0; i < made; ++i) {
       atalla_tensor& out = given[n + i];
       if (!dynamic_) out = outputs_[i].type;
       results[i] = empty_strided({out.sizes, out.ndim}, {out.strides, out.ndim},
@@ -107,17 +130,27 @@ class BoundMethod {
     params.n_inputs = n;
     params.outputs = given.data() + n;
     params.n_outputs = m;
+    if (drawn_ > 0) {
+      const PhiloxState state = reserve_philox({}, static_cast<c10::DeviceIndex>(ordinal_), drawn_);
+      params.random_seed = state.seed, params.random_offset = state.offset, params.random_source = state.source;
+    }
     {
       const py::gil_scoped_release unlock;
       status = atalla_program_run(program_, &params);
     }
     if (status != ATALLA_OK) return py::int_(status);
-    py::list list(m);
-    for (size_t i = 0; i < m; ++i) list[i] = py::reinterpret_steal<py::object>(THPVariable_Wrap(results[i]));
+    for (auto& [tensor, copy] : written) {
+      if (copy.defined()) tensor.detach().copy_(copy);
+      if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    }
+    py::list list(made);
+    for (size_t i = 0; i < made; ++i) list[i] = py::reinterpret_steal<py::object>(THPVariable_Wrap(results[i]));
     return list;
   }
 
  private:
+  static bool is_size(const Port& port) { return port.type.ndim == 2 && port.free[0] && port.type.sizes[1] == 0; }
+
   bool fits(const at::Tensor& tensor, const Port& port) const {
     if (tensor.layout() != c10::kStrided || tensor.device().type() != c10::DeviceType::PrivateUse1 ||
         tensor.device().index() != ordinal_ || static_cast<uint8_t>(tensor.scalar_type()) != port.type.dtype ||
@@ -147,6 +180,8 @@ class BoundMethod {
   atalla_program program_;
   uint32_t method_;
   int ordinal_;
+  size_t updated_;
+  uint64_t drawn_;
   bool dynamic_ = false;
   std::vector<Port> inputs_, outputs_;
 };
@@ -155,7 +190,9 @@ class BoundMethod {
 
 void bind_loadable(py::module_& m) {
   py::class_<BoundMethod>(m, "BoundMethod")
-      .def(py::init<uintptr_t, uint32_t, int, const py::list&, const py::list&>())
+      .def(py::init<uintptr_t, uint32_t, int, const py::list&, const py::list&, size_t, uint64_t>(), py::arg("program"),
+           py::arg("method"), py::arg("device"), py::arg("inputs"), py::arg("outputs"), py::arg("updated") = 0,
+           py::arg("drawn") = 0)
       .def("__call__", &BoundMethod::call);
 }
 

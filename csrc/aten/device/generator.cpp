@@ -88,7 +88,8 @@ c10::intrusive_ptr<c10::GeneratorImpl> GeneratorImpl::graphsafe_get_state() cons
 }
 
 PhiloxState GeneratorImpl::reserve(uint64_t n) {
-  if (LaunchRecorder::current() != nullptr) LaunchRecorder::refuse("random numbers");
+  if (LaunchRecorder* recorder = LaunchRecorder::current()) [[unlikely]]
+    return {0, recorder->draw(n)};
   if (GraphRandom* graph = capturing_random(device().index())) [[unlikely]]
     return graph->reserve(state_, n);
   const GeneratorState::Values before = state_->advance(n);

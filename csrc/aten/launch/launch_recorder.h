@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/stream/stream.h"
@@ -12,7 +13,8 @@
 namespace atalla::aten {
 
 // While one lives, the calling thread's device memory is placeholders: addresses that are handed out once, with nothing
-// behind them. Launches are kept; whatever needs their results (or random numbers) is refused.
+// behind them. Launches are kept; whatever needs their results is refused. Random
+// numbers are those of seed 0, from position 0 on.
 class LaunchRecorder final : public runtime::StreamRecorder {
  public:
   struct Block {
@@ -28,6 +30,8 @@ class LaunchRecorder final : public runtime::StreamRecorder {
 
   static LaunchRecorder* current() noexcept;  // of the calling thread; null: it records nothing
   void* allocate(size_t bytes);
+  uint64_t draw(uint64_t positions) noexcept { return std::exchange(drawn_, drawn_ + positions); }
+  uint64_t drawn() const noexcept { return drawn_; }
   const std::vector<Block>& blocks() const noexcept { return blocks_; }
   const std::vector<atalla_launch_desc>& launches() const noexcept { return launches_; }
 
@@ -45,6 +49,7 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   runtime::Stream& stream_;
   std::vector<Block> blocks_;
   std::vector<atalla_launch_desc> launches_;
+  uint64_t drawn_ = 0;  // positions of the random sequence
 };
 
 }  // namespace atalla::aten

@@ -156,6 +156,13 @@ typedef struct atalla_run_params {
   // run. Another one must be of the output's type and share no byte with an input or another output.
   atalla_tensor* outputs;
   size_t n_outputs;
+  // What a program with random numbers draws from: the seed, and the first of the positions that it takes. A run with
+  // the same numbers gives the same results. In a capture of a graph, `random_source` is the number of the source that
+  // gives both at replay; else it is 0.
+  uint64_t random_seed;
+  uint64_t random_offset;
+  uint32_t random_source;
+  uint32_t reserved2;
 } atalla_run_params;
 
 // Queues the method's instructions on the stream. Wrong arguments (count, dtype, shape, strides, device, alignment) are

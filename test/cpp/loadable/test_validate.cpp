@@ -81,7 +81,8 @@ void test_reserved() {
   SPOILED("kernel 1: reserved", [](Writer& w) { w.kernels[1].reserved = 1; });
   SPOILED("storage 2: reserved", [](Writer& w) { w.storages[2].reserved[6] = 1; });
   SPOILED("operand 0: reserved", [](Writer& w) { w.operands[0].reserved0 = 1; });
-  SPOILED("input 0: reserved", [](Writer& w) { w.inputs[0].flags = 1; });
+  SPOILED("input 0: flags 0x1, which it cannot have", [](Writer& w) { w.inputs[0].flags = 1; });
+  SPOILED("output 0: flags 0x2, which it cannot have", [](Writer& w) { w.outputs[0].flags = 2; });
   SPOILED("immediate bytes beyond 0", [](Writer& w) { w.operands[0].immediate[15] = 1; });
   Writer w = linear_sample();
   w.kernels[1].reserved = 1;

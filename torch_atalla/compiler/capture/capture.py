@@ -168,7 +168,7 @@ def capture(
     program = export_module(program, args, kwargs)
     if decomposed is None:
         decomposed = decompose(program, support)
-    _name_the_host(decomposed.graph)
+    name_the_host(decomposed.graph)
     constants = _constants(decomposed)
     mutable = mutated_buffers(decomposed) | frozenset(states)
     kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}
@@ -201,7 +201,7 @@ def _symbols(program: torch.export.ExportedProgram, exported: torch.export.Expor
 
     check_dynamic(exported, before, inputs)
 
-    return find_symbols(program, inputs)
+    return find_symbols(program.range_constraints, inputs)
 
 
 def _updates(program: torch.export.ExportedProgram) -> list[str]:
@@ -261,12 +261,13 @@ def _constants(program: torch.export.ExportedProgram) -> dict[str, Constant]:
     for spec in program.graph_signature.input_specs:
         if spec.kind in _CONSTANT_KINDS:
             store = program.state_dict if spec.target in program.state_dict else program.constants
-            tensor = _on_host(store[spec.target].detach(), moved)
+            tensor = on_host(store[spec.target].detach(), moved)
             constants[spec.arg.name] = Constant(tensor, _CONSTANT_KINDS[spec.kind], spec.target)
     return constants
 
 
-def _on_host(tensor: torch.Tensor, moved: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+def on_host(tensor: torch.Tensor, moved: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    """The tensor in the CPU's memory. moved: storages that were copied before, by their addresses."""
     if tensor.device.type == "cpu":
         return tensor
     storage = tensor.untyped_storage()
@@ -278,7 +279,7 @@ def _on_host(tensor: torch.Tensor, moved: dict[int, torch.UntypedStorage]) -> to
     return host.set_(moved[storage.data_ptr()], tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
-def _name_the_host(graph: torch.fx.Graph) -> None:
+def name_the_host(graph: torch.fx.Graph) -> None:
     """Factories and copies that name a device name the CPU: what is folded is computed there, and a launch runs where
     the program is loaded."""
     host = torch.device("cpu")

@@ -120,6 +120,15 @@ def soft_margin_loss(self: torch.Tensor, target: torch.Tensor, reduction: int = 
     return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
 
 
+def soft_margin_loss_backward(
+    grad_output: torch.Tensor, self: torch.Tensor, target: torch.Tensor, reduction: int
+) -> torch.Tensor:
+    """Rounded to the dtype of `self` after every op, in the order of upstream's kernel: target z (-1 / n) / (1 + z)."""
+    z = ((-target) * self).to(self.dtype).exp()
+    factor = -1.0 / self.numel() if reduction == 1 and self.numel() > 0 else -1.0
+    return ((target * z).to(self.dtype) * factor) / (z + 1) * grad_output
+
+
 def of_contiguous_input(op: torch._ops.OpOverload, *, formats: bool = False) -> Callable:
     """The op gives a contiguous result, where upstream's meta functions keep strides; `formats`: unless its input is
     channels-last. The same of a contiguous input has the same bits."""

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ..lower import RULES, is_pointwise
 from ..program.support import SupportTable, op_key, overloads, support_table
@@ -25,7 +27,9 @@ from .composites import (
     of_contiguous_input,
     scaled_dot_product_attention,
     soft_margin_loss,
+    soft_margin_loss_backward,
 )
+from .foreach import foreach_decompositions
 from .norm_gradients import group_norm_backward, layer_norm_backward
 
 aten = torch.ops.aten
@@ -94,6 +98,7 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
     aten.log_sigmoid_forward.default: of_contiguous_input(aten.log_sigmoid_forward.default),
     aten.mvlgamma.default: mvlgamma,
     aten.soft_margin_loss.default: soft_margin_loss,
+    aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
     aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
     aten.native_layer_norm_backward.default: layer_norm_backward,
     aten.native_group_norm_backward.default: group_norm_backward,
@@ -109,7 +114,8 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
 
 
 def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
-    """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole."""
+    """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole, and so does
+    one that draws random numbers: others would draw in another order."""
     return dict(_of_this_build()) if support is support_table() else _table(support)
 
 
@@ -121,29 +127,64 @@ def _of_this_build() -> dict[torch._ops.OperatorBase, Callable]:
 def _table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
     table = dict(torch.export.default_decompositions().items())
     for op in list(table):
-        if op in KEPT_WHOLE or _is_native(op, support):
+        if op in KEPT_WHOLE or _is_native(op, support) or _draws(op):
             del table[op]
+    table.update(foreach_decompositions())
     table.update(ADDED)
     return table
 
 
+@lru_cache(maxsize=1)
+def eager_decompositions() -> dict[torch._ops.OperatorBase, Callable]:
+    """The table for graphs of torch.compile: in them everything stays whole that eager mode runs natively, so that its
+    launches can be recorded, but for dynamic sizes, of which there is no recording."""
+    support = support_table()
+    table = _table(support)
+    for op, decomposition in list(table.items()):
+        if op not in ADDED and op_key(op) in support and not op._schema.is_mutable:  # type: ignore[attr-defined]
+            table[op] = _of_dynamic_sizes(decomposition)
+    return table
+
+
+def _of_dynamic_sizes(decomposition: Callable) -> Callable:
+    def taken_apart(*args: Any, **kwargs: Any) -> Any:
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        sizes = [size for tensor in tensors for size in (*tensor.shape, *tensor.stride())]
+        if any(isinstance(size, torch.SymInt) for size in sizes):
+            return decomposition(*args, **kwargs)
+        return NotImplemented
+
+    return taken_apart
+
+
+# Upstream takes these apart in Python kernels of their own, whatever the table says; not as eager mode does.
+_LOSSES = overloads("softshrink", "hardshrink", "multi_margin_loss", "multilabel_margin_loss_forward")
+_COMPOSITES = ("matmul", "upsample", "_upsample", "lstm", "gru", "rnn_")
+
+
+def _draws(op: torch._ops.OperatorBase) -> bool:
+    """Whether an op draws random numbers, and is not made of others that do."""
+    return torch.Tag.nondeterministic_seeded in op.tags and not op._can_decompose()  # type: ignore[attr-defined]
+
+
 @contextmanager
-def without_python_kernels(support: SupportTable) -> Iterator[None]:
-    """While a program is taken apart: upstream takes a few ops apart in Python kernels of their own, whatever the table
-    says. Those of native ops are set aside."""
+def without_python_kernels(support: SupportTable, *, composites: bool = False) -> Iterator[None]:
+    """While a program is taken apart: such kernels of native ops are set aside. composites: also those of ops that
+    upstream composes in C++, too, which eager mode calls."""
+    keys = torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd
+    places = [(op, keys[0]) for op in _LOSSES if _is_native(op, support)]
+    if composites:
+        packets = [getattr(aten, name) for name in dir(aten) if name.startswith(_COMPOSITES)]
+        places += [(getattr(packet, name), key) for packet in packets for name in packet.overloads() for key in keys]
     aside = []
-    key = torch._C.DispatchKey.Autograd
-    for op in (
-        *(aten.softshrink.default, aten.hardshrink.default),
-        *(aten.multi_margin_loss.default, aten.multilabel_margin_loss_forward.default),
-    ):
-        if _is_native(op, support) and key in op.py_kernels:
-            aside.append((op, op.py_kernels.pop(key)))
+    for op, key in places:
+        if key in op.py_kernels:
+            aside.append((op, key, op.py_kernels.pop(key)))
             op._dispatch_cache.clear()
     try:
         yield
     finally:
-        for op, kernel in aside:
+        for op, key, kernel in aside:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from torch_atalla.driver import runtime
+from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.code import listing, port_layouts
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
@@ -23,7 +24,7 @@ from torch_atalla.loadable.report import LoadableReport
 from ..targets.chip.build import CompiledNetwork, compile_model, to_bfloat16
 from ..targets.chip.check import call_arguments, check_network, example_inputs, same_layout
 from ..targets.chip.section import of_network
-from .functional import save_functional, write
+from .functional import save_functional
 
 
 def save_with_code(
@@ -60,7 +61,7 @@ def save_with_code(
         _check(compiled, os.fspath(functional))
         data = attach(functional.read_bytes(), of_network(compiled.network, compiled.code), runtime.crc32c)
         runtime.validate(data)
-    write(target, data)  # at once: a reader sees the file with code, or none
+    write_whole(target, data)  # at once: a reader sees the file with code, or none
     if options.get("dump") is not None:
         (Path(options["dump"]) / "listing.s").write_text(listing(target))
     report.path, report.engine, report.file_bytes = os.fspath(path), "isa", len(data)

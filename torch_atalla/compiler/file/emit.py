@@ -16,6 +16,7 @@ from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.container import Checksum
 from torch_atalla.loadable.file.format import (
     NONE,
+    PORT_UPDATED,
     STATE_HAS_INITIAL,
     DynamicKind,
     InstructionKind,
@@ -45,6 +46,7 @@ _SPACES = {
     BufferKind.INPUT: Space.INPUT,
     BufferKind.OUTPUT: Space.OUTPUT,
     BufferKind.STATE: Space.STATE,
+    BufferKind.UPDATED: Space.OUTPUT,
 }
 _DYNAMIC_IMMEDIATES = (torch.int32, torch.int64, torch.float32, torch.float64)
 _PER_METHOD = (Section.NODES, Section.SEGMENTS, Section.INSTRUCTIONS, Section.INPUTS, Section.OUTPUTS)
@@ -391,7 +393,9 @@ class _Emitter:
         guards = NONE
         if section is Section.INPUTS and any(isinstance(size, Size) for size in port.operand.sizes):
             guards = self.tables.own_integers(self._guards(port))[0]
-        return self.tables.add(section, *self.tables.string(port.name), value, guards, 0)
+        updated = self.program.buffers[port.operand.buffer].kind is BufferKind.UPDATED
+        flags = PORT_UPDATED if updated else 0
+        return self.tables.add(section, *self.tables.string(port.name), value, guards, flags)
 
     def _guards(self, port: Port) -> tuple[int, ...]:
         """(least, most) of each dimension."""
@@ -416,7 +420,7 @@ class _Emitter:
             self._operand(operand)
         tables.add(
             Section.INSTRUCTIONS,
-            InstructionKind.LAUNCH,
+            InstructionKind.RANDOM if "random" in inst.contract.traits else InstructionKind.LAUNCH,
             CODES[inst.compute_dtype],
             len(inst.outputs),
             cores,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -18,6 +17,7 @@ from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.driver.extension import _C
+from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.description import render
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.signature import add_signature
@@ -82,7 +82,7 @@ def save_functional(
         {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()}, methods
     )
     versions = {
-        kernel: version for compiled in methods.values() for kernel, version in _resolve_kernels(compiled).items()
+        kernel: version for compiled in methods.values() for kernel, version in resolve_kernels(compiled).items()
     }
 
     def make_goldens(measured: bool) -> list[GoldenRecord]:
@@ -112,11 +112,11 @@ def save_functional(
     report.file_bytes = len(data)
     if dump is not None:
         Dump(dump).listing(_listing(data))
-    write(Path(path), data)
+    write_whole(Path(path), data)
     return report
 
 
-def _resolve_kernels(compiled: Compiled) -> dict[str, int]:
+def resolve_kernels(compiled: Compiled) -> dict[str, int]:
     """Versions of the kernels. Raises ExportError for those that the device library lacks, in name or dtype."""
     versions: dict[str, int] = {}
     problems = []
@@ -158,6 +158,8 @@ def _emit(
             method_key("in_leaves", name, number): dump_leaves(captured.inputs),
             method_key("out_leaves", name, number): dump_leaves(captured.outputs),
         }
+        if drawn := compiled.program.random_positions:
+            metadata[method_key("random_positions", name, number)] = str(drawn)
     cycles, crc32c = report.method_cycles, runtime.crc32c
     return emit(
         methods, kernel_versions=versions, crc32c=crc32c, metadata=metadata, estimate_cycles=cycles, goldens=goldens
@@ -198,22 +200,3 @@ def _compared(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[La
                 charged = (schedule.baseline[i], schedule.predicted[i], cycles[i])
                 found.append(LaunchCycles(name, inst.kernel, inst.node, schedule.cores[i], *charged))
     return found
-
-
-def write(path: Path, data: bytes) -> None:
-    """Atomically: a reader sees the old file, or the whole new one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -14,7 +14,7 @@ from torch_atalla.loadable.errors import ExportError, NotNativeError
 from ..capture.capture import Captured, Constant, check_dtype
 from ..lower.context import LoweringContext, Value
 from ..lower.node import lower_node
-from ..program.ir import BufferKind, LinearProgram, Port
+from ..program.ir import KEPT, BufferKind, LinearProgram, Port
 from ..program.layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
 from ..program.sizes import is_symbolic, lowering_with
 from ..program.support import SupportTable, qualified_name
@@ -30,6 +30,7 @@ def linearize(
     ctx = LoweringContext(support, program, keep_strides=keep_strides)
     with lowering_with(captured.symbols):
         values = _placeholders(captured, ctx)
+        places = _places(captured, values)
         values |= {node: node.meta["val"] for node in size_nodes(captured)}
         for number, segment in enumerate(partition.segments):
             if segment.native:
@@ -41,7 +42,7 @@ def linearize(
         returned: Any = captured.graph.output_node().args[0]
         results: list[Any] = list(returned)
         _outputs(captured, ctx, values, results[len(captured.updates) :])
-        _updates(captured, ctx, values, results[: len(captured.updates)])
+        _updates(captured, ctx, places, values, results[: len(captured.updates)])
         if len(program.instructions) > len(program.segments):
             # Copies to outputs and states belong to the last segment, or to one of their own after a fallback.
             if not partition.segments or not partition.segments[-1].native:
@@ -79,6 +80,9 @@ def _placeholders(captured: Captured, ctx: LoweringContext) -> dict[torch.fx.Nod
             state = captured.states[node.name]
             values[node] = _state(ctx, state)
             ctx.program.states[state.fqn] = values[node].operand()
+        elif node.op == "placeholder" and node.name in captured.updates:
+            meta = input_meta(node.meta["val"], captured.symbols)
+            values[node] = ctx.new_strided_value(meta, BufferKind.UPDATED, node.name)
         elif node.op == "placeholder" and node.name in tensors:
             meta = input_meta(node.meta["val"], captured.symbols)
             value = ctx.new_strided_value(meta, BufferKind.INPUT, node.name)
@@ -184,29 +188,39 @@ def _copy_once(ctx: LoweringContext, out: Value, value: Value) -> None:
         ctx.copy(out.view(target), value.view(seen))
 
 
+def _places(captured: Captured, values: dict[torch.fx.Node, Any]) -> dict[str, Value]:
+    """Where the new values go that the graph's first results are, by the names in captured.updates."""
+    names = {state.fqn: name for name, state in captured.states.items()}
+    found = {node.name: value for node, value in values.items()}
+    return {update: found[names.get(update, update)] for update in captured.updates}
+
+
 def _updates(
-    captured: Captured, ctx: LoweringContext, values: dict[torch.fx.Node, Any], results: list[torch.fx.Node]
+    captured: Captured,
+    ctx: LoweringContext,
+    places: dict[str, Value],
+    values: dict[torch.fx.Node, Any],
+    results: list[torch.fx.Node],
 ) -> None:
-    """The new values of states. One that is a view of another state is copied aside first, before that is written."""
+    """The new values of states and of inputs. One that is a view of another such is copied aside first, before that is
+    written."""
     program = ctx.program
-    targets = {state.fqn: (name, state) for name, state in captured.states.items()}
     pending: list[tuple[Value, Value]] = []
-    for fqn, node in zip(captured.updates, results, strict=True):
-        name, state = targets[fqn]
-        ctx.node = f"update_{name}"
-        place = program.states[fqn]
-        out = Value(place.buffer, exact_meta(stored(state.tensor)))
-        value: Value = values[node]
-        if value.buffer == out.buffer and value.operand() == place:
+    for update, node in zip(captured.updates, results, strict=True):
+        place, value = places[update], values[node]
+        ctx.node = f"update_{program.buffers[place.buffer].name}"
+        if program.buffers[place.buffer].kind is BufferKind.UPDATED:
+            program.outputs.append(Port(program.buffers[place.buffer].name, place.operand()))
+        if value.operand() == place.operand():
             continue  # it keeps its value
-        if program.buffers[value.buffer].kind is BufferKind.STATE:
+        if program.buffers[value.buffer].kind in KEPT:
             aside = ctx.new_value(dense_meta(value.meta))
             ctx.copy(aside, value)
             value = aside
-        pending.append((out, value))
-    for out, value in pending:
-        ctx.node = f"update_{program.buffers[out.buffer].name}"
-        ctx.copy(out, value)
+        pending.append((place, value))
+    for place, value in pending:
+        ctx.node = f"update_{program.buffers[place.buffer].name}"
+        ctx.copy(place, value)
 
 
 def _unique(name: str, used: set[str]) -> str:

@@ -65,7 +65,7 @@ def partition(captured: Captured, support: SupportTable) -> Partition:
             else:
                 reasons.pop(node, None)
     unsupported = [_unsupported(node, reason) for node, reason in reasons.items() if _handles_tensors(node)]
-    return Partition(_segments(nodes, set(reasons)), unsupported)
+    return Partition(segments_of(nodes, set(reasons)), unsupported)
 
 
 def size_nodes(captured: Captured) -> set[torch.fx.Node]:
@@ -123,10 +123,14 @@ def _any_meta(val: torch.Tensor) -> torch.Tensor:
     return exact_meta(val)
 
 
-def _segments(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> list[Segment]:
+def segments_of(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> list[Segment]:
     """Runs everything that is ready on one side before it changes to the other; graph order within a side."""
     known = set(nodes)
     waiting = {node: {arg for arg in node.all_input_nodes if arg in known} for node in nodes}
+    drawing = [node for node in nodes if _draws(node)]
+    followers = dict(zip(drawing, drawing[1:]))  # they draw from one sequence
+    for node, follower in followers.items():
+        waiting[follower].add(node)
     segments: list[Segment] = []
     native = not (nodes and nodes[0] in fallback)
     while waiting:
@@ -135,12 +139,16 @@ def _segments(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> list[
             if (node not in fallback) == native and not waiting[node]:
                 segment.nodes.append(node)
                 del waiting[node]
-                for user in node.users:
+                for user in (*node.users, *([followers[node]] if node in followers else [])):
                     waiting.get(user, set()).discard(node)
         if segment.nodes:
             segments.append(segment)
         native = not native
     return segments
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:

@@ -22,16 +22,20 @@ from ..program.sizes import is_symbolic
 from .context import LoweringContext, Value
 
 NO_KERNEL = "no native kernel"
+# Whose ops launch the same for the same arguments. What a user's own op does on the host, nobody knows.
+_KNOWN = ("aten", "prims")
 
 
 def lower_recorded(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
     """Raises NotNativeError if a size is dynamic, or if eager mode does more than launch kernels."""
     target: Any = node.target
-    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+    if target._schema.is_mutable or target.namespace not in _KNOWN:
         raise NotNativeError(NO_KERNEL)
     for leaf in pytree.tree_leaves(arguments):
         if is_symbolic(leaf) or isinstance(leaf, Value) and not are_numbers(*layout_of(leaf.meta)):
             raise NotNativeError("no rule for dynamic sizes")
+        if isinstance(leaf, torch.Generator):
+            raise NotNativeError("draws from a generator of its own")
         if isinstance(leaf, Value) and leaf.dtype not in CODES:
             raise NotNativeError(f"dtype {dtype_name(leaf.dtype)} not taken")
     recording = _Recording(ctx)
@@ -56,13 +60,14 @@ class _Recording:
         try:
             # Without gradients and autocast, as programs are.
             with torch.no_grad(), torch._C._DisableAutocast():
-                result, launches, self.blocks = _C.record_launches(lambda: self.call(target, arguments))
+                result, launches, self.blocks, drawn = _C.record_launches(lambda: self.call(target, arguments))
         except Exception as error:
             native = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "PrivateUse1")
             text = str(error).strip().splitlines()
             raise NotNativeError(text[0] if native and text else NO_KERNEL) from None
         for launch in launches:
             self.add(*launch)
+        self.ctx.program.random_positions += drawn
         metas = node.meta["val"]
         if isinstance(result, (tuple, list)):
             return tuple(self.value(*pair) for pair in zip(result, metas, strict=True))
@@ -110,7 +115,7 @@ class _Recording:
         return buffer
 
     def add(self, kernel: int, n_outputs: int, compute: int, operands: list, iparams: list, fparams: list) -> None:
-        seen = [self.operand(operand) for operand in operands]
+        seen = [self.operand(operand, written=i < n_outputs) for i, operand in enumerate(operands)]
         name = _kernel_names()[kernel]
         outputs, inputs = seen[:n_outputs], seen[n_outputs:]
         inputs += [None] * (len(contract(name).inputs) - len(inputs))  # absent ones at the end
@@ -126,6 +131,8 @@ class _Recording:
             if buffer in self.arguments or self.ctx.program.buffers[buffer].kind is BufferKind.CONSTANT:
                 raise NotNativeError("eager mode writes to its arguments")
         self.written |= written
+        if "random" in contract(name).traits:
+            iparams = [0, iparams[1] + self.ctx.program.random_positions, *iparams[2:]]
         self.launch(name, outputs, inputs, compute, _given(iparams), _given(fparams))
 
     def launch(
@@ -142,7 +149,22 @@ class _Recording:
         self.launch("copy", [copy], [operand], CODES[operand.dtype])
         return copy
 
-    def operand(self, recorded: tuple | None) -> AnyOperand:
+    def forwards(self, address: int, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Operand:
+        """A copy of what eager mode sees backwards, such as the turned weight of a convolution's gradient: operands of
+        a program have no negative strides."""
+        backwards = [d for d, stride in enumerate(strides) if stride < 0]
+        address += sum((sizes[d] - 1) * strides[d] for d in backwards) * dtype.itemsize
+        source = Operand(*self.place(address), sizes, tuple(map(abs, strides)), dtype)
+        if source.buffer not in self.written:
+            raise NotNativeError("eager mode reads memory that it did not write")
+        out = torch.empty_like(torch.empty_strided(sizes, source.strides, dtype=dtype, device="meta"))
+        buffer = self.ctx.new_buffer(BufferKind.TEMPORARY, self.ctx.node, out.numel() * dtype.itemsize).index
+        copy = Operand(buffer, 0, sizes, out.stride(), dtype)
+        self.launch("flip", [copy], [source], CODES[dtype], (sum(1 << d for d in backwards),))
+        self.written.add(buffer)
+        return copy
+
+    def operand(self, recorded: tuple | None, *, written: bool = False) -> AnyOperand:
         if recorded is None:
             return None
         *where, code = recorded
@@ -150,10 +172,12 @@ class _Recording:
         if len(where) == 1:
             return Immediate(torch.frombuffer(bytearray(where[0]), dtype=dtype, count=1).item(), dtype)
         address, sizes, strides = where
-        if any(stride < 0 for stride in strides):
-            raise NotNativeError("eager mode goes through memory backwards")
         if 0 in sizes:
             return self.ctx.empty(sizes, dtype).operand()
+        if any(stride < 0 for stride in strides):
+            if written:
+                raise NotNativeError("eager mode goes through memory backwards")
+            return self.forwards(address, tuple(sizes), tuple(strides), dtype)
         return Operand(*self.place(address), tuple(sizes), tuple(strides), dtype)
 
     def value(self, tensor: torch.Tensor | None, meta: torch.Tensor) -> Value | None:

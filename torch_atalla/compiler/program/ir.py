@@ -27,6 +27,7 @@ class BufferKind(Enum):
     CONSTANT = "constant"  # parameters, buffers, constants: in the file
     TEMPORARY = "temporary"  # placed in the arena by the memory planner
     STATE = "state"  # a mutable buffer: keeps its bytes from call to call
+    UPDATED = "updated"  # given by the caller with a value, which the program reads and replaces
 
 
 @dataclass
@@ -55,7 +56,9 @@ _PREFIX = {
     BufferKind.CONSTANT: "w",
     BufferKind.TEMPORARY: "t",
     BufferKind.STATE: "s",
+    BufferKind.UPDATED: "u",
 }
+KEPT = (BufferKind.STATE, BufferKind.UPDATED)  # with a value before a call, and another after it
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,7 @@ class LinearProgram:
     outputs: list[Port] = field(default_factory=list)
     values: dict[str, Operand] = field(default_factory=dict)  # what each graph node became, for listings
     states: dict[str, Operand] = field(default_factory=dict)  # mutable buffers by their names
+    random_positions: int = 0  # of the random sequence, that a run takes; offsets of launches count from the first
 
     def lives(self) -> dict[int, tuple[int, int]]:
         """The first and the last instruction that touches each buffer."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,8 +20,9 @@ from torch_atalla.loadable.file.format import ExpressionOp
 from .sizes import UNBOUNDED, Symbol, Symbols
 
 
-def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, Any]]) -> Symbols:
-    """Which dimension of which input gives each symbol its value; inputs as (name, fake tensor), in order."""
+def find_symbols(constraints: Mapping[sympy.Symbol, ValueRanges], inputs: list[tuple[str, Any]]) -> Symbols:
+    """Which dimension of which input gives each symbol its value; inputs as (name, fake tensor), in order. constraints:
+    ranges that the user declared."""
     wanted = [(number, dim, size) for number, (_, value) in enumerate(inputs) for dim, size in enumerate(value.shape)]
     symbolic = [(number, dim, size) for number, dim, size in wanted if isinstance(size, torch.SymInt)]
     strides = [(value, stride) for _, value in inputs for stride in value.stride() if isinstance(stride, torch.SymInt)]
@@ -39,7 +41,7 @@ def find_symbols(program: torch.export.ExportedProgram, inputs: list[tuple[str, 
             if symbol not in found:
                 linear = _linear(expr, symbol)
                 if linear is not None:
-                    found[symbol] = _symbol(program, shape_env, symbol, number, dim, *linear)
+                    found[symbol] = _symbol(constraints, shape_env, symbol, number, dim, *linear)
     used = {s for number, dim, size in symbolic for s in shape_env.replace(size.node.expr).free_symbols}
     if used - set(found):
         names = ", ".join(sorted(map(str, used - set(found))))
@@ -83,7 +85,7 @@ def _linear(expr: sympy.Basic, symbol: sympy.Symbol) -> tuple[int, int] | None:
 
 
 def _symbol(
-    program: torch.export.ExportedProgram,
+    constraints: Mapping[sympy.Symbol, ValueRanges],
     shape_env: Any,
     symbol: sympy.Symbol,
     number: int,
@@ -91,7 +93,7 @@ def _symbol(
     multiplier: int,
     offset: int,
 ) -> Symbol:
-    bounds = program.range_constraints.get(symbol, shape_env.var_to_range.get(symbol))
+    bounds = constraints.get(symbol, shape_env.var_to_range.get(symbol))
     low = 0 if bounds is None or bounds.lower in (-int_oo, -sympy.oo) else max(int(bounds.lower), 0)
     high = UNBOUNDED
     if bounds is not None and bounds.upper not in (int_oo, sympy.oo) and int(bounds.upper) < (1 << 40):

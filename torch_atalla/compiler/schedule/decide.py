@@ -36,12 +36,14 @@ def decide(
     *,
     residency: bool = True,
     division: bool = True,
+    effort: int = 1,
     measure: Measure = measure,
 ) -> Schedule:
-    """residency, division: whether temporaries may leave DRAM, and launches may have more than one core."""
+    """residency, division: whether temporaries may leave DRAM, and launches may have more than one core. effort: times
+    as many rounds of search as otherwise."""
     problem = _Problem(program, plan, chip, division, measure)
     baseline = tuple(0 if work is None else chip.cycles(work) for work in problem.works)
-    best = problem.search() if residency else _State(problem)
+    best = problem.search(effort) if residency else _State(problem)
     return Schedule(tuple(best.residents()), tuple(best.cores), tuple(best.cycles), baseline)
 
 
@@ -79,13 +81,13 @@ class _Problem:
             return 0, 1
         return min((self.chip.cycles(work, mask, cores), cores) for cores in self.options)
 
-    def search(self) -> _State:
+    def search(self, effort: int = 1) -> _State:
         found = [(self.greedy(weight), weight) for weight in self.weights()]
         best, weight = min(found, key=lambda pair: sum(pair[0].cycles))
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS * effort):
             left = {number: best.saving(number) for number in self.candidates if number not in best.places}
             first = sorted((number for number, saved in left.items() if saved > 0), key=lambda number: -left[number])
-            tries = [self.greedy(weight, number) for number in first[:_RETRIES]]
+            tries = [self.greedy(weight, number) for number in first[: _RETRIES * effort]]
             better = min(tries, key=lambda state: sum(state.cycles), default=best)
             if sum(better.cycles) >= sum(best.cycles):
                 break

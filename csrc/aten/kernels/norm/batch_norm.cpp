@@ -21,11 +21,7 @@ Parameters unpack(const std::optional<Tensor>& weight, const std::optional<Tenso
 
 // The memory format of the result, as upstream chooses it.
 MemoryFormat format_of(const Tensor& t) {
-  if (!t.is_contiguous()) {
-    if (t.is_contiguous(MemoryFormat::ChannelsLast3d)) return MemoryFormat::ChannelsLast3d;
-    if (t.is_contiguous(MemoryFormat::ChannelsLast)) return MemoryFormat::ChannelsLast;
-  }
-  return MemoryFormat::Contiguous;
+  return t.is_contiguous() ? MemoryFormat::Contiguous : t.suggest_memory_format();
 }
 
 // [n, c, ...] as [a, k, b]: channels in the middle, or innermost with b = 1.

@@ -164,8 +164,8 @@ class Describer {
   }
 
   void instruction(const Instruction& r) {
-    bool launch = r.kind == InstructionKind::kLaunch;
-    json_.field("kind", launch ? "launch" : "host_call");
+    bool launch = r.kind != InstructionKind::kHostCall;
+    json_.field("kind", !launch ? "host_call" : r.kind == InstructionKind::kRandom ? "random" : "launch");
     json_.field(launch ? "kernel" : "host_call", r.callee);
     index("node", r.node);
     index("segment", r.segment);
@@ -232,6 +232,7 @@ class Describer {
   void port(const Port& r) {
     string("name", r.name);
     json_.field("value", r.value);
+    if (r.flags & kPortUpdated) json_.field("updated", true);
     const Value v = view_.values[r.value];
     json_.list("dynamic", v.ndim, [&](uint32_t d) {  // the expression of each dimension that the call determines
       auto found = integers_.find(v.sizes + d);

@@ -64,7 +64,8 @@ inline constexpr uint32_t kSectionKinds = static_cast<uint32_t>(SectionKind::kRe
 enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4, kState = 5 };
 enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant, kState };
 enum class OperandKind : uint8_t { kAbsent = 0, kMemory = 1, kImmediate = 2 };
-enum class InstructionKind : uint8_t { kLaunch = 1, kHostCall = 2 };
+// A random launch draws: the run gives its seed, and where the positions begin that its offset counts from.
+enum class InstructionKind : uint8_t { kLaunch = 1, kHostCall = 2, kRandom = 3 };
 // Arithmetic of size expressions, on int64; a result that does not fit is an error, as is a division by zero.
 enum class ExpressionOp : uint8_t {
   kConstant = 0,
@@ -90,6 +91,7 @@ enum class DynamicKind : uint32_t {
   kImmediate = 5,      // value of an immediate operand
 };
 inline constexpr uint32_t kStateHasInitial = 1;  // flag of a state
+inline constexpr uint32_t kPortUpdated = 1;      // flag of an output: the caller gives it with a value
 enum class SegmentKind : uint8_t { kNative = 1, kFallback = 2 };
 
 struct StringRef {

@@ -19,6 +19,7 @@ struct Use {
   uint32_t ports = 0;
   bool written = false;
   bool host = false;        // a host call uses it
+  bool updated = false;     // begins with a value that the caller gives
   bool read_early = false;  // before the first write, or by the instruction that is the first to write
 };
 
@@ -77,6 +78,7 @@ class MemoryChecker {
         owner[i] = m;
         Use& use = uses_[view_.values[table[i].value].storage];
         ++use.ports;
+        use.updated = (table[i].flags & kPortUpdated) != 0;
         use.method = m;
       }
     }
@@ -146,7 +148,7 @@ class MemoryChecker {
     if (port && use.ports != 1)
       problems_.add("%s of space %u belongs to %u inputs or outputs, expected 1", label(i).c_str(),
                     static_cast<unsigned>(s.space), use.ports);
-    if ((s.space == Space::kArena || s.space == Space::kOutput) && s.bytes > 0) {
+    if ((s.space == Space::kArena || s.space == Space::kOutput) && s.bytes > 0 && !use.updated) {
       if (use.read_early) problems_.add("%s is read before it is written", label(i).c_str());
       if (!use.written) problems_.add("%s is never written", label(i).c_str());
     }

@@ -171,13 +171,13 @@ class RecordChecker : RecordReporter {
       if (r.operands.count != 0 || r.iparams.count != 0 || r.fparams.count != 0 || r.n_outputs != 0 ||
           r.compute_dtype != 0)
         problem("a host call with operands, parameters or a dtype of its own");
-    } else if (r.kind == InstructionKind::kLaunch) {
+    } else if (r.kind == InstructionKind::kLaunch || r.kind == InstructionKind::kRandom) {
       index("kernel", r.callee, view_.kernels, "KERNELS");
       if (element_bytes(r.compute_dtype) == 0) problem("compute dtype code %u is not one", r.compute_dtype);
       if (r.n_outputs > r.operands.count) problem("%u outputs, but %u operands", r.n_outputs, r.operands.count);
       else if (operands) check_outputs(r);
     } else {
-      problem("kind %u, expected 1 or 2", static_cast<unsigned>(r.kind));
+      problem("kind %u, expected 1 to 3", static_cast<unsigned>(r.kind));
     }
   }
 
@@ -234,7 +234,8 @@ class RecordChecker : RecordReporter {
 
   void check_port(const Port& r, Space space) {
     string("name", r.name);
-    zero(uint64_t{r.flags} | r.reserved);
+    if (r.flags & ~(space == Space::kOutput ? kPortUpdated : 0)) problem("flags 0x%x, which it cannot have", r.flags);
+    zero(r.reserved);
     if (!index("value", r.value, view_.values, "VALUES")) return;
     Value v = view_.values[r.value];
     if (!readable(v) || element_bytes(v.dtype) == 0) return;  // reported with the value

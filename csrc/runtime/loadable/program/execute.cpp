@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel_parameters.h"
 #include "runtime/c_api/c_interface.h"
 #include "runtime/device/api.h"
 #include "runtime/device/error.h"
+#include "runtime/graph/capture.h"
 #include "runtime/loadable/file/describe.h"
 #include "runtime/loadable/file/problems.h"
 #include "runtime/loadable/program/arguments.h"
@@ -108,7 +110,7 @@ void Program::check_arguments(const MethodImage& method, const atalla_run_params
   for (size_t i = 0; i < n_in; ++i) check_argument("input", i, method.inputs[i], params.inputs[i], device, problems);
   for (size_t i = 0; i < n_out; ++i) {
     const atalla_tensor& out = params.outputs[i];
-    if (out.addr == 0 && !host) continue;
+    if (out.addr == 0 && !host && !method.outputs[i].updated) continue;
     check_argument("output", i, method.outputs[i], out, device, problems);
     auto shares = [&](uint64_t addr, uint64_t bytes) {
       uint64_t own = method.outputs[i].storage_bytes;
@@ -143,6 +145,8 @@ void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params&
     atalla_tensor& out = params.outputs[i];
     if (host || out.addr == 0) {
       method.bind_output(i, own(port));
+      if (port.updated && port.storage_bytes > 0)
+        stream.memcpy_h2d(port.owned.data(), reinterpret_cast<const void*>(out.addr), port.storage_bytes);
     } else {
       method.bind_output(i, port.storage_bytes > 0 ? out.addr : base);
     }
@@ -153,7 +157,7 @@ void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params&
 void Program::rethrow(const MethodImage::Step& step) const {
   Instruction r = view().instructions[step.instruction];
   std::string where = "instruction " + std::to_string(step.instruction);
-  if (r.kind == InstructionKind::kLaunch)
+  if (r.kind != InstructionKind::kHostCall)
     where += " (" + std::string(view().string(view().kernels[r.callee].name)) + ")";
   if (r.node != kNone) where += " of node '" + std::string(view().string(view().nodes[r.node].name)) + "'";
   try {
@@ -166,11 +170,28 @@ void Program::rethrow(const MethodImage::Step& step) const {
   }
 }
 
-void Program::execute(MethodImage& method, Stream& stream) {
+// Seed and offset of the run, for the launches that draw. In a capture, its random source gives them at replay.
+void Program::draw(const MethodImage::Step& step, Stream& stream, const atalla_run_params& params) {
+  auto drawn = RandomBernoulliParameters::read(*step.desc);  // in the same places of all kernels that draw
+  drawn.seed = static_cast<int64_t>(params.random_seed);
+  drawn.offset = static_cast<int64_t>(params.random_offset + step.random_offset);
+  drawn.write(step.desc);
+  if (params.random_source == 0) return;
+  Capture* capture = Capture::of(stream);
+  if (capture == nullptr)
+    throw Error(ATALLA_ERR_ARGUMENT, "the capture ended between a draw of random numbers and its launch");
+  capture->launch_random(stream, *step.desc, params.random_source);
+}
+
+void Program::execute(MethodImage& method, Stream& stream, const atalla_run_params& params) {
   const MethodImage::Step* step = method.steps.data();
   const MethodImage::Step* end = step + method.steps.size();
   try {
     for (; step != end; ++step) {
+      if (step->random) {
+        draw(*step, stream, params);
+        if (params.random_source != 0) continue;
+      }
       if (step->host_call == kNone) {
         const Submission submission("atallaLaunchKernel");
         if (!submission.observed()) [[likely]] {
@@ -213,7 +234,7 @@ void Program::run(const atalla_run_params& params) {
   if (last_stream_ != nullptr && last_stream_ != &stream) last_stream_->synchronize();
   last_stream_ = &stream;
   bind(method, stream, params, host);
-  execute(method, stream);
+  execute(method, stream, params);
   for (size_t i = 0; i < method.outputs.size(); ++i) {
     BoundPort& port = method.outputs[i];
     atalla_tensor& out = params.outputs[i];

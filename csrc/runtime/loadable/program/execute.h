@@ -56,7 +56,8 @@ class Program {
   void check_counts(const MethodImage& method, const atalla_run_params& params) const;
   void check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const;
   void bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host);
-  void execute(MethodImage& method, Stream& stream);
+  void execute(MethodImage& method, Stream& stream, const atalla_run_params& params);
+  void draw(const MethodImage::Step& step, Stream& stream, const atalla_run_params& params);
   [[noreturn]] void rethrow(const MethodImage::Step& step) const;
   Image& image();
   Storage state_storage(const char* name, size_t bytes) const;

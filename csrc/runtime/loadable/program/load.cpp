@@ -41,7 +41,7 @@ std::vector<atalla_kernel> resolve(const File& file) {
   std::set<std::pair<uint32_t, uint8_t>> missing;
   for (uint32_t i = 0; problems.empty() && i < view.instructions.size(); ++i) {
     Instruction r = view.instructions[i];
-    if (r.kind == InstructionKind::kLaunch && !(dtypes[r.callee] >> r.compute_dtype & 1))
+    if (r.kind != InstructionKind::kHostCall && !(dtypes[r.callee] >> r.compute_dtype & 1))
       missing.emplace(r.callee, r.compute_dtype);
   }
   for (auto [k, dtype] : missing)
@@ -109,7 +109,7 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
   size_t words = 0, calls = 0;
   for (uint32_t i = 0; i < method.instructions.count; ++i) {
     Instruction r = view.instructions[method.instructions.first + i];
-    if (r.kind == InstructionKind::kLaunch) words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
+    if (r.kind != InstructionKind::kHostCall) words += atalla_launch_desc_bytes(r.operands.count) / sizeof(uint64_t);
     else ++calls;
   }
   descs_.assign(words, 0);
@@ -126,7 +126,10 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
     }
     add_launch(view, r, at, index, kernels);
     size_t bytes = atalla_launch_desc_bytes(r.operands.count);
-    steps.push_back({index, kNone, reinterpret_cast<const atalla_launch_desc*>(at), bytes});
+    auto* desc = reinterpret_cast<atalla_launch_desc*>(at);
+    const bool random = r.kind == InstructionKind::kRandom;
+    const int64_t offset = random ? RandomBernoulliParameters::read(*desc).offset : 0;
+    steps.push_back({index, kNone, desc, bytes, random, static_cast<uint64_t>(offset)});
     at += bytes;
   }
   for (auto* ports : {&inputs, &outputs})
@@ -143,6 +146,7 @@ void MethodImage::add_ports(const View& view, Range range, bool output) {
     port.name = view.string(record.name);
     port.type = tensor_of(view, value);
     port.storage_bytes = view.storages[value.storage].bytes;
+    port.updated = (record.flags & kPortUpdated) != 0;
     port_of_storage_[value.storage] = 2 * i + output;
     ports.push_back(std::move(port));
   }

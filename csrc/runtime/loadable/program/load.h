@@ -75,8 +75,9 @@ struct BoundPort {
   const char* name = "";
   atalla_tensor type{};  // addr 0
   uint64_t storage_bytes = 0;
-  uint64_t bound = 0;  // address that the patches hold now
-  DeviceBuffer owned;  // staging for host runs; an output that the caller did not give
+  bool updated = false;  // an output that the caller gives with a value
+  uint64_t bound = 0;    // address that the patches hold now
+  DeviceBuffer owned;    // staging for host runs; an output that the caller did not give
 };
 
 // A place that holds an input's or output's address plus an offset.
@@ -109,8 +110,10 @@ class MethodImage {
   struct Step {
     uint32_t instruction;  // in the file
     uint32_t host_call;    // kNone: a launch
-    const atalla_launch_desc* desc;
+    atalla_launch_desc* desc;
     size_t desc_bytes;
+    bool random = false;         // the run gives seed and offset
+    uint64_t random_offset = 0;  // from the first position of the run
   };
 
   std::vector<BoundPort> inputs;

@@ -44,7 +44,8 @@ atalla_status run_householder_product(const Launch& l) {
   ATALLA_CHECK(check_batch(name, l, {2, 2, 1}));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), given = size_of(l, 1, 1), k = size_of(l, 2, 1);
   ATALLA_CHECK(check_size(name, l, 1, 2, m));
-  if (k > given || k > m) ATALLA_CHECK(check_size(name, l, 2, 1, given < m ? given : m));
+  if (n > m) ATALLA_CHECK(check_size(name, l, 0, 1, m));
+  if (k > given || k > n) ATALLA_CHECK(check_size(name, l, 2, 1, given < n ? given : n));
   return with_scalar(l, [&](auto tag) {
     using S = decltype(tag);
     const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k + 1);

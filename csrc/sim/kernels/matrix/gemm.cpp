@@ -7,52 +7,12 @@
 #include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_complex.h"
 #include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_operands.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
-                             1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
-                             1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
-
 bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
-
-// One operand with its batch stride.
-struct Batched {
-  MatrixView view;
-  int64_t batch_stride = 0;
-
-  Batched(const Launch& launch, int index) {
-    const atalla_operand& o = launch.operand(index);
-    view = {launch.ptr<const char>(index), o.dtype, o.strides[1], o.strides[2], dtype_size(o.dtype)};
-    batch_stride = o.strides[0];
-    if (o.sizes[2] <= 1) view.col_stride = 1;
-  }
-  MatrixView matrix(int64_t batch) const {
-    MatrixView result = view;
-    if (result.data != nullptr) result.data += batch * batch_stride * view.item;
-    return result;
-  }
-};
-
-atalla_status check_matrix(const Launch& launch, int index, const char* name, int64_t b, int64_t rows, int64_t cols) {
-  const atalla_operand& o = launch.operand(index);
-  if (o.ndim != 3) return set_error(ATALLA_ERR_ARGUMENT, "gemm: %s has %d dimensions, expected 3", name, int{o.ndim});
-  if (o.sizes[0] != b || o.sizes[1] != rows || o.sizes[2] != cols) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm: %s is [%lld, %lld, %lld], expected [%lld, %lld, %lld]", name,
-                     static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
-                     static_cast<long long>(o.sizes[2]), static_cast<long long>(b), static_cast<long long>(rows),
-                     static_cast<long long>(cols));
-  }
-  const bool known = o.dtype < 64 && ((kDtypes >> o.dtype) & 1) != 0;
-  const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
-  const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
-  if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: %s has dtype code %d, which compute dtype code %d does not take",
-                     name, int{o.dtype}, int{launch.desc.compute_dtype});
-  }
-  return ATALLA_OK;
-}
 
 atalla_status check(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
@@ -70,10 +30,10 @@ atalla_status check(const Launch& launch) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
                      static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
   }
-  if (atalla_status s = check_matrix(launch, 0, "out", b, m, n)) return s;
-  if (atalla_status s = check_matrix(launch, 1, "a", b, m, k)) return s;
-  if (atalla_status s = check_matrix(launch, 2, "b", b, k, n)) return s;
-  if (desc.n_operands == 4 && launch.data[3] != nullptr) return check_matrix(launch, 3, "c", b, m, n);
+  if (atalla_status s = check_matrix("gemm", launch, 0, "out", b, m, n)) return s;
+  if (atalla_status s = check_matrix("gemm", launch, 1, "a", b, m, k)) return s;
+  if (atalla_status s = check_matrix("gemm", launch, 2, "b", b, k, n)) return s;
+  if (desc.n_operands == 4 && launch.data[3] != nullptr) return check_matrix("gemm", launch, 3, "c", b, m, n);
   return ATALLA_OK;
 }
 
@@ -127,10 +87,7 @@ atalla_status run_as(const Launch& launch) {
   Batched c = has_c ? Batched(launch, 3) : out;
   if (!has_c) c.view.data = nullptr;
 
-  // One B for all batches, and rows that continue from batch to batch: one tall product.
-  const bool c_folds = !has_c || c.batch_stride == m * c.view.row_stride;
-  if (b > 1 && bb.batch_stride == 0 && a.batch_stride == m * a.view.row_stride &&
-      out.batch_stride == m * out.view.row_stride && c_folds) {
+  if (folds(b, m, {&a, &out, has_c ? &c : nullptr}, bb)) {
     m *= b;
     b = 1;
   }
@@ -239,26 +196,10 @@ atalla_status run(const Launch& launch) {
 
 void cost(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand& out = desc.operands[0];
-  const atalla_operand& a = desc.operands[1];
-  const atalla_operand& b = desc.operands[2];
-  int64_t batch = out.sizes[0], m = out.sizes[1];
-  const int64_t n = out.sizes[2], k = a.sizes[2];
-  if (batch <= 0 || m <= 0 || n <= 0) return;
-  if (b.strides[0] == 0) {  // one B for all batches stays in its scratchpad
-    m *= batch;
-    batch = 1;
-  }
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype));
-  const uint64_t count = static_cast<uint64_t>(batch);
-  const bool complex = is_complex(desc.compute_dtype);
-  const uint64_t products = complex ? 4 * count : count;
-  cost.macs = product.macs * products;
-  cost.array_rows = product.array_rows * products;
-  cost.weight_rows = product.weight_rows * products;
-  cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
-  cost.bytes_written = count * static_cast<uint64_t>(m * n) * static_cast<uint64_t>(dtype_size(out.dtype));
-  const uint64_t vectors = count * static_cast<uint64_t>(m) * cost.vectors(n);
-  const bool integer = is_integer(desc.compute_dtype);
+  const bool complex = is_complex(desc.compute_dtype), integer = is_integer(desc.compute_dtype);
+  const uint64_t vectors = cost_product(desc, complex ? 4 : 1, cost);
+  if (vectors == 0) return;
+  cost.bytes_written = static_cast<uint64_t>(element_count(out)) * static_cast<uint64_t>(dtype_size(out.dtype));
   const GemmParameters p = GemmParameters::read(desc);
   const double alpha = integer ? static_cast<double>(p.alpha.integer) : p.alpha.real;
   const double beta = integer ? static_cast<double>(p.beta.integer) : p.beta.real;
@@ -287,7 +228,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   }
 }
 
-constexpr Kernel kKernels[] = {{"gemm", kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run, cost}};
 
 }  // namespace
 

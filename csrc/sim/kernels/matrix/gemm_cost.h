@@ -38,4 +38,25 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   return cost;
 }
 
+// A batched product of the first two inputs, `passes` times: all but what is written and the vector work. Gives the
+// vector instructions that pass over the result once; 0: there is nothing to do.
+inline uint64_t cost_product(const atalla_launch_desc& desc, uint64_t passes, Cost& cost) {
+  const atalla_operand &out = desc.operands[0], &a = desc.operands[desc.n_outputs];
+  const atalla_operand& b = desc.operands[desc.n_outputs + 1];
+  int64_t batch = out.sizes[0], m = out.sizes[1];
+  const int64_t n = out.sizes[2], k = a.sizes[2];
+  if (batch <= 0 || m <= 0 || n <= 0) return 0;
+  if (b.strides[0] == 0) {  // one B for all batches stays in its scratchpad
+    m *= batch;
+    batch = 1;
+  }
+  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype));
+  const uint64_t count = static_cast<uint64_t>(batch);
+  cost.macs = product.macs * passes * count;
+  cost.array_rows = product.array_rows * passes * count;
+  cost.weight_rows = product.weight_rows * passes * count;
+  cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
+  return count * static_cast<uint64_t>(m) * cost.vectors(n);
+}
+
 }  // namespace atalla::sim::ATALLA_ISA

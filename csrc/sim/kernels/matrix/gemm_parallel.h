@@ -17,13 +17,14 @@ inline constexpr int64_t kTransposedRows = 64;   // see orient()
 // - a single column is a row of the transposed product,
 // - with few rows and a B whose k is contiguous (the weight of a linear layer), the transposed product reads the big
 //   operand in place and packs the small one.
+// True: the latter.
 template <class T>
-inline void orient(MatrixProduct<T>& g) {
+inline bool orient(MatrixProduct<T>& g) {
   const bool column_major_out = g.epilogue.out.col_stride != 1 && g.epilogue.out.row_stride == 1 && g.m > 1;
   const bool linear = g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
                       g.b.dtype == kNativeOf<T>;
   const bool swap = g.m == 1 ? false : g.n == 1 || column_major_out || linear;
-  if (!swap) return;
+  if (!swap) return false;
   const MatrixView a = g.a;
   g.a = g.b.transposed();
   g.b = a.transposed();
@@ -32,34 +33,49 @@ inline void orient(MatrixProduct<T>& g) {
   const int64_t m = g.m;
   g.m = g.n;
   g.n = m;
+  return true;
 }
 
 // Computes the product on the pool (or on the calling thread, when small or inside a parallel section). False when
-// there is no memory for packing buffers.
-template <class T>
-bool multiply(MatrixProduct<T> g) {
-  orient(g);
-  if (is_vector_product(g)) {
-    const int64_t grain = round_up(max_of(1, kSerialWork / 4 / g.k), kPanel<T>);
-    if (g.n <= grain) return multiply_vector(g, 0, g.n);
+// there is no memory for packing buffers. `then(i0, i1, j0, j1)` follows each part of the output once it stands there,
+// on the thread that computed it, and may fail likewise.
+template <class T, class Then>
+bool multiply(MatrixProduct<T> g, const Then& then) {
+  const bool turned = orient(g);
+  const auto part = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+    return turned ? then(j0, j1, i0, i1) : then(i0, i1, j0, j1);
+  };
+  const auto divided = [](int64_t length, int64_t grain, const auto& compute) {
     bool ok = true;
-    parallel_for(g.n, grain, [&](int64_t begin, int64_t end) {
-      if (!multiply_vector(g, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    parallel_for(length, grain, [&](int64_t begin, int64_t end) {
+      if (!compute(begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
     });
     return ok;
+  };
+  if (is_vector_product(g)) {
+    const auto columns = [&](int64_t begin, int64_t end) {
+      return multiply_vector(g, begin, end) && part(0, 1, begin, end);
+    };
+    const int64_t grain = round_up(max_of(1, kSerialWork / 4 / g.k), kPanel<T>);
+    return g.n <= grain ? columns(0, g.n) : divided(g.n, grain, columns);
   }
-  if (g.m * g.n * g.k <= kSerialWork) return multiply_block(g, 0, g.m, 0, g.n);
+  const auto block = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+    return multiply_block(g, i0, i1, j0, j1) && part(i0, i1, j0, j1);
+  };
+  if (g.m * g.n * g.k <= kSerialWork) return block(0, g.m, 0, g.n);
   const bool by_columns = g.n >= g.m;
   const int64_t length = by_columns ? g.n : g.m;
   const int64_t other = by_columns ? g.m : g.n;
   const int64_t unit = by_columns ? kPanel<T> : kMaxRows;
   const int64_t grain = unit * max_of(1, ceil_div(kSerialWork, other * g.k * unit));
-  bool ok = true;
-  parallel_for(length, grain, [&](int64_t begin, int64_t end) {
-    const bool done = by_columns ? multiply_block(g, 0, g.m, begin, end) : multiply_block(g, begin, end, 0, g.n);
-    if (!done) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  return divided(length, grain, [&](int64_t begin, int64_t end) {
+    return by_columns ? block(0, g.m, begin, end) : block(begin, end, 0, g.n);
   });
-  return ok;
+}
+
+template <class T>
+bool multiply(const MatrixProduct<T>& g) {
+  return multiply(g, [](int64_t, int64_t, int64_t, int64_t) { return true; });
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

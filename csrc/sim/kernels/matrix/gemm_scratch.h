@@ -16,6 +16,7 @@ enum class ScratchSlot {
   PackedA,
   PackedB,
   Partial,
+  Sums,
   Keys,
   Values,
   Scores,

@@ -55,7 +55,10 @@ class ChannelStatistics {
 
  private:
   // Sums of x, or of (x - mean)^2 once there are means.
-  bool reduce(double* result) { return columns_ ? reduce_columns(result) : reduce_runs(result); }
+  bool reduce(double* result) {
+    if (a_ * b_ == 0) return std::fill_n(result, k_, 0.0), true;
+    return columns_ ? reduce_columns(result) : reduce_runs(result);
+  }
 
   double sum_run(const T* x, int64_t n, int64_t channel) const {
     if (means_ == nullptr) {

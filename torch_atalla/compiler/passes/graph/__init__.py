@@ -20,6 +20,7 @@ from .fold_constants import fold_constants
 from .fuse_attention import fuse_attention
 from .fuse_epilogue import fuse_epilogue
 from .fuse_norms import fuse_norms
+from .merge_heads import merge_heads
 from .remove_identities import remove_identities
 from .split_batch_norm import split_batch_norm
 from .split_rotary import split_rotary
@@ -51,7 +52,7 @@ def run_passes(
         passes.append(folded)
     passes.append(merge_common_subexpressions)
     if split:
-        passes.append(split_rotary)
+        passes += [merge_heads, split_rotary]
     if not exact:
         passes += [fold_batch_norm, fuse_attention, fuse_norms]
         # Masks in the form that the attention kernel takes: of constants, and the same for every layer.

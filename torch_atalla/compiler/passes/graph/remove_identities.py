@@ -19,6 +19,8 @@ aten = torch.ops.aten
 
 # A clone matters only to a later mutation, and to the layout.
 _COPIES = overloads("clone", "alias", "detach", "contiguous", "lift_fresh_copy", "lift_fresh", "positive")
+# Views, which may ask for the sizes that there are.
+_VIEWS = overloads("view", "_unsafe_view", "reshape", "expand")
 # Assertions on metadata hold: sizes and dtypes are specialised.
 _ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_for_size.default}
 # A condition on the sizes of inputs is a guard of the file.
@@ -36,16 +38,20 @@ def remove_identities(captured: Captured, *, keep_strides: bool = True) -> PassR
         elif node.target in _CONDITIONS and _becomes_guard(captured, node):
             removed.append(node.name)
             captured.graph.erase_node(node)
-        elif (node.target in _COPIES or _is_empty_cast(node)) and not (
-            keep_strides and _changes_strides(captured, node)
-        ):
+        elif _is_identity(captured, node, keep_strides):
             removed.append(node.name)
             node.replace_all_uses_with(node.args[0])
             captured.graph.erase_node(node)
     return PassResult("remove_identities", tuple(removed))
 
 
-def _changes_strides(captured: Captured, node: torch.fx.Node) -> bool:
+def _is_identity(captured: Captured, node: torch.fx.Node, keep_strides: bool) -> bool:
+    if node.target in _VIEWS:
+        return not _changes_layout(captured, node)
+    return (node.target in _COPIES or _is_empty_cast(node)) and not (keep_strides and _changes_layout(captured, node))
+
+
+def _changes_layout(captured: Captured, node: torch.fx.Node) -> bool:
     source: Any = node.args[0]
     try:
         with lowering_with(captured.symbols):

@@ -7,7 +7,7 @@ import torch
 
 from torch_atalla.loadable.errors import ExportError
 
-from ...program.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
+from ...program.ir import KEPT, BufferKind, HostCall, Launch, LinearProgram, Operand
 from ...program.vector_program import CONVERT, VectorProgram, loop_dtype, step_table
 from .layout import is_static
 
@@ -26,7 +26,7 @@ def check_program(program: LinearProgram, after: str = "") -> None:
             problems.append(f"buffer {buffer} stands at place {i}")
         if buffer.kind is BufferKind.CONSTANT and buffer.tensor is None:
             problems.append(f"constant {buffer} has no bytes")
-    given = (BufferKind.CONSTANT, BufferKind.INPUT, BufferKind.STATE)
+    given = (BufferKind.CONSTANT, BufferKind.INPUT, *KEPT)
     written = {buffer.index for buffer in program.buffers if buffer.kind in given}
     for i, inst in enumerate(program.instructions):
         for operand in (*inst.reads(), *inst.writes()):

@@ -23,6 +23,7 @@ from .layout import Uses, contiguous_positions, same_elements, with_sizes
 from .rewrite import rewritten
 
 _HALF_BITS = 16
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # of products; packed weights may be int8
 _MATRIX_KERNELS = frozenset({"product", "convolution"})  # traits
 
 
@@ -54,7 +55,13 @@ def _fused_kernel(product: Launch) -> str:
 
 
 def _takes_epilogue(launch: Launch) -> bool:
-    return bool(launch.contract.traits & _MATRIX_KERNELS) and kernels.contract(_fused_kernel(launch)).takes_program
+    fused = kernels.contract(_fused_kernel(launch))
+    if not launch.contract.traits & _MATRIX_KERNELS or not fused.takes_program:
+        return False
+    operands = [operand for operand in (*launch.outputs, *launch.inputs) if isinstance(operand, Operand)]
+    if any(operand.dtype not in _FLOATS and operand.dtype != torch.int8 for operand in operands):
+        return False
+    return "activation" not in launch.contract.parameters or launch.parameter("activation") == "none"
 
 
 def _reader(program: LinearProgram, uses: Uses, i: int, out: Operand, removed: set[int]) -> int | None:
@@ -116,6 +123,9 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         extras.append(operand)
     if any(operand is None for operand in viewed):
         return None
+    written = {operand.buffer for operand in outputs}
+    if any(isinstance(operand, Operand) and operand.buffer in written for operand in (*product.inputs, *extras)):
+        return None  # another part of the product may still read what one part overwrites
     first = len(inputs)
 
     def number(value: int) -> int:
@@ -148,7 +158,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         return None
     if len(results) + before + len(extras) + 1 > ATALLA_MAX_OPERANDS:
         return None
-    given = {name: product.parameter(name) for name in product.contract.parameters}
+    given = {name: product.parameter(name) for name in product.contract.parameters if name in fused.parameters}
     given["vector_ops"], given["exp_ops"] = program.cost()
     if fused.program_if is not None:
         given[fused.program_if] = True

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...program.ir import BufferKind, Instruction, LinearProgram, Operand, Port
+from ...program.ir import KEPT, BufferKind, Instruction, LinearProgram, Operand, Port
 
 
 def rewritten(
@@ -42,7 +42,7 @@ def remove_unused_buffers(program: LinearProgram) -> LinearProgram:
     kept = [
         buffer
         for buffer in program.buffers
-        if buffer.index in used or buffer.kind in (BufferKind.INPUT, BufferKind.OUTPUT, BufferKind.STATE)
+        if buffer.index in used or buffer.kind in (BufferKind.INPUT, BufferKind.OUTPUT, *KEPT)
     ]
     number = {buffer.index: i for i, buffer in enumerate(kept)}
 

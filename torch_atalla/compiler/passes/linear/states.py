@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mutable buffers are updated where they are.
+"""Mutable buffers, and inputs that the program updates, are updated where they are.
 
 Lowering gives every update as a new tensor that is copied over the state at the end. Where nothing reads the old value
 in between, the new tensor is the state itself: a cache of keys is then written at one position, and not copied twice.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...program.ir import BufferKind, Instruction, Launch, LinearProgram, Operand
+from ...program.ir import KEPT, BufferKind, Instruction, Launch, LinearProgram, Operand
 from ..pass_result import PassResult
 from .rewrite import renumbered, rewritten
 
@@ -34,8 +34,9 @@ def _update(program: LinearProgram, last: int) -> tuple[int, int, bool] | None:
     if not _is_whole_copy(program, inst):
         return None
     state, temporary = inst.writes()[0], inst.reads()[0]
-    kinds = program.buffers[state.buffer].kind, program.buffers[temporary.buffer].kind
-    if kinds != (BufferKind.STATE, BufferKind.TEMPORARY):
+    if program.buffers[state.buffer].kind not in KEPT:
+        return None
+    if program.buffers[temporary.buffer].kind is not BufferKind.TEMPORARY:
         return None
     writers = [i for i, other in enumerate(program.instructions) if _touches(other.writes(), temporary.buffer)]
     if not writers or writers[0] >= last or writers[-1] > last:

@@ -51,79 +51,123 @@ class Compiled:
         return "\n\n".join(f"== {title}\n{body}" for title, body in sections.items())
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a program is compiled.
+
+    fallback: "cpu" runs nodes without a kernel through torch on the host; "error" raises UnsupportedOpsError, which
+    lists them all. optimize: "none" launches what eager mode launches; "exact" joins launches, packs weights and so on
+    where every bit of the results stays; "fast" does so too where rounding changes. fold, epilogue: see
+    passes.run_passes; fold is by default "all" at "fast", else "exact". weights: "bfloat16" or "int8" (with a factor
+    for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
+    programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
+    otherwise a better schedule is looked for. Raises ExportError for a value
+    that an option does not have.
+    """
+
+    fallback: str = "cpu"
+    optimize: str = "exact"
+    fold: str | None = None
+    epilogue: bool = False
+    weights: str | None = None
+    pack: bool = True
+    residency: bool = True
+    effort: int = 1
+
+    def __post_init__(self) -> None:
+        if self.optimize not in LEVELS:
+            raise ExportError(f'optimize: expected "none", "exact" or "fast", got {self.optimize!r}')
+        if self.fallback not in ("cpu", "error"):
+            raise ExportError(f'fallback: expected "cpu" or "error", got {self.fallback!r}')
+        if self.weights not in (None, "bfloat16", "int8"):
+            raise ExportError(f'weights: expected None, "bfloat16" or "int8", got {self.weights!r}')
+        if self.weights is not None and self.optimize == "none":
+            raise ExportError('weights: narrow weights are packed weights, which optimize="none" does not make')
+        if self.fold not in (None, "exact", "all", "none"):
+            raise ExportError(f'fold: expected "exact", "all" or "none", got {self.fold!r}')
+
+    @property
+    def exact(self) -> bool:
+        return self.optimize != "fast"
+
+
 def compile_program(
     program: torch.export.ExportedProgram | torch.nn.Module,
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    fallback: str = "cpu",
-    optimize: str = "exact",
-    fold: str | None = None,
-    epilogue: bool = False,
-    weights: str | None = None,
-    pack: bool = True,
     support: SupportTable | None = None,
     dump: str | os.PathLike | None = None,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
     chip: ChipModel | None = None,
-    residency: bool = True,
+    **options: Any,
 ) -> Compiled:
-    """Captures, transforms, partitions, lowers, transforms again and plans.
+    """Captures a program and compiles it.
 
-    fallback: "cpu" runs nodes without a kernel through torch on the host; "error" raises UnsupportedOpsError, which
-    lists them all. optimize: "none" launches what eager mode launches; "exact" joins launches, packs weights and so on
-    where every bit of the results stays; "fast" does so too where rounding changes. fold, epilogue: see
-    passes.run_passes; fold is by default "all" at "fast", else "exact". support: instead of the table of this build.
-    weights: "bfloat16" or "int8" (with a factor for each output), in which the weights of float32 products are stored.
-    pack: weights may be packed; not so when programs share them. dump: a directory, for what every pass left.
-    decomposed, states: see capture. chip: for which the program is scheduled, by default device 0's. residency:
-    temporaries may stand in the chip's scratchpads.
+    support: instead of the table of this build. dump: a directory, for what every pass left. decomposed, states: see
+    capture. chip: for which the program is scheduled, by default device 0's. options: those of Options.
     """
-    if optimize not in LEVELS:
-        raise ExportError(f'optimize: expected "none", "exact" or "fast", got {optimize!r}')
-    if fold is None:
-        fold = "all" if optimize == "fast" else "exact"
-    if fallback not in ("cpu", "error"):
-        raise ExportError(f'fallback: expected "cpu" or "error", got {fallback!r}')
-    if weights not in (None, "bfloat16", "int8"):
-        raise ExportError(f'weights: expected None, "bfloat16" or "int8", got {weights!r}')
-    if weights is not None and optimize == "none":
-        raise ExportError('weights: narrow weights are packed weights, which optimize="none" does not make')
-    if fold not in ("exact", "all", "none"):
-        raise ExportError(f'fold: expected "exact", "all" or "none", got {fold!r}')
+    chosen = Options(**options)
+    captured = capture(program, args, kwargs, support, decomposed=decomposed, states=states)
+    return compile_captured(captured, chosen, support=support, dump=dump, chip=chip)
+
+
+def compile_captured(
+    captured: Captured,
+    options: Options,
+    *,
+    support: SupportTable | None = None,
+    dump: str | os.PathLike | None = None,
+    chip: ChipModel | None = None,
+) -> Compiled:
+    """Transforms, partitions, lowers, transforms again, plans and schedules; as compile_program."""
     table = support_table() if support is None else support
     out = Dump(dump)
-    captured = capture(program, args, kwargs, table, decomposed=decomposed, states=states)
     out.graph("capture", captured)
-    exact = optimize != "fast"
-    split = optimize != "none"
+    exact, optimized = options.exact, options.optimize != "none"
+    fold = options.fold or ("exact" if exact else "all")
     keep_strides = exact or any(node.target in MEMORY_VIEWS for node in captured.graph.nodes)
-    options: dict[str, Any] = {"exact": exact, "split": split, "keep_strides": keep_strides}
-    passes = run_passes(captured, fold=fold, epilogue=epilogue, **options, observe=out.graph)
+    passes = run_passes(
+        captured,
+        fold=fold,
+        epilogue=options.epilogue,
+        exact=exact,
+        split=optimized,
+        keep_strides=keep_strides,
+        observe=out.graph,
+    )
     parts = partition(captured, table)
-    if parts.unsupported and fallback == "error":
+    if parts.unsupported and options.fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
     linear = linearize(captured, parts, table, keep_strides=keep_strides)
     check_program(linear, "linearize")
     out.program("linearize", linear)
-    if captured.states:
+    if captured.updates:
         linear, result = update_states_in_place(linear)
         check_program(linear, result.name)
         passes.append(result)
         out.program(result.name, linear)
-    if optimize != "none":
-        options = {"exact": exact, "weights": weights, "pack": pack, "symbols": captured.symbols}
-        linear, more = run_linear_passes(linear, **options, observe=out.program)
+    if optimized:
+        linear, more = run_linear_passes(
+            linear,
+            exact=exact,
+            weights=options.weights,
+            pack=options.pack,
+            symbols=captured.symbols,
+            observe=out.program,
+        )
         passes += more
     plan = plan_memory(linear)
     verify_plan(linear, plan)
     out.plan(linear, plan)
     schedule = Schedule()
-    if optimize != "none":
+    if optimized:
         chip = _device_chip() if chip is None else chip
         # A program whose temporaries the driver places for each call has no places to decide.
-        schedule = decide(linear, plan, chip, residency=residency and captured.symbols.bounded)
+        schedule = decide(
+            linear, plan, chip, residency=options.residency and captured.symbols.bounded, effort=options.effort
+        )
         verify_schedule(linear, schedule, chip)
         out.schedule(schedule)
     out.passes(passes)

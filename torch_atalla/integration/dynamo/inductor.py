@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tells Inductor, torch.compile's default backend, that it has no code generator for the chip, in clear words.
+"""Tells Inductor's code generators, which AOTInductor asks, that they have none for the chip, in clear words.
 
-Imported when torch._inductor is (see dynamo.py).
+torch.compile does not get here: default.py gives its graphs to the backend `atalla`. Imported when
+torch._inductor.codegen.common is (see __init__.py).
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from torch._inductor.codegen.common import DeviceOpOverrides, register_backend_f
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise NotImplementedError(
-        "torch.compile: Inductor has no code generator for the atalla device. Use "
-        'torch.compile(..., backend="aot_eager") or backend="eager", or torch_atalla.save_loadable for programs that '
-        "are compiled ahead of time."
+        "Inductor has no code generator for the atalla device: torch.compile compiles with the backend atalla, and "
+        "torch_atalla.save_loadable compiles programs ahead of time"
     )
 
 

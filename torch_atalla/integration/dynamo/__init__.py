@@ -14,8 +14,10 @@ from typing import Any
 
 # Upstream's module -> ours, whose register() runs after it.
 _HOOKS = {
-    "torch._dynamo.device_interface": "torch_atalla.integration.dynamo_interface",
-    "torch._inductor.codegen.common": "torch_atalla.integration.inductor",
+    "torch._dynamo.device_interface": "torch_atalla.integration.dynamo.interface",
+    "torch._inductor.codegen.common": "torch_atalla.integration.dynamo.inductor",
+    "torch._inductor.compile_fx": "torch_atalla.integration.dynamo.default",
+    "torch.nn.attention.flex_attention": "torch_atalla.integration.dynamo.flex_attention",
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Dynamo asks of a device. Imported when torch._dynamo.device_interface is (see dynamo.py)."""
+"""What Dynamo asks of a device. Imported when torch._dynamo.device_interface is (see __init__.py)."""
 
 from __future__ import annotations
 

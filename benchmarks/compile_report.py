@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page of benchmarks.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .ops_report import geometric_mean
+from .report import seconds
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks-compile.md"
+
+INTRODUCTION = """# Benchmarks of torch.compile
+
+Written by `make bench-compile` (benchmarks/compile.py): `torch.compile(model)` on the device against eager mode on the
+device, and against `torch.compile(model)` of the same model on the CPU, which is Inductor. Calls are timed until their
+results are there; the two of a pair run in turn in one process, and a ratio is the median of ratios of neighbours, with
+its quartiles. Below 1, the compiled model on the device is faster. The models are those of tools/model_zoo.py and
+tools/vision_zoo.py, small forms with random weights, so that much of the time is the cost of calls. Training is a
+forward pass, a loss and a backward pass.
+
+**Cold** is the first call with empty caches, **warm** the first call of the same model in a new compilation that finds
+its programs on disk. **Equal**: all results, or all gradients, have eager mode's bits."""
+
+Row = dict[str, Any]
+
+
+def ratio(numbers: Sequence[float] | None) -> str:
+    return f"{numbers[2]:.2f} ({numbers[3]:.2f} to {numbers[4]:.2f})" if numbers else ""
+
+
+def cells(row: Row) -> list[str]:
+    peer = f"{row['peer_cold']:.1f}" if "peer_cold" in row else ""
+    times = [seconds(row["eager2"][0]), seconds(row["eager2"][1])]
+    ratios = [ratio(row["eager1"]), ratio(row["eager2"]), ratio(row.get("peer1")), ratio(row.get("peer2"))]
+    equal = "yes" if row["equal"] else "no"
+    return [
+        row["name"],
+        equal,
+        str(len(row["eager_nodes"])),
+        *times,
+        *ratios,
+        f"{row['cold']:.1f}",
+        f"{row['warm']:.1f}",
+        peer,
+    ]
+
+
+HEAD = [
+    *("model", "equal", "eager nodes", "compiled", "eager", "to eager, 1 thread", "to eager, 2 threads"),
+    *("to Inductor, 1 thread", "to Inductor, 2 threads", "cold, s", "warm, s", "Inductor cold, s"),
+]
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = ["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] * len(HEAD)) + " |"]
+    return "\n".join([*lines, *("| " + " | ".join(cells(row)) + " |" for row in rows)])
+
+
+def means(rows: Sequence[Row]) -> str:
+    def mean(values: Callable[[Row], float], key: str) -> str:
+        return f"{geometric_mean([values(row) for row in rows if key in row]):.2f}"
+
+    def both(side: str) -> str:
+        return " and ".join(mean(lambda row, key=f"{side}{n}": row[key][2], f"{side}{n}") for n in (1, 2))
+
+    text = f"Geometric means with 1 and 2 threads: {both('eager')} of eager mode's time"
+    if any("peer_cold" in row for row in rows):
+        cold = mean(lambda row: row["cold"] / row["peer_cold"], "peer_cold")
+        text += f", {both('peer')} of Inductor's on the CPU. Cold compilation takes {cold} of Inductor's time"
+    return text + "."
+
+
+def write_docs(record: dict[str, Any]) -> None:
+    rows = record["rows"]
+    parts = [
+        INTRODUCTION,
+        "Measured with: " + ", ".join(f"{key} {value}" for key, value in record["machine"].items()) + ".",
+    ]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        chosen = [row for row in rows if row["task"] == task]
+        parts += [f"## {task.capitalize()}", means(chosen), table(chosen)]
+        nodes = [f"- {row['name']}: {node}" for row in chosen for node in row["eager_nodes"]]
+        parts += ["Nodes that run eagerly:", "\n".join(nodes)] if nodes else ["No node runs eagerly."]
+    PAGE.write_text("\n\n".join(parts) + "\n")

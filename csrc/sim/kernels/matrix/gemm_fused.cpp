@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `gemm_fused`: a batched matrix product with a vector program as its epilogue. docs/reference/kernels.md
+// has the contract, docs/concepts/gemm.md the structure.
+//
+// The sums are those of `gemm`: its code computes them, and each thread runs the program over the part it computed.
+#include "sim/kernels/matrix/epilogue_program.h"
+//
+#include "kernel_parameters.h"
+#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_operands.h"
+#include "sim/kernels/matrix/gemm_parallel.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
+constexpr int64_t kSumsAtOnce = 1 << 21;  // elements of sums that stand in work memory
+
+struct Operands {
+  explicit Operands(const Launch& launch)
+      : outputs(launch.desc.n_outputs), a(outputs), b(outputs + 1), c(outputs + 2), extra(outputs + 3) {}
+  int outputs, a, b, c, extra;
+};
+
+Batched operand_of(const Launch& launch, int index) {
+  if (!launch.operand(index).immediate) return {launch, index};
+  Batched constant;
+  constant.view = {launch.ptr<const char>(index), launch.operand(index).dtype, 0, 0,
+                   dtype_size(launch.operand(index).dtype)};
+  return constant;
+}
+
+class FusedProduct {
+ public:
+  explicit FusedProduct(const Launch& launch) : launch_(launch), at_(launch) {}
+
+  atalla_status run() {
+    const atalla_launch_desc& desc = launch_.desc;
+    const atalla_operand& first = launch_.operand(0);
+    batches_ = first.sizes[0], m_ = first.sizes[1], n_ = first.sizes[2], k_ = launch_.operand(at_.a).sizes[2];
+    ATALLA_CHECK(program_.decode(launch_, at_.extra, desc.n_operands - 1));
+    if (batches_ == 0 || m_ == 0 || n_ == 0) return ATALLA_OK;
+    const GemmFusedParameters p = GemmFusedParameters::read(desc);
+    alpha_ = static_cast<float>(p.alpha), beta_ = static_cast<float>(p.beta);
+    count_ = desc.n_operands - 1;
+    for (int i = 0; i < count_; ++i) operands_[i] = operand_of(launch_, i);
+    if (launch_.data[at_.c] == nullptr || beta_ == 0) operands_[at_.c].view.data = nullptr;
+    fold();
+    bool ok = true;
+    const int64_t work = m_ * n_ * max_of(k_, 1);
+    if (batches_ == 1 || (batches_ < 8 && work > 16 * kSerialWork)) {
+      for (int64_t i = 0; ok && i < batches_; ++i) ok = run_batch(i);
+    } else {
+      parallel_for(batches_, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          if (!run_batch(i)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+        }
+      });
+    }
+    return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm_fused: no memory for packing buffers");
+  }
+
+ private:
+  void fold() {
+    if (batches_ <= 1 || operands_[at_.b].batch_stride != 0) return;
+    for (int i = 0; i < count_; ++i) {
+      const bool moves = i != at_.b && operands_[i].view.data != nullptr && !launch_.operand(i).immediate;
+      if (moves && !folds(batches_, m_, {&operands_[i]}, operands_[at_.b])) return;
+    }
+    m_ *= batches_;
+    batches_ = 1;
+  }
+
+  // Sums stand in the first output, if that is how the program may find them, else in work memory, some rows at a time.
+  bool run_batch(int64_t batch) const {
+    const MatrixView out = operands_[0].matrix(batch);
+    const bool in_output = out.dtype == ATALLA_F32 && out.col_stride == 1 && program_.sums_in_output();
+    const int64_t step = in_output ? m_ : min_of(m_, max_of(kSumsAtOnce / n_, kMaxRows));
+    float* const buffer = in_output ? nullptr : scratch<float>(ScratchSlot::Sums, step * n_);
+    if (!in_output && buffer == nullptr) return false;
+    for (int64_t row = 0; row < m_; row += step) {
+      MatrixView sums = out;
+      if (!in_output) sums = {reinterpret_cast<const char*>(buffer) - row * n_ * 4, ATALLA_F32, n_, 1, 4};
+      if (!run_rows(batch, row, min_of(row + step, m_), sums)) return false;
+    }
+    return true;
+  }
+
+  bool run_rows(int64_t batch, int64_t begin, int64_t end, const MatrixView& sums) const {
+    MatrixView outs[kProgramOutputs], extras[kProgramInputs];
+    for (int j = 0; j < at_.outputs; ++j) outs[j] = operands_[j].matrix(batch);
+    for (int j = at_.extra; j < count_; ++j) extras[j - at_.extra] = operands_[j].matrix(batch);
+    const auto from_row = [&](const MatrixView& view) {
+      MatrixView part = view;
+      if (view.data != nullptr) part.data = view.at(begin, 0);
+      return part;
+    };
+    MatrixProduct<float> g;
+    g.m = end - begin, g.n = n_, g.k = k_;
+    g.a = from_row(operands_[at_.a].matrix(batch));
+    g.b = operands_[at_.b].matrix(batch);
+    g.epilogue.alpha = alpha_, g.epilogue.beta = beta_;
+    g.epilogue.c = from_row(operands_[at_.c].matrix(batch));
+    g.epilogue.out = from_row(sums);
+    return multiply(g, [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+      unsigned char* const buffers = scratch<unsigned char>(ScratchSlot::Scores, EpilogueProgram::kBufferBytes);
+      if (buffers == nullptr) return false;
+      for (int64_t i = begin + i0; i < begin + i1; ++i) {
+        program_.run_row(reinterpret_cast<const float*>(sums.at(i, j0)), i, j0, j1 - j0, outs, extras, buffers);
+      }
+      return true;
+    });
+  }
+
+  const Launch& launch_;
+  const Operands at_;
+  EpilogueProgram program_;
+  Batched operands_[ATALLA_MAX_OPERANDS];
+  int count_ = 0;  // of operands, without the program
+  int64_t batches_ = 0, m_ = 0, n_ = 0, k_ = 0;
+  float alpha_ = 1, beta_ = 0;
+};
+
+atalla_status check(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const Operands at(launch);
+  const atalla_operand &out = launch.operand(0), &a = launch.operand(at.a);
+  if (at.outputs > kProgramOutputs || desc.n_operands <= at.extra) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %d outputs of %d operands, expected 1 to %d of %d and more",
+                     at.outputs, int{desc.n_operands}, int{kProgramOutputs}, at.extra + 1);
+  }
+  if (out.ndim != 3 || a.ndim != 3) {
+    return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: out and a have %d and %d dimensions, expected 3 and 3",
+                     int{out.ndim}, int{a.ndim});
+  }
+  const int64_t b = out.sizes[0], m = out.sizes[1], n = out.sizes[2], k = a.sizes[2];
+  for (int i = 0; i + 1 < desc.n_operands; ++i) {
+    const bool is_extra = i >= at.extra;
+    if (launch.operand(i).immediate && is_extra) continue;
+    if (launch.data[i] == nullptr && i == at.c) continue;
+    const bool is_weight = i == at.b;
+    const char* name = i < at.outputs ? "an output" : i == at.a ? "a" : is_weight ? "b" : is_extra ? "an extra" : "c";
+    ATALLA_CHECK(check_matrix("gemm_fused", launch, i, name, b, is_weight ? k : m, i == at.a ? k : n));
+    if (launch.data[i] == nullptr && element_count(launch.operand(i)) != 0)
+      return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %s (operand %d) is absent", name, i);
+    const bool narrow = i >= at.a && i <= at.c;
+    if (narrow && (kDtypes >> launch.operand(i).dtype & 1) == 0) {
+      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: %s is %s, expected float16, bfloat16 or float32", name,
+                       dtype_name(launch.operand(i).dtype));
+    }
+    for (int j = 0; j < at.outputs && i >= at.outputs; ++j) {  // another thread may still read what one overwrites
+      if (launch.data[j] == launch.data[i] && launch.data[i] != nullptr)
+        return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: output %d stands where operand %d does", j, i);
+    }
+  }
+  return ATALLA_OK;
+}
+
+atalla_status run(const Launch& launch) {
+  ATALLA_CHECK(check(launch));
+  return FusedProduct(launch).run();
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  const int c = desc.n_outputs + 2;
+  const uint64_t vectors = cost_product(desc, 1, cost);
+  if (vectors == 0) return;
+  const GemmFusedParameters p = GemmFusedParameters::read(desc);
+  for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
+  for (int i = c; i + 1 < desc.n_operands; ++i) cost.bytes_read += operand_bytes(desc.operands[i]);
+  if (p.alpha != 1.0) cost.vector_ops += vectors;
+  if (desc.operands[c].addr != 0 && p.beta != 0.0) cost.vector_ops += vectors * (p.beta != 1.0 ? 2 : 1);
+  cost_vector_program(element_count(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
+}
+
+constexpr Kernel kKernels[] = {{"gemm_fused", kDtypes, run, cost}};
+
+}  // namespace
+
+KernelTable gemm_fused_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

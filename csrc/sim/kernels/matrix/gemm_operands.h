@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Operands [b, rows, columns] of the kernels `gemm` and `gemm_fused`.
+#pragma once
+
+#include <initializer_list>
+
+#include "sim/kernels/matrix/gemm_pack.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+inline constexpr uint64_t kMatrixDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
+                                          1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
+                                          1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
+
+// One operand with its batch stride.
+struct Batched {
+  MatrixView view;
+  int64_t batch_stride = 0;
+
+  Batched() = default;
+  Batched(const Launch& launch, int index) {
+    const atalla_operand& o = launch.operand(index);
+    view = {launch.ptr<const char>(index), o.dtype, o.strides[1], o.strides[2], dtype_size(o.dtype)};
+    batch_stride = o.strides[0];
+    if (o.sizes[2] <= 1) view.col_stride = 1;
+  }
+  MatrixView matrix(int64_t batch) const {
+    MatrixView result = view;
+    if (result.data != nullptr) result.data += batch * batch_stride * view.item;
+    return result;
+  }
+};
+
+inline atalla_status check_matrix(const char* kernel, const Launch& launch, int index, const char* name, int64_t b,
+                                  int64_t rows, int64_t cols) {
+  const atalla_operand& o = launch.operand(index);
+  if (o.ndim != 3)
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions, expected 3", kernel, name, int{o.ndim});
+  if (o.sizes[0] != b || o.sizes[1] != rows || o.sizes[2] != cols) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is [%lld, %lld, %lld], expected [%lld, %lld, %lld]", kernel, name,
+                     static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
+                     static_cast<long long>(o.sizes[2]), static_cast<long long>(b), static_cast<long long>(rows),
+                     static_cast<long long>(cols));
+  }
+  const bool known = o.dtype < 64 && ((kMatrixDtypes >> o.dtype) & 1) != 0;
+  const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
+  const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
+  if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: %s has dtype code %d, which compute dtype code %d does not take",
+                     kernel, name, int{o.dtype}, int{launch.desc.compute_dtype});
+  }
+  return ATALLA_OK;
+}
+
+// Whether a product with one b for all batches is one tall product: the rows of the others continue from batch to
+// batch. Null: an operand that is absent.
+inline bool folds(int64_t batches, int64_t rows, std::initializer_list<const Batched*> tall, const Batched& b) {
+  if (batches <= 1 || b.batch_stride != 0) return false;
+  for (const Batched* operand : tall) {
+    if (operand != nullptr && operand->batch_stride != rows * operand->view.row_stride) return false;
+  }
+  return true;
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

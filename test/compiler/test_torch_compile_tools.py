@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.compile beside other tools of PyTorch: flex_attention, explain, the profiler, repros, wrapped models."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import torch
+from test_torch_compile import CompileCase, rand
+from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.profiler import ProfilerActivity, profile
+from torch.testing._internal.common_utils import run_tests
+
+
+class TestFlexAttention(CompileCase):
+    def attend(self, query, key, value, bias):
+        return flex_attention(query, key, value, lambda s, b, h, i, j: s + bias[i, j], block_mask=self.mask("atalla"))
+
+    def mask(self, device):
+        return create_block_mask(lambda b, h, i, j: i >= j, None, None, 64, 64, device=device, BLOCK_SIZE=32)
+
+    def inputs(self):
+        return [rand(2, 4, 64, 16) for _ in range(3)] + [rand(64, 64)]
+
+    def test_forward(self):
+        inputs = self.inputs()
+        self.check(self.attend, *inputs)
+        query, key, value, bias = (x.cpu() for x in inputs)
+        expected = flex_attention(query, key, value, lambda s, b, h, i, j: s + bias[i, j], block_mask=self.mask("cpu"))
+        self.assertEqual(self.attend(*inputs).cpu(), expected, atol=1e-5, rtol=1e-5)
+
+    def test_gradients(self):
+        leaves = [x.requires_grad_() for x in self.inputs()]
+
+        def gradients(function):
+            result = function(*leaves)
+            return torch.autograd.grad(result, leaves, torch.ones_like(result))
+
+        self.same(gradients(self.compiled(self.attend)), gradients(self.attend))
+
+
+class TestTools(CompileCase):
+    def test_explain(self):
+        def f(x):
+            y = x.relu()
+            torch._dynamo.graph_break()
+            return y + 1
+
+        report = torch._dynamo.explain(f)(rand(3))
+        self.assertEqual((report.graph_count, report.graph_break_count), (2, 1))
+
+    def test_profiler_shows_regions(self):
+        compiled, x = self.compiled(lambda x: (x @ x).relu()), rand(32, 32)
+        compiled(x)
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as profiler:
+            compiled(x)
+            torch.atalla.synchronize()
+        regions = [event for event in profiler.key_averages() if event.key.startswith("Torch-Compiled Region")]
+        self.assertEqual(len(regions), 1)
+        self.assertGreater(regions[0].device_time_total, 0)
+
+    def test_data_parallel(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).to("atalla")
+        x = rand(4, 8)
+        model(x).sum().backward()
+        expected = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("accl", init_method=f"file://{folder}/s", rank=0, world_size=1)
+            try:
+                torch.compile(nn.parallel.DistributedDataParallel(model), backend="atalla")(x).sum().backward()
+            finally:
+                torch.distributed.destroy_process_group()
+        self.same([p.grad for p in model.parameters()], expected)
+
+    def test_repro(self):
+        """A graph that the backend fails on leaves a script that shows the failure."""
+        script = """
+            import torch
+            import torch._dynamo.config as config
+            from torch_atalla.integration.dynamo import lowering
+
+            def fail(*args, **kwargs):
+                raise ZeroDivisionError("broken on purpose")
+
+            lowering.compile_captured = fail
+            try:
+                torch.compile(lambda x: x.relu() + 1, backend="atalla")(torch.randn(3, device="atalla"))
+            except Exception as error:
+                print(type(error).__name__, "broken on purpose" in str(error))
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            env = os.environ | {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "1"}
+            env |= {"TORCH_COMPILE_DEBUG_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
+            words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+            done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder)
+            self.assertIn("BackendCompilerFailed True", done.stdout, done.stderr)
+            scripts = list(Path(folder).rglob("repro.py"))
+            self.assertGreaterEqual(len(scripts), 1, done.stderr)
+            self.assertIn("atalla", scripts[0].read_text())
+
+
+if __name__ == "__main__":
+    run_tests()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla cache [--clear] [--json]`: the programs that torch.compile has stored."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from torch_atalla.integration.dynamo import cache
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_atalla cache", description="The programs that torch.compile has stored."
+    )
+    parser.add_argument("--clear", action="store_true", help="remove all of them")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    found = cache.statistics()
+    if options.clear:
+        found["removed"] = cache.clear()
+    if options.json:
+        print(json.dumps(found, indent=1))
+        return 0
+    print(
+        f"{found['entries']} entries, {found['bytes']:,} bytes of at most {found['limit']:,}, in {found['directory']}"
+    )
+    if options.clear:
+        print(f"removed {found['removed']}")
+    return 0

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The torch.compile backend `atalla`: torch.compile(model, backend="atalla")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from torch_atalla.compiler.capture.decompositions import eager_decompositions, without_python_kernels
+from torch_atalla.compiler.program.support import support_table
+
+from .debug import hints
+from .lowering import compile_graph
+from .options import read_options
+from .replay import Replayed, can_replay
+
+
+def atalla(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles a graph of Dynamo's for the device that its tensors are on. Options: see options.py."""
+    chosen = read_options(mode, options)
+
+    def compiler(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compile_graph(graph, inputs, chosen)
+
+    def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        reason = can_replay(graph) if chosen.replay else None
+        compiled = compile_graph(graph, inputs, chosen)
+        if not chosen.replay:
+            return compiled
+        if reason is not None:
+            hints.info("the graph is not replayed: %s", reason)
+            return compiled
+        context = torch._guards.TracingContext.try_get()
+        metadata = context.fw_metadata if context is not None else None
+        return Replayed(compiled, metadata.static_input_indices or () if metadata is not None else ())
+
+    support = support_table()
+    compile_aot = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=inference,
+        decompositions=eager_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    with without_python_kernels(support, composites=True):
+        return compile_aot(graph_module, list(example_inputs))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes torch.compile's default backend, Inductor, compile graphs with tensors on the device by the backend `atalla`.
+
+Imported when torch._inductor.compile_fx is (see __init__.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import compile_fx as inductor
+from torch._inductor.virtualized import V
+
+log = logging.getLogger(__name__)
+
+# What Inductor's modes set, and the mode of ours that does the same.
+_GRAPHS, _SEARCH = "triton.cudagraphs", "max_autotune"
+
+
+def register() -> None:
+    upstream = inductor.compile_fx
+
+    @functools.wraps(upstream)
+    def compile_fx(
+        model_: Any,
+        example_inputs_: Sequence[Any],
+        config_patches: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        # What is packaged ahead of time has no code for the device (inductor.py says so).
+        if V.aot_compilation or not _uses_device(model_, example_inputs_):
+            return upstream(model_, example_inputs_, config_patches=config_patches, **kwargs)
+        from .backend import atalla
+
+        return atalla(model_, example_inputs_, mode=_mode(config_patches or {}))
+
+    inductor.compile_fx = compile_fx  # type: ignore[assignment]
+
+
+def _mode(patches: Mapping[str, Any]) -> str:
+    graphs, search = patches.get(_GRAPHS, False), patches.get(_SEARCH, False)
+    others = sorted(set(patches) - {_GRAPHS, _SEARCH, "coordinate_descent_tuning"})
+    if others:
+        log.info("options of Inductor that mean nothing on this device: %s", ", ".join(others))
+    if search:
+        return "max-autotune" if graphs else "max-autotune-no-cudagraphs"
+    return "reduce-overhead" if graphs else "default"
+
+
+def _uses_device(model: Any, inputs: Iterable[Any]) -> bool:
+    """Whether any tensor that a graph of Dynamo's is given, holds or makes is on the device."""
+    tensors = list(inputs)
+    if isinstance(model, torch.nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+        for module in model.modules():
+            if isinstance(module, torch.fx.GraphModule):
+                tensors += [node.meta.get("example_value", node.meta.get("val")) for node in module.graph.nodes]
+    leaves = torch.utils._pytree.tree_leaves(tensors)
+    return any(isinstance(leaf, torch.Tensor) and leaf.device.type == "atalla" for leaf in leaves)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a graph that AOTAutograd made to a callable: regions of it as programs on the device, the rest node by node."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.graph import _BoxedCodeGen
+
+from torch_atalla.compiler.capture.aot_graph import capture_graph, is_tensor, size_port
+from torch_atalla.compiler.program.support import qualified_name
+from torch_atalla.compiler.targets.functional.pipeline import compile_captured
+from torch_atalla.driver.extension import _C
+from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
+
+from . import cache
+from .compiled_region import CompiledRegion, emit_program
+from .debug import NAME, DebugFolder, log_compiled, write_region
+from .flex_attention import decompose_flex_attention
+from .graph_text import graph_text, guards_since, hold, shape_env_of
+from .options import CompileOptions
+from .regions import Node, Region, Split, is_scalar_elsewhere, is_view_node, reason_for, split
+
+log = logging.getLogger(NAME)
+aten = torch.ops.aten
+
+
+def compile_graph(
+    graph_module: torch.fx.GraphModule, inputs: Sequence[Any], options: CompileOptions
+) -> Callable[[list[Any]], Any]:
+    """A function of a list of the graph's inputs, which it empties, that gives the tuple of its outputs. inputs:
+    examples."""
+    device = device_of(graph_module.graph)
+    if device is None:
+        return _boxed(graph_module)
+    decompose_flex_attention(graph_module)
+    debug = DebugFolder()
+    debug.source(graph_module, inputs)
+    result = _Lowering(graph_module, device, options, debug).run()
+    debug.result(result)
+    return _boxed(result)
+
+
+@lru_cache(maxsize=4096)
+def warn_once(line: str) -> None:
+    log.info("runs eagerly: %s", line)
+
+
+def device_of(graph: torch.fx.Graph) -> torch.device | None:
+    """The first device of ours among the graph's tensors."""
+    for node in graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == "atalla":
+                return leaf.device
+    return None
+
+
+def _boxed(graph_module: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
+    graph_module.graph.set_codegen(_BoxedCodeGen())
+    graph_module.recompile()
+    function = graph_module.forward
+    function.__func__._boxed_call = True  # type: ignore[attr-defined]
+    return function
+
+
+class _Lowering:
+    """One graph."""
+
+    def __init__(
+        self,
+        graph_module: torch.fx.GraphModule,
+        device: torch.device,
+        options: CompileOptions,
+        debug: DebugFolder,
+    ):
+        self.source = graph_module
+        self.device = device
+        self.options = options
+        self.debug = debug
+        self.eager: dict[Node, str] = {}  # node -> why it runs by itself
+
+    def run(self) -> torch.fx.GraphModule:
+        updates = self.take_updates()
+        key = cache.key_of(
+            ["graph", graph_text(self.source), str(updates), str(self.device), self.chip(), repr(self.options)]
+        )
+        nodes = [node for node in self.source.graph.nodes if node.op == "call_function"]
+        self.eager = {node: reason for node in nodes if (reason := reason_for(node, self.device)) is not None}
+        known = cache.get(key)
+        if known is not None:
+            self.eager |= {node: reason for node in nodes if (reason := known[0]["eager"].get(node.name)) is not None}
+        while True:
+            parts = split(self.source.graph, self.eager, updates)
+            compiled = self.compile_regions(parts)
+            if compiled is not None:
+                break
+        if known is None:
+            cache.put(key, {"eager": {node.name: reason for node, reason in self.eager.items()}})
+        self.report(compiled)
+        return _Host(self.source, self.device, parts, compiled).build()
+
+    def report(self, compiled: Sequence[CompiledRegion]) -> None:
+        """Logs what the graph became, and why nodes of it run by themselves. Raises NotImplementedError for those if
+        they are not allowed."""
+        lines = [f"{node.name} ({qualified_name(node.target)}): {reason}" for node, reason in self.eager.items()]
+        count = f"{len(compiled)} program{'s' * (len(compiled) != 1)}"
+        log.info("a graph is compiled as %s; %d of its nodes run eagerly", count, len(lines))
+        if lines and self.options.fallback == "error":
+            raise NotImplementedError('fallback="error": these nodes are not compiled:\n  ' + "\n  ".join(lines))
+        for line in lines:
+            warn_once(line)
+
+    def take_updates(self) -> list[tuple[Node, Node]]:
+        """Removes the copies over inputs with which the graph ends."""
+        updates = []
+        graph = self.source.graph
+        for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
+            place, value = node.args[:2]
+            if place.op == "placeholder" and not node.users and isinstance(value, Node) and _same_type(place, value):
+                updates.append((place, value))
+                graph.erase_node(node)
+        return updates
+
+    def compile_regions(self, parts: Split) -> list[CompiledRegion] | None:
+        """None when a node turned out to have no lowering: then it is among the eager ones."""
+        compiled: list[CompiledRegion] = []
+        for step in parts.steps:
+            if isinstance(step, Region):
+                try:
+                    compiled.append(self.compile_region(step, self.debug.region(len(compiled))))
+                except UnsupportedOpsError as error:
+                    self.exclude(step, {op.node: op.reason for op in error.ops}, str(error))
+                    return None
+                except ExportError as error:
+                    self.exclude(step, {}, str(error))
+                    return None
+        return compiled
+
+    def exclude(self, region: Region, reasons: dict[str, str], text: str) -> None:
+        found = {node: reasons[node.name] for node in region.nodes if node.name in reasons}
+        self.eager |= found or dict.fromkeys(region.nodes, text)
+
+    def compile_region(self, region: Region, folder: Path | None) -> CompiledRegion:
+        """folder: for what the passes leave."""
+        module, updates = region.module(self.source), [place.name for place, _ in region.updates]
+        key = cache.key_of(["region", graph_text(module), *updates, self.chip(), repr(self.options)])
+        known = cache.get(key) if folder is None else None
+        if known is not None and hold(known[0]["guards"], module.graph):
+            best = CompiledRegion(known[1], self.device)
+        else:
+            shape_env = shape_env_of(module.graph)
+            guards = len(shape_env.guards) if shape_env is not None else 0
+            best = self.compile_best(module, updates, folder)
+            cache.put(key, {"guards": guards_since(shape_env, guards)}, best.data)
+        write_region(folder, best.program)
+        return best
+
+    def compile_best(self, module: torch.fx.GraphModule, updates: list[str], folder: Path | None) -> CompiledRegion:
+        made = []
+        with unset_fake_temporarily():
+            for number, way in enumerate(self.options.candidates()):
+                captured = capture_graph(copy.deepcopy(module), updates)
+                compiled = compile_captured(captured, way, dump=None if number else folder)
+                log_compiled(compiled)
+                made.append(CompiledRegion(emit_program(compiled), self.device))
+        return made[0] if len(made) == 1 else min(made, key=lambda region: region.cycles())
+
+    def chip(self) -> str:
+        return _C.chip_config(self.device.index)
+
+
+def _same_type(place: Node, value: Node) -> bool:
+    a, b = place.meta["val"], value.meta["val"]
+    return a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
+
+
+class _Host:
+    """The graph that calls regions and runs the rest."""
+
+    def __init__(
+        self, source: torch.fx.GraphModule, device: torch.device, parts: Split, compiled: Sequence[CompiledRegion]
+    ):
+        self.source = source
+        self.device = device
+        self.parts = parts
+        self.compiled = compiled
+        self.graph = torch.fx.Graph()
+        self.copies: dict[Node, Node] = {}
+
+    def build(self) -> torch.fx.GraphModule:
+        for node in self.source.graph.find_nodes(op="placeholder"):
+            self.copies[node] = self.graph.node_copy(node)
+        modules = dict(self.source.named_children())
+        remaining = iter(enumerate(self.compiled))
+        for step in self.parts.steps:
+            if isinstance(step, Region):
+                number, compiled = next(remaining)
+                modules[f"region_{number}"] = compiled
+                self.call(f"region_{number}", step, compiled)
+            else:
+                self.copy(step)
+        for place, value in self.parts.updates:
+            self.graph.call_function(aten.copy_.default, (self.of(place), self.of(value)))
+        self.graph.output(torch.fx.map_arg(self.source.graph.output_node().args[0], self.of))
+        self.graph.eliminate_dead_code(lambda node: node.op != "call_function" or not is_view_node(node))
+        root = torch.nn.Module()
+        for name, module in modules.items():
+            root.add_module(name, module)
+        for node in self.graph.find_nodes(op="get_attr"):
+            if "." not in str(node.target) and not hasattr(root, str(node.target)):
+                setattr(root, str(node.target), getattr(self.source, str(node.target)))
+        return torch.fx.GraphModule(root, self.graph)
+
+    def of(self, node: Node) -> Node:
+        """The node that stands for it here. Views are made where they are asked for."""
+        if node not in self.copies:
+            if node.op == "get_attr" or is_view_node(node):
+                self.copy(node)
+            else:
+                raise AssertionError(f"{node} is inside of a region")
+        return self.copies[node]
+
+    def copy(self, node: Node) -> None:
+        for arg in node.all_input_nodes:
+            self.of(arg)
+        self.copies[node] = self.graph.node_copy(node, self.of)
+
+    def call(self, name: str, region: Region, compiled: CompiledRegion) -> None:
+        given = {node.name: node for node in (*region.inputs, *(place for place, _ in region.updates))}
+        given |= {size_port(node): node for node in region.inputs if not is_tensor(node)}
+        args = tuple(self.argument(given[name]) for name in compiled.arguments)
+        call = self.graph.call_module(name, args)
+        for number, node in enumerate(region.results):
+            self.copies[node] = self.graph.call_function(operator.getitem, (call, number))
+            self.copies[node].meta = dict(node.meta)
+
+    def argument(self, node: Node) -> Node:
+        found = self.of(node)
+        if not is_scalar_elsewhere(node):
+            return found
+        return self.graph.call_function(aten._to_copy.default, (found,), {"device": self.device})

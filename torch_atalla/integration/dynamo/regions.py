@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Regions of a graph that become one program each, and the rest, which runs node by node.
+
+What is not in a region: ops without a lowering, tensors elsewhere, arithmetic on sizes, and views of what a caller
+gives or of what a region returns, which cost no launch and must share memory with what they are views of.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from torch_atalla.compiler.linearize.partition import segments_of
+from torch_atalla.compiler.lower.shape.views import is_view
+from torch_atalla.driver.dtypes import CODES
+
+aten = torch.ops.aten
+Node = torch.fx.Node
+
+
+@dataclass
+class Region:
+    """Part of a graph as a graph of its own."""
+
+    nodes: list[Node]  # of the whole graph
+    inputs: list[Node] = field(default_factory=list)  # of the whole graph, without those that are updated
+    updates: list[tuple[Node, Node]] = field(default_factory=list)  # a placeholder and its new value
+    results: list[Node] = field(default_factory=list)
+
+    def module(self, root: torch.nn.Module) -> torch.fx.GraphModule:
+        """Placeholders have the names of what they stand for; the results are the new values of the updates first."""
+        graph, copies = torch.fx.Graph(), dict[Node, Node]()
+        for node in (*self.inputs, *(place for place, _ in self.updates)):
+            if node.op == "get_attr":
+                copies[node] = graph.get_attr(str(node.target))
+            else:
+                copies[node] = graph.placeholder(node.name)
+            copies[node].meta = dict(node.meta)
+        for node in self.nodes:
+            copies[node] = graph.node_copy(node, lambda arg: copies[arg])
+        graph.output(tuple(copies[node] for node in (*(value for _, value in self.updates), *self.results)))
+        return torch.fx.GraphModule(root, graph)
+
+
+@dataclass
+class Split:
+    """What runs in which order: regions, and single nodes of the whole graph."""
+
+    steps: list[Region | Node]
+    updates: list[tuple[Node, Node]]  # left over: copied at the end
+
+
+def split(graph: torch.fx.Graph, eager: Collection[Node], updates: list[tuple[Node, Node]]) -> Split:
+    """eager: nodes that are in no region, beside those that never are (`reason_for`)."""
+    nodes = [node for node in graph.nodes if node.op == "call_function"]
+    outside = {node for node in nodes if node in eager or _is_size(node)}
+    outside |= {node for node in nodes if node.target is operator.getitem and node.args[0] in outside}
+    segments = segments_of(nodes, outside)
+    steps: list[Region | Node] = []
+    left = list(updates)
+    for segment in segments:
+        launches = any(not is_free(node) for node in segment.nodes)
+        if not segment.native or not launches:
+            steps += segment.nodes
+            continue
+        region = Region(segment.nodes)
+        steps.append(region)
+        inside = set(segment.nodes)
+        for place, value in updates:
+            if value in inside and all(user in inside for user in place.users) and not is_scalar_elsewhere(place):
+                region.updates.append((place, value))
+                left.remove((place, value))
+    for step in steps:
+        if isinstance(step, Region):
+            _connect(step, {value for _, value in left})
+    return Split(steps, left)
+
+
+def _connect(region: Region, copied: Collection[Node]) -> None:
+    """Finds what a region reads and returns. copied: values that are copied over a placeholder at the end."""
+    inside = set(region.nodes)
+    places = {place for place, _ in region.updates}
+    read = dict.fromkeys(arg for node in region.nodes for arg in node.all_input_nodes if arg not in inside)
+    region.inputs = [node for node in read if node not in places]
+    wanted = [node for node in region.nodes if node in copied or any(user not in inside for user in node.users)]
+    seen: dict[Node, list[Node]] = {}
+    for node in wanted:
+        seen.setdefault(root_of(node, inside), []).append(node)
+    region.results = [
+        views[0] if len(views) == 1 and _covers(views[0], root) else root
+        for root, views in seen.items()
+        if root in inside  # the others are views of an input
+    ]
+
+
+def _covers(view: Node, root: Node) -> bool:
+    """Whether a value is the root itself, or a view that has all of its elements, once."""
+    if view is root:
+        return True
+    a, b = view.meta["val"], root.meta["val"]
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return False
+    numbers = (*a.shape, *a.stride(), *b.shape)
+    return all(type(n) is int for n in numbers) and a.numel() == b.numel() and 0 not in a.stride()
+
+
+def root_of(node: Node, inside: Collection[Node]) -> Node:
+    """What a chain of views begins with: a node that is no view, or one outside."""
+    while node in inside and is_view_node(node):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+def is_view_node(node: Node) -> bool:
+    """Whether a node looks at the memory of its first argument. One of several such views is one itself."""
+    if node.target is operator.getitem:
+        source = node.args[0]
+        return isinstance(source, Node) and is_view_node(source)
+    target: Any = node.target
+    return isinstance(target, torch._ops.OpOverload) and is_view(target) and isinstance(node.args[0], Node)
+
+
+def is_free(node: Node) -> bool:
+    """Whether a node launches nothing."""
+    return is_view_node(node) or node.target is operator.getitem or _is_size(node)
+
+
+def _is_size(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
+
+
+def is_scalar_elsewhere(node: Node) -> bool:
+    """A tensor of one number in the host's memory, which may stand beside the device's tensors."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.ndim == 0
+
+
+def reason_for(node: Node, device: torch.device) -> str | None:
+    """Why a node is never part of a region; None when its lowering decides."""
+    if node.target is operator.getitem or _is_size(node):
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return "calls a function of Python's" if callable(node.target) else "is no op"
+    if node.target._schema.is_mutable:
+        return "writes to its arguments"
+    for tensor in _tensors([node]):
+        if tensor.device != device:
+            return f"gives a tensor on {tensor.device}"
+        if tensor.dtype not in CODES:
+            return f"gives a tensor of {tensor.dtype}, which programs cannot hold"
+    for arg in node.all_input_nodes:
+        if arg.op != "get_attr" and not is_scalar_elsewhere(arg):
+            for tensor in _tensors([arg]):
+                if tensor.device != device:
+                    return f"reads a tensor on {tensor.device}"
+                if tensor.dtype not in CODES:
+                    return f"reads a tensor of {tensor.dtype}, which programs cannot hold"
+    if not list(_tensors([node])):
+        return "gives no tensor"
+    return None
+
+
+def _tensors(nodes: Iterable[Node]) -> Iterable[torch.Tensor]:
+    for node in nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(leaf, torch.Tensor):
+                yield leaf
