@@ -369,6 +369,50 @@ class TestTraining(CompileCase):
 
         self.same(gradients(self.compiled(f), model, tokens), gradients(f, model, tokens))
 
+    def test_checkpoint_draws_the_same_numbers_again(self):
+        from torch.utils.checkpoint import checkpoint
+
+        model, tokens = Net(0.3).to(D), self.tokens()
+
+        def f(tokens):
+            return checkpoint(model, tokens, use_reentrant=False)
+
+        self.same(gradients(torch.compile(f, backend="atalla", fullgraph=True), model, tokens), gradients(model, model, tokens))
+        drawn = torch.rand(2, device=D)
+        gradients(model, model, tokens)
+        self.same(drawn, torch.rand(2, device=D))
+
+    def test_random_ops_of_dynamic_sizes(self):
+        def f(x):
+            return torch.randn_like(x) + F.dropout(x, 0.5)
+
+        compiled = torch.compile(f, backend="atalla", fullgraph=True, dynamic=True)
+        for rows in (3, 7, 1000):
+            x = rand(rows, 5)
+            torch.manual_seed(rows)
+            found = compiled(x), torch.rand(2, device=D)
+            torch.manual_seed(rows)
+            self.same(found, (f(x), torch.rand(2, device=D)))
+
+    def test_compiled_autograd(self):
+        model, tokens = Net().to(D), self.tokens()
+        expected = gradients(model, model, tokens)
+        compiled = self.compiled(model)
+
+        def step():
+            with torch._dynamo.compiled_autograd._enable(torch.compile(backend="atalla", fullgraph=True)):
+                return gradients(compiled, model, tokens)
+
+        self.same(step(), expected)
+        self.same(step(), expected)
+
+    def test_gradients_of_gradients_are_refused(self):
+        x = rand(3).requires_grad_()
+        y = self.compiled(lambda x: (x.exp() * x).sum())(x)
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "does not currently support double backward"):
+            first.sum().backward()
+
     def test_hooks(self):
         model, x = nn.Linear(4, 4).to(D), rand(2, 4)
         seen = []
@@ -385,6 +429,31 @@ class TestTraining(CompileCase):
 
         x = rand(3, 4)
         self.same(gradients(self.compiled(f), model, x), gradients(f, model, x))
+
+
+class TestSubclasses(CompileCase):
+    def test_two_tensors(self):
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        def f(x, y):
+            return (x @ y).relu() + 1
+
+        x, y = TwoTensor(rand(4, 4), rand(4, 4)), rand(4, 4)
+        found, expected = self.compiled(f)(x, y), f(x, y)
+        self.assertIsInstance(found, TwoTensor)
+        self.same([found.a, found.b], [expected.a, expected.b])
+
+    def test_jagged(self):
+        def f(x):
+            return (x.sin() * 2).relu()
+
+        parts = [rand(2, 3), rand(4, 3)]
+        x = torch.nested.nested_tensor(parts, layout=torch.jagged)
+        self.same(self.compiled(f)(x).values(), f(x).values())
+
+    def test_parametrized(self):
+        model, x = torch.nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)).to(D), rand(2, 4)
+        self.same(gradients(self.compiled(model), model, x), gradients(model, model, x))
 
 
 class TestDefault(CompileCase):

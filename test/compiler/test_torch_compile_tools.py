@@ -79,31 +79,37 @@ class TestTools(CompileCase):
                 torch.distributed.destroy_process_group()
         self.same([p.grad for p in model.parameters()], expected)
 
-    def test_repro(self):
-        """A graph that the backend fails on leaves a script that shows the failure."""
-        script = """
+    def repro(self, breakage: str, name: str, level: int) -> str:
+        """The script that a broken compiler leaves for a small function."""
+        script = f"""
             import torch
-            import torch._dynamo.config as config
             from torch_atalla.integration.dynamo import lowering
+            from torch_atalla.integration.dynamo.compiled_region import CompiledRegion
 
-            def fail(*args, **kwargs):
-                raise ZeroDivisionError("broken on purpose")
-
-            lowering.compile_captured = fail
+            {breakage}
             try:
                 torch.compile(lambda x: x.relu() + 1, backend="atalla")(torch.randn(3, device="atalla"))
             except Exception as error:
-                print(type(error).__name__, "broken on purpose" in str(error))
+                print(type(error).__name__)
         """
         with tempfile.TemporaryDirectory() as folder:
-            env = os.environ | {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "1"}
+            env = os.environ | {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": str(level)}
             env |= {"TORCH_COMPILE_DEBUG_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
             words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
             done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder)
-            self.assertIn("BackendCompilerFailed True", done.stdout, done.stderr)
-            scripts = list(Path(folder).rglob("repro.py"))
-            self.assertGreaterEqual(len(scripts), 1, done.stderr)
-            self.assertIn("atalla", scripts[0].read_text())
+            self.assertEqual(done.stdout, "BackendCompilerFailed\n", done.stderr)
+            (path,) = Path(folder).rglob(name)
+            return path.read_text()
+
+    def test_repro_of_an_error(self):
+        text = self.repro("lowering.compile_captured = None", "repro.py", 1)
+        self.assertIn("relu", text)
+        self.assertIn("backend='atalla'", text)
+
+    def test_repro_of_a_wrong_result(self):
+        text = self.repro("CompiledRegion.forward = lambda self, x: [x + 2]", "minifier_launcher.py", 4)
+        self.assertIn("relu", text)
+        self.assertIn("accuracy=True", text)
 
 
 if __name__ == "__main__":

@@ -217,6 +217,32 @@ class TestTraining(DistributedTest):
                     dist.all_reduce(mine.grad)  # as DDP would, which divides too
                     self.assertEqual(mine.grad.cpu(), all_of_it.grad, rtol=tolerance, atol=10 * tolerance)
 
+    # ------------------------------------------------------------------------------------------ torch.compile
+    def test_compiled_ddp(self):
+        for order in ("around", "inside"):
+            with self.subTest(order):
+                torch._dynamo.reset()
+                model, data = self.gpt()
+                if order == "inside":
+                    self.train(DistributedDataParallel(torch.compile(model)), data)
+                else:
+                    self.train(torch.compile(DistributedDataParallel(model)), data)
+                self.check(model)
+
+    def test_compiled_fsdp(self):
+        for order in ("around", "inside"):
+            with self.subTest(order):
+                torch._dynamo.reset()
+                model, data = self.gpt()
+                mesh = init_device_mesh("atalla", (WORLD,))
+                for block in model.blocks:
+                    if order == "inside":
+                        block.compile()
+                    fully_shard(block, mesh=mesh)
+                fully_shard(model, mesh=mesh)
+                self.train(torch.compile(model) if order == "around" else model, data)
+                self.check(model)
+
     # ------------------------------------------------------------------------------------------ FSDP2
     def sharded(self, **arguments):
         model, data = self.gpt()

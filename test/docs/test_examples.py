@@ -64,12 +64,14 @@ def test_two_streams(tmp_path: Path) -> None:
 def test_quickstart() -> None:
     text = example("quickstart")
     runs = re.findall(r"native +([\d,]+) launches; (\d+) fallbacks", text)
-    assert len(runs) == 2 and all(number(launches) > 0 and fallbacks == "0" for launches, fallbacks in runs)
+    assert len(runs) == 3 and all(number(launches) > 0 and fallbacks == "0" for launches, fallbacks in runs)
     distances = re.findall(r"against the CPU: cosine distance ([-+.\de]+), ok", text)
-    assert len(distances) == 2 and all(float(distance) <= 1e-5 for distance in distances)
+    assert len(distances) == 3 and all(float(distance) <= 1e-5 for distance in distances)
     cycles = [number(found) for found in re.findall(r"cycles +([\d,]+), which is", text)]
     estimate = re.search(r"estimated when saved: ([\d,]+) cycles", text)
-    assert estimate and number(estimate[1]) == cycles[1] > 0
+    eager, compiled, loadable = cycles
+    assert estimate and number(estimate[1]) == loadable > 0
+    assert compiled < eager and re.search(r"speed-up +[\d.]+ over eager mode", text)
     assert re.search(r"MACs +[\d,]+", text) and "coverage   100.0% of ops" in text
     pair = text[text.index("most similar") :].splitlines()[1:3]
     assert [line.strip() for line in pair] == [

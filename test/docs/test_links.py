@@ -13,7 +13,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = ("benchmarks", "csrc", "examples", "test", "tools", "torch_atalla")
 
 # What the pages name that is not ours: PyTorch's files, generated ones, and those of examples.
-ELSEWHERE = {"native_functions.yaml", "kernel_parameters.h", "script.py", "file.py", "model.py", "train.py"}
+ELSEWHERE = {
+    *("native_functions.yaml", "kernel_parameters.h", "script.py", "file.py", "model.py", "train.py"),
+    *("fx_graph_readable.py", "fx_graph_runnable.py", "fx_graph_transformed.py"),
+}
 
 
 def tracked(*where: str) -> list[str]:

@@ -58,8 +58,9 @@ def size_port(node: torch.fx.Node) -> str:
 
 def _add_size_ports(graph: torch.fx.Graph, tensors: list[torch.fx.Node]) -> list[torch.fx.Node]:
     known = {size.node.expr for node in tensors for size in node.meta["val"].shape if isinstance(size, torch.SymInt)}
-    added = []
-    for node in graph.find_nodes(op="placeholder"):
+    added: list[torch.fx.Node] = []
+    placeholders = graph.find_nodes(op="placeholder")
+    for node in placeholders:
         number = node.meta.get("val")
         if not isinstance(number, torch.SymInt) or number.node.expr in known:
             continue
@@ -69,7 +70,7 @@ def _add_size_ports(graph: torch.fx.Graph, tensors: list[torch.fx.Node]) -> list
         mode = detect_fake_mode([item.meta["val"] for item in tensors]) or FakeTensorMode(
             shape_env=number.node.shape_env
         )
-        with graph.inserting_after(node), mode:
+        with graph.inserting_after((*placeholders, *added)[-1]), mode:  # inputs are numbered in the graph's order
             added.append(graph.placeholder(size_port(node)))
             added[-1].meta["val"] = torch.empty((number, 0), dtype=torch.uint8)
     return added

@@ -148,7 +148,8 @@ def segments_of(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> lis
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    ops = (node.target, *node.args)  # a function that is given an op calls it
+    return any(isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags for op in ops)
 
 
 def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:

@@ -40,7 +40,15 @@ def lower_recorded(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[st
             raise NotNativeError(f"dtype {dtype_name(leaf.dtype)} not taken")
     recording = _Recording(ctx)
     with unset_fake_temporarily():
-        return recording.run(node, arguments)
+        results = recording.run(node, arguments)
+    return pytree.tree_map_only(Value, _seen_here, results)
+
+
+def _seen_here(value: Value) -> Value:
+    """With a meta tensor of the mode in which the program is lowered."""
+    meta = value.meta
+    whole = torch.empty(0, dtype=meta.dtype, device="meta")
+    return value.view(whole.as_strided(meta.shape, meta.stride(), meta.storage_offset()))
 
 
 class _Recording:

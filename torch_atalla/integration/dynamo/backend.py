@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from torch_atalla.compiler.capture.decompositions import eager_decompositions, without_python_kernels
 from torch_atalla.compiler.program.support import support_table
@@ -16,6 +15,7 @@ from torch_atalla.compiler.program.support import support_table
 from .debug import hints
 from .lowering import compile_graph
 from .options import read_options
+from .random_state import partition
 from .replay import Replayed, can_replay
 
 
@@ -50,8 +50,12 @@ def atalla(
         bw_compiler=compiler,
         inference_compiler=inference,
         decompositions=eager_decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         keep_inference_input_mutations=True,
     )
     with without_python_kernels(support, composites=True):
-        return compile_aot(graph_module, list(example_inputs))
+        function = compile_aot(graph_module, list(example_inputs))
+    # AOTAutograd says of every function of ours that it takes a list, for which the accuracy minifier would call it.
+    if not isinstance(graph_module, torch._dynamo.utils.GmWrapper) and hasattr(function, "_boxed_call"):
+        function._boxed_call = False
+    return function

@@ -27,6 +27,7 @@ from .debug import NAME, DebugFolder, log_compiled, write_region
 from .flex_attention import decompose_flex_attention
 from .graph_text import graph_text, guards_since, hold, shape_env_of
 from .options import CompileOptions
+from .random_state import replace_rng_ops
 from .regions import Node, Region, Split, is_scalar_elsewhere, is_view_node, reason_for, split
 
 log = logging.getLogger(NAME)
@@ -42,6 +43,7 @@ def compile_graph(
     if device is None:
         return _boxed(graph_module)
     decompose_flex_attention(graph_module)
+    replace_rng_ops(graph_module)
     debug = DebugFolder()
     debug.source(graph_module, inputs)
     result = _Lowering(graph_module, device, options, debug).run()

@@ -58,7 +58,9 @@ def split(graph: torch.fx.Graph, eager: Collection[Node], updates: list[tuple[No
     """eager: nodes that are in no region, beside those that never are (`reason_for`)."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
     outside = {node for node in nodes if node in eager or _is_size(node)}
-    outside |= {node for node in nodes if node.target is operator.getitem and node.args[0] in outside}
+    for node in nodes:
+        if node.target is operator.getitem and node.args[0] in outside:
+            outside.add(node)
     segments = segments_of(nodes, outside)
     steps: list[Region | Node] = []
     left = list(updates)

@@ -10,6 +10,7 @@ import torch
 
 from torch_atalla.driver.dtypes import FLOATING, INTEGER
 
+from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value
 from ..registry import lowers
 
@@ -92,6 +93,19 @@ def grouped_mm_fallback(
     out = ctx.result_of(node)
     ctx.launch("gemm_grouped", [out], [input, weight, ctx.cast(offs, torch.int32)], out.dtype)
     return out
+
+
+@lowers("grouped_mm_fallback_backward.default", dtypes=FLOATING, namespace="transformers")
+def grouped_mm_fallback_backward(
+    ctx: LoweringContext, node: torch.fx.Node, *, input: Value, weight: Value, offs: Value, grad_output: Value
+) -> tuple[Value, Value]:
+    """Groups of rows for the input's gradient, groups of the contracted dimension for the weight's."""
+    grad_input, grad_weight = (ctx.new_value(dense_meta(value)) for value in node.meta["val"])
+    ends = ctx.cast(offs, torch.int32)
+    transposed = weight.view(weight.meta.transpose(1, 2))
+    ctx.launch("gemm_grouped", [grad_input], [grad_output, transposed, ends], input.dtype)
+    ctx.launch("gemm_grouped", [grad_weight], [input.view(input.meta.t()), grad_output, ends], input.dtype)
+    return grad_input, grad_weight
 
 
 @lowers("linear.default", dtypes=_DTYPES)
