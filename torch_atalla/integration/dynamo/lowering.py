@@ -43,7 +43,7 @@ def compile_graph(
     if device is None:
         return _boxed(graph_module)
     decompose_flex_attention(graph_module)
-    replace_rng_ops(graph_module)
+    replace_rng_ops(graph_module, device)
     debug = DebugFolder()
     debug.source(graph_module, inputs)
     result = _Lowering(graph_module, device, options, debug).run()

@@ -14,6 +14,8 @@ from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
+from torch_atalla.device import random
+
 
 def partition(*args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """Upstream's min-cut, with states of the default generator rather than generators of each op's own, which would
@@ -22,26 +24,26 @@ def partition(*args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, torch.fx
         return min_cut_rematerialization_partition(*args, **kwargs)
 
 
-def draw_and_save(op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+def draw_and_save(device: torch.device, op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
     """The generator's state, and the result of an op that draws from it."""
-    return torch.atalla.get_rng_state(torch.atalla.current_device()), op(*args, **kwargs)
+    return random.get_rng_state(device), op(*args, **kwargs)
 
 
-def draw_again(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
+def draw_again(device: torch.device, state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of an op that draws from a saved state; the generator is left as it was."""
-    device = torch.atalla.current_device()
-    before = torch.atalla.get_rng_state(device)
-    torch.atalla.set_rng_state(state, device)
+    before = random.get_rng_state(device)
+    random.set_rng_state(state, device)
     try:
         return op(*args, **kwargs)
     finally:
-        torch.atalla.set_rng_state(before, device)
+        random.set_rng_state(before, device)
 
 
 _FUNCTIONS = {run_and_save_rng_state: draw_and_save, run_with_rng_state: draw_again}
 
 
-def replace_rng_ops(graph_module: torch.fx.GraphModule) -> None:
+def replace_rng_ops(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and node.target in _FUNCTIONS:
             node.target = _FUNCTIONS[node.target]
+            node.args = (device, *node.args)
