@@ -22,7 +22,8 @@ tools/vision_zoo.py, small forms with random weights, so that much of the time i
 forward pass, a loss and a backward pass.
 
 **Cold** is the first call with empty caches, **warm** the first call of the same model in a new compilation that finds
-its programs on disk. **Equal**: all results, or all gradients, have eager mode's bits."""
+its programs on disk. **Equal**: "bits" where all results, or all gradients, have eager mode's bits; else the greatest
+difference as a part of the greatest value of the tensor."""
 
 Row = dict[str, Any]
 
@@ -35,7 +36,7 @@ def cells(row: Row) -> list[str]:
     peer = f"{row['peer_cold']:.1f}" if "peer_cold" in row else ""
     times = [seconds(row["eager2"][0]), seconds(row["eager2"][1])]
     ratios = [ratio(row["eager1"]), ratio(row["eager2"]), ratio(row.get("peer1")), ratio(row.get("peer2"))]
-    equal = "yes" if row["equal"] else "no"
+    equal = f"{row['difference']:.1e}" if row["difference"] else "bits"
     return [
         row["name"],
         equal,

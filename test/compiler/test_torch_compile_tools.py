@@ -79,8 +79,9 @@ class TestTools(CompileCase):
                 torch.distributed.destroy_process_group()
         self.same([p.grad for p in model.parameters()], expected)
 
-    def repro(self, breakage: str, name: str, level: int) -> str:
-        """The script that a broken compiler leaves for a small function."""
+    def repro(self, breakage: str, name: str, after: str, level: int) -> str:
+        """The script that a broken compiler leaves for a small function. Of a graph that AOTAutograd made it runs here, where the
+        compiler is in order."""
         script = f"""
             import torch
             from torch_atalla.integration.dynamo import lowering
@@ -93,23 +94,33 @@ class TestTools(CompileCase):
                 print(type(error).__name__)
         """
         with tempfile.TemporaryDirectory() as folder:
-            env = os.environ | {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": str(level)}
-            env |= {"TORCH_COMPILE_DEBUG_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
+            env = os.environ | {"TORCH_COMPILE_DEBUG_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/cache"}
+            broken = env | {"TORCHDYNAMO_REPRO_AFTER": after, "TORCHDYNAMO_REPRO_LEVEL": str(level)}
             words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
-            done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder)
-            self.assertEqual(done.stdout, "BackendCompilerFailed\n", done.stderr)
-            (path,) = Path(folder).rglob(name)
+            done = subprocess.run(words, capture_output=True, text=True, env=broken, cwd=folder)
+            raised = "AccuracyError" if (after, level) == ("aot", 4) else "BackendCompilerFailed"
+            self.assertEqual(done.stdout, f"{raised}\n", done.stderr)
+            path = next(Path(folder).rglob(name))
+            if after == "aot":
+                words = [sys.executable, "-W", "ignore", str(path), "run"]
+                again = subprocess.run(words, capture_output=True, text=True, env=env, cwd=folder)
+                self.assertEqual(again.returncode, 0, again.stderr)
             return path.read_text()
 
     def test_repro_of_an_error(self):
-        text = self.repro("lowering.compile_captured = None", "repro.py", 1)
-        self.assertIn("relu", text)
-        self.assertIn("backend='atalla'", text)
+        for after in ("dynamo", "aot"):
+            with self.subTest(after=after):
+                text = self.repro("lowering.compile_captured = None", "repro.py", after, 1)
+                self.assertIn("relu", text)
+                self.assertIn("backend='atalla'" if after == "dynamo" else "accuracy=False", text)
 
     def test_repro_of_a_wrong_result(self):
-        text = self.repro("CompiledRegion.forward = lambda self, x: [x + 2]", "minifier_launcher.py", 4)
-        self.assertIn("relu", text)
-        self.assertIn("accuracy=True", text)
+        for after in ("dynamo", "aot"):
+            with self.subTest(after=after):
+                breakage = "CompiledRegion.forward = lambda self, x: [x + 2]"
+                text = self.repro(breakage, "minifier_launcher.py", after, 4)
+                self.assertIn("relu", text)
+                self.assertIn("accuracy=True", text)
 
 
 if __name__ == "__main__":

@@ -196,4 +196,6 @@ def parameters(table: Table) -> str:
             lines += ["", f"using {name} = {struct_name(own[0].kernel)};"]
         else:
             lines += _struct(name, kernel.parameters)
+    drawing = ", ".join(f'"{name}"' for kernel in table.kernels if "random" in kernel.traits for name in kernel.names)
+    lines += ["", f"// {TRAITS['random']}.", f"inline constexpr const char* kRandomKernels[] = {{{drawing}}};"]
     return "\n".join([*lines, "", "}  // namespace atalla"]) + "\n"

@@ -48,7 +48,7 @@ def section(name: str, printed: str) -> str:
     source = (SCRIPTS / f"{name}.py").read_text()
     title, _, explanation = (ast.get_docstring(ast.parse(source)) or "").partition(":")
     code = source.split('"""\n', 2)[1].partition("from __future__ import annotations\n")[2].strip()
-    about = explanation.split("\n\n")[0].strip()
+    about = "\n\n".join(part for part in explanation.strip().split("\n\n") if not part.startswith("python "))
     text = f"{about[0].upper()}{about[1:]}"
     return f"## {title}\n\n{text}\n\n```python\n{code}\n```\n\n```text\n{printed}\n```"
 

@@ -153,7 +153,8 @@ typedef struct atalla_run_params {
   const atalla_tensor* inputs;
   size_t n_inputs;
   // A tensor whose addr is 0 is filled in: address and type of memory that the program owns, overwritten by its next
-  // run. Another one must be of the output's type and share no byte with an input or another output.
+  // run. Another one must be of the output's type and share no byte with an input or another output. An output that
+  // the program updates (describe_json has "updated") is read, too: the caller gives its memory.
   atalla_tensor* outputs;
   size_t n_outputs;
   // What a program with random numbers draws from: the seed, and the first of the positions that it takes. A run with

@@ -37,7 +37,7 @@ std::vector<Bytes> samples() {
   golden.guards.push_back({golden.string("n != 5"), golden.expression(ExpressionOp::kNe, 0, golden.constant(5)), 0});
   return {linear_sample().build(),      host_call_sample().build(),    state_sample().build(),
           dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build(),
-          resident_sample().build()};
+          resident_sample().build(),    updating_sample().build()};
 }
 
 bool small(const Bytes& file) {

@@ -154,6 +154,25 @@ inline Writer resident_sample() {
   return w;
 }
 
+// forward(x [4], total [4]): total += x + uniform numbers of [0, 1); the caller gives total with its value.
+inline Writer updating_sample() {
+  Writer w;
+  uint32_t x = w.value("x", ValueKind::kInput, w.storage(Space::kInput, 16), {4}, {1});
+  uint32_t drawn = w.value("rand", ValueKind::kIntermediate, w.storage(Space::kArena, 16, 0, 0, 1), {4}, {1});
+  uint32_t total = w.value("total", ValueKind::kOutput, w.storage(Space::kOutput, 16), {4}, {1});
+  uint32_t uniform = w.kernel("random.uniform", 2), add = w.kernel("pointwise.add");
+  w.launch(uniform, {w.memory(drawn)}, {0, 0}, {0, 1});
+  w.instructions[0].kind = InstructionKind::kRandom;
+  w.launch(add, {w.memory(drawn), w.memory(drawn), w.memory(x)}, {1}, {1});
+  w.launch(add, {w.memory(total), w.memory(total), w.memory(drawn)}, {1}, {1});
+  w.storages[1].last_live = 2;
+  w.input("x", x);
+  w.output("total", total);
+  w.outputs[0].flags = kPortUpdated;
+  w.method("forward", 64);
+  return w;
+}
+
 // What the validator says; empty when the file is good.
 inline std::string problems_of(const Bytes& file) {
   return atalla_program_validate(file.data(), file.size()) == ATALLA_OK ? "" : atalla_rt_last_error();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
@@ -51,10 +52,13 @@ struct Loaded {
     t.addr = addr;
     return t;
   }
-  atalla_status run(const atalla_tensor& in, atalla_tensor& out, uint32_t flags = 0, int64_t stream = 0) const {
+  atalla_status run(const atalla_tensor& in, atalla_tensor& out, uint32_t flags = 0, int64_t stream = 0,
+                    uint64_t seed = 0, uint64_t position = 0) const {
     atalla_run_params params{};
     params.struct_size = sizeof params;
     params.flags = flags;
+    params.random_seed = seed;
+    params.random_offset = position;
     params.stream = stream;
     params.inputs = &in;
     params.n_inputs = 1;
@@ -119,6 +123,39 @@ void test_residents() {
     CHECK_EQ(each->run(each->input(address(x.data())), out, ATALLA_RUN_HOST), ATALLA_OK);
     CHECK(y == sample_result(x));
   }
+}
+
+// An output that begins with the caller's value, in host memory and in DRAM, and numbers drawn from the run's seed.
+void test_updates() {
+  Loaded program(updating_sample());
+  const std::vector<float> x = {1, 2, 3, 4};
+  auto added = [&](uint64_t seed, uint64_t position) {
+    std::vector<float> total = {100, 200, 300, 400};
+    atalla_tensor out = program.output(address(total.data()));
+    CHECK_EQ(program.run(program.input(address(x.data())), out, ATALLA_RUN_HOST, 0, seed, position), ATALLA_OK);
+    for (size_t i = 0; i < 4; ++i) total[i] -= static_cast<float>(101 * (i + 1));
+    return total;
+  };
+  const std::vector<float> first = added(7, 0);
+  for (float drawn : first) CHECK(drawn >= -1e-4f && drawn < 1);
+  CHECK(added(7, 0) == first && added(8, 0) != first);
+  const std::vector<float> later = added(7, 2);
+  CHECK(std::abs(later[0] - first[2]) < 1e-4f);
+  CHECK(std::abs(later[1] - first[3]) < 1e-4f);
+
+  rt::Device& device = rt::Device::get(0);
+  rt::Stream& stream = device.default_stream();
+  auto* memory = static_cast<char*>(device.allocator().allocate(128, stream));
+  std::vector<float> total(4, 0.f);
+  stream.memcpy_h2d(memory, x.data(), 16);
+  stream.memcpy_h2d(memory + 64, total.data(), 16);
+  atalla_tensor out = program.output(address(memory) + 64);
+  for (int i = 0; i < 2; ++i) CHECK_EQ(program.run(program.input(address(memory)), out, 0, 0, 7), ATALLA_OK);
+  stream.memcpy_d2h(total.data(), memory + 64, 16);
+  for (size_t i = 0; i < 4; ++i) CHECK(std::abs(total[i] - 2 * (x[i] + first[i])) < 1e-4f);
+  atalla_tensor missing = program.output(0);
+  FAILS(program.run(program.input(address(memory)), missing), ATALLA_ERR_ARGUMENT, "output 0 'total'");
+  device.allocator().free(memory);
 }
 
 void test_device_run() {
@@ -265,6 +302,9 @@ void test_load_errors() {
   w = linear_sample();
   w.kernels[0].version = 9;
   FAILS(load(w), ATALLA_ERR_VERSION, "kernel 'gemm' has version 1 in the device library", "for version 9");
+  w = updating_sample();
+  w.instructions[1].kind = InstructionKind::kRandom;
+  FAILS(load(w), ATALLA_ERR_UNSUPPORTED, "instruction 1 draws random numbers", "'pointwise.add' draws none");
   w = linear_sample();
   w.methods[0].arena_bytes = uint64_t{1} << 50;
   FAILS(load(w), ATALLA_ERR_OUT_OF_MEMORY, "");
@@ -412,6 +452,7 @@ void test_memory_returned() {
 void body() {
   test_host_run();
   test_residents();
+  test_updates();
   test_device_run();
   test_arguments();
   test_introspection();

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch_atalla.compiler.program.support import support_table
 
 from .debug import hints
 from .lowering import compile_graph
-from .options import read_options
+from .options import CompileOptions, read_options
 from .random_state import partition
 from .replay import Replayed, can_replay
 
@@ -30,11 +31,11 @@ def atalla(
     chosen = read_options(mode, options)
 
     def compiler(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_graph(graph, inputs, chosen)
+        return compile_aot_graph(graph, inputs, chosen)
 
     def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         reason = can_replay(graph) if chosen.replay else None
-        compiled = compile_graph(graph, inputs, chosen)
+        compiled = compile_aot_graph(graph, inputs, chosen)
         if not chosen.replay:
             return compiled
         if reason is not None:
@@ -59,3 +60,18 @@ def atalla(
     if not isinstance(graph_module, torch._dynamo.utils.GmWrapper) and hasattr(function, "_boxed_call"):
         function._boxed_call = False
     return function
+
+
+def compile_aot_graph(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], options: CompileOptions
+) -> Callable[[list[Any]], Any]:
+    """compile_graph, watched for errors and wrong results with TORCHDYNAMO_REPRO_AFTER=aot."""
+    if torch._dynamo.config.repro_after != "aot":
+        return compile_graph(graph, inputs, options)
+    from torch._dynamo.repro.after_aot import wrap_compiler_debug
+
+    def compile_copy(graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[[list[Any]], Any]:
+        return compile_graph(copy.deepcopy(graph), inputs, options)
+
+    # Scripts that upstream writes call what this name stands for, which is this function again (default.py).
+    return wrap_compiler_debug(compile_copy, "inductor")(graph, inputs)  # type: ignore[arg-type,return-value]

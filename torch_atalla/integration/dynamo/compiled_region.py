@@ -46,6 +46,10 @@ class CompiledRegion(torch.nn.Module):
         ports = port_types(inputs), port_types(outputs)
         self._run = _C.BoundMethod(self.program.handle, 0, device.index, *ports, len(updated), drawn)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledRegion:
+        """A run leaves nothing in the program: copies of a graph share it."""
+        return self
+
     def cycles(self) -> int:
         """Simulated, of one run; of dynamic sizes those of the example."""
         return self.program.estimate(0)

@@ -57,7 +57,7 @@ class DebugFolder:
 
         (self.path / "fx_graph_readable.py").write_text(text)
         with open(self.path / "fx_graph_runnable.py", "w") as file:
-            save_graph_repro(file, graph_module, inputs, "atalla")
+            save_graph_repro(file, graph_module, inputs, "inductor")
 
     def result(self, graph_module: torch.fx.GraphModule) -> None:
         if self.path is not None:

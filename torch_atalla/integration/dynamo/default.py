@@ -38,7 +38,22 @@ def register() -> None:
 
         return atalla(model_, example_inputs_, mode=_mode(config_patches or {}))
 
+    upstream_inner = inductor.compile_fx_inner
+
+    @functools.wraps(upstream_inner)
+    def compile_fx_inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Of graphs that AOTAutograd made. Repro scripts and the minifier call it."""
+        from .lowering import device_of
+
+        if V.aot_compilation or device_of(gm.graph) is None:
+            return upstream_inner(gm, example_inputs, *args, **kwargs)
+        from .backend import compile_aot_graph
+        from .options import read_options
+
+        return compile_aot_graph(gm, example_inputs, read_options(None, None))
+
     inductor.compile_fx = compile_fx  # type: ignore[assignment]
+    inductor.compile_fx_inner = compile_fx_inner  # type: ignore[assignment]
 
 
 def _mode(patches: Mapping[str, Any]) -> str:

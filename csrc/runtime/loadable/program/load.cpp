@@ -2,9 +2,12 @@
 #include "runtime/loadable/program/load.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "kernel_parameters.h"
 #include "runtime/device/api.h"
 #include "runtime/device/error.h"
 #include "runtime/loadable/file/geometry.h"
@@ -12,6 +15,10 @@
 
 namespace atalla::runtime::loadable {
 namespace {
+
+bool draws(std::string_view kernel) {
+  return std::find(std::begin(kRandomKernels), std::end(kRandomKernels), kernel) != std::end(kRandomKernels);
+}
 
 // Ids of all kernels that the program names; everything that the device library lacks is one error.
 std::vector<atalla_kernel> resolve(const File& file) {
@@ -41,8 +48,11 @@ std::vector<atalla_kernel> resolve(const File& file) {
   std::set<std::pair<uint32_t, uint8_t>> missing;
   for (uint32_t i = 0; problems.empty() && i < view.instructions.size(); ++i) {
     Instruction r = view.instructions[i];
-    if (r.kind != InstructionKind::kHostCall && !(dtypes[r.callee] >> r.compute_dtype & 1))
-      missing.emplace(r.callee, r.compute_dtype);
+    if (r.kind == InstructionKind::kHostCall) continue;
+    if (!(dtypes[r.callee] >> r.compute_dtype & 1)) missing.emplace(r.callee, r.compute_dtype);
+    const char* name = view.string(view.kernels[r.callee].name);
+    if (r.kind == InstructionKind::kRandom && !draws(name))
+      problems.add("instruction %u draws random numbers, but kernel '%.200s' draws none", i, name);
   }
   for (auto [k, dtype] : missing)
     problems.add("kernel '%.200s' does not compute in %s", view.string(view.kernels[k].name), dtype_name(dtype));
