@@ -80,8 +80,10 @@ class TestTools(CompileCase):
         self.same([p.grad for p in model.parameters()], expected)
 
     def repro(self, breakage: str, name: str, after: str, level: int) -> str:
-        """The script that a broken compiler leaves for a small function. Of a graph that AOTAutograd made it runs here, where the
-        compiler is in order."""
+        """The script that a broken compiler leaves for a small function.
+
+        Of a graph that AOTAutograd made it runs here, where the compiler is in order.
+        """
         script = f"""
             import torch
             from torch_atalla.integration.dynamo import lowering
