@@ -10,10 +10,13 @@ import pytest
 import torch
 from op_cases import Fn
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
 import torch_atalla
+from torch_atalla.compiler.program.layouts import dense_meta, exact_meta
 from torch_atalla.testing.opinfo import to_device
 
 X = torch.randn(3, 4)
@@ -135,3 +138,16 @@ def test_combination_in_a_program(tmp_path: Path) -> None:
     module, args = Fn(steps), (X, torch.arange(12).view(3, 4) % 3)
     for optimize in ("none", "exact", "fast"):
         check(load(module, args, tmp_path, optimize=optimize), module, args)
+
+
+def test_meta_tensor_of_a_size_that_a_guard_has_fixed() -> None:
+    """A tensor keeps the SymInts that it was made with, also where a condition has made them numbers."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.STATIC, DimDynamic.DYNAMIC])
+    given = mode.from_tensor(torch.empty(2, 6), symbolic_context=context)
+    stride = given.stride()[0]
+    assert isinstance(stride, torch.SymInt)
+    assert given.shape[1] == 6  # from here on it is
+    for meta in (exact_meta(given), dense_meta(given)):
+        assert all(type(number) is int for number in (*meta.shape, *meta.stride()))
+        assert meta.expand(2, 6).stride() == (6, 1)

@@ -8,6 +8,7 @@ value in between has them too (`LoweringContext.keep_strides`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,15 +25,22 @@ def layout_of(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def dense_meta(value: torch.Tensor) -> torch.Tensor:
     """A meta tensor of the same sizes at storage offset 0, in the same order of dimensions when that leaves no gaps."""
-    strides = value.stride() if is_non_overlapping_and_dense(value) else None
-    if strides is None:
-        return torch.empty(value.shape, dtype=value.dtype, device="meta")
-    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device="meta")
+    return exact_meta(value) if is_non_overlapping_and_dense(value) else _contiguous_meta(value)
 
 
 def exact_meta(value: torch.Tensor) -> torch.Tensor:
     """A meta tensor of the same sizes and strides at storage offset 0."""
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return torch.empty_strided(_fixed(value.shape), _fixed(value.stride()), dtype=value.dtype, device="meta")
+
+
+def _contiguous_meta(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty(_fixed(value.shape), dtype=value.dtype, device="meta")
+
+
+def _fixed(numbers: Sequence[int | torch.SymInt]) -> list[int | torch.SymInt]:
+    """Symbols that guards have fixed since the tensor was made become ints: upstream's functions take a meta tensor
+    with any SymInt for one of dynamic sizes, and fail where all sizes are ints again."""
+    return [n if isinstance(n, int) or (known := n.node.maybe_as_int()) is None else known for n in numbers]
 
 
 def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
@@ -47,7 +55,7 @@ def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
     order = sorted(range(len(sizes)), key=lambda d: (int(strides[d]), int(sizes[d])))
     follows = any(isinstance(number, Size) for number in (*strides, *(sizes[d] for d in order[:-1])))
     if follows or not _are_distinct(sizes, strides) or symbols.least(sizes[order[-1]]) < 1:
-        return torch.empty(value.shape, dtype=value.dtype, device="meta")
+        return _contiguous_meta(value)
     return exact_meta(value)
 
 
@@ -59,7 +67,7 @@ def result_meta(value: torch.Tensor, exported: torch.Tensor) -> torch.Tensor:
     (sizes, strides), (_, found) = layout_of(exported), layout_of(value)
     if strides == found or _are_distinct(sizes, strides):
         return exact_meta(exported)
-    return torch.empty(exported.shape, dtype=exported.dtype, device="meta")
+    return _contiguous_meta(exported)
 
 
 def stored(tensor: torch.Tensor) -> torch.Tensor:
