@@ -23,7 +23,11 @@ forward pass, a loss and a backward pass.
 
 **Cold** is the first call with empty caches, **warm** the first call of the same model in a new compilation that finds
 its programs on disk. **Equal**: "bits" where all results, or all gradients, have eager mode's bits; else the greatest
-difference as a part of the greatest value of the tensor."""
+difference as a part of the greatest value of the tensor.
+
+A training step's backward pass runs on autograd's thread of the device, the CPU's on the thread that called it. Of the
+small decoders' steps that hand-over takes about a tenth (GPT-2 with one thread: 861 us, and 774 us under
+`torch.autograd.set_multithreading_enabled(False)`)."""
 
 Row = dict[str, Any]
 

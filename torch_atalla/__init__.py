@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch device `atalla`: a PrivateUse1 backend over the simulated Atalla Ax01 accelerator.
 
-`import torch` is enough: the entry point group `torch.backends` calls `_autoload`, which registers the device.
+`import torch` is enough: it loads the entry point `_autoload` (group `torch.backends`), which registers the device.
 
     x = torch.randn(4, 8, device="atalla")
     report = torch_atalla.save_loadable(torch.export.export(model, (x,)), "model.atl")
@@ -10,9 +10,9 @@
 
 
 def _autoload() -> None:
-    """Entry point of `torch.backends`: importing this module does the work.
+    """Entry point of `torch.backends`. Importing this module registers the device, so the function is empty.
 
-    Defined first: if a user imports torch_atalla before torch, torch calls it half-way through this file.
+    It is defined first: if a user imports torch_atalla before torch, torch calls it while this file is still running.
     """
 
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name == "save_loadable":  # late: loading a program does not need the compiler
+        if name == "save_loadable":  # imported lazily: loading a program does not need it
             from .compiler.file.save import save_loadable
 
             return save_loadable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command line: `python -m torch_atalla <command>`."""
+"""Command line `python -m torch_atalla <command>`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import importlib
 import os
 import sys
 
-# Command, which is a module of cli -> what it does.
+# Command (a module of `cli`) -> help text.
 COMMANDS = {
-    "info": "devices, chip parameters, memory, versions, build flags",
-    "ops": "native ops, from the op list",
-    "compile": "make a loadable of programs saved by torch.export.save",
+    "info": "print devices, chip parameters, memory, versions and build flags",
+    "ops": "list the native ops",
+    "compile": "compile programs saved by torch.export.save into a loadable",
     "inspect": "print a loadable",
     "asm": "assemble Atalla code",
     "disasm": "disassemble Atalla code",
     "verify": "replay a loadable's golden outputs; check its signature",
-    "config": "where C and C++ programs find headers and libraries",
-    "cache": "programs that torch.compile has stored; --clear removes them",
+    "config": "print where C and C++ programs find headers and libraries",
+    "cache": "show the programs stored by torch.compile; --clear removes them",
     "trace": "run a script and write a trace of its device work",
 }
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command. Exit code 2 for arguments that it does not take."""
+    """Run a command and return its exit code. Invalid arguments exit with code 2."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments and arguments[0] in COMMANDS:
         return importlib.import_module(f"torch_atalla.cli.{arguments[0]}").main(arguments[1:])
@@ -39,6 +39,6 @@ def main(argv: list[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BrokenPipeError:  # the reader (head, less) has seen enough
+    except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

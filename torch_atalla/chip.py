@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The chip's configuration and the host side of its simulation."""
+"""Configuration of the chip and of its simulation."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .driver.extension import _C
 
 
 def config(device: Any = None) -> dict[str, Any]:
-    """All parameters of the chip (sizes in bytes, latencies in cycles), parsed from its TOML file."""
+    """Return all chip parameters, parsed from its TOML file. Sizes are in bytes, latencies in cycles."""
     return tomllib.loads(config_text(device))
 
 
 def config_text(device: Any = None) -> str:
-    """The chip's TOML file, with the unit and the source of each parameter."""
+    """Return the text of the chip's TOML file, with the unit and the source of each parameter."""
     return _C.chip_config(device_index(device))
 
 
 def kernels() -> list[str]:
-    """Names of all kernels of the chip."""
+    """Return the names of all kernels of the chip."""
     return _C.kernels()
 
 
 def set_num_threads(threads: int) -> None:
-    """Host threads of the functional engine. Changes how fast the simulation runs, never its results."""
+    """Set the number of host threads of the functional engine. It changes the simulation's speed, not its results."""
     if threads < 1:
         raise ValueError(f"chip.set_num_threads: expected at least 1, got {threads}")
     _C.set_threads(threads)
@@ -38,16 +38,18 @@ def get_num_threads() -> int:
 
 
 def engine(name: str, *, missing: str = "error") -> Any:
-    """A context in which eager ops run on another engine.
+    """Return a context manager that selects the engine of eager ops.
 
-    "isa": every op on atalla tensors that computes becomes a program of Atalla code (cached by op, sizes, dtypes) and
-    runs on the ISA engine; views, transfers and fresh tensors stay as they are. missing: what becomes of an op without
-    a program, "error" (NoProgramError, which names it) or "functional". "functional": no change.
+    Args:
+        name: "isa" compiles every computing op on atalla tensors to Atalla code (cached by op, sizes and dtypes) and
+            runs it on the ISA engine; views, transfers and new tensors are not affected. "functional" changes nothing.
+        missing: for an op without a program, "error" raises NoProgramError, which names the op; "functional" runs the
+            op on the functional engine.
     """
     if name == "functional":
         return contextlib.nullcontext()
     if name != "isa":
         raise ValueError(f'chip.engine: expected "functional" or "isa", got {name!r}')
-    from .compiler.targets.chip.eager import IsaMode  # late: only this engine needs the compiler
+    from .compiler.targets.chip.eager import IsaMode  # imported lazily: only this engine needs the compiler
 
     return IsaMode(missing)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed backend `accl` for atalla tensors: Gloo's collectives on device memory, in place.
+"""torch.distributed backend `accl` for atalla tensors: Gloo's collectives, in place on device memory.
 
-    dist.init_process_group("accl")                    # or without a name: the default of device type "atalla"
-    dist.init_process_group("cpu:gloo,atalla:accl")    # CPU tensors too
+    dist.init_process_group("accl")                    # "accl" is the default of device type "atalla"
+    dist.init_process_group("cpu:gloo,atalla:accl")    # also for CPU tensors
 
-docs/guides/distributed.md says how it works and which dtypes each collective takes.
+docs/guides/distributed.md describes how it works and which dtypes each collective supports.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ BACKEND = "accl"
 
 
 def is_available() -> bool:
-    """Whether this build of PyTorch has what the backend stands on: torch.distributed with Gloo."""
+    """Return whether this build of PyTorch has torch.distributed with Gloo, which the backend requires."""
     return dist.is_available() and dist.is_gloo_available()
 
 
 def register() -> None:
-    """Makes `accl` known to torch.distributed, as the default backend of device type `atalla`."""
+    """Register `accl` with torch.distributed as the default backend of device type `atalla`."""
     if is_available() and BACKEND not in dist.Backend.backend_list:
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["atalla"])
 
 
 def Options(*, blocking_wait: bool | None = None) -> Any:
-    """Options of a group of `accl`, for `pg_options` of `init_process_group`, `new_group` and `split_group`.
+    """Create the options of an `accl` group, for `pg_options` of `init_process_group`, `new_group` and `split_group`.
 
-    `blocking_wait`: `Work.wait()` returns when the collective is complete, or raises why it failed; by default it makes
-    the current stream wait, and a failure is raised by the device's next synchronisation. None: as
-    `TORCH_ATALLA_BLOCKING_WAIT` says (`1` or unset).
+    Args:
+        blocking_wait: True makes `Work.wait()` return when the collective is complete, or raise the error that made it
+            fail. False makes the current stream wait, and the device's next synchronisation raises the error. The
+            default None uses `TORCH_ATALLA_BLOCKING_WAIT` (`1`, or unset for False).
     """
     _C.bind_collective_classes()
     options = _C.CollectiveOptions()
@@ -49,7 +50,7 @@ def Options(*, blocking_wait: bool | None = None) -> Any:
 
 
 def _create(options: Any, backend_options: Any) -> Any:
-    """One process group's backend. `options` is a c10d::DistributedBackendOptions."""
+    """Create the backend of one process group. `options` is a c10d::DistributedBackendOptions."""
     _C.bind_collective_classes()
     gloo_options = getattr(dist.ProcessGroupGloo, "_Options")  # noqa: B009  (not in the stubs)
     if not isinstance(backend_options, (type(None), _C.CollectiveOptions, gloo_options)):
@@ -66,7 +67,7 @@ def _create(options: Any, backend_options: Any) -> Any:
 
 
 def _host_backend(store: Any, rank: int, size: int, options: Any, given: Any = None) -> Any:
-    """The Gloo backend under a group of `accl`. `given`: options for Gloo, with devices of the caller's choice."""
+    """Create the Gloo backend under an `accl` group. `given`: Gloo options, with devices that the caller chose."""
     kind = getattr(dist.ProcessGroupGloo, "_Options")  # noqa: B009
     store = dist.PrefixStore("accl", store)
     if isinstance(given, kind):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that are not native run on the CPU. This module tells which, and forbids it on request.
+"""Control and statistics of the CPU fallback, which runs ops that are not native.
 
-The mode is one for the process; TORCH_ATALLA_FALLBACK=silent|warn|error sets it at import (default: warn).
+The mode applies to the whole process. TORCH_ATALLA_FALLBACK=silent|warn|error sets it at import (default: warn).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Count:
 
 
 class _ModeGuard:
-    """Returned by `mode`: as a context manager it restores the mode that was set before."""
+    """Context manager returned by `mode`. It restores the previous mode on exit."""
 
     def __init__(self, previous: int):
         self._previous = previous
@@ -40,11 +40,13 @@ def mode(new: None = None) -> Mode: ...
 @overload
 def mode(new: Mode) -> _ModeGuard: ...
 def mode(new: Mode | None = None) -> _ModeGuard | Mode:
-    """Sets the mode, at once; `with mode("error"):` restores it at the end. Without an argument: the current mode.
+    """Set the fallback mode, or return the current one if called without an argument.
 
-    - "silent": run on the CPU and count.
-    - "warn": also warn, once for each op and dtypes.
-    - "error": raise NotImplementedError that names the op's overload and the dtypes.
+    The new mode applies immediately. `with mode("error"):` restores the previous mode at the end.
+
+    - "silent": run the op on the CPU and count the call.
+    - "warn": also warn, once per op and combination of dtypes.
+    - "error": raise NotImplementedError, which names the op's overload and the dtypes.
     """
     current = _C.fallback_mode()
     if new is None:
@@ -56,7 +58,7 @@ def mode(new: Mode | None = None) -> _ModeGuard | Mode:
 
 
 def stats() -> list[Count]:
-    """Fallback calls since the start or the last `reset`, most frequent first."""
+    """Return the fallback calls since the start or the last `reset`, most frequent first."""
     return sorted((Count(*row) for row in _C.fallback_stats()), key=lambda c: (-c.count, c.op, c.dtypes))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The native ops, as the op list gives them."""
+"""Queries of the native ops, read from the generated op list."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .driver.paths import GENERATED
 
 @lru_cache(maxsize=1)
 def support() -> dict[str, dict[str, Any]]:
-    """Native overloads ("aten.add.Tensor") with kernel, promotion and dtypes."""
+    """Return the native overloads ("aten.add.Tensor") with kernel, promotion and dtypes."""
     return json.loads((GENERATED / "support.json").read_text())
 
 
 def families() -> dict[str, list[str]]:
-    """Entries of the op list with the overloads that each registers."""
+    """Return the entries of the op list, each with the overloads that it registers."""
     found: dict[str, list[str]] = {}
     for overload, row in support().items():
         found.setdefault(row["entry"], []).append(overload)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the simulated chip did: cycles, bytes, MACs. Simulated quantities only: the same on every machine."""
+"""Counters and traces of the simulated chip. All values are simulated, so they are the same on every machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .driver.extension import _C
 
 @dataclass(frozen=True)
 class Counters:
-    """Totals of one device since it was opened or reset. Cycles of the chip's clock; bytes of DRAM traffic."""
+    """Totals of one device since it was opened or reset. Cycles are of the chip's clock, bytes are DRAM traffic."""
 
     launches: int
     copies: int
@@ -36,7 +36,7 @@ class Counters:
         return self.dram_bytes_read + self.dram_bytes_written
 
     def utilisation(self) -> dict[str, float]:
-        """Share of the busy cycles in which each unit had work, 0 to 1."""
+        """Return the fraction of busy cycles in which each unit had work, from 0 to 1."""
         busy = max(self.cycles, 1)
         return {"sdma": self.sdma_cycles / busy, "vector": self.vector_cycles / busy, "array": self.array_cycles / busy}
 
@@ -46,7 +46,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch. `dtype` is the chip's dtype code (c10::ScalarType's number)."""
+    """One kernel launch. `dtype` is the chip's dtype code, which is the number in c10::ScalarType."""
 
     sequence: int
     kernel: str
@@ -72,24 +72,24 @@ def reset(device: Any = None) -> None:
 
 
 def launches(device: Any = None, since: int = 0, limit: int = 65536) -> list[Launch]:
-    """The latest launches with sequence number >= `since`, oldest first. The device keeps a bounded ring of them."""
+    """Return the latest launches with sequence number >= `since`, oldest first. The device's buffer is bounded."""
     return [Launch(**row) for row in _C.launch_records(device_index(device), since, limit)]
 
 
 def work(device: Any = None, since: int = 0) -> list[Work]:
-    """The kept launches and copies with sequence number >= `since`, oldest first. The device keeps a bounded ring."""
+    """Return the kept launches and copies with sequence number >= `since`, oldest first. The buffer is bounded."""
     return [Work(**row) for row in _C.work_records(device_index(device), since)]
 
 
 def clock(device: Any = None) -> int:
-    """Cycle at which all work submitted so far ends, on the device's simulated clock."""
+    """Return the cycle of the device's simulated clock at which all work submitted so far ends."""
     return _C.clock(device_index(device))
 
 
 class Recording:
-    """Everything that the devices do inside of the `with`, however much it is.
+    """Context manager that records all work of the devices, without a limit.
 
-    Starting waits for the work submitted before. Afterwards `devices` has a DeviceWork of each open device, and
+    Entering it waits for previously submitted work. After exit, `devices` has one DeviceWork per open device, and
     `origin` is the simulated clock at the start.
 
         with telemetry.Recording() as recording:
@@ -113,15 +113,15 @@ class Recording:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes a Chrome trace (Perfetto, chrome://tracing) in simulated microseconds since the start."""
+        """Write a Chrome trace (Perfetto, chrome://tracing) in simulated microseconds since the start."""
         write(path, self.devices, self.origin)
 
 
 def trace(path: str | Path, device: Any = None) -> None:
-    """Writes the kept launches and copies as a Chrome trace (Perfetto, chrome://tracing), in simulated microseconds.
+    """Write the kept launches and copies as a Chrome trace (Perfetto, chrome://tracing), in simulated microseconds.
 
-    Of one device, or of all that are in use. A device keeps its latest work only (`telemetry.records` of the chip
-    configuration); `Recording` keeps all.
+    Without `device`, the trace has all devices in use. A device keeps only its latest work (`telemetry.records` in the
+    chip configuration); `Recording` keeps all of it.
     """
     ordinals = [i for i in range(_C.device_count()) if _C.is_open(i)] if device is None else [device_index(device)]
     write(path, [DeviceWork(i, get_device_properties(i).clock_hz, 0, tuple(work(i))) for i in ordinals], 0)

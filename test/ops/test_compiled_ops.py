@@ -10,8 +10,8 @@ from unittest import mock
 
 import torch
 from torch._subclasses.fake_utils import CrossRefFakeMode
-from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal import common_methods_invocations
+from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TEST_WITH_SLOW, TestCase, run_tests
 from torch.utils import _pytree as pytree

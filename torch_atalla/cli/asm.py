@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla asm`: assembly text to a program."""
+"""`python -m torch_atalla asm`: assemble text into a program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def read(path: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m torch_atalla asm", description="Assembly text to a program.")
-    parser.add_argument("source", help="assembly file; - for standard input")
-    parser.add_argument("-o", "--output", help="`.bin` for code bytes, else a `.in` text image (default: printed)")
-    parser.add_argument("--no-check", action="store_true", help="let packets pass that the hardware cannot issue")
+    parser = argparse.ArgumentParser(prog="python -m torch_atalla asm", description="Assemble text into a program.")
+    parser.add_argument("source", help="assembly file, or - for standard input")
+    parser.add_argument("-o", "--output", help="write `.bin` code bytes, or else a `.in` text image (default: print)")
+    parser.add_argument("--no-check", action="store_true", help="accept packets that the hardware cannot issue")
     args = parser.parse_args(argv)
     try:
         program = assemble(read(args.source), args.source, check=not args.no_check)

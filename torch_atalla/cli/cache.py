@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla cache [--clear] [--json]`: the programs that torch.compile has stored."""
+"""`python -m torch_atalla cache [--clear] [--json]`: the on-disk cache of torch.compile."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch_atalla.integration.dynamo import cache
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m torch_atalla cache", description="The programs that torch.compile has stored."
+        prog="python -m torch_atalla cache", description="Show or clear the programs stored by torch.compile."
     )
-    parser.add_argument("--clear", action="store_true", help="remove all of them")
+    parser.add_argument("--clear", action="store_true", help="remove all entries")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     found = cache.statistics()

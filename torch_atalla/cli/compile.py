@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla compile program.pt2 -o model.atl`: a loadable of what torch.export.save wrote."""
+"""`python -m torch_atalla compile program.pt2 -o model.atl`: compile exported programs into a loadable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.errors import ExportError
 
-_AS_GIVEN = ("fallback", "engine", "convert", "optimize", "seed", "weights", "dump")  # to save_loadable
+_AS_GIVEN = ("fallback", "engine", "convert", "optimize", "seed", "weights", "dump")  # options of save_loadable
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,25 +22,25 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m torch_atalla compile", description="Compile a program saved by torch.export.save."
     )
     result.add_argument(
-        "programs", nargs="+", metavar="[METHOD=]PROGRAM", help="an exported program (.pt2); several, each with a name"
+        "programs", nargs="+", metavar="[METHOD=]PROGRAM", help="exported program (.pt2); name each of several"
     )
-    result.add_argument("-o", "--output", help="the loadable; by default the first program's name with .atl")
+    result.add_argument("-o", "--output", help="loadable to write (default: the first program's name with .atl)")
     result.add_argument(
-        "--optimize", choices=("none", "exact", "fast"), default="exact", help="docs/concepts/compiler-passes.md"
+        "--optimize", choices=("none", "exact", "fast"), default="exact", help="see docs/concepts/compiler-passes.md"
     )
     result.add_argument("--fallback", choices=("cpu", "error"), default="cpu", help="for ops without a kernel")
-    result.add_argument("--weights", choices=("bfloat16", "int8"), help="store the weights of products so")
+    result.add_argument("--weights", choices=("bfloat16", "int8"), help="dtype of stored matrix weights")
     result.add_argument("--engine", choices=("functional", "isa"), default="functional", help="isa adds Atalla code")
-    result.add_argument("--convert", choices=("bfloat16",), help="of float32 programs, with --engine isa")
-    result.add_argument("--dump", metavar="DIR", help="write what every stage and pass left")
-    result.add_argument("--seed", type=int, default=0, help="of the golden inputs")
-    result.add_argument("--no-golden", action="store_true", help="store no golden outputs")
-    result.add_argument("--no-verify", action="store_true", help="write without a trial run")
+    result.add_argument("--convert", choices=("bfloat16",), help="for float32 programs with --engine isa")
+    result.add_argument("--dump", metavar="DIR", help="write the output of every stage and pass to DIR")
+    result.add_argument("--seed", type=int, default=0, help="seed of the golden inputs")
+    result.add_argument("--no-golden", action="store_true", help="do not store golden outputs")
+    result.add_argument("--no-verify", action="store_true", help="write the file without checking it in a trial run")
     return result
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints the report. Exit code 1, with the reasons on stderr, when there is nothing to compile or it cannot be."""
+    """Print the report. Return 1, with the reasons on stderr, if a program cannot be read or compiled."""
     options = parser()
     args = options.parse_args(argv)
     named = [_method(text) for text in args.programs]
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _method(text: str) -> tuple[str | None, str]:
-    """(name, path) of "name=path"; a path that exists is a path."""
+    """Split "name=path" into (name, path). The name is None if it is missing or `text` is an existing path."""
     name, separator, path = text.partition("=")
     return (name, path) if separator and name.isidentifier() and not Path(text).exists() else (None, text)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla config`: the flags with which C and C++ programs build against the driver."""
+"""`python -m torch_atalla config`: paths for building C and C++ programs against the driver."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def paths() -> dict[str, Path]:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the one that was asked for, or all."""
+    """Print the requested paths, or all of them with their names."""
     found = paths()
     parser = argparse.ArgumentParser(
-        prog="python -m torch_atalla config", description="Where C and C++ programs find headers and libraries."
+        prog="python -m torch_atalla config", description="Print where C and C++ programs find headers and libraries."
     )
     for name in found:
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")

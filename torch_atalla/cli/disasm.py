@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla disasm`: a program to assembly text."""
+"""`python -m torch_atalla disasm`: disassemble a program into assembly text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .asm import read
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m torch_atalla disasm", description="A program to assembly text.")
-    parser.add_argument("source", help="a `.in` text image, or code bytes (`.bin`); - for a text image on stdin")
-    parser.add_argument("--addresses", action="store_true", help="put each packet's address into a comment")
+    parser = argparse.ArgumentParser(prog="python -m torch_atalla disasm", description="Disassemble a program.")
+    parser.add_argument("source", help="`.in` text image or `.bin` code bytes; - for an image on stdin")
+    parser.add_argument("--addresses", action="store_true", help="add a comment with the address of each packet")
     parser.add_argument("--check", action="store_true", help="report packets that the hardware cannot issue; exit 1")
     args = parser.parse_args(argv)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla info [--json]`: what is installed, how it was built, and what the devices are."""
+"""`python -m torch_atalla info [--json]`: installed versions, build flags and devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch_atalla.driver import runtime
 from torch_atalla.driver.paths import GENERATED
 from torch_atalla.version import __version__
 
-# Environment variables that the package reads at run time -> what each sets, and its default.
+# Environment variable that the package reads at run time -> its default, as shown.
 SETTINGS = {
     "TORCH_ATALLA_FALLBACK": "warn",
     "ATALLA_DEVICE_COUNT": "the chip configuration's",
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def build() -> dict[str, Any]:
-    """How tools/build.py built the package; {} for one that was built otherwise."""
+    """Return how tools/build.py built the package, or {} if another tool built it."""
     path = GENERATED / "build.json"
     return json.loads(path.read_text()) if path.is_file() else {}
 
@@ -54,7 +54,7 @@ def versions() -> dict[str, Any]:
 
 
 def describe_device(index: int) -> dict[str, Any]:
-    """A device's properties and memory. Opens it."""
+    """Return the properties and memory of a device. Opens the device."""
     free, total = device.mem_get_info(index)
     return {
         **device.get_device_properties(index).to_dict(),
@@ -70,7 +70,7 @@ def describe_device(index: int) -> dict[str, Any]:
 
 
 def collect() -> dict[str, Any]:
-    """Everything that the command prints. Memory in bytes."""
+    """Collect everything that the command prints. Memory is in bytes."""
     count = device.device_count()
     return {
         "versions": versions(),
@@ -106,7 +106,7 @@ def _chip_lines(config: dict[str, Any]) -> list[str]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """What `collect` found, for people."""
+    """Format the result of `collect` as text."""
     version, made = found["versions"], found["build"]
     lines = [
         f"torch_atalla {version['torch_atalla']} on torch {version['torch']}, Python {version['python']}, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla inspect model.atl [--asm | --json]`: what a loadable holds."""
+"""`python -m torch_atalla inspect model.atl [--asm | --json]`: print the content of a loadable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch_atalla.loadable.description import describe, render
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints a loadable. Exit code 1, with the reasons on stderr, for a file that is none."""
+    """Print a loadable. Return 1, with the reasons on stderr, if the file is not a loadable."""
     parser = argparse.ArgumentParser(prog="python -m torch_atalla inspect", description="Print a loadable.")
     parser.add_argument("path", help="a file written by save_loadable")
-    parser.add_argument("--asm", action="store_true", help="the Atalla code, as assembly")
-    parser.add_argument("--json", action="store_true", help="all records as JSON")
+    parser.add_argument("--asm", action="store_true", help="print the Atalla code as assembly")
+    parser.add_argument("--json", action="store_true", help="print all records as JSON")
     args = parser.parse_args(argv)
     try:
         data = describe(args.path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla ops [--json]`: the native ops."""
+"""`python -m torch_atalla ops [--json]`: list the native ops."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla trace script.py -o t.json`: a script, and a trace of its device work."""
+"""`python -m torch_atalla trace script.py -o t.json`: run a script and trace its device work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m torch_atalla trace", description="Run a script and write a Chrome trace of its device work."
     )
-    parser.add_argument("-o", "--output", default="trace.json", help="the trace (default: %(default)s)")
-    parser.add_argument("script", help="a Python file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    parser.add_argument("-o", "--output", default="trace.json", help="trace file to write (default: %(default)s)")
+    parser.add_argument("script", help="Python file to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     args = parser.parse_args(argv)
-    # "trace script.py -o t.json" is what one writes; the script's own options stand behind "--".
+    # Also accept -o after the script, as in "trace script.py -o t.json". The script's own -o must follow "--".
     own, _, rest = (args.arguments, None, []) if "--" not in args.arguments else _split(args.arguments)
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("-o", "--output", default=args.output)

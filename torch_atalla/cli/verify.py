@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla verify model.atl [--key HEX]`: whether a file still gives what it was saved with."""
+"""`python -m torch_atalla verify model.atl [--key HEX]`: check a loadable's golden outputs and signature."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from torch_atalla.loadable.host_call import run_host_call
 
 
 def main(argv: list[str]) -> int:
-    """Prints what was found. Exit code 1, with the reasons on stderr, for a file that is damaged, gives something else,
-    or is not signed by the key."""
+    """Print the results of the checks.
+
+    Returns 1, with the reasons on stderr, if the file is damaged, if its outputs differ from the golden ones, or if
+    the key did not sign it.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m torch_atalla verify", description="Replay a loadable's golden outputs; check its signature."
     )
     parser.add_argument("path", help="a file written by save_loadable")
     parser.add_argument("--device", type=int, default=0)
-    parser.add_argument("--key", help="the Ed25519 public key that must have signed the file, 64 hexadecimal digits")
+    parser.add_argument("--key", help="Ed25519 public key that must have signed the file, 64 hexadecimal digits")
     args = parser.parse_args(argv)
     try:
         for line in verify(args.path, args.device, bytes.fromhex(args.key) if args.key is not None else None):
@@ -34,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def verify(path: str, device: int = 0, key: bytes | None = None) -> list[str]:
-    """What was found, one a line. Raises for anything that is not as it should be."""
+    """Return the results of the checks, one per line. Raises an error for the first check that fails."""
     data = Path(path).read_bytes()
     with closing(runtime.Program(data)) as program:
         lines = ["every byte is covered by a checksum that fits"]
