@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from unittest import mock
 
+import pytest
 import torch
 from torch import nn
 from torch.testing._internal.common_utils import TestCase
@@ -19,6 +20,7 @@ from torch_atalla.cli.inspect import main as inspect
 from torch_atalla.compiler import ExportError
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.loadable.file import code_section as section
+from torch_atalla.loadable.file.signature import verify_signature
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -57,10 +59,36 @@ class TestCodeInLoadables(TestCase):
             self.assertEqual(found, functional, atol=0.03, rtol=0.03)
         self.assertEqual(found.cpu().float(), model()(x), atol=0.05, rtol=0.05)
         self.assertGreater(program.stats.cycles, 0)
-        with self.assertRaisesRegex(ValueError, "expected torch.bfloat16"):
+        with self.assertRaisesRegex(ValueError, "expected dtype bfloat16, found float32"):
             program(x.to("atalla"))
         with self.assertRaisesRegex(TypeError, "structure"):
             program(given, given)
+
+    def test_arguments_that_are_no_tensors_are_checked(self):
+        class Scaled(nn.Module):
+            def forward(self, x: torch.Tensor, *, factor: float, shift: float) -> torch.Tensor:
+                return x * factor + shift
+
+        x = torch.randn(4, 32, dtype=torch.bfloat16)
+        given = {"factor": 2.0, "shift": 1.0}
+        torch_atalla.save_loadable(Scaled(), self.path, args=(x,), kwargs=given, engine="isa")
+        for engine in ("functional", "isa"):
+            program = torch_atalla.load_loadable(self.path, engine=engine)
+            self.assertEqual(program(x.to("atalla"), shift=1.0, factor=2.0).cpu(), x * 2 + 1)
+            with self.assertRaisesRegex(ValueError, "expected the value 2.0 of the export, found 3.0"):
+                program(x.to("atalla"), factor=3.0, shift=1.0)
+
+    def test_signed(self):
+        pytest.importorskip("cryptography")
+        x, _ = self.save(sign=bytes(range(32)))
+        with open(self.path, "rb") as file:
+            data = bytearray(file.read())
+        verify_signature(bytes(data))
+        torch_atalla.load_loadable(self.path, engine="isa")(x.bfloat16().to("atalla"))
+        code = section.find(bytes(data)).code
+        data[data.index(code)] ^= 1
+        with self.assertRaisesRegex(ExportError, "the signature does not fit"):
+            verify_signature(bytes(data))
 
     def test_wrong_code_is_refused(self):
         """A kernel that computes something else: nothing is written, and the first node that differs is named."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The printed form of a loadable.
 
-Everything shown is read from the file, through the driver's validator; no device and no model are needed.
+Everything is read from the file, through the driver's validator. Neither a device nor the model is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o", "state": "
 
 
 def describe(path: str) -> dict[str, Any]:
-    """All records of a file but the weights' bytes. Raises RuntimeLibraryError, which lists every problem."""
+    """Return all records of a file except weight bytes. Raises RuntimeLibraryError, which lists every problem."""
     with closing(runtime.Program(path)) as program:
         return program.describe()
 
@@ -79,7 +79,7 @@ def _interface(data: dict[str, Any]) -> str:
 
 
 def _methods(data: dict[str, Any]) -> str:
-    """When there are several."""
+    """List the methods if there are several."""
     if len(data["methods"]) == 1:
         return ""
     rows = []

@@ -18,7 +18,7 @@ Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtyp
 
 
 def check_geometry(device: torch.device) -> None:
-    """RuntimeError for a chip that cannot run generated code, whose tiles and addresses are those of the Ax01."""
+    """Raise RuntimeError unless the chip has the Ax01's geometry, for which tiles and addresses are generated."""
     chip = _C.properties(device.index)
     pads, pad_bytes = chip["scratchpads"], chip["scratchpad_bytes"]
     array = (chip["vector_lanes"], chip["array_rows"], chip["array_columns"])
@@ -32,7 +32,7 @@ def check_geometry(device: torch.device) -> None:
 
 
 class DeviceProgram:
-    """Constants and temporaries in the device's DRAM, and a table of calls that every run fills in."""
+    """Code, constants, temporaries and call table of a network in the device's DRAM. Every run fills in the table."""
 
     def __init__(
         self, section: CodeSection, inputs: Sequence[Layout], outputs: Sequence[Layout], device: torch.device
@@ -47,7 +47,7 @@ class DeviceProgram:
         self._table = torch.empty(4 * len(section.words), dtype=torch.uint8, device=device)
 
     def __call__(self, given: Sequence[Any]) -> list[torch.Tensor]:
-        """TypeError or ValueError for what are no tensors as the program expects them."""
+        """Run the program on its inputs. Raises TypeError or ValueError for inputs that do not match their layouts."""
         tensors = [self._input(layout, tensor) for layout, tensor in zip(self.inputs, given, strict=True)]
         outputs = [torch.empty_strided(s, t, dtype=d, device=self.device) for _, d, s, t in self.outputs]
         memory = [self._table, self._constants, self._arena, *tensors, *outputs]

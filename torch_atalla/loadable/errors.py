@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can go wrong between an exported program and a loadable."""
+"""Errors of saving and loading a loadable."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 
 class ExportError(RuntimeError):
-    """An exported program cannot become a loadable. The text says what was found and what was expected."""
+    """An exported program cannot be saved as a loadable. The text states what was found and what was expected."""
 
 
 class NotNativeError(Exception):
-    """Raised by a lowering rule for a node that it does not take. The text is the reason that reports show."""
+    """Raised by a lowering rule for a node that it does not support. Reports show the text as the reason."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class UnsupportedOp:
 
 
 class UnsupportedOpsError(ExportError):
-    """`fallback="error"` was asked for, and these nodes are not native. Lists all of them at once."""
+    """`fallback="error"` was requested, and some nodes are not native. The text lists all of them."""
 
     def __init__(self, ops: list[UnsupportedOp]):
         self.ops = tuple(ops)
@@ -40,4 +40,4 @@ class UnsupportedOpsError(ExportError):
 
 
 class LoadableError(RuntimeError):
-    """A file that is no loadable, or that this installation cannot run. The text lists every problem found."""
+    """The file is not a loadable, or this installation cannot run it. The text lists every problem found."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fallback segments as text: nodes in JSON, which torch executes on CPU tensors.
+"""Fallback segments: nodes as JSON text, which torch executes on CPU tensors.
 
 {"inputs": n, "nodes": [{"op": "aten::sort.stable", "args": [...], "kwargs": {...}}, ...], "outputs": [value, ...]}
 
 An op without a namespace is a function of Python's operator module: getitem, or arithmetic on sizes.
 
-Values are numbered: the inputs first, then one a node. In arguments {"v": k} is value k, {"dtype": "float32"},
-{"device": "cpu"}, {"memory_format": "contiguous_format"}, {"layout": "strided"}, {"float": "inf"} stand for what JSON
-has no form for; lists, numbers, strings, booleans and null for themselves.
+Values are numbered: the inputs first, then one per node. In arguments, {"v": k} is value k. {"dtype": "float32"},
+{"device": "cpu"}, {"memory_format": "contiguous_format"}, {"layout": "strided"}, {"float": "inf"} and
+{"complex": [real, imaginary]} represent values that JSON cannot. Lists, numbers, strings, booleans and null represent
+themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .errors import ExportError, LoadableError
 
 GETITEM = "getitem"
 
-# Arithmetic on sizes, as torch.export leaves it in graphs whose inner shapes depend on data.
+# Arithmetic on sizes that torch.export leaves in graphs whose inner shapes depend on data.
 SIZE_ARITHMETIC = (
     *("add", "sub", "mul", "floordiv", "mod", "neg"),
     *("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_"),
@@ -36,7 +37,7 @@ SIZE_ARITHMETIC = (
 
 
 def run_segment(program: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Runs the nodes on CPU tensors and gives the outputs."""
+    """Run the nodes on CPU tensors and return the outputs."""
     data = json.loads(program)
     if data["inputs"] != len(inputs):
         raise ExportError(f"the host call takes {data['inputs']} tensors, got {len(inputs)}")
@@ -55,7 +56,7 @@ def _function(op: str) -> Callable[..., Any]:
 
 
 def find_op(qualified: str) -> torch._ops.OpOverload:
-    """The overload that "aten::sort.stable" names."""
+    """Return the overload with a qualified name like "aten::sort.stable"."""
     namespace, _, rest = qualified.partition("::")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace, None), packet, None), overload or "default", None)
@@ -86,7 +87,7 @@ def _decode(arg: Any, values: list[Any]) -> Any:
 
 
 def run_host_call(device: int, text: str, inputs: list[TensorRef], outputs: list[TensorRef]) -> None:
-    """Runs a fallback segment on copies of its inputs. Its outputs are dense: each is written with one copy."""
+    """Run a fallback segment on host copies of its inputs. Its outputs are dense: each is written with one copy."""
     results = run_segment(text, [_to_host(device, ref) for ref in inputs])
     for k, (ref, result) in enumerate(zip(outputs, results, strict=True)):
         if tuple(result.shape) != ref.sizes or result.dtype != DTYPES[ref.dtype]:

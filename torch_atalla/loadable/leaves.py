@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The structure of a call and of a result, and what its leaves are, as text in a file's metadata."""
+"""Structure and leaves of a call and of its result, as text in a file's metadata."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Leaf:
 
 
 def method_key(key: str, name: str, number: int) -> str:
-    """The metadata key of a method: of the first one as it is, of others with their name."""
+    """Return the metadata key of a method: `key` for the first method, `key:name` for the others."""
     return key if number == 0 else f"{key}:{name}"
 
 
 def dump_leaves(leaves: list[Leaf]) -> str:
-    """[{"tensor": name} | {"value": python value}, ...]"""
+    """Write leaves as JSON: [{"tensor": name} | {"value": Python value}, ...]."""
     records: list[dict[str, Any]] = []
     for leaf in leaves:
         if leaf.is_tensor:
@@ -50,7 +50,7 @@ def load_leaves(text: str) -> list[Leaf]:
 
 
 def dump_spec(spec: pytree.TreeSpec) -> str:
-    """Raises ExportError for a container that only this process knows."""
+    """Write a pytree spec as JSON. Raises ExportError for a container type that cannot be stored."""
     try:
         return pytree.treespec_dumps(_plain(spec))
     except NotImplementedError as error:
@@ -58,7 +58,7 @@ def dump_spec(spec: pytree.TreeSpec) -> str:
 
 
 def load_spec(text: str) -> pytree.TreeSpec:
-    """Raises ExportError when a container is of a type that is not registered here."""
+    """Read a pytree spec. Raises ExportError for a container type that is not registered in this process."""
     try:
         return pytree.treespec_loads(text)
     except (NotImplementedError, ValueError) as error:
@@ -66,7 +66,7 @@ def load_spec(text: str) -> pytree.TreeSpec:
 
 
 def _plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:
-    """torch.return_types (of max, sort, ...) have no stored form: they become the tuples that they are."""
+    """Replace torch.return_types (of max, sort, ...), which have no stored form, by plain tuples."""
     if spec.is_leaf():
         return spec
     children = [_plain(child) for child in spec.children()]

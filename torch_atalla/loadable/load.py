@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Places a file's program on a device."""
+"""Loading of a file's program onto a device."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def load_loadable(
 def load_loadable(
     path: str | os.PathLike[str], device: Device = "atalla", *, engine: str = "functional"
 ) -> LoadedProgram | LoadedCode:
-    """Maps, verifies and places a loadable on a device.
+    """Map and validate a loadable, and load it onto a device.
 
     Args:
-        path: a file that `save_loadable` wrote.
-        device: an atalla device, by name, ordinal or torch.device. Without an ordinal: the current device.
-        engine: "functional" runs the file's kernel launches; "isa" runs its Atalla code, which the file has if it was
-            saved with engine="isa".
+        path: a file written by `save_loadable`.
+        device: an atalla device, by name, ordinal or torch.device. Without an ordinal, the current device.
+        engine: "functional" runs the file's kernel launches. "isa" runs its Atalla code, which only files saved with
+            engine="isa" have.
 
     Returns:
-        The program, which is called as the exported module is, with tensors on that device.
+        The program. Call it like the exported module, with tensors on that device.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        LoadableError: the file is no loadable, or this installation or device cannot run it. The text lists every
+        FileNotFoundError: the file does not exist.
+        LoadableError: the file is not a loadable, or this installation or device cannot run it. The text lists every
             problem.
-        ValueError: another engine or device type, or engine="isa" for a file without Atalla code.
-        RuntimeError: engine="isa" on a chip whose geometry is not that of the code.
+        ValueError: the engine or device type is unknown, or engine="isa" and the file has no Atalla code.
+        RuntimeError: engine="isa", and the chip's geometry does not match the code.
         torch.OutOfMemoryError: engine="isa", and the device has no room for constants and temporaries.
 
         program = torch_atalla.load_loadable("model.atl", device="atalla:0")

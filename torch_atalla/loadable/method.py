@@ -7,80 +7,48 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.dtypes import CODES
-from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.driver.extension import _C
 
-from .errors import LoadableError
-from .leaves import load_leaves, load_spec, method_key
-from .tensor_spec import TensorSpec, read_spec
+from .interface import Interface
+from .leaves import method_key
+from .tensor_spec import TensorSpec
 
 
 class LoadedMethod:
-    """One entry point of a program on a device. Calling it is as calling the module that was exported for it."""
+    """One entry point of a program on a device. Call it like the module that was exported for it."""
 
     def __init__(self, program: runtime.Program, device: torch.device, path: str, number: int, data: dict[str, Any]):
         self._program = program
-        self._path = path
-        self._number = number
         self.device = device
-        record = data["methods"][number]
-        self.name: str = record["name"]
-        self._read_interface(data, record)
+        self._interface = Interface(path, data, number, device)
+        self.name = self._interface.name
+        self.inputs, self.outputs = self._interface.inputs, self._interface.outputs
         drawn = int(data["metadata"].get(method_key("random_positions", self.name, number), 0))
         ports = port_types(self.inputs), port_types(self.outputs)
         self._bound = _C.BoundMethod(program.handle, number, device.index, *ports, drawn=drawn)
-
-    def _read_interface(self, data: dict[str, Any], record: dict[str, Any]) -> None:
-        metadata, path = data["metadata"], self._path
-        keys = {
-            key: method_key(key, self.name, self._number) for key in ("in_spec", "out_spec", "in_leaves", "out_leaves")
-        }
-        missing = [key for key in keys.values() if key not in metadata]
-        if missing:
-            raise LoadableError(f"{path}: expected the metadata {', '.join(missing)}, found none")
-        self.inputs = tuple(read_spec(data, port) for port in _slice(data["inputs"], record["inputs"]))
-        self.outputs = tuple(read_spec(data, port) for port in _slice(data["outputs"], record["outputs"]))
-        self._in_leaves = load_leaves(metadata[keys["in_leaves"]])
-        self._out_leaves = load_leaves(metadata[keys["out_leaves"]])
-        self._in_spec = load_spec(metadata[keys["in_spec"]])
-        self._out_spec = load_spec(metadata[keys["out_spec"]])
-        # The common call: tensors one after the other, nothing nested.
-        positional, keywords = self._in_spec.children()
-        self._positional = (
-            keywords.num_children == 0
-            and all(child.is_leaf() for child in positional.children())
-            and all(leaf.is_tensor for leaf in self._in_leaves)
-        )
-        self._single = self._out_spec.is_leaf() and len(self.outputs) == 1
-        for what, leaves, ports in (
-            ("inputs", self._in_leaves, self.inputs),
-            ("outputs", self._out_leaves, self.outputs),
-        ):
-            tensors = sum(leaf.is_tensor for leaf in leaves)
-            if tensors != len(ports):
-                raise LoadableError(f"{path}: the metadata has {tensors} {what}, the program {len(ports)}")
+        # Fast path for the common call: only positional tensors, nothing nested.
+        self._positional, self._single = self._interface.positional, self._interface.single
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._positional and not kwargs:
             outputs = self._bound(*args)
             if type(outputs) is list:
-                return outputs[0] if self._single else self._result(outputs)
+                return outputs[0] if self._single else self._interface.result(outputs)
         else:
             outputs = None
         if outputs is None:
-            outputs = self._bound(*self._arguments(args, kwargs))
+            outputs = self._bound(*self._interface.arguments(args, kwargs))
         if isinstance(outputs, list):
-            return self._result(outputs)
+            return self._interface.result(outputs)
         if outputs is None:
             raise TypeError(f"expected tensors of these types\n{self.signature()}")
         self._raise(outputs)
 
     def _raise(self, status: int) -> None:
-        """What went wrong in a call, as PyTorch's type: ValueError for sizes that the program does not take."""
+        """Raise the error of a call, with PyTorch's type: ValueError for sizes that the program does not support."""
         try:
             self._program._check_call(status)
         except runtime.RuntimeLibraryError as error:
@@ -88,65 +56,12 @@ class LoadedMethod:
                 raise ValueError(str(error)) from None
             raise
 
-    def _result(self, outputs: list[torch.Tensor]) -> Any:
-        if self._out_spec.is_leaf():
-            return outputs[0] if outputs else self._out_leaves[0].value
-        results = iter(outputs)
-        leaves = [next(results) if leaf.is_tensor else leaf.value for leaf in self._out_leaves]
-        return pytree.tree_unflatten(leaves, self._out_spec)
-
-    def _arguments(self, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
-        """The tensors of a call. Raises TypeError or ValueError for what is not what the program takes."""
-        if self._positional and not kwargs and len(args) == len(self.inputs):
-            if all(isinstance(given, torch.Tensor) for given in args):
-                return [self._check_tensor(spec, given) for spec, given in zip(self.inputs, args)]
-        order = self._in_spec.children()[1].context or []
-        if set(order) == set(kwargs):
-            kwargs = {key: kwargs[key] for key in order}
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        if spec != self._in_spec:
-            expected = len(self._in_leaves)
-            raise TypeError(
-                f"expected {expected} argument{'s' if expected != 1 else ''} in the structure\n  {self._in_spec}\n"
-                f"found {len(leaves)} in the structure\n  {spec}\n{self.signature()}"
-            )
-        tensors: list[torch.Tensor] = []
-        for i, (leaf, given) in enumerate(zip(self._in_leaves, leaves, strict=True)):
-            if leaf.is_tensor:
-                tensors.append(self._check_tensor(self.inputs[len(tensors)], given))
-            elif given != leaf.value or type(given) is not type(leaf.value):
-                raise ValueError(f"argument {i}: expected the value {leaf.value!r} of the export, found {given!r}")
-        return tensors
-
-    def _check_tensor(self, spec: TensorSpec, given: Any) -> torch.Tensor:
-        if not isinstance(given, torch.Tensor):
-            raise TypeError(f"input {spec.name}: expected a tensor, found {type(given).__name__}")
-        if given.device == self.device and given.dtype == spec.dtype and not spec.mismatch(tuple(given.shape)):
-            if given.layout is not torch.strided:
-                raise ValueError(f"input {spec.name}: expected layout torch.strided, found {given.layout}")
-            return given.resolve_conj().resolve_neg()
-        problems = []
-        if given.device != self.device:
-            problems.append(f"device {self.device}, found {given.device}")
-        if given.dtype != spec.dtype:
-            problems.append(f"dtype {dtype_name(spec.dtype)}, found {dtype_name(given.dtype)}")
-        if spec.mismatch(tuple(given.shape)):
-            shown = str(spec).removeprefix(f"{spec.name}: {dtype_name(spec.dtype)}")
-            problems.append(f"shape {shown}, found {list(given.shape)}")
-        raise ValueError(f"input {spec.name}: expected " + "; expected ".join(problems))
-
     def signature(self) -> str:
-        """Inputs and outputs, one a line."""
-        lines = [f"input   {spec}" for spec in self.inputs] + [f"output  {spec}" for spec in self.outputs]
-        return "\n".join(lines)
+        """Return the inputs and outputs as text, one per line."""
+        return self._interface.signature()
 
     def __repr__(self) -> str:
         return f"<LoadedMethod {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
-
-
-def _slice(records: list[Any], span: list[int]) -> list[Any]:
-    first, count = span
-    return records[first : first + count]
 
 
 def port_types(specs: Sequence[TensorSpec]) -> list[tuple]:

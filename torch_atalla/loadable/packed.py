@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packed matrices: panels of 32 columns, as the kernels `gemm_packed` and `convolution_packed` read them."""
+"""Packed matrices: panels of 32 columns, the layout of the kernels `gemm_packed` and `convolution_packed`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PANEL = 32
 
 
 def pack(matrix: torch.Tensor) -> torch.Tensor:
-    """[n, k] -> [ceil(n / 32), k, 32], the last panel filled up with zeros."""
+    """Pack a matrix [n, k] into panels [ceil(n / 32), k, 32]. The last panel is padded with zeros."""
     n, k = matrix.shape
     panels = -(-n // PANEL)
     packed = matrix.new_empty((panels, k, PANEL))

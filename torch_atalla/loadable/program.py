@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A loadable on a device."""
+"""A loadable that is loaded on a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tensor_spec import ValueType, value_type
 class LoadedProgram:
     """A program on a device. Calling it calls its first method.
 
-    `methods` has all of them by name. Methods share parameters and the mutable buffers, which keep their values from
+    `methods` maps names to all methods. They share the parameters and the mutable buffers, which keep their values from
     call to call.
     """
 
@@ -57,33 +57,35 @@ class LoadedProgram:
         return self._first(*args, **kwargs)
 
     def __getitem__(self, name: str) -> LoadedMethod:
-        """A method by its name. Raises KeyError with the names that there are."""
+        """Return the method called `name`. Raises KeyError, which lists the existing names."""
         if name not in self.methods:
             raise KeyError(f"no method {name!r}; the program has {', '.join(map(repr, self.methods))}")
         return self.methods[name]
 
     def signature(self) -> str:
-        """Inputs and outputs of the first method, one a line."""
+        """Return the inputs and outputs of the first method as text, one per line."""
         return self._first.signature()
 
     def verify(self) -> int:
-        """Replays the file's golden outputs and gives how many there are. Resets the mutable buffers. Raises
-        LoadableError with every difference."""
+        """Replay the file's golden outputs and return their number. Resets the mutable buffers.
+
+        Raises LoadableError, which lists every difference.
+        """
         try:
             return self._program.verify()
         except runtime.RuntimeLibraryError as error:
             raise LoadableError(str(error)) from None
 
     def parameters(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
-        """Dtype and shape of what `load_state_dict` can replace, by name."""
+        """Return dtype and shape, by name, of the parameters and buffers that `load_state_dict` can replace."""
         return {name: self._seen_type(name) for name in self._parameters}
 
     def load_state_dict(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Replaces parameters, buffers and mutable buffers by name; those that are not named stay.
+        """Replace parameters, buffers and mutable buffers by name. Others keep their values.
 
-        Parameters and buffers change all at once: calls under way see the old ones, later calls the new ones. Raises
-        ValueError, and changes nothing, when a name, dtype or shape is not the program's, or when a parameter was
-        folded into others when the file was saved.
+        Parameters and buffers change all at once: running calls use the old values, later calls the new ones. Raises
+        ValueError and changes nothing if a name, dtype or shape does not match the program, or if a parameter was
+        folded into other constants when the file was saved.
         """
         problems = []
         for name, tensor in tensors.items():
@@ -110,7 +112,7 @@ class LoadedProgram:
                 self._program.write_state(name, tensor.data_ptr(), tensor.numel() * tensor.itemsize)
 
     def _seen_type(self, name: str) -> tuple[torch.dtype, tuple[int, ...]]:
-        """Dtype and shape as in the state dict, also of a matrix that the file holds packed."""
+        """Return dtype and shape as in the state dict, also for a matrix that the file holds packed."""
         dtype, shape, _ = self._parameters.get(name) or self._states[name]
         return dtype, self._packed[name][1] if name in self._packed else shape
 
@@ -129,7 +131,7 @@ class LoadedProgram:
         return tuple(self._states)
 
     def read_state(self, name: str) -> torch.Tensor:
-        """The present value of a mutable buffer, on the CPU. Waits for the calls before. KeyError: there is none."""
+        """Return a CPU copy of a mutable buffer, after all earlier calls. Raises KeyError for an unknown name."""
         if name not in self._states:
             raise KeyError(
                 f"no mutable buffer {name!r}; the program has {', '.join(map(repr, self._states)) or 'none'}"
@@ -140,7 +142,7 @@ class LoadedProgram:
         return tensor
 
     def reset_state(self) -> None:
-        """Gives the mutable buffers the values that they had in the exported program."""
+        """Reset the mutable buffers to their values in the exported program."""
         self._program.reset_state()
 
     def __repr__(self) -> str:
@@ -152,13 +154,13 @@ class LoadedProgram:
 
 
 def _named_values(data: dict[str, Any]) -> dict[str, ValueType]:
-    """Parameters and buffers by their names in the state dict."""
+    """Return the types of parameters and buffers by their names in the state dict."""
     values = (value for value in data["values"] if value["kind"] in ("parameter", "buffer") and value["fqn"])
     return {value["fqn"]: value_type(value) for value in values}
 
 
 def _packed_matrices(data: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Orientation ("n", or "t": transposed before it is packed) and shape, by name."""
+    """Return the orientation ("n", or "t": transposed before packing) and shape of packed matrices, by name."""
     lines = data["metadata"].get("packed", "").splitlines()
     fields = [line.rsplit(" ", 3) for line in lines]
     return {
@@ -167,7 +169,7 @@ def _packed_matrices(data: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ..
 
 
 def _dense(tensor: torch.Tensor, wanted: ValueType | None) -> torch.Tensor:
-    """On the CPU, in the layout that the program has; a name that it does not have is left to the driver."""
+    """Copy a tensor to the CPU in the program's layout. Without a layout, the driver reports the unknown name."""
     tensor = tensor.detach().cpu()
     if wanted is None:
         return tensor.contiguous()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of a model: coverage, segments, memory, cost. Prints well and goes to JSON."""
+"""The report of a save: coverage, segments, memory and cost, as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SegmentReport:
 
 @dataclass(frozen=True)
 class LaunchCycles:
-    """What the cost model predicted for a launch, and what the device charges for it."""
+    """Cycles of one launch: predicted by the cost model, and simulated by the device."""
 
     method: str
     kernel: str
@@ -32,7 +32,7 @@ class LaunchCycles:
 
 @dataclass(frozen=True)
 class OpCoverage:
-    """The nodes of one op: how many there are, how many run on the chip, and their floating-point operations."""
+    """Coverage of one op: number of nodes, nodes that run on the chip, and their floating-point operations."""
 
     op: str
     nodes: int
@@ -43,7 +43,7 @@ class OpCoverage:
 
 @dataclass
 class LoadableReport:
-    """`ops` counts nodes that compute; views and parts of several results cost nothing and are not counted."""
+    """Report of a save. `ops` counts nodes that compute; views and items of tuples are free and not counted."""
 
     model: str = ""
     path: str = ""
@@ -58,22 +58,22 @@ class LoadableReport:
     kernels: dict[str, int] = field(default_factory=dict)  # kernel -> launches
     launches: int = 0
     host_calls: int = 0
-    weights: int = 0  # stored tensors, tied ones once
+    weights: int = 0  # stored tensors; tied ones count once
     weight_bytes: int = 0
     arena_bytes: int = 0
     arena_lower_bound: int = 0
     arena_without_reuse: int = 0
     file_bytes: int = 0
-    predicted_cycles: int = 0  # by the cost model, of all methods
-    baseline_cycles: int = 0  # the same from DRAM alone, on one core
-    residents: int = 0  # temporaries in the scratchpads
-    scratchpad_bytes: int = 0  # of the pages that hold them
-    scratchpad_lower_bound: int = 0  # the most that they have at one time
-    host_bytes: int = 0  # of the copies that the widest host call works on
-    cores: int = 1  # over which the widest launch is divided
-    launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # of a save; files have it not
-    by_op: list[OpCoverage] = field(default_factory=list, compare=False)  # most FLOPs first; files have NODES
-    estimate_cycles: int = 0  # of the first method; 0: not made
+    predicted_cycles: int = 0  # cost model, all methods
+    baseline_cycles: int = 0  # the same with all temporaries in DRAM, on one core
+    residents: int = 0  # temporaries that are kept in scratchpads
+    scratchpad_bytes: int = 0  # size of the pages that hold them
+    scratchpad_lower_bound: int = 0  # largest sum of their sizes at one time
+    host_bytes: int = 0  # copies of the host call with the most data
+    cores: int = 1  # most cores that one launch is divided over
+    launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # only after a save; not in files
+    by_op: list[OpCoverage] = field(default_factory=list, compare=False)  # most FLOPs first; not in files
+    estimate_cycles: int = 0  # of the first method; 0 if not estimated
     methods: list[str] = field(default_factory=list)
     method_cycles: list[int] = field(default_factory=list)
     states: int = 0  # mutable buffers
@@ -82,12 +82,12 @@ class LoadableReport:
 
     @property
     def coverage_ops(self) -> float:
-        """Share of ops that run on the chip."""
+        """Fraction of ops that run on the chip."""
         return self.native_ops / self.ops if self.ops else 1.0
 
     @property
     def coverage_flops(self) -> float:
-        """Share of floating-point operations that run on the chip; 1 when there are none."""
+        """Fraction of floating-point operations that run on the chip; 1 if there are none."""
         return self.native_flops / self.flops if self.flops else 1.0
 
     def _schedule(self) -> list[str]:
@@ -104,7 +104,7 @@ class LoadableReport:
         ]
 
     def coverage_table(self) -> str:
-        """By op: nodes that run on the chip, of all; their share of the FLOPs."""
+        """Return a table of ops: nodes on the chip, all nodes, and the op's share of the model's FLOPs."""
         rows = [("op", "native", "nodes", "share of FLOPs")]
         rows += [(r.op, str(r.native), str(r.nodes), f"{r.flops / max(self.flops, 1):.1%}") for r in self.by_op]
         width = max(len(row[0]) for row in rows)

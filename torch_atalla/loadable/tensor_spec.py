@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program takes and gives: name, dtype, shape and strides of each tensor."""
+"""Inputs and outputs of a program: name, dtype, shape and strides of each tensor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ValueType = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]  # dtype, shape
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output: what it is called, and what it must be.
+    """Name and type of an input or output.
 
-    Of a dimension whose size the call determines, `dynamic` has the legal sizes or the expression as text, and `shape`
-    the size for which memory was planned; other dimensions have None.
+    For a dimension whose size the call determines, `dynamic` has the legal sizes or the expression as text, and `shape`
+    has the size for which memory was planned. For other dimensions, `dynamic` has None.
     """
 
     name: str
@@ -37,7 +37,7 @@ class TensorSpec:
         return bool(self.dynamic) and self.dynamic[dim] is not None
 
     def mismatch(self, shape: tuple[int, ...]) -> bool:
-        """Whether a shape can not be one of this tensor, as far as its static dimensions tell."""
+        """Return whether a shape has another rank or differs in a static dimension."""
         return len(shape) != len(self.shape) or any(
             size != given and not self.is_dynamic(dim) for dim, (size, given) in enumerate(zip(self.shape, shape))
         )

@@ -18,6 +18,7 @@ from torch_atalla.loadable.code import listing, port_layouts
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.code_section import attach
+from torch_atalla.loadable.file.signature import add_signature
 from torch_atalla.loadable.load import load_loadable
 from torch_atalla.loadable.report import LoadableReport
 
@@ -34,6 +35,7 @@ def save_with_code(
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
     convert: str | None = None,
+    sign: bytes | None = None,
     **options: Any,
 ) -> LoadableReport:
     """Writes the file that the functional engine runs, and adds the code of the whole program to it.
@@ -47,8 +49,6 @@ def save_with_code(
         raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
     if isinstance(program, Mapping):
         raise ExportError('engine="isa": expected one program, got several methods')
-    if options.get("sign") is not None:
-        raise ExportError('engine="isa": a file with code is not signed yet')
     expected = None
     if convert is not None:
         program, args, kwargs, expected = _converted(program, args, kwargs)
@@ -57,9 +57,11 @@ def save_with_code(
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         functional = Path(folder) / target.name
-        report = save_functional(program, functional, args=args, kwargs=kwargs, **options)
+        report = save_functional(program, functional, args=args, kwargs=kwargs, sign=None, **options)
         _check(compiled, os.fspath(functional))
         data = attach(functional.read_bytes(), of_network(compiled.network, compiled.code), runtime.crc32c)
+        if sign is not None:
+            data = add_signature(data, sign, runtime.crc32c)  # of the code, too
         runtime.validate(data)
     write_whole(target, data)  # at once: a reader sees the file with code, or none
     if options.get("dump") is not None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Registers the device with Dynamo and Inductor as soon as they are imported, and not before: `import torch` does not
-import them."""
+"""Registration of the device with Dynamo and Inductor when they are imported.
+
+`import torch` does not import them, so import hooks delay the registration.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# Upstream's module -> ours, whose register() runs after it.
+# Upstream's module -> our module, whose register() runs after the import.
 _HOOKS = {
     "torch._dynamo.device_interface": "torch_atalla.integration.dynamo.interface",
     "torch._inductor.codegen.common": "torch_atalla.integration.dynamo.inductor",
@@ -34,7 +36,7 @@ def _register(module: str) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as everyone does, with a loader that registers the device after the module has run."""
+    """Find one module in the normal way, with a loader that registers the device after the module has executed."""
 
     def __init__(self, module: str):
         self._module = module

@@ -27,7 +27,7 @@ def atalla(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles a graph of Dynamo's for the device that its tensors are on. Options: see options.py."""
+    """Compile a Dynamo graph for the device of its tensors. options.py describes the options."""
     chosen = read_options(mode, options)
 
     def compiler(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -56,7 +56,7 @@ def atalla(
     )
     with without_python_kernels(support, composites=True):
         function = compile_aot(graph_module, list(example_inputs))
-    # AOTAutograd says of every function of ours that it takes a list, for which the accuracy minifier would call it.
+    # AOTAutograd marks all our functions as boxed; the accuracy minifier would then call them with a list.
     if not isinstance(graph_module, torch._dynamo.utils.GmWrapper) and hasattr(function, "_boxed_call"):
         function._boxed_call = False
     return function
@@ -65,7 +65,7 @@ def atalla(
 def compile_aot_graph(
     graph: torch.fx.GraphModule, inputs: Sequence[Any], options: CompileOptions
 ) -> Callable[[list[Any]], Any]:
-    """compile_graph, watched for errors and wrong results with TORCHDYNAMO_REPRO_AFTER=aot."""
+    """Call compile_graph. TORCHDYNAMO_REPRO_AFTER=aot adds upstream's checks for errors and wrong results."""
     if torch._dynamo.config.repro_after != "aot":
         return compile_graph(graph, inputs, options)
     from torch._dynamo.repro.after_aot import wrap_compiler_debug
@@ -73,5 +73,5 @@ def compile_aot_graph(
     def compile_copy(graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[[list[Any]], Any]:
         return compile_graph(copy.deepcopy(graph), inputs, options)
 
-    # Scripts that upstream writes call what this name stands for, which is this function again (default.py).
+    # Repro scripts of upstream call the compiler of this name, which default.py maps to this function again.
     return wrap_compiler_debug(compile_copy, "inductor")(graph, inputs)  # type: ignore[arg-type,return-value]

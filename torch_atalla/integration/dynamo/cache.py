@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled programs on disk, found by their content: the graph, its sizes, the chip, the versions.
+"""On-disk cache of compiled programs, keyed by content: the graph, its sizes, the chip and the versions.
 
-Entries are files in a folder beside Inductor's caches (TORCHINDUCTOR_CACHE_DIR). A writer puts a whole file in its
-place at once, so that processes may share the folder, and one that is killed leaves nothing that could be read. A
-damaged entry counts as none and is reported once. The entries that were not used for longest go when the folder
-outgrows TORCH_ATALLA_CACHE_LIMIT bytes.
+Entries are files in a folder beside Inductor's caches (TORCHINDUCTOR_CACHE_DIR). Files are replaced atomically, so
+processes may share the folder, and a killed writer leaves no partial entry. A damaged entry is reported and deleted,
+and its program is compiled again. When the folder exceeds TORCH_ATALLA_CACHE_LIMIT bytes, the least recently used
+entries are removed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def directory() -> Path:
 
 
 def limit() -> int:
-    """Raises ValueError for a setting that is no number of bytes."""
+    """Return the size limit in bytes. Raises ValueError if the setting is not a number of bytes."""
     text = os.environ.get("TORCH_ATALLA_CACHE_LIMIT", str(LIMIT))
     if not text.isdecimal():
         raise ValueError(f"TORCH_ATALLA_CACHE_LIMIT: expected a number of bytes, got {text!r}")
@@ -50,7 +50,7 @@ def enabled() -> bool:
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """The key of what is made of these texts by this version of everything."""
+    """Return the cache key of a program that depends on `parts` and on the versions of the software."""
     digest = hashlib.sha256(_versions())
     for part in parts:
         data = part.encode()
@@ -60,7 +60,7 @@ def key_of(parts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _versions() -> bytes:
-    """Of torch, of the compiler and of the tables that it reads."""
+    """Return a digest of the torch version, of this package's code and of its generated tables."""
     digest = hashlib.sha256(torch.__version__.encode())
     for path in (*sorted(PACKAGE.glob("**/*.py")), *sorted(GENERATED.glob("*.json"))):
         digest.update(str(path.relative_to(PACKAGE)).encode())
@@ -69,7 +69,7 @@ def _versions() -> bytes:
 
 
 def get(key: str) -> tuple[dict[str, Any], bytes] | None:
-    """Facts and bytes that `put` stored."""
+    """Return the facts and bytes that `put` stored, or None."""
     if not enabled():
         return None
     path = directory() / (key + _SUFFIX)
@@ -116,7 +116,7 @@ def _store(key: str, content: bytes) -> None:
 
 
 def _shrink(folder: Path) -> None:
-    """Removes the entries that were not used for longest, down to the limit. Other processes may do so, too."""
+    """Remove the least recently used entries, down to the limit. Other processes may do this at the same time."""
     found = []
     for path in folder.glob("*" + _SUFFIX):
         try:
@@ -133,13 +133,13 @@ def _shrink(folder: Path) -> None:
 
 
 def statistics() -> dict[str, Any]:
-    """Where the entries are, how many, and their bytes."""
+    """Return the folder, the number of entries, their total bytes and the limit."""
     sizes = [path.stat().st_size for path in directory().glob("*" + _SUFFIX)]
     return {"directory": str(directory()), "entries": len(sizes), "bytes": sum(sizes), "limit": limit()}
 
 
 def clear() -> int:
-    """Removes all entries, and gives how many there were."""
+    """Remove all entries and return how many there were."""
     paths = list(directory().glob("*" + _SUFFIX))
     for path in paths:
         path.unlink(missing_ok=True)
@@ -148,7 +148,7 @@ def clear() -> int:
 
 @CacheArtifactFactory.register
 class AtallaProgramArtifact(CacheArtifact):
-    """An entry in what torch.compiler.save_cache_artifacts gives."""
+    """A cache entry in the artifacts of torch.compiler.save_cache_artifacts."""
 
     def populate_cache(self) -> None:
         if _read(self.content) is not None:

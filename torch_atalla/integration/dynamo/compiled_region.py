@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A region of a graph as a program in the device's memory."""
+"""A region of a graph, compiled and loaded on the device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAWN = "random_positions"
 
 
 def emit_program(compiled: Compiled) -> bytes:
-    """The program as a loadable, without what only the caller of an exported program needs."""
+    """Write the program as a loadable, without the metadata for callers of exported programs."""
     metadata = {"producer": f"torch_atalla {__version__}", "torch": torch.__version__.partition("+")[0]}
     if compiled.program.random_positions:
         metadata[_DRAWN] = str(compiled.program.random_positions)
@@ -28,9 +28,9 @@ def emit_program(compiled: Compiled) -> bytes:
 
 
 class CompiledRegion(torch.nn.Module):
-    """A function of tensors, which gives a list of tensors.
+    """A compiled function from tensors to a list of tensors.
 
-    `arguments` names what it takes: tensors, and sizes that no tensor has; those that it updates come last.
+    `arguments` names the arguments: tensors, and sizes that no tensor has. Tensors that it updates come last.
     """
 
     def __init__(self, data: bytes, device: torch.device):
@@ -47,11 +47,11 @@ class CompiledRegion(torch.nn.Module):
         self._run = _C.BoundMethod(self.program.handle, 0, device.index, *ports, len(updated), drawn)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledRegion:
-        """A run leaves nothing in the program: copies of a graph share it."""
+        """Return self. A run leaves no state in the program, so copies of a graph can share it."""
         return self
 
     def cycles(self) -> int:
-        """Simulated, of one run; of dynamic sizes those of the example."""
+        """Return the simulated cycles of one run. Dynamic sizes have their example values."""
         return self.program.estimate(0)
 
     def forward(self, *args: Any) -> list[torch.Tensor]:

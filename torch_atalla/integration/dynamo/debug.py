@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Looking inside: what TORCH_LOGS prints, and the folder that TORCH_COMPILE_DEBUG=1 writes.
+"""Debug output: the artifacts of TORCH_LOGS and the folder that TORCH_COMPILE_DEBUG=1 writes.
 
 torch_compile_debug/run_.../atalla/graph_0/
     fx_graph_readable.py     the graph as AOTAutograd made it
-    fx_graph_runnable.py     the same as a script that runs it
-    fx_graph_transformed.py  what calls the programs and runs the rest
-    region_0/                of each program: graph and launches after every pass, as text and as SVG
+    fx_graph_runnable.py     the same graph as a script that runs it
+    fx_graph_transformed.py  the graph that calls the programs and runs the other nodes
+    region_0/                one program: graph and launches after every pass, as text and as SVG
         ir_pre_fusion.txt, ir_post_fusion.txt, schedule.txt, output_code.txt, ...
 """
 
@@ -35,12 +35,12 @@ _FUSIONS = ("fuse_reductions", "fuse_pointwise", "fuse_epilogues")
 
 
 def listing(program: runtime.Program) -> str:
-    """A program as `python -m torch_atalla inspect` prints it."""
+    """Return the listing of a program, as `python -m torch_atalla inspect` prints it."""
     return render(program.describe())
 
 
 class DebugFolder:
-    """Of one graph. Without TORCH_COMPILE_DEBUG it writes nothing."""
+    """The debug folder of one graph. Nothing is written unless TORCH_COMPILE_DEBUG=1."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -69,7 +69,7 @@ class DebugFolder:
 
 
 def log_compiled(compiled: Any) -> None:
-    """What the passes joined, and where the schedule puts things."""
+    """Log the results of the fusion passes and the schedule."""
     for result in compiled.passes:
         if result.name in _FUSIONS:
             fusion_log.debug("%s", result)
@@ -77,7 +77,7 @@ def log_compiled(compiled: Any) -> None:
 
 
 def write_region(folder: Path | None, program: runtime.Program) -> None:
-    """Names that users of Inductor know for what the pipeline wrote, and the listing."""
+    """Write the listing, and copies of the pipeline's files under the names that Inductor uses."""
     if output_log.isEnabledFor(10) or folder is not None:
         text = listing(program)
         output_log.debug("%s", text)

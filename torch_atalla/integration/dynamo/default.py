@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes torch.compile's default backend, Inductor, compile graphs with tensors on the device by the backend `atalla`.
+"""Dispatch from torch.compile's default backend, Inductor, to the backend `atalla` for graphs with atalla tensors.
 
 Imported when torch._inductor.compile_fx is (see __init__.py).
 """
@@ -17,7 +17,7 @@ from torch._inductor.virtualized import V
 
 log = logging.getLogger(__name__)
 
-# What Inductor's modes set, and the mode of ours that does the same.
+# Options that Inductor's modes set. _mode maps them to the modes of the backend `atalla`.
 _GRAPHS, _SEARCH = "triton.cudagraphs", "max_autotune"
 
 
@@ -31,7 +31,7 @@ def register() -> None:
         config_patches: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        # What is packaged ahead of time has no code for the device (inductor.py says so).
+        # Inductor cannot generate code for the device ahead of time; inductor.py raises the error.
         if V.aot_compilation or not _uses_device(model_, example_inputs_):
             return upstream(model_, example_inputs_, config_patches=config_patches, **kwargs)
         from .backend import atalla
@@ -42,7 +42,7 @@ def register() -> None:
 
     @functools.wraps(upstream_inner)
     def compile_fx_inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        """Of graphs that AOTAutograd made. Repro scripts and the minifier call it."""
+        """Compile a graph that AOTAutograd made. Repro scripts and the minifier call this function."""
         from .lowering import device_of
 
         if V.aot_compilation or device_of(gm.graph) is None:
@@ -67,7 +67,7 @@ def _mode(patches: Mapping[str, Any]) -> str:
 
 
 def _uses_device(model: Any, inputs: Iterable[Any]) -> bool:
-    """Whether any tensor that a graph of Dynamo's is given, holds or makes is on the device."""
+    """Return whether any input, parameter, buffer or intermediate tensor of a Dynamo graph is on the device."""
     tensors = list(inputs)
     if isinstance(model, torch.nn.Module):
         tensors += [*model.parameters(), *model.buffers()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""flex_attention on the device: in eager mode as upstream's reference computes it, compiled through its decomposition.
+"""flex_attention on the device: upstream's reference in eager mode, a decomposition of it in compiled graphs.
 
-The higher-order ops stand in a captured graph as one node with the caller's score function as a submodule. Here the
-node is replaced by what upstream's dense reference does, in ATen ops, which are then lowered like any others.
+In a captured graph, each higher-order op is one node with the caller's score function as a submodule. This module
+replaces the node by the ATen ops of upstream's dense reference, which are then lowered like any other ops.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch_atalla.compiler.capture.decompositions import eager_decompositions, w
 from torch_atalla.compiler.program.support import support_table
 
 _OPS = "torch._higher_order_ops.flex_attention"
-# Arguments of the backward op before the tensors that the score function captures, and results before their gradients.
+# Backward op: number of arguments before the captured tensors, and of results before their gradients.
 _BUFFERS, _PARTS_BEFORE_BUFFERS = 12, 3
 
 aten = torch.ops.aten
 
 
 def register() -> None:
-    """Adds the device to those that upstream's function takes."""
+    """Add the device to those that upstream's device check accepts."""
     module = sys.modules["torch.nn.attention.flex_attention"]
     original: Callable[..., None] = module._validate_device  # type: ignore[attr-defined]
 
@@ -41,7 +41,7 @@ def register() -> None:
 
 
 def decompose_flex_attention(graph_module: torch.fx.GraphModule) -> None:
-    """In place. A graph without flex_attention stays as it is."""
+    """Replace all flex_attention nodes of a graph, in place."""
     ops = sys.modules.get(_OPS)
     if ops is None:
         return
@@ -79,7 +79,7 @@ def _inline(graph_module: torch.fx.GraphModule, node: torch.fx.Node, reference: 
     examples = [source.meta["val"] for source in given]
     mode = torch._guards.detect_fake_mode(examples)
     for number, source in enumerate(given):
-        if source in wanted:  # the reference leaves out the gradients of others
+        if source in wanted:  # the reference computes no gradients of other tensors
             examples[number] = examples[number].detach().requires_grad_()
     with mode or torch._subclasses.FakeTensorMode(), without_python_kernels(support_table(), composites=True):
         table: dict[Any, Callable[..., Any]] = {
@@ -103,13 +103,13 @@ def _inline(graph_module: torch.fx.GraphModule, node: torch.fx.Node, reference: 
 
 
 def _zeros_and_scatter(shape: list[int], indices: list[torch.Tensor], vals: torch.Tensor) -> torch.Tensor:
-    """Upstream's op with which the gradient of a captured tensor is summed."""
+    """Decomposition of upstream's op that sums the gradient of a captured tensor."""
     zeros = torch.zeros(shape, device=vals.device, dtype=vals.dtype)
     return aten.index_put(zeros, list(indices), vals, True)
 
 
 def _without_mutation(graph: torch.fx.Graph) -> None:
-    """The reference copies its results into empty tensors with the right strides, and makes constants afresh."""
+    """Replace the reference's copies into empty strided tensors, and its fresh constants, by functional ops."""
     for node in graph.find_nodes(op="call_function", target=aten.lift_fresh_copy.default):
         node.replace_all_uses_with(node.args[0])
     for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
@@ -119,7 +119,7 @@ def _without_mutation(graph: torch.fx.Graph) -> None:
 
 
 def _with_gradients(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The tensors that the score function of a backward node captures and whose gradients somebody reads."""
+    """Return the captured tensors of a backward node's score function whose gradients are used."""
     if len(node.args) < _BUFFERS + 1 or "backward" not in str(node.target):
         return []
     buffers: Any = node.args[_BUFFERS]
@@ -128,7 +128,7 @@ def _with_gradients(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def _replace(graph: torch.fx.Graph, node: torch.fx.Node, results: Any) -> None:
-    """Readers of the node's parts, which may be tuples themselves, read the results."""
+    """Replace the items of a node, which may be nested tuples, by the results, and erase the node."""
     for user in list(node.users):
         part = results[user.args[1]]
         if isinstance(part, torch.fx.Node):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A graph as text in which everything stands that its program depends on: for keys of the cache."""
+"""Text of a graph with everything that its program depends on, for keys of the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 
 def graph_text(graph_module: torch.fx.GraphModule) -> str:
-    """Nodes, values of inputs and outputs, ranges of symbols (the sizes at hand are for `hold`), constants."""
+    """Return nodes, types of inputs and outputs, ranges of symbols and constants. `hold` checks the current sizes."""
     graph = graph_module.graph
     ends = [*graph.find_nodes(op="placeholder"), *graph.output_node().all_input_nodes]
     lines = [str(graph), *(f"{node.name}: {_value_text(node.meta.get('val'))}" for node in ends)]
@@ -64,14 +64,14 @@ def _constant_text(value: Any) -> str:
 
 
 def guards_since(shape_env: ShapeEnv | None, count: int) -> list[str]:
-    """What was taken for granted about sizes since there were `count` conditions, as Python."""
+    """Return the guards on sizes that were added after the first `count`, as Python expressions."""
     if shape_env is None:
         return []
     return [PythonPrinter().doprint(guard.expr) for guard in shape_env.guards[count:]]
 
 
 def hold(guards: list[str], graph: torch.fx.Graph) -> bool:
-    """Whether the conditions are met by the sizes at hand. From then on, Dynamo's guards ask for them."""
+    """Return whether the current sizes meet the guards. This check also adds them to Dynamo's guards."""
     shape_env = shape_env_of(graph)
     if shape_env is None:
         return not guards
@@ -82,5 +82,5 @@ def hold(guards: list[str], graph: torch.fx.Graph) -> bool:
     }
     try:
         return all(bool(eval(guard, SYMPY_INTERP, sizes)) for guard in guards)
-    except (NameError, TypeError):  # of a symbol that this graph does not have
+    except (NameError, TypeError):  # a guard has a symbol that this graph does not have
         return False

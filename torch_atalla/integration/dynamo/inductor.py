@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tells Inductor's code generators, which AOTInductor asks, that they have none for the chip, in clear words.
+"""Clear error for AOTInductor: Inductor has no code generator for the device.
 
-torch.compile does not get here: default.py gives its graphs to the backend `atalla`. Imported when
-torch._inductor.codegen.common is (see __init__.py).
+torch.compile does not reach this code: default.py passes its graphs to the backend `atalla`. This module is imported
+when torch._inductor.codegen.common is imported (see __init__.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Dynamo asks of a device. Imported when torch._dynamo.device_interface is (see __init__.py)."""
+"""Dynamo's device interface. Imported when torch._dynamo.device_interface is imported (see __init__.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AtallaInterface(DeviceInterface):
     Stream = atalla.Stream  # type: ignore[assignment]
 
     class Worker:
-        """For compile workers, which do not open the device: what the main process recorded."""
+        """Interface for compile workers, which do not open the device: values that the main process recorded."""
 
         @staticmethod
         def set_device(device: int) -> None:
@@ -61,7 +61,7 @@ class AtallaInterface(DeviceInterface):
 
     @staticmethod
     def exchange_device(device: int) -> int:
-        """Makes `device` the current one, unless it is negative; gives the device that was current."""
+        """Make `device` the current device unless it is negative. Return the previous device."""
         previous = atalla.current_device()
         atalla.set_device(device)
         return previous
@@ -78,7 +78,7 @@ class AtallaInterface(DeviceInterface):
 
     @staticmethod
     def get_compute_capability(device: torch.types.Device = None) -> str:
-        """The chip's name: what compiled code may depend on."""
+        """Return the chip's name, because compiled code may depend on it."""
         return atalla.get_device_name(device)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a graph that AOTAutograd made to a callable: regions of it as programs on the device, the rest node by node."""
+"""Lowering of an AOTAutograd graph to a callable: regions run as programs, the other nodes one by one."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ aten = torch.ops.aten
 def compile_graph(
     graph_module: torch.fx.GraphModule, inputs: Sequence[Any], options: CompileOptions
 ) -> Callable[[list[Any]], Any]:
-    """A function of a list of the graph's inputs, which it empties, that gives the tuple of its outputs. inputs:
-    examples."""
+    """Compile a graph to a function that takes the list of its inputs, clears it and returns the tuple of its outputs.
+
+    `inputs` are example inputs.
+    """
     device = device_of(graph_module.graph)
     if device is None:
         return _boxed(graph_module)
@@ -57,7 +59,7 @@ def warn_once(line: str) -> None:
 
 
 def device_of(graph: torch.fx.Graph) -> torch.device | None:
-    """The first device of ours among the graph's tensors."""
+    """Return the first atalla device among the graph's tensors, or None."""
     for node in graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(leaf, torch.Tensor) and leaf.device.type == "atalla":
@@ -74,7 +76,7 @@ def _boxed(graph_module: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
 
 
 class _Lowering:
-    """One graph."""
+    """Lowering of one graph."""
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class _Lowering:
         self.device = device
         self.options = options
         self.debug = debug
-        self.eager: dict[Node, str] = {}  # node -> why it runs by itself
+        self.eager: dict[Node, str] = {}  # node -> why it runs eagerly
 
     def run(self) -> torch.fx.GraphModule:
         updates = self.take_updates()
@@ -110,8 +112,10 @@ class _Lowering:
         return _Host(self.source, self.device, parts, compiled).build()
 
     def report(self, compiled: Sequence[CompiledRegion]) -> None:
-        """Logs what the graph became, and why nodes of it run by themselves. Raises NotImplementedError for those if
-        they are not allowed."""
+        """Log the number of programs, and why nodes run eagerly.
+
+        Raises NotImplementedError if there are eager nodes and fallback is "error".
+        """
         lines = [f"{node.name} ({qualified_name(node.target)}): {reason}" for node, reason in self.eager.items()]
         count = f"{len(compiled)} program{'s' * (len(compiled) != 1)}"
         log.info("a graph is compiled as %s; %d of its nodes run eagerly", count, len(lines))
@@ -121,7 +125,7 @@ class _Lowering:
             warn_once(line)
 
     def take_updates(self) -> list[tuple[Node, Node]]:
-        """Removes the copies over inputs with which the graph ends."""
+        """Remove the copies into inputs at the end of the graph, and return them as (input, new value)."""
         updates = []
         graph = self.source.graph
         for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
@@ -132,7 +136,7 @@ class _Lowering:
         return updates
 
     def compile_regions(self, parts: Split) -> list[CompiledRegion] | None:
-        """None when a node turned out to have no lowering: then it is among the eager ones."""
+        """Compile all regions. Return None if a node had no lowering; it has then become eager."""
         compiled: list[CompiledRegion] = []
         for step in parts.steps:
             if isinstance(step, Region):
@@ -151,7 +155,7 @@ class _Lowering:
         self.eager |= found or dict.fromkeys(region.nodes, text)
 
     def compile_region(self, region: Region, folder: Path | None) -> CompiledRegion:
-        """folder: for what the passes leave."""
+        """Compile one region, or take it from the cache. `folder` is for the debug output of the passes."""
         module, updates = region.module(self.source), [place.name for place, _ in region.updates]
         key = cache.key_of(["region", graph_text(module), *updates, self.chip(), repr(self.options)])
         known = cache.get(key) if folder is None else None
@@ -185,7 +189,7 @@ def _same_type(place: Node, value: Node) -> bool:
 
 
 class _Host:
-    """The graph that calls regions and runs the rest."""
+    """Builder of the graph that calls regions and runs the other nodes."""
 
     def __init__(
         self, source: torch.fx.GraphModule, device: torch.device, parts: Split, compiled: Sequence[CompiledRegion]
@@ -222,7 +226,7 @@ class _Host:
         return torch.fx.GraphModule(root, self.graph)
 
     def of(self, node: Node) -> Node:
-        """The node that stands for it here. Views are made where they are asked for."""
+        """Return the copy of `node` in the new graph. Views are copied when they are first needed."""
         if node not in self.copies:
             if node.op == "get_attr" or is_view_node(node):
                 self.copy(node)

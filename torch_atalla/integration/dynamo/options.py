@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Options and modes of the torch.compile backend `atalla`; docs/guides/compile.md describes them to users."""
+"""Options and modes of the torch.compile backend `atalla`; docs/guides/compile.md describes them for users."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ _CHOICES: dict[str, tuple[Any, ...]] = {"optimize": LEVELS, "fallback": ("eager"
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """optimize: "none" launches what eager mode launches, "exact" joins launches where every bit stays, "fast" where
-    rounding changes, too. fallback: "eager" runs what has no lowering node by node; "error" raises instead.
-    residency: temporaries may stand in the chip's scratchpads. replay: inference graphs are captured as device graphs.
-    search: of several programs for a region, the one with the fewest simulated cycles is taken.
+    """Options of the backend.
+
+    optimize: "none" launches the same kernels as eager mode, "exact" fuses launches if results stay bitwise equal, and
+        "fast" also if rounding changes.
+    fallback: "eager" runs nodes without a lowering one by one; "error" raises an error instead.
+    residency: keep temporaries in the chip's scratchpads where possible.
+    replay: capture inference graphs as device graphs.
+    search: compile several programs per region and use the one with the fewest simulated cycles.
     """
 
     optimize: str = "exact"
@@ -28,7 +32,7 @@ class CompileOptions:
     search: bool = False
 
     def candidates(self) -> list[PipelineOptions]:
-        """How a region, all of whose nodes are native, is compiled: the first way, or with `search` the best one."""
+        """Return the ways to compile a region. With `search` there are several, and the best program is used."""
         first = PipelineOptions(fallback="error", optimize=self.optimize, residency=self.residency)
         if not self.search:
             return [first]
@@ -36,7 +40,7 @@ class CompileOptions:
         return [thorough, replace(thorough, residency=False), replace(thorough, optimize="none")]
 
 
-_EFFORT = 16  # times as many rounds of the schedule's search as otherwise
+_EFFORT = 16  # factor for the number of rounds of the schedule's search
 
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -47,7 +51,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def read_options(mode: str | None, options: Mapping[str, Any] | None) -> CompileOptions:
-    """Raises RuntimeError, as torch.compile does for Inductor, for a mode or an option that there is not."""
+    """Read mode and options. Raises RuntimeError for an unknown mode or option, as torch.compile does for Inductor."""
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     chosen = dict(MODES[mode or "default"])

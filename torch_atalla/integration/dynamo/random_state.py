@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that draw random numbers in the forward graph, and the same numbers again in the backward graph.
+"""Random ops that are recomputed: the backward graph must draw the same numbers as the forward graph.
 
-Checkpointing recomputes activations, so that AOTAutograd's partitioner wraps what draws them in two higher-order ops,
-which upstream implements for a fixed list of devices. These functions stand for them in graphs of the device.
+Checkpointing recomputes activations. AOTAutograd's partitioner wraps the random ops among them in two higher-order ops,
+which upstream implements for a fixed list of devices. The functions of this module replace them in the device's graphs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from torch_atalla.device import random
 
 
 def partition(*args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """Upstream's min-cut, with states of the default generator rather than generators of each op's own, which would
-    draw other numbers than eager mode does."""
+    """Partition by upstream's min-cut, with saved states of the default generator.
+
+    Upstream's alternative, one generator per op, would draw other numbers than eager mode.
+    """
     with config.patch(graphsafe_rng_functionalization=False):
         return min_cut_rematerialization_partition(*args, **kwargs)
 
 
 def draw_and_save(device: torch.device, op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-    """The generator's state, and the result of an op that draws from it."""
+    """Run a random op. Return the generator's state before it, and the result."""
     return random.get_rng_state(device), op(*args, **kwargs)
 
 
 def draw_again(device: torch.device, state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
-    """The result of an op that draws from a saved state; the generator is left as it was."""
+    """Run a random op from a saved state and return the result. The generator keeps its state."""
     before = random.get_rng_state(device)
     random.set_rng_state(state, device)
     try:

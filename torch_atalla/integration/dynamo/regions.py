@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Regions of a graph that become one program each, and the rest, which runs node by node.
+"""Split of a graph into regions, which become one program each, and other nodes, which run one by one.
 
-What is not in a region: ops without a lowering, tensors elsewhere, arithmetic on sizes, and views of what a caller
-gives or of what a region returns, which cost no launch and must share memory with what they are views of.
+Regions exclude ops without a lowering, tensors on other devices and arithmetic on sizes. They also exclude views of
+inputs and of results of regions: such views need no launch and must share memory with their base.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Node = torch.fx.Node
 
 @dataclass
 class Region:
-    """Part of a graph as a graph of its own."""
+    """A part of a graph that is compiled as one program."""
 
     nodes: list[Node]  # of the whole graph
-    inputs: list[Node] = field(default_factory=list)  # of the whole graph, without those that are updated
+    inputs: list[Node] = field(default_factory=list)  # of the whole graph, except updated placeholders
     updates: list[tuple[Node, Node]] = field(default_factory=list)  # a placeholder and its new value
     results: list[Node] = field(default_factory=list)
 
     def module(self, root: torch.nn.Module) -> torch.fx.GraphModule:
-        """Placeholders have the names of what they stand for; the results are the new values of the updates first."""
+        """Build the region's graph. Placeholders keep the nodes' names; updated values come first among the results."""
         graph, copies = torch.fx.Graph(), dict[Node, Node]()
         for node in (*self.inputs, *(place for place, _ in self.updates)):
             if node.op == "get_attr":
@@ -48,14 +48,14 @@ class Region:
 
 @dataclass
 class Split:
-    """What runs in which order: regions, and single nodes of the whole graph."""
+    """The order of execution: regions, and single nodes of the whole graph."""
 
     steps: list[Region | Node]
-    updates: list[tuple[Node, Node]]  # left over: copied at the end
+    updates: list[tuple[Node, Node]]  # not in a region: copied at the end
 
 
 def split(graph: torch.fx.Graph, eager: Collection[Node], updates: list[tuple[Node, Node]]) -> Split:
-    """eager: nodes that are in no region, beside those that never are (`reason_for`)."""
+    """Split a graph. The nodes in `eager` and arithmetic on sizes are in no region."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
     outside = {node for node in nodes if node in eager or _is_size(node)}
     for node in nodes:
@@ -83,7 +83,7 @@ def split(graph: torch.fx.Graph, eager: Collection[Node], updates: list[tuple[No
 
 
 def _connect(region: Region, copied: Collection[Node]) -> None:
-    """Finds what a region reads and returns. copied: values that are copied over a placeholder at the end."""
+    """Set the inputs and results of a region. `copied` are values that are copied to a placeholder at the end."""
     inside = set(region.nodes)
     places = {place for place, _ in region.updates}
     read = dict.fromkeys(arg for node in region.nodes for arg in node.all_input_nodes if arg not in inside)
@@ -100,7 +100,7 @@ def _connect(region: Region, copied: Collection[Node]) -> None:
 
 
 def _covers(view: Node, root: Node) -> bool:
-    """Whether a value is the root itself, or a view that has all of its elements, once."""
+    """Return whether `view` is the root itself, or a view that has each of its elements exactly once."""
     if view is root:
         return True
     a, b = view.meta["val"], root.meta["val"]
@@ -111,14 +111,14 @@ def _covers(view: Node, root: Node) -> bool:
 
 
 def root_of(node: Node, inside: Collection[Node]) -> Node:
-    """What a chain of views begins with: a node that is no view, or one outside."""
+    """Return the base of a chain of views: the first node that is not a view, or that is outside of the region."""
     while node in inside and is_view_node(node):
         node = node.args[0]  # type: ignore[assignment]
     return node
 
 
 def is_view_node(node: Node) -> bool:
-    """Whether a node looks at the memory of its first argument. One of several such views is one itself."""
+    """Return whether a node is a view of its first argument. An item of a multi-output view is a view too."""
     if node.target is operator.getitem:
         source = node.args[0]
         return isinstance(source, Node) and is_view_node(source)
@@ -127,7 +127,7 @@ def is_view_node(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Whether a node launches nothing."""
+    """Return whether a node needs no launch."""
     return is_view_node(node) or node.target is operator.getitem or _is_size(node)
 
 
@@ -136,13 +136,13 @@ def _is_size(node: Node) -> bool:
 
 
 def is_scalar_elsewhere(node: Node) -> bool:
-    """A tensor of one number in the host's memory, which may stand beside the device's tensors."""
+    """Return whether a node is a zero-dimensional CPU tensor, which ops accept beside the device's tensors."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.ndim == 0
 
 
 def reason_for(node: Node, device: torch.device) -> str | None:
-    """Why a node is never part of a region; None when its lowering decides."""
+    """Return why a node can never be part of a region, or None if its lowering decides."""
     if node.target is operator.getitem or _is_size(node):
         return None
     if not isinstance(node.target, torch._ops.OpOverload):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A compiled graph as a device graph, for mode="reduce-overhead": a call is copies in, one replay, copies out."""
+"""Replay of a compiled graph as a device graph, for mode="reduce-overhead"."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch_atalla.device.graphs import Graph, graph, is_current_stream_capturing
 
 
 class Replayed:
-    """The same function of a list of tensors. It runs as it is once, is captured at its second call, and replayed from
-    then on.
+    """A compiled function that is replayed as a device graph: inputs are copied in, results are copied out.
 
-    fixed: numbers of the inputs that are parameters or buffers, which the graph reads where they are; it is captured
-    again when they stand elsewhere. Results are copied out of the graph's memory, so that they live as long as anyone
-    needs them.
+    The first call runs the function, the second one captures it and replays the graph, and later calls replay it.
+
+    `fixed` has the indices of the inputs that are parameters or buffers. The graph reads them in place and is captured
+    again if their addresses change. Results are copied out of the graph's memory, so later replays do not change them.
     """
 
     _boxed_call = True
@@ -57,7 +57,7 @@ class Replayed:
 
 
 def can_replay(graph_module: torch.fx.GraphModule) -> str | None:
-    """Why a compiled graph cannot be captured; None if it can."""
+    """Return why a compiled graph cannot be captured, or None if it can."""
     for node in graph_module.graph.nodes:
         value = node.meta.get("val")
         if node.op == "placeholder" and not (isinstance(value, torch.Tensor) and value.device.type == "atalla"):
