@@ -81,17 +81,14 @@ def test_softmax_sums_to_four(tmp_path: Path) -> None:
     assert abs(program(*to_device(args)).sum().item() - 4.0) < 1e-5
 
 
-# Where eager mode takes another way: attention that is not of rank 4 goes through products and a softmax, factories
-# without a device make CPU tensors.
-OTHER_WAY = {"attention of rank 3", "full and arange"}
-# Where it has no kernel yet.
-NO_EAGER = {"conv"}
+# Factories without a device make CPU tensors in eager mode.
+OTHER_WAY = {"full and arange"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_ops_give_the_bits_of_eager(name: str, tmp_path: Path) -> None:
     fn, args = CASES[name]
-    check(Fn(fn), args, tmp_path / "model.atl", bits=name not in OTHER_WAY | NO_EAGER)
+    check(Fn(fn), args, tmp_path / "model.atl", bits=name not in OTHER_WAY)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
