@@ -25,9 +25,9 @@ forward pass, a loss and a backward pass.
 its programs on disk. **Equal**: "bits" where all results, or all gradients, have eager mode's bits; else the greatest
 difference as a part of the greatest value of the tensor.
 
-A training step's backward pass runs on autograd's thread of the device, the CPU's on the thread that called it. Of the
-small decoders' steps that hand-over takes about a tenth (GPT-2 with one thread: 861 us, and 774 us under
-`torch.autograd.set_multithreading_enabled(False)`)."""
+Autograd runs the backward pass of a device on a thread of its own, and the CPU's on the thread that called it. The
+hand-over takes about a tenth of a small decoder's training step; `torch.autograd.set_multithreading_enabled(False)`
+shows the time without it."""
 
 Row = dict[str, Any]
 
