@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError
 
 from ..program.ir import AnyOperand, BufferKind, Immediate, Launch, Operand
-from ..program.kernels import contract
+from ..program.kernels import contract, replace_parameters, unpack
 from ..program.layouts import are_numbers, layout_of, span
 from ..program.sizes import is_symbolic
 from .context import LoweringContext, Value
@@ -122,7 +123,9 @@ class _Recording:
         self.written.add(buffer)
         return buffer
 
-    def add(self, kernel: int, n_outputs: int, compute: int, operands: list, iparams: list, fparams: list) -> None:
+    def add(
+        self, kernel: int, n_outputs: int, compute: int, operands: list, iparams: Sequence, fparams: Sequence
+    ) -> None:
         seen = [self.operand(operand, written=i < n_outputs) for i, operand in enumerate(operands)]
         name = _kernel_names()[kernel]
         outputs, inputs = seen[:n_outputs], seen[n_outputs:]
@@ -140,7 +143,9 @@ class _Recording:
                 raise NotNativeError("eager mode writes to its arguments")
         self.written |= written
         if "random" in contract(name).traits:
-            iparams = [0, iparams[1] + self.ctx.program.random_positions, *iparams[2:]]
+            dtype = DTYPES[compute]
+            offset = unpack(name, dtype, "offset", iparams, fparams) + self.ctx.program.random_positions
+            iparams, fparams = replace_parameters(name, dtype, iparams, fparams, seed=0, offset=offset)
         self.launch(name, outputs, inputs, compute, _given(iparams), _given(fparams))
 
     def launch(
@@ -205,7 +210,7 @@ class _Recording:
         return Value(buffer, seen)
 
 
-def _given(parameters: list) -> tuple:
+def _given(parameters: Sequence) -> tuple:
     """Without those at the end that are 0, as absent ones are."""
     count = len(parameters)
     while count and repr(parameters[count - 1]) in ("0", "0.0"):

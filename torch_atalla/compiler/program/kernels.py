@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -131,7 +131,7 @@ def _as_int64(value: float) -> int:
     return max(-(1 << 63), min((1 << 63) - 1, int(value)))
 
 
-def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: tuple, fparams: tuple) -> Any:
+def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: Sequence, fparams: Sequence) -> Any:
     """One parameter: a value, or a tuple of them if the parameter has several; the name of an enum's value. Those that
     a launch leaves out are 0; an optional scalar of a formula is None."""
     parameter = _parameter(kernel, name)
@@ -147,3 +147,16 @@ def unpack(kernel: str, compute_dtype: torch.dtype, name: str, iparams: tuple, f
     if parameter.bit is not None:
         return bool(values[0] >> parameter.bit & 1)
     return values if count > 1 else values[0]
+
+
+def replace_parameters(
+    kernel: str, compute_dtype: torch.dtype, iparams: Sequence[Any], fparams: Sequence[Any], **given: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the iparams and fparams of a launch with other values for some parameters, each of which has one slot."""
+    banks = {"i": list(iparams), "f": list(fparams)}
+    for name, value in given.items():
+        bank, place, count = _slot(_parameter(kernel, name), compute_dtype)
+        if count != 1:
+            raise ValueError(f"{kernel}: parameter `{name}` has {count} values; expected one")
+        banks[bank][place] = value
+    return tuple(banks["i"]), tuple(banks["f"])
