@@ -314,6 +314,42 @@ class TestData(CodegenTestCase):
         for n in (1, 31, 1023, 1025, 5000):
             self.assertEqual(run_launch("copy", torch.empty(n, dtype=BF16), [bf16(n)]).outputs[0], bf16(n))
 
+    def transposed(self, source, out=None):
+        """Bits, since zeros of both signs are equal. Returns the cycles."""
+        run = run_launch("copy", torch.empty(source.shape, dtype=BF16) if out is None else out, [source], timing=True)
+        self.assertEqual(run.outputs[0].contiguous().view(torch.int16), source.contiguous().view(torch.int16))
+        return run.stats.cycles
+
+    def test_transposes(self):
+        for rows in (2, 5, 32, 33, 65):
+            for columns in (3, 31, 32, 97):
+                self.transposed(bf16(rows, columns).t())
+        self.transposed(bf16(3, 70, 100)[:, ::2, 5:90].transpose(1, 2))
+        self.transposed(bf16(2, 3, 40, 50).permute(0, 2, 3, 1))
+        self.transposed(bf16(2, 40, 50, 3).permute(0, 3, 1, 2))
+        self.transposed(bf16(4, 1, 33, 5, 34).permute(4, 3, 1, 0, 2))
+        self.transposed(bf16(40, 70).t(), torch.empty(100, 64, dtype=BF16)[7:77, 20:60])
+
+    def test_transposes_keep_what_the_array_does_not(self):
+        """A tile with an infinity, a NaN or a -0 goes lane by lane."""
+        special = (float("inf"), -float("inf"), float("nan"), -0.0, 1e-40, -1e-40)
+        for i, value in enumerate(special):
+            x = bf16(3, 70, 100)
+            x[0, 3, 4] = x[1, 69, 99] = value
+            x[2, 33 + i, 31] = x[2, 69, 32] = 0.0
+            x[2, 40, 1 + i] = -value
+            self.transposed(x.transpose(1, 2))
+            self.transposed(x.permute(2, 0, 1))
+        numbers = torch.arange(0x7F80).to(torch.int16).view(BF16)  # all that are finite
+        self.transposed(torch.cat((numbers, -numbers)).view(255, 256).t())
+
+    def test_cycles_of_transposes(self):
+        """The bus limits them: two transfers of 520 cycles a tile."""
+        self.assertLessEqual(self.transposed(bf16(256, 384).t()), 96 * 1040)
+        self.assertLessEqual(self.transposed(torch.full((256, 384), -0.0, dtype=BF16).t()), 190_000)
+        self.assertLessEqual(self.transposed(bf16(3, 64, 64).permute(1, 2, 0)), 16_000)
+        self.assertLessEqual(self.transposed(bf16(1000, 2, 2).transpose(1, 2)), 19_000)  # element by element
+
     def test_gather(self):
         for width in (1, 31, 64, 384, 1100):
             table, index = bf16(50, width), torch.tensor([3, 0, 49, 3, 17])

@@ -8,7 +8,7 @@ from math import prod
 import torch
 
 from ....program.ir import Launch, Operand, contiguous_strides
-from ..kernels import scalar
+from ..kernels import scalar, transpose
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection
 from . import pointwise
@@ -52,6 +52,10 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
             if 0 not in sizes:
                 steps = contiguous_strides(sizes)
                 calls += [(v, w, o + start, i + start) for v, w, o, i in scalar.plan_copy(sizes, steps, steps)]
+    elif turned := transpose.plan(layout.sizes, *layout.strides):
+        for turn, words, o_start, x_start in turned:
+            s.call(transpose.build, turn, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
+        return
     else:
         calls = scalar.plan_copy(layout.sizes, *layout.strides)
     for variant, words, o_start, x_start in calls:
