@@ -57,6 +57,26 @@ class TestMatrixProducts(CodegenTestCase):
         self.product(40, 33, 65, "columns", batch=3, alpha=0.5)
         self.product(33, 40, 31, "rows", batch=2)
 
+    def test_residual(self):
+        """A whole matrix that is added to the product: of one tile, partial ones, several blocks, panels, a batch."""
+        for m, n, k, batch in (
+            (32, 32, 32, 1),
+            (33, 70, 40, 1),
+            (450, 300, 160, 1),
+            (40, 300, 160, 1),
+            (40, 33, 65, 3),
+        ):
+            a, b = bf16(batch, m, k), bf16(batch, k, n, seed=1)
+            c = bf16(batch, m, 2 * n, seed=2)[:, :, :n] if m == 33 else bf16(batch, m, n, seed=2)
+            for activation, alpha, beta in (("none", 1.0, 1.0), ("relu", 0.5, 1.0), ("gelu_tanh", 1.0, 2.0)):
+                out = torch.empty_strided(c.shape, c.stride(), dtype=BF16)
+                constants = (1,) if batch == 1 else ()
+                run = run_launch(
+                    "gemm", out, [a, b, c], constants=constants, alpha=alpha, beta=beta, activation=activation
+                )
+                exact = alpha * (a.double() @ b.double()) + beta * c.double()
+                self.check(run.outputs[0], ACTIVATIONS[activation](exact))
+
     def test_blocks_and_panels(self):
         self.product(200, 96, 160, "columns")  # more rows than fit the registers
         self.product(1, 90, 4000, "packed", bias=True)  # weights in single panels
@@ -110,6 +130,16 @@ class TestPointwise(CodegenTestCase):
             scalars = {"alpha": 1} if name in ("add", "sub") else {}
             run = run_launch(f"pointwise.{name}", torch.empty_like(x), [x, y.expand(x.shape)], **scalars)
             self.check(run.outputs[0], op(x.double(), y.double()), op(x.to("atalla"), y.to("atalla")))
+
+    def test_operands_in_other_orders(self):
+        """Operands whose elements are not neighbours where the result's are."""
+        x, y = bf16(40, 70), bf16(70, 40, seed=1).t()
+        run = run_launch("pointwise.add", torch.empty(40, 70, dtype=BF16), [x, y], alpha=1)
+        self.check(run.outputs[0], x.double() + y.double())
+        image, bias = bf16(2, 33, 5, 9).contiguous(memory_format=torch.channels_last), bf16(9, 5, seed=2).t()
+        out = torch.empty(2, 33, 5, 9, dtype=BF16)
+        run = run_launch("pointwise.mul", out, [image, bias.expand(2, 33, 5, 9)])
+        self.check(run.outputs[0], image.double() * bias.double())
 
     def test_division_and_roots(self):
         x, y = bf16(5, 40), bf16(5, 40, seed=1).abs() + 0.5

@@ -10,6 +10,7 @@ from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
 from ..selection import Selection
+from .moves import in_order_of
 
 
 def pointwise_steps(s: Selection, launch: Fused) -> None:
@@ -19,12 +20,16 @@ def pointwise_steps(s: Selection, launch: Fused) -> None:
 
 
 def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
-    """The calls for out = steps(inputs); all operands have the sizes of `out`."""
+    """The calls for out = steps(inputs); all operands have the sizes of `out`. Inputs whose elements are not neighbours
+    where those of `out` are come by way of a copy."""
     if 0 in out.sizes:
         return
     for operand in (out, *inputs):
         if operand.dtype in (torch.int64, torch.int32):
             raise Unsupported("integers")
+    inner = next((d for d, size in enumerate(out.sizes) if size > 1 and out.strides[d] == 1), None)
+    if inner is not None:
+        inputs = [x if x.strides[inner] in (0, 1) else in_order_of(s, x, out) for x in inputs]
     layout = Layout(out.sizes, (out.strides, *(x.strides for x in inputs)))
     operands = [out, *inputs]
     for variant, words, starts in pointwise.plan(layout, steps):
