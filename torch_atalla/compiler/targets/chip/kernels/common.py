@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, Builder, Reg
 from .activation import Constants
+from .kept import KeptBuilder, Transfer
 
 ROW_BYTES = 64  # of a scratchpad row
 TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
@@ -93,16 +94,28 @@ class Kernel:
 
     v: Any
 
-    def __init__(self, variant: Any) -> None:
-        self.b, self.v = Builder(variant.name), variant
+    def __init__(self, variant: Any, kept: Sequence[str] = ()) -> None:
+        transfers = self.transfers(variant)
+        self.b, self.v = KeptBuilder(variant.name, {word: transfers[word] for word in kept}), variant
         self.p: dict[str, Reg] = {}
 
     @classmethod
-    def build(cls, variant: Any) -> Builder:
-        kernel = cls(variant)
+    def build(cls, variant: Any, kept: Sequence[str] = ()) -> Builder:
+        """kept: words whose operands stay in scratchpad 0, out of those that `transfers` names."""
+        kernel = cls(variant, kept)
         kernel.emit()
         kernel.b.ret()
         return kernel.b
+
+    @classmethod
+    def transfers(cls, variant: Any) -> dict[str, Transfer]:
+        """Operands that may stay in scratchpad 0, by the words of their addresses."""
+        return {}
+
+    @classmethod
+    def scratch_rows(cls, variant: Any, words: Mapping[str, Any]) -> int:
+        """How many rows of scratchpad 0 the kernel uses, from row 0."""
+        return SCRATCH_ROWS
 
     def emit(self) -> None:
         raise NotImplementedError

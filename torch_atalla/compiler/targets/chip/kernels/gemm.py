@@ -9,16 +9,39 @@ scratchpad 0; the next panel and the next block are on their way while the curre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
-from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, tiles
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, Kernel, metadata, tiles
 from .gemm_plan import A_SID, BIAS_ROWS, RESIDUAL_ROW, STAGE_ROWS, W_SID, Variant
+from .kept import Transfer
 
 
 class _Gemm(Kernel):
     v: Variant
+
+    @classmethod
+    def transfers(cls, variant: Variant) -> dict[str, Transfer]:
+        if variant.image:
+            return {}
+        c = ("c_meta", "c_meta_n", "c_last", "c_last_n")
+        return {
+            "a": Transfer("A", A_SID, ("a_meta", "a_meta_k", "a_last", "a_last_k")),
+            "c": Transfer("C", A_SID, c, stores=True),
+            "residual": Transfer("residual", W_SID, c),
+        }
+
+    @classmethod
+    def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
+        if variant.image:
+            return SCRATCH_ROWS
+        blocks = words["full"] if variant.resident else 2 if variant.double_a else variant.full_blocks
+        rest = 0 if variant.full_blocks and not variant.resident else tiles(variant.rest)
+        return STAGE_ROWS + (blocks * tiles(variant.main) + rest) * words["kt"] * LANES
 
     def __getitem__(self, name: str) -> Reg:
         return self.p[name]

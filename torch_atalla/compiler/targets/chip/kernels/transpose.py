@@ -8,15 +8,17 @@ lane by lane through the scalar core.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg
 from .common import ELEMENT, TILE_BYTES, Kernel, metadata, nest_names, nest_words, odometer, pad_rows, split
+from .kept import Transfer
 
 IN_SID, OUT_SID = 0, 1
 MOST_STEP = 1 << 20  # elements from one row of a tile to the next
@@ -74,6 +76,17 @@ def moving(rows: int, cols: int) -> int:
 
 class _Transpose(Kernel):
     v: Transpose
+
+    @classmethod
+    def transfers(cls, variant: Transpose) -> dict[str, Transfer]:
+        return {
+            "x": Transfer("in", IN_SID, ("meta_x",)),
+            "o": Transfer("out", OUT_SID, ("meta_o",), stores=True),
+        }
+
+    @classmethod
+    def scratch_rows(cls, variant: Transpose, words: Mapping[str, Any]) -> int:
+        return 2 * LANES
 
     def emit(self) -> None:
         b, v = self.b, self.v
