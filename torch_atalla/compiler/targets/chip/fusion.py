@@ -19,6 +19,7 @@ class Fused(Launch):
     """A `pointwise.steps` launch of `steps`, or a product whose `activation` is applied to its result."""
 
     steps: tuple[Step, ...] = ()
+    parts: tuple[Launch, ...] = ()  # the launches that became `steps`
     activation: str | None = None
 
 
@@ -124,7 +125,15 @@ def _one(group: list[Launch]) -> Launch:
         assert out is not None
         made[out] = len(inputs) + len(steps) - 1
     last, joined = group[-1], tuple(_simplify(steps, len(inputs)))
-    return Fused("pointwise.steps", last.outputs, tuple(inputs), last.compute_dtype, node=last.node, steps=joined)
+    return Fused(
+        "pointwise.steps",
+        last.outputs,
+        tuple(inputs),
+        last.compute_dtype,
+        node=last.node,
+        steps=joined,
+        parts=tuple(group),
+    )
 
 
 def _renumber(part: object, values: list[int | float], base: int) -> object:
@@ -205,7 +214,7 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
             assert target is not None
             place_of_result = replace(out, buffer=target.buffer, offset=target.offset)
             given = {f.name: getattr(inst, f.name) for f in fields(Launch)} | {"outputs": (place_of_result,)}
-            result.append(Fused(**given, activation=after.steps[0][0]))
+            result.append(Fused(**given, activation=after.steps[0][0], parts=(inst, after)))
             continue
         result.append(inst)
     return result

@@ -54,6 +54,13 @@ class Image:
             raise KeyError(f"{name}: no value for {', '.join(missing)}")
         self.calls.append(Call(name, dict(words), comment))
 
+    def undo(self, calls: int) -> None:
+        """Back to so many calls."""
+        del self.calls[calls:]
+        used = {call.function for call in self.calls}
+        for name in [name for name in self.functions if name not in used]:
+            del self.functions[name]
+
     def table_bytes(self) -> int:
         return 4 * (len(self.calls) + 1 + sum(1 + len(self.functions[c.function].parameters) for c in self.calls))
 
