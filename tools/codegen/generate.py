@@ -8,6 +8,7 @@ from pathlib import Path
 from . import (
     c_abi,
     families,
+    formulas_json,
     isa,
     isa_cpp,
     kernels,
@@ -57,4 +58,5 @@ def generate(out: Path, root: Path) -> None:
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)
     write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
+    write(root / "torch_atalla/_generated/formulas.json", formulas_json.generate(formulas))
     write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(formulas))

@@ -21,6 +21,7 @@ class Fused(Launch):
     strides, is added to its result, then `activation` is applied."""
 
     steps: tuple[Step, ...] = ()
+    parts: tuple[Launch, ...] = ()  # the launches that became this one
     activation: str | None = None
     residual: Operand | None = None
 
@@ -130,7 +131,15 @@ def _one(group: list[Launch]) -> Launch:
         assert out is not None
         made[out] = len(inputs) + len(steps) - 1
     last, joined = group[-1], tuple(_simplify(steps, len(inputs)))
-    return Fused("pointwise.steps", last.outputs, tuple(inputs), last.compute_dtype, node=last.node, steps=joined)
+    return Fused(
+        "pointwise.steps",
+        last.outputs,
+        tuple(inputs),
+        last.compute_dtype,
+        node=last.node,
+        steps=joined,
+        parts=tuple(group),
+    )
 
 
 def _renumber(part: object, values: list[int | float], base: int) -> object:
@@ -197,15 +206,16 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
         assert out is not None
         readers = reads.get(out.buffer, [])
         after = instructions[readers[0]] if len(readers) == 1 and readers[0] < len(instructions) else None
-        epilogue = _epilogue(after, out) if isinstance(after, Fused) else None
         if (
-            epilogue is not None
+            isinstance(after, Fused)
+            and (epilogue := _epilogue(after, out)) is not None
             and not ("activation" in inst.contract.parameters and inst.parameter("activation") != "none")
             and _can_move(instructions, epilogue, place, readers[0])
         ):
             gone.add(readers[0])
             given = {f.name: getattr(inst, f.name) for f in fields(Launch)} | {"outputs": epilogue.outputs}
-            result.append(Fused(**given, activation=epilogue.activation, residual=epilogue.residual))
+            given |= {"activation": epilogue.activation, "residual": epilogue.residual}
+            result.append(Fused(**given, parts=(inst, after)))
             continue
         result.append(inst)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from ...program.ir import HostCall, Launch, LinearProgram, Operand
+from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
 from .fusion import fuse
@@ -13,33 +13,27 @@ from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
 from .network import SLACK, Network, NoProgramError, Port
+from .scalar_core import routine_of
+from .scalar_core.routine import emit
 from .select import SELECTORS, TAKE_INTEGERS
 from .select.pointwise import no_steps
 from .selection import Selection, check_dtypes
 
 
 def compile_network(program: LinearProgram) -> Network:
-    """The program of a linear program. NoProgramError names the first launch that has none."""
+    """The program of a linear program. Raises NoProgramError, which lists every launch that has none."""
     selection = Selection(program)
+    missing = []
     for launch in fuse(program):
-        if isinstance(launch, HostCall):
-            raise NoProgramError(f"no Atalla program for {', '.join(launch.ops)} (a fallback segment)")
-        selection.node = launch.node
-        select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
-        where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
-        if select is None:
-            raise NoProgramError(f"no Atalla program for {where}: no such kernel is written")
         try:
-            if not _is_empty(launch):
-                check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
-                select(selection, launch)
-        except (Unsupported, ValueError, OutOfRegisters) as error:
-            raise NoProgramError(f"no Atalla program for {where}: {error}") from error
-        except (AssertionError, ArithmeticError, LookupError, TypeError) as error:
-            reason = f"the code generator failed with {type(error).__name__}: {error}"
-            raise NoProgramError(f"no Atalla program for {where}: {reason}") from error
+            _select(selection, launch)
+        except NoProgramError as error:
+            missing.append(str(error))
+            continue
         for operand in launch.writes():
             selection.network.complete[operand.buffer] = len(selection.image.calls)
+    if missing:
+        raise NoProgramError("no Atalla program for\n" + "\n".join(f"  {text}" for text in dict.fromkeys(missing)))
     network = selection.network
     network.inputs = [_port(selection, "input", port.name, port.operand) for port in program.inputs]
     network.outputs = [_port(selection, "output", port.name, port.operand) for port in program.outputs]
@@ -47,6 +41,48 @@ def compile_network(program: LinearProgram) -> Network:
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
     return network
+
+
+def _select(selection: Selection, launch: Instruction) -> None:
+    """Adds the calls of a launch: a kernel of the vector unit or the array; else those of the launches that were joined
+    to it, one by one; else a routine of the scalar core. Raises NoProgramError with its kernel, node and the reasons.
+    """
+    if isinstance(launch, HostCall):
+        raise NoProgramError(f"{', '.join(launch.ops)} (a fallback segment)")
+    selection.node = launch.node
+    calls = len(selection.image.calls)
+    reasons = []
+    for select in (_vector, _routine) if not getattr(launch, "parts", ()) else (_vector,):
+        try:
+            select(selection, launch)
+            return
+        except (Unsupported, ValueError, OutOfRegisters) as error:
+            reasons.append(str(error))
+        except (AssertionError, ArithmeticError, LookupError, TypeError) as error:
+            reasons.append(f"the code generator failed with {type(error).__name__}: {error}")
+        selection.image.undo(calls)
+    for part in getattr(launch, "parts", ()):
+        _select(selection, part)
+    if not getattr(launch, "parts", ()):
+        where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
+        raise NoProgramError(f"{where}: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def _vector(selection: Selection, launch: Launch) -> None:
+    select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
+    if select is None:
+        raise Unsupported("the vector unit has no such kernel")
+    if not _is_empty(launch):
+        check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
+        select(selection, launch)
+
+
+def _routine(selection: Selection, launch: Launch) -> None:
+    body = routine_of(launch)
+    if body is None:
+        raise Unsupported("the scalar core has no such routine")
+    if not _is_empty(launch):
+        emit(selection, launch, body)
 
 
 def _is_empty(launch: Launch) -> bool:

@@ -76,6 +76,13 @@ class Image:
         used = {call.function for call in self.calls}
         self.functions = {name: function for name, function in self.functions.items() if name in used}
 
+    def undo(self, calls: int) -> None:
+        """Back to so many calls."""
+        del self.calls[calls:]
+        used = {call.function for call in self.calls}
+        for name in [name for name in self.functions if name not in used]:
+            del self.functions[name]
+
     def table_bytes(self) -> int:
         return 4 * (len(self.calls) + 1 + sum(1 + len(self.functions[c.function].parameters) for c in self.calls))
 

@@ -32,8 +32,9 @@ class _Temporary:
 def keep_temporaries(s: Selection) -> None:
     """Changes the calls of temporaries that fit, most used ones first."""
     calls = s.image.calls
-    kernels = [_kernel(call) for call in calls]
-    rows = [SCRATCH_ROWS if k is None else k.scratch_rows(c.variant, c.words) for k, c in zip(kernels, calls)]
+    rows = [_rows(call) for call in calls]
+    for index in s.network.scalar_calls:
+        rows[index] = 0
     placed: list[_Temporary] = []
     for temporary in sorted(_candidates(s), key=lambda t: (-len(t.uses) / (t.last - t.first + 1), t.rows)):
         used = max(rows[temporary.first : temporary.last + 1])
@@ -70,6 +71,12 @@ def _candidates(s: Selection) -> list[_Temporary]:
 def _kernel(call: Call) -> type[Kernel] | None:
     owner = getattr(call.kernel, "__self__", None)
     return owner if isinstance(owner, type) and issubclass(owner, Kernel) else None
+
+
+def _rows(call: Call) -> int:
+    """Of scratchpad 0 that the call uses."""
+    kernel = _kernel(call)
+    return SCRATCH_ROWS if kernel is None else kernel.scratch_rows(call.variant, call.words)
 
 
 def _keeps(call: Call, word: str, address: Address) -> bool:

@@ -42,7 +42,7 @@ def element_bytes(dtype: torch.dtype) -> int:
     """Bytes of an element as the program keeps it."""
     if dtype in (torch.int64, torch.int32):
         return dtype.itemsize
-    if dtype in (torch.bfloat16, torch.bool, torch.float32):
+    if dtype.is_floating_point or dtype is torch.bool:
         return 2
     raise Unsupported(f"dtype {str(dtype).removeprefix('torch.')}")
 
@@ -59,6 +59,7 @@ class Network:
     arena_bytes: int = 0
     arena_offsets: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)  # temporaries in scratchpad 0: their first rows
+    scalar_calls: list[int] = field(default_factory=list)  # calls that run on the scalar core
     complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
 
     def code(self) -> Program:

@@ -168,9 +168,18 @@ def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
         return _layer_norm(*args, changed=changed)
     if target is aten.native_layer_norm.default:
         return (_layer_norm(*args, changed=changed), *target(*args)[1:])
+    if target is aten._grouped_mm.default:  # upstream has none in float64
+        single = [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
+        return target(*single, **kwargs).double()
+    if target is aten.sort.default:  # whose order of equal elements is free; the chip's is stable
+        return _stable_sort(*args, **kwargs)
     result = target(*args, **kwargs)
     activation = node.meta.get(ACTIVATION_KEY)
     return _ACTIVATIONS[activation](changed(result)) if activation else result
+
+
+def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
+    return aten.sort.stable(x, stable=True, dim=dim, descending=descending)
 
 
 def _layer_norm(

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from ....program.ir import Operand, contiguous_strides
 from ..kernels import scalar, transpose
 from ..kernels.pointwise import Layout, collapse
@@ -33,18 +31,3 @@ def emit_move(s: Selection, out: Operand, x: Operand) -> None:
         calls = scalar.plan_copy(layout.sizes, *layout.strides)
     for variant, words, o_start, x_start in calls:
         s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
-
-
-def in_order_of(s: Selection, x: Operand, out: Operand) -> Operand:
-    """x with its dimensions in the order that those of `out` have in memory, by a copy on the chip. Broadcast
-    dimensions stay broadcast."""
-    kept = [d for d, step in enumerate(x.strides) if step != 0 and x.sizes[d] > 1]
-    order = sorted(kept, key=lambda d: out.strides[d], reverse=True)
-    sizes = tuple(x.sizes[d] for d in order)
-    made = s.new_operand(sizes, contiguous_strides(sizes), prod(sizes), x.dtype)
-    source = Operand(x.buffer, x.offset, sizes, tuple(x.strides[d] for d in order), x.dtype)
-    emit_move(s, made, source)
-    strides = [0] * len(x.sizes)
-    for d, step in zip(order, made.strides):
-        strides[d] = step
-    return Operand(made.buffer, 0, x.sizes, tuple(strides), x.dtype)

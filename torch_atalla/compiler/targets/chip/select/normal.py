@@ -8,12 +8,13 @@ from math import prod
 
 import torch
 
-from ....program.ir import Launch, Operand
+from ....program.ir import Launch, Operand, contiguous_strides
 from ..image import Address
 from ..kernels import attention as heads
 from ..kernels import down, rows, window
 from ..kernels.pointwise import Layout, Unsupported, collapse
-from ..selection import Selection
+from ..selection import Selection, check_dtypes
+from .data import emit_copy
 from .image import emit_windows
 from .matrix import bias_address, dense
 
@@ -72,11 +73,26 @@ def softmax(s: Selection, launch: Launch) -> None:
     assert out is not None and isinstance(x, Operand)
     dim = launch.parameter("dim")
     n = x.sizes[dim]
-    if dim != len(x.sizes) - 1 and any(size != 1 for size in x.sizes[dim + 1 :]):
-        raise Unsupported(f"softmax over dimension {dim} of {len(x.sizes)}")
-    if n > 1 and (x.strides[dim] != 1 or out.strides[dim] != 1):
-        raise Unsupported("softmax over a dimension that is not contiguous")
-    _emit_rows(s, "softmax", x, out, dim, n)
+    check_dtypes((x, out))
+    if x.dtype is torch.bool:
+        raise Unsupported("softmax of truth values")
+    last = len(x.sizes) - 1
+    x, target = moved(x, dim, last), moved(out, dim, last)
+    if n > 1 and x.strides[last] != 1:
+        x = dense(s, x)
+    result = target
+    if n > 1 and target.strides[last] != 1:
+        result = s.new_operand(target.sizes, contiguous_strides(target.sizes), prod(target.sizes))
+    _emit_rows(s, "softmax", x, result, last, n)
+    if result is not target:
+        emit_copy(s, target, result)
+
+
+def moved(x: Operand, dim: int, place: int) -> Operand:
+    """With a dimension at another place."""
+    order = [d for d in range(len(x.sizes)) if d != dim]
+    order.insert(place, dim)
+    return replace(x, sizes=tuple(x.sizes[d] for d in order), strides=tuple(x.strides[d] for d in order))
 
 
 def norm(s: Selection, launch: Launch) -> None:
@@ -87,10 +103,15 @@ def norm(s: Selection, launch: Launch) -> None:
     if mean is not None or rstd is not None:
         raise Unsupported("the statistics of a norm")
     n = x.sizes[1]
-    if n > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
-        raise Unsupported("a norm of rows that are not contiguous")
+    if n > 1 and x.strides[1] != 1:
+        x = dense(s, x)
+    result = out
+    if n > 1 and out.strides[1] != 1:
+        result = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes))
     scale, shift = (given if isinstance(given, Operand) else None for given in (weight, bias))
-    _emit_rows(s, launch.kernel, x, out, 1, n, scale, shift, launch.parameter("eps"))
+    _emit_rows(s, launch.kernel, x, result, 1, n, scale, shift, launch.parameter("eps"))
+    if result is not out:
+        emit_copy(s, out, result)
 
 
 def attention(s: Selection, launch: Launch) -> None:
@@ -111,7 +132,7 @@ def attention(s: Selection, launch: Launch) -> None:
     address = None
     if isinstance(mask, Operand):
         if keys > 1 and mask.strides[3] != 1:
-            raise Unsupported("a mask whose rows are not contiguous")
+            mask = _spread_rows(s, mask)
         kind = "bool" if mask.dtype is torch.bool else "add"
         m, address = mask.strides, s.address(mask)
         if length == 1:
@@ -136,6 +157,16 @@ def attention(s: Selection, launch: Launch) -> None:
         if address is not None:
             more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
         s.call(heads.build, variant, {**words, **more})
+
+
+def _spread_rows(s: Selection, mask: Operand) -> Operand:
+    """The mask with contiguous rows. Dimensions that are one in memory stay so, but for the keys."""
+    sizes = tuple(
+        1 if stride == 0 and d < 3 else size for d, (size, stride) in enumerate(zip(mask.sizes, mask.strides))
+    )
+    copied = dense(s, replace(mask, sizes=sizes))
+    strides = tuple(0 if size == 1 else stride for size, stride in zip(sizes, copied.strides))
+    return replace(copied, sizes=mask.sizes, strides=strides)
 
 
 FEW_ROWS = 16  # of results, below which a tile of them would leave most of a transfer empty

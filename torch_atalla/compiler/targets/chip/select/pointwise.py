@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 import torch
 
-from ....program.ir import Immediate, Launch, Operand
+from ....program.ir import Immediate, Launch, Operand, contiguous_strides
 from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
 from ..selection import Selection
-from .moves import in_order_of
+from .moves import emit_move
 
 
 def pointwise_steps(s: Selection, launch: Fused) -> None:
@@ -20,21 +23,61 @@ def pointwise_steps(s: Selection, launch: Fused) -> None:
 
 
 def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
-    """The calls for out = steps(inputs); all operands have the sizes of `out`. Inputs whose elements are not neighbours
-    where those of `out` are come by way of a copy."""
+    """The calls for out = steps(inputs); all operands have the sizes of `out`."""
     if 0 in out.sizes:
         return
     for operand in (out, *inputs):
         if operand.dtype in (torch.int64, torch.int32):
             raise Unsupported("integers")
-    inner = next((d for d, size in enumerate(out.sizes) if size > 1 and out.strides[d] == 1), None)
-    if inner is not None:
-        inputs = [x if x.strides[inner] in (0, 1) else in_order_of(s, x, out) for x in inputs]
-    layout = Layout(out.sizes, (out.strides, *(x.strides for x in inputs)))
-    operands = [out, *inputs]
-    for variant, words, starts in pointwise.plan(layout, steps):
-        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip(operands, starts))}
+    try:
+        calls = _plan(out, inputs, steps)
+    except Unsupported:
+        _emit_strided(s, out, inputs, steps)
+        return
+    for variant, words, starts in calls:
+        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip([out, *inputs], starts))}
         s.call(pointwise.build, variant, {**words, **addresses})
+
+
+def _plan(out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> list:
+    return pointwise.plan(Layout(out.sizes, (out.strides, *(x.strides for x in inputs))), steps)
+
+
+def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
+    """For operands of which no tile has rows in the output's order: with copies that have."""
+    if not steps:
+        raise Unsupported("a copy of operands in such an order")
+    target = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes), out.dtype)
+    if _runs(out) is not None:
+        order = sorted(range(len(out.sizes)), key=lambda d: -out.strides[d])
+    else:
+        order = list(range(len(out.sizes)))
+    copies = []
+    for x in inputs:
+        sizes = tuple(1 if step == 0 else size for size, step in zip(x.sizes, x.strides))
+        strides = [0] * len(sizes)
+        step = 1
+        for d in reversed(order):
+            if sizes[d] != 1:
+                strides[d] = step
+                step *= sizes[d]
+        if all(a == b for size, a, b in zip(sizes, x.strides, strides) if size != 1):
+            copies.append(x)
+            continue
+        copied = s.new_operand(sizes, tuple(strides), step, x.dtype)
+        emit_move(s, copied, replace(x, sizes=sizes))
+        copies.append(replace(copied, sizes=x.sizes))
+    result = out if _runs(out) is not None else target
+    for variant, words, starts in _plan(result, copies, steps):
+        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip([result, *copies], starts))}
+        s.call(pointwise.build, variant, {**words, **addresses})
+    if result is target:
+        emit_move(s, out, target)
+
+
+def _runs(x: Operand) -> int | None:
+    """The dimension whose elements are neighbours in memory."""
+    return next((d for d, (size, step) in enumerate(zip(x.sizes, x.strides)) if step == 1 and size > 1), None)
 
 
 def no_steps(s: Selection, launch: Launch) -> None:

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The long tail of kernels, on the scalar core: any dtype that the program stores, any strides, any sizes."""
+
+from __future__ import annotations
+
+from ....program.ir import Launch
+from . import elementwise, images, indexing, norms, order, positions, products, reductions
+from .routine import Body
+
+_FAMILIES = (elementwise, images, indexing, norms, order, positions, products, reductions)
+_ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
+
+
+def routine_of(launch: Launch) -> Body | None:
+    """What computes a launch, or None."""
+    if launch.kernel in elementwise.formulas():
+        return elementwise.formula
+    return _ROUTINES.get(launch.kernel)

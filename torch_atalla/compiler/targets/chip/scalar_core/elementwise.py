@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Formulas, copies and fills, element by element."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from ....program.support import generated
+from ..kernels.pointwise import Unsupported
+from .expression import parse
+from .formula import evaluate
+from .memory import Tensor, kind_of
+from .routine import Context, dtype_class
+from .values import Value
+
+
+@lru_cache(maxsize=1)
+def formulas() -> dict[str, Any]:
+    """Of the list of native ops, by kernel."""
+    return generated("formulas.json", "table of formulas")
+
+
+def formula(c: Context) -> None:
+    row = formulas()[c.launch.kernel]
+    text = row["formulas"].get(dtype_class(c.launch.compute_dtype))
+    if text is None:
+        raise Unsupported(f"no formula for {c.launch.compute_dtype}")
+    names: dict[str, Value] = {}
+    for name in row["scalars"]:
+        given = c.parameter(name)
+        names[f"has_{name}"] = c.core.bits(int(given is not None), "b")
+        names[name] = c.core.constant(given if given is not None else 0, _scalar_kind(c.compute))
+    tensors = [x for x in (*c.outputs, *c.inputs) if isinstance(x, Tensor)]
+    first = c.outputs[0]
+    with first.each(range(first.rank), tensors) as places:
+        here = dict(zip(tensors, places))
+        for (name, kind), source in zip(row["inputs"], c.inputs, strict=True):
+            wanted = c.compute if kind == "compute" else kind_of(getattr(torch, kind))
+            names[name] = c.read(source, here.get(source) if isinstance(source, Tensor) else None, wanted)
+        for condition in row["requires"]:
+            c.core.fault_unless(c.core.nonzero(evaluate(c.core, parse(condition)[0], names, c.compute)))
+        results = [evaluate(c.core, tree, names, c.compute) for tree in parse(text)]
+        for out, result in zip(c.outputs, results, strict=True):
+            out.store(here[out], c.core.convert(result, kind_of(out.form.dtype)))
+
+
+def _scalar_kind(compute: str) -> str:
+    return "i" if compute == "b" else compute
+
+
+def copy(c: Context) -> None:
+    """Of equal dtypes the bits."""
+    (out,), (x, *_) = c.outputs, c.inputs
+    with out.each(range(out.rank), [out, x]) as (target, source):
+        if out.form.dtype == x.form.dtype:
+            out.copy_element(target, source)
+        else:
+            out.store(target, x.load(source))
+
+
+def fill(c: Context) -> None:
+    (out,), (value, *_) = c.outputs, c.inputs
+    stored = c.core.convert(value, out.kind)
+    with out.each(range(out.rank), [out]) as (target,):
+        out.store(target, stored)
+
+
+def arange(c: Context) -> None:
+    """start + i step, each element from its number."""
+    (out,), (start, step) = c.outputs, c.inputs
+    with out.each([0], [out]) as (target,):
+        number = c.core.new("srl.s", "i", target - out.start, c.core.bits(0))
+        index = c.core.divide(number, out.stride(0))
+        out.store(target, start + index * step)
+
+
+ROUTINES = {"copy": copy, "fill": fill, "arange": arange}

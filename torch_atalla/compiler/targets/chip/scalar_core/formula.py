@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The formulas of pointwise kernels on the scalar core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf, log, pi
+
+from ..kernels.pointwise import Unsupported
+from . import functions as f
+from .expression import Tree
+from .values import INFINITY, SIGN, Core, Value
+
+MATH = {"INFINITY": inf, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
+NAN = 0x7FC00000
+
+
+def evaluate(core: Core, tree: Tree, names: Mapping[str, Value], kind: str) -> Value:
+    """The value of an expression; kind: of the dtype T in which it computes. Raises Unsupported for functions that the
+    scalar core has no code for."""
+
+    def part(index: int) -> Value:
+        return evaluate(core, tree.parts[index], names, kind)
+
+    if tree.what == "number":
+        text = tree.name
+        return core.constant(float(text), "f") if kind == "f" else core.constant(int(float(text)), kind)
+    if tree.what == "name":
+        return _name(core, tree.name, names)
+    if tree.what == "call":
+        return _call(core, tree.name, [part(i) for i in range(len(tree.parts))], kind)
+    if tree.what == "?":
+        return core.select(part(0), part(1), part(2))
+    if len(tree.parts) == 1:
+        value = part(0)
+        return {"-": lambda: -value, "!": lambda: ~core.nonzero(value), "~": lambda: ~value}[tree.what]()
+    a, b = part(0), part(1)
+    return OPERATORS[tree.what](core, a, b)
+
+
+OPERATORS: dict[str, Callable[[Core, Value, Value], Value]] = {
+    "+": lambda core, a, b: a + b,
+    "-": lambda core, a, b: a - b,
+    "*": lambda core, a, b: a * b,
+    "/": lambda core, a, b: a / b,
+    "<": lambda core, a, b: a < b,
+    ">": lambda core, a, b: a > b,
+    "<=": lambda core, a, b: a <= b,
+    ">=": lambda core, a, b: a >= b,
+    "==": lambda core, a, b: a.equals(b),
+    "!=": lambda core, a, b: ~a.equals(b),
+    "&&": lambda core, a, b: core.nonzero(a) & core.nonzero(b),
+    "||": lambda core, a, b: core.nonzero(a) | core.nonzero(b),
+    "&": lambda core, a, b: a & b,
+    "|": lambda core, a, b: a | b,
+    "^": lambda core, a, b: a ^ b,
+}
+
+
+def _name(core: Core, name: str, names: Mapping[str, Value]) -> Value:
+    if name in names:
+        return names[name]
+    if name in MATH:
+        return core.constant(MATH[name], "f")
+    if name in ("true", "false"):
+        return core.bits(int(name == "true"), "b")
+    raise Unsupported(f"a formula with {name}")
+
+
+def _call(core: Core, name: str, args: list[Value], kind: str) -> Value:
+    if name == "T":
+        return core.convert(args[0], kind)
+    functions = FLOATING if any(arg.kind == "f" for arg in args) else INTEGER
+    if name not in functions:
+        raise Unsupported(f"the function {name}")
+    return functions[name](core, *args)
+
+
+def maximum(core: Core, a: Value, b: Value) -> Value:
+    """A NaN wins."""
+    a, b = core.same(a, b)
+    larger = core.select(a < b, b, a)
+    return larger if a.kind != "f" else core.select(core.is_nan(b), b, larger)
+
+
+def minimum(core: Core, a: Value, b: Value) -> Value:
+    a, b = core.same(a, b)
+    smaller = core.select(b < a, b, a)
+    return smaller if a.kind != "f" else core.select(core.is_nan(b), b, smaller)
+
+
+def _number(pick: Callable[[Core, Value, Value], Value]) -> Callable[[Core, Value, Value], Value]:
+    """fmax and fmin: a NaN loses."""
+
+    def function(core: Core, a: Value, b: Value) -> Value:
+        return core.select(core.is_nan(a), b, core.select(core.is_nan(b), a, pick(core, a, b)))
+
+    return function
+
+
+def _sign(core: Core, x: Value) -> Value:
+    positive, negative = (core.convert(bit, x.kind) for bit in (x > 0, x < 0))
+    return positive - negative
+
+
+def _copysign(core: Core, x: Value, y: Value) -> Value:
+    return core.magnitude(x).bitwise("or.s", y.bitwise("and.s", core.bits(SIGN, "f")))
+
+
+def _clamp(core: Core, x: Value, has_low: Value, low: Value, has_high: Value, high: Value) -> Value:
+    x = core.select(has_low, maximum(core, x, low), x)
+    return core.select(has_high, minimum(core, x, high), x)
+
+
+def _remainder(core: Core, x: Value, y: Value) -> Value:
+    """With the sign of y."""
+    return x - f.floor(core, x / y) * y
+
+
+def _fmod(core: Core, x: Value, y: Value) -> Value:
+    return x - f.trunc(core, x / y) * y
+
+
+def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
+    """Of integers: (a - a mod b) / b, where the modulo has the sign of b."""
+    return core.divide(a - core.modulo(a, b), b)
+
+
+def _integer_fmod(core: Core, a: Value, b: Value) -> Value:
+    return a - core.divide(a, b) * b
+
+
+def _lerp(core: Core, start: Value, end: Value, weight: Value) -> Value:
+    """From the nearer end, as upstream."""
+    difference = end - start
+    near = core.magnitude(weight) < 0.5
+    return core.select(near, start + weight * difference, end - difference * (1.0 - weight))
+
+
+def _heaviside(core: Core, x: Value, at_zero: Value) -> Value:
+    return core.select(x.equals(0), at_zero, core.convert(x > 0, x.kind))
+
+
+def _logaddexp(core: Core, a: Value, b: Value) -> Value:
+    total = maximum(core, a, b) + f.log1p(core, f.exp(core, -core.magnitude(a - b)))
+    return core.select(core.magnitude(a).equals(core.bits(INFINITY, "f")) & a.equals(b), a, total)
+
+
+def _logit(core: Core, x: Value, has_eps: Value, eps: Value) -> Value:
+    bounded = core.nonzero(has_eps) & (eps >= 0.0)
+    kept = core.select(bounded, core.select(x < eps, eps, core.select(x > 1.0 - eps, 1.0 - eps, x)), x)
+    return core.select(kept.equals(1.0), core.bits(INFINITY, "f"), f.log_e(core, kept / (1.0 - kept)))
+
+
+def _gelu_tanh_gradient(core: Core, x: Value, t: Value) -> Value:
+    inner = (x * x * (3 * 0.044715) + 1.0) * (2 / pi) ** 0.5
+    return (t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * inner
+
+
+def _elu_gradient(
+    core: Core, gradient: Value, negative: Value, positive: Value, scale: Value, is_result: Value, x: Value
+) -> Value:
+    slope = core.select(core.nonzero(is_result), x + negative, negative * f.exp(core, x * scale))
+    return core.select(x <= 0.0, gradient * scale * slope, gradient * positive)
+
+
+def _shift(core: Core, name: str, x: Value, count: Value) -> Value:
+    """A count beyond the dtype's bits shifts all of them out. Beyond the core's 32, a left shift of a 64-bit integer
+    is a fault where it would lose bits."""
+    bits = 64 if x.kind == "l" else 32
+    inside = ~((count < 0) | (count >= bits))
+    short = core.select(inside & (count < 32), count, 31)
+    shifted = core.new(name, x.kind, x, short)
+    if name == "sra.s":
+        return shifted
+    if x.kind == "l":
+        kept = core.new("sra.s", "l", shifted, short).equals(x) & ((count < 32) | x.equals(0))
+        core.fault_unless(kept | ~inside)
+    return core.select(inside, shifted, 0)
+
+
+def _integer_power(core: Core, base: Value, exponent: Value) -> Value:
+    """Squares and multiplies. A negative exponent gives 1 / base, truncated."""
+    left, factor, result = core.variable(exponent), core.variable(base), core.variable(core.constant(1, base.kind))
+    with core.repeat_while(lambda: left.as_kind("i") > 0):
+        with core.when((left & core.bits(1)).as_kind("b")):
+            result.set(result * factor)
+        left.set(left.shifted("srl.s", 1))
+        with core.when(left.as_kind("i") > 0):
+            factor.set(factor * factor)
+    sign = core.select((exponent & core.bits(1)).as_kind("b"), -1, 1)
+    inverse = core.select(base.equals(1), 1, core.select(base.equals(-1), sign, 0))
+    return core.select(exponent < 0, core.convert(inverse, base.kind), result)
+
+
+def _inverse_sinh(core: Core, x: Value) -> Value:
+    """Of x >= 0: log(x + sqrt(x^2 + 1)), in the form that keeps small x."""
+    return f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
+
+
+def _odd(core: Core, x: Value, function: Callable[[Value], Value]) -> Value:
+    """An odd function by its values at |x|."""
+    return function(core.magnitude(x)).bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
+
+
+FLOATING: dict[str, Callable[..., Value]] = {
+    "abs": Core.magnitude,
+    "acos": lambda core, x: pi / 2 - f.arc_sine(core, x),
+    "acosh": lambda core, x: f.log_e(core, x + f.square_root(core, x * x - 1.0)),
+    "asin": f.arc_sine,
+    "asinh": lambda core, x: _odd(core, x, lambda y: _inverse_sinh(core, y)),
+    "atan": f.arc_tangent,
+    "atan2": f.arc_tangent_of_point,
+    "atanh": lambda core, x: f.log1p(core, x * 2.0 / (1.0 - x)) * 0.5,
+    "ceil": f.ceil,
+    "clamp": _clamp,
+    "copysign": _copysign,
+    "cos": lambda core, x: f.sine(core, x, 1),
+    "cosh": lambda core, x: (f.exp(core, x) + f.exp(core, -x)) * 0.5,
+    "div_floor": lambda core, a, b: f.floor(core, a / b),
+    "erf": f.erf,
+    "erfc": lambda core, x: 1.0 - f.erf(core, x),
+    "elu_gradient": _elu_gradient,
+    "exp": f.exp,
+    "exp2": lambda core, x: f.exp(core, x * log(2.0)),
+    "expm1": f.expm1,
+    "floor": f.floor,
+    "fmax": _number(maximum),
+    "fmin": _number(minimum),
+    "fmod": _fmod,
+    "gelu_tanh_gradient": _gelu_tanh_gradient,
+    "heaviside": _heaviside,
+    "hypot": lambda core, a, b: f.square_root(core, a * a + b * b),
+    "isnan": Core.is_nan,
+    "lerp": _lerp,
+    "log": f.log_e,
+    "log10": lambda core, x: f.log_e(core, x) * (1 / log(10.0)),
+    "log1p": f.log1p,
+    "log2": lambda core, x: f.log_e(core, x) * (1 / log(2.0)),
+    "logaddexp": _logaddexp,
+    "logit": _logit,
+    "maximum": maximum,
+    "minimum": minimum,
+    "pow": f.power,
+    "remainder": _remainder,
+    "round": f.round_even,
+    "sigmoid": f.sigmoid,
+    "sign": _sign,
+    "signbit": lambda core, x: core.wrap(core.b.s("srli.s", x.reg, 31), "b"),
+    "sin": f.sine,
+    "sinh": lambda core, x: (f.expm1(core, x) - f.expm1(core, -x)) * 0.5,
+    "sqrt": f.square_root,
+    "tan": lambda core, x: f.sine(core, x) / f.sine(core, x, 1),
+    "tanh": f.tanh,
+    "trunc": f.trunc,
+}
+INTEGER: dict[str, Callable[..., Value]] = {
+    "abs": Core.magnitude,
+    "clamp": _clamp,
+    "div_floor": _floor_quotient,
+    "div_trunc": Core.divide,
+    "fmod": _integer_fmod,
+    "heaviside": _heaviside,
+    "isnan": lambda core, x: core.bits(0, "b"),
+    "maximum": maximum,
+    "minimum": minimum,
+    "pow": _integer_power,
+    "remainder": Core.modulo,
+    "shift_left": lambda core, x, count: _shift(core, "sll.s", x, count),
+    "shift_right": lambda core, x, count: _shift(core, "sra.s", x, count),
+    "sign": _sign,
+}

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Resampling and pooling of [n, c, d, h, w]."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+
+from ....program.ir import Operand
+from ..kernels.pointwise import Unsupported
+from .memory import Tensor
+from .positions import positions, within
+from .reductions import lowest
+from .routine import Context
+from .values import Value
+
+SPATIAL = (2, 3, 4)
+
+
+def _taps(c: Context, first: int, k: int) -> tuple[list[list[int]], list[list[float]]]:
+    """For each place of the result along spatial dimension k, the places of the input that it takes and their weights:
+    what upstream's own resampling of the unit vectors gives."""
+    out, x = c.launch.outputs[0], c.launch.inputs[0]
+    assert isinstance(out, Operand) and isinstance(x, Operand)
+    size, target = x.sizes[first + k], out.sizes[first + k]
+    kind = c.launch.kernel.removeprefix("resample.")
+    if size == target and kind not in ("cubic",):
+        return [[i] for i in range(target)], [[1.0]] * target
+    scale = (*c.parameter("scale"), 0.0, 0.0, 0.0)[k] or None
+    unit = torch.eye(size, dtype=torch.float64)
+    aten = torch.ops.aten
+    if kind == "nearest":
+        mode = c.parameter("mode")
+        op = aten._upsample_nearest_exact1d if "exact" in mode else aten.upsample_nearest1d
+        weights = op(torch.arange(size, dtype=torch.float64).view(1, 1, size), [target], scale)
+        return [[int(i)] for i in weights.flatten()], [[1.0]] * target
+    align = bool(c.parameter("align_corners"))
+    if kind == "linear":
+        matrix = aten.upsample_linear1d(unit.view(1, size, size), [target], align, scale)[0]
+    else:
+        ops = {
+            "cubic": aten.upsample_bicubic2d,
+            "linear_aa": aten._upsample_bilinear2d_aa,
+            "cubic_aa": aten._upsample_bicubic2d_aa,
+        }
+        if kind not in ops:
+            raise Unsupported(f"resampling by {kind}")
+        matrix = ops[kind](unit.view(1, size, size, 1), [target, 1], align, scale, None)[0, :, :, 0]
+    # matrix[i, o]: the weight of input i in result o.
+    places = [torch.nonzero(matrix[:, o]).flatten().tolist() for o in range(target)]
+    most = max(map(len, places))
+    weights_of = [[float(matrix[i, o]) for i in places[o]] for o in range(target)]
+    return [p + [p[-1]] * (most - len(p)) for p in places], [w + [0.0] * (most - len(w)) for w in weights_of]
+
+
+def resample(c: Context) -> None:
+    """Separable: each place takes the product of the taps of its dimensions."""
+    core = c.core
+    (out,), (x,) = c.outputs, c.inputs
+    first = out.rank - 3
+    tables = [_taps(c, first, k) for k in range(3)]
+    with positions(out) as here:
+        target = out.element(here)
+        start = x.start
+        for dim in range(first):
+            start = x.at(start, dim, here[dim])
+        if all(len(places[0]) == 1 and weights[0] == [1.0] for places, weights in tables):
+            for k, (places, _) in enumerate(tables):
+                start = x.at(start, first + k, _picked(c, here[first + k], [p[0] for p in places]))
+            out.copy_element(target, start)
+            return
+        options = []
+        for k, (places, weights) in enumerate(tables):
+            options.append(
+                [
+                    (
+                        _picked(c, here[first + k], [p[t] for p in places]),
+                        _picked_weight(c, here[first + k], [w[t] for w in weights]),
+                    )
+                    for t in range(len(places[0]))
+                ]
+            )
+        total = core.constant(0.0, "f")
+        for chosen in product(*options):
+            place, weight = start, None
+            for k, (position, share) in enumerate(chosen):
+                place = x.at(place, first + k, position)
+                if share is not None:
+                    weight = share if weight is None else weight * share
+            value = core.convert(x.load(place), "f")
+            total = total + (value if weight is None else value * weight)
+        out.store(target, total)
+
+
+def _picked(c: Context, index: Value, table: list[int]) -> Value:
+    """table[index], from a constant in DRAM; by arithmetic where the table is a line."""
+    step = table[1] - table[0] if len(table) > 1 else 0
+    if all(value == table[0] + step * i for i, value in enumerate(table)):
+        return index * step + table[0]
+    words = c.constant(torch.tensor(table, dtype=torch.int32))
+    return words.load(words.at(words.start, 0, index))
+
+
+def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None:
+    if all(value == 1.0 for value in table):
+        return None
+    bits = torch.tensor(table, dtype=torch.float32).view(torch.int32)
+    words = c.constant(bits)
+    return words.load(words.at(words.start, 0, index)).as_kind("f")
+
+
+# -- pooling -----------------------------------------------------------------------------------------------------------
+def _windows(c: Context, x: Tensor, here: list[Value]) -> tuple[list[Value], list[Value], list[int]]:
+    """For each spatial dimension: the first place of the window, its length, and the distance of its elements."""
+    core = c.core
+    if "adaptive" in c.launch.kernel:
+        firsts, lengths = [], []
+        for k, dim in enumerate(SPATIAL):
+            size, target = x.size(dim), c.outputs[0].size(dim)
+            first = core.divide(here[k] * size, target)
+            firsts.append(first)
+            lengths.append(core.divide((here[k] + 1) * size + target - 1, target) - first)
+        return firsts, lengths, [1, 1, 1]
+    kernel, stride, padding = ([*c.parameter(name)] for name in ("kernel", "stride", "padding"))
+    dilation = [*c.parameter("dilation")] if "dilation" in c.launch.contract.parameters else [1, 1, 1]
+    firsts = [here[k] * int(stride[k]) - int(padding[k]) for k in range(3)]
+    return firsts, [core.value(int(n)) for n in kernel], [int(d) for d in dilation]
+
+
+def pool(c: Context) -> None:
+    core = c.core
+    out, indices = (*c.outputs, None)[:2]
+    x = c.inputs[0]
+    average = "average" in c.launch.kernel
+    with positions(out) as (n, channel, *here):
+        firsts, lengths, steps = _windows(c, x, here)
+        plane = x.at(x.at(x.start, 0, n), 1, channel)
+        kind = out.kind
+        total = core.variable(core.constant(0, kind) if average else lowest(core, kind))
+        best, seen = core.variable(-1), core.variable(0)
+        with core.range(lengths[0]) as i, core.range(lengths[1]) as j, core.range(lengths[2]) as k:
+            d, h, w = (first + number * step for first, number, step in zip(firsts, (i, j, k), steps))
+            inside = within(core, d, x.size(2)) & within(core, h, x.size(3)) & within(core, w, x.size(4))
+            with core.when(inside):
+                value = x.load(x.at(x.at(x.at(plane, 2, d), 3, h), 4, w))
+                if average:
+                    total.set(total + value)
+                    seen.set(seen + 1)
+                else:
+                    better = (value > total) | best.equals(-1)
+                    if kind == "f":
+                        better = better | core.is_nan(value)
+                    with core.when(better):
+                        total.set(value)
+                        best.set((d * x.size(3) + h) * x.size(4) + w)
+        target = out.element([n, channel, *here])
+        if average:
+            divisor = _divisor(c, x, firsts, lengths, seen)
+            out.store(target, core.divide(total, core.convert(divisor, kind)))
+        else:
+            out.store(target, total)
+        if indices is not None and not average:
+            indices.store(indices.element([n, channel, *here]), best)
+
+
+def _divisor(c: Context, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
+    core = c.core
+    if "adaptive" in c.launch.kernel:
+        return seen
+    if c.parameter("divisor"):
+        return core.value(int(c.parameter("divisor")))
+    if not c.parameter("count_padding"):
+        return seen
+    # Windows end with the padding: what lies behind it does not count.
+    total = core.value(1)
+    for k, dim in enumerate(SPATIAL):
+        end = firsts[k] + lengths[k]
+        limit = x.size(dim) + int(c.parameter("padding")[k])
+        total = total * (core.select(end < limit, end, limit) - firsts[k])
+    return total
+
+
+_KINDS = ("nearest", "linear", "cubic", "linear_aa", "cubic_aa")
+ROUTINES = {
+    **{f"resample.{kind}": resample for kind in _KINDS},
+    **dict.fromkeys(("pool.max", "pool.adaptive_max", "pool.average", "pool.adaptive_average"), pool),
+}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensors in DRAM as the scalar core reads and writes them, and loops over their elements.
+
+Sizes, strides and addresses are words of the descriptor, so that launches of equal structure share their code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from ..network import element_bytes
+from ..vir import Access, Reg
+from .values import Core, Number, Value
+
+KINDS = {torch.int64: "l", torch.int32: "i", torch.bool: "b"}  # all else is BF16 in DRAM
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    return KINDS.get(dtype, "f")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the code depends on of a tensor."""
+
+    dtype: torch.dtype
+    rank: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand of a routine: words `a{n}` (address), `n{n}_{d}` (sizes), `t{n}_{d}` (strides in bytes)."""
+
+    core: Core
+    number: int
+    form: Form
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.form.dtype)
+
+    @property
+    def rank(self) -> int:
+        return self.form.rank
+
+    @property
+    def start(self) -> Value:
+        return self.core.parameter(f"a{self.number}")
+
+    def size(self, dim: int) -> Value:
+        return self.core.parameter(f"n{self.number}_{dim % self.rank}")
+
+    def stride(self, dim: int) -> Value:
+        """In bytes."""
+        return self.core.parameter(f"t{self.number}_{dim % self.rank}")
+
+    def at(self, place: Value, dim: int, index: Value | int) -> Value:
+        """The address `index` elements along a dimension from another address."""
+        step = self.stride(dim)
+        if isinstance(index, int):
+            return place + step * index if index else place
+        return place + index.as_kind("i") * step
+
+    def element(self, indices: Sequence[Value | int]) -> Value:
+        place = self.start
+        for dim, index in enumerate(indices):
+            place = self.at(place, dim, index)
+        return place
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+    def load(self, place: Value) -> Value:
+        core, kind = self.core, self.kind
+        reads = (Access("dram", False),)
+        out = core.b.x()
+        if kind in "fb":
+            core.b.emit("lhw.s", out, 0, place.reg, access=reads)
+            value = core.wrap(out, "f")
+            return core.nonzero(value) if kind == "b" else value
+        core.b.emit("lw.s", out, 0, place.reg, access=reads)
+        value = core.wrap(out, kind)
+        if kind == "l":
+            high = core.b.x()
+            core.b.emit("lw.s", high, 4, place.reg, access=reads)
+            core.fault_unless(core.wrap(high, "i").equals(value.as_kind("i").shifted("sra.s", 31)))
+        return value
+
+    def store(self, place: Value, value: Value | Number) -> None:
+        core, kind = self.core, self.kind
+        given = core.convert(core.value(value, kind), kind)
+        writes = (Access("dram", True),)
+        if kind in "fb":
+            if kind == "b":
+                given = core.new("stbf.s", "f", given)
+            elif isinstance(value, Value):
+                given = core.rounded(given)
+            core.b.emit("shw.s", given.reg, 0, place.reg, access=writes)
+            return
+        core.b.emit("sw.s", given.reg, 0, place.reg, access=writes)
+        if kind == "l":
+            core.b.emit("sw.s", given.as_kind("i").shifted("sra.s", 31).reg, 4, place.reg, access=writes)
+
+    def copy_element(self, target: Value, source: Value) -> None:
+        """The bits of an element that has this tensor's dtype."""
+        core = self.core
+        names = ("lhw.s", "shw.s") if element_bytes(self.form.dtype) == 2 else ("lw.s", "sw.s")
+        for offset in range(0, max(element_bytes(self.form.dtype), 4), 4):
+            word = core.b.x()
+            core.b.emit(names[0], word, offset, source.reg, access=(Access("dram", False),))
+            core.b.emit(names[1], word, offset, target.reg, access=(Access("dram", True),))
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+    @contextmanager
+    def each(self, dims: Sequence[int], places: Mapping[Tensor, Value] | Sequence[Tensor]) -> Iterator[list[Value]]:
+        """Passes over these dimensions of this tensor's sizes, with an address in each of the tensors, which start
+        where `places` says, or at their first elements."""
+        given = places if isinstance(places, Mapping) else {tensor: tensor.start for tensor in places}
+        with ExitStack() as stack:
+            here = dict(given)
+            for dim in dims:
+                here = stack.enter_context(self._level(dim, here))
+            yield [here[tensor] for tensor in given]
+
+    @contextmanager
+    def _level(self, dim: int, places: Mapping[Tensor, Value]) -> Iterator[dict[Tensor, Value]]:
+        core = self.core
+        mine = {tensor: core.variable(place) for tensor, place in places.items()}
+        with core.b.loop(self.size(dim).reg):
+            yield mine
+            for tensor, place in mine.items():
+                core.b.emit("add.s", place.reg, place.reg, tensor.stride(dim).reg)
+
+
+def words_of(number: int, address: object, sizes: Sequence[int], strides: Sequence[int], nbytes: int) -> dict:
+    """The words of a tensor, strides in elements of `nbytes` bytes."""
+    words = {f"a{number}": address}
+    for dim, (size, stride) in enumerate(zip(sizes, strides)):
+        words[f"n{number}_{dim}"] = size
+        words[f"t{number}_{dim}"] = stride * nbytes
+    return words
+
+
+__all__ = ["Form", "Reg", "Tensor", "kind_of", "words_of"]

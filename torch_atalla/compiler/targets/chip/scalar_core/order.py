@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sorting, selecting and searching along a dimension. NaN is the largest value."""
+
+from __future__ import annotations
+
+from ..kernels.pointwise import Unsupported
+from .memory import Tensor
+from .reductions import lines
+from .routine import Context
+from .values import SIGN, Value
+
+
+def key(c: Context, x: Value) -> Value:
+    """An integer in the order of the values: the bits of a float, with all but the sign turned where it is negative. -0
+    counts as 0."""
+    if x.kind != "f":
+        return x.as_kind("i")
+    core = c.core
+    bits = core.select(core.nonzero(x), x, 0.0).as_kind("i")
+    ordered = core.select(bits < 0, bits ^ core.bits(SIGN - 1), bits)
+    return core.select(core.is_nan(x), core.bits(SIGN - 1), ordered)
+
+
+def first_of(c: Context, better: bool, a: Value, b: Value) -> Value:
+    """Whether key a comes strictly before key b; better: the largest come first."""
+    return a > b if better else a < b
+
+
+def select_sorted(c: Context) -> None:
+    """topk and kthvalue: k passes over the line, each of which finds the next one in (key, position) order."""
+    core, x = c.core, c.inputs[0]
+    values, indices = c.outputs
+    dim, k = c.parameter("dim"), c.parameter("k")
+    largest = c.launch.kernel == "topk" and c.parameter("largest")
+    tensors = [t for t in (values, indices, x) if t is not None]
+    with lines(x, dim, tensors) as places:
+        at = dict(zip(map(id, tensors), places))
+        v, i = (at.get(id(t)) for t in (values, indices))
+        v, i = (None if place is None else core.variable(place) for place in (v, i))
+        last_key, last = core.variable(0), core.variable(-1)  # of the element that was taken before
+        with core.range(k) as rank:
+            best_key, best, number = core.variable(0), core.variable(-1), core.variable(0)
+            with x.each([dim], {x: at[id(x)]}) as (place,):
+                here = key(c, x.load(place))
+                after = first_of(c, largest, last_key, here) | (here.equals(last_key) & (number > last))
+                wins = (last.equals(-1) | after) & (best.equals(-1) | first_of(c, largest, here, best_key))
+                with core.when(wins):
+                    best_key.set(here)
+                    best.set(number)
+                number.set(number + 1)
+            last_key.set(best_key)
+            last.set(best)
+            wanted = core.bits(1, "b") if c.launch.kernel == "topk" else rank.equals(k - 1)
+            with core.when(wanted):
+                for tensor, place in ((values, v), (indices, i)):
+                    if tensor is None or place is None:
+                        continue
+                    if tensor is values:
+                        tensor.copy_element(place, x.at(at[id(x)], dim, best))
+                    else:
+                        tensor.store(place, best)
+                    if c.launch.kernel == "topk":
+                        place.set(place + tensor.stride(dim))
+
+
+def sort(c: Context) -> None:
+    """By counting how many come before an element: stable, and without room for a copy. values and the input may be
+    one only if there are no values to write."""
+    core, x = c.core, c.inputs[0]
+    values, indices = c.outputs
+    dim, descending = c.parameter("dim"), c.parameter("descending")
+    if values is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
+        raise Unsupported("sorting in place")
+    tensors = [t for t in (values, indices, x) if t is not None]
+    with lines(x, dim, tensors) as places:
+        at = dict(zip(map(id, tensors), places))
+        number = core.variable(0)
+        with x.each([dim], {x: at[id(x)]}) as (place,):
+            mine = key(c, x.load(place))
+            rank, other = core.variable(0), core.variable(0)
+            with x.each([dim], {x: at[id(x)]}) as (there,):
+                theirs = key(c, x.load(there))
+                before = first_of(c, descending, theirs, mine) | (theirs.equals(mine) & (other < number))
+                rank.set(rank + core.convert(before, "i"))
+                other.set(other + 1)
+            if values is not None:
+                values.copy_element(values.at(at[id(values)], dim, rank), place)
+            if indices is not None:
+                indices.store(indices.at(at[id(indices)], dim, rank), number)
+            number.set(number + 1)
+
+
+def searchsorted(c: Context) -> None:
+    """By bisection."""
+    core = c.core
+    (out,), (rows, values, sorter) = c.outputs, (*c.inputs, None)[:3]
+    last = rows.rank - 1
+    shared = rows.rank == 1
+    dims = list(range(out.rank))
+    moving = [out, values] + ([] if shared else [rows])
+    outer = dims if shared else dims[:-1]
+    with out.each(outer, moving) as places:
+        row = rows.start if shared else places[2]
+        inner = {out: places[0], values: places[1]}
+        with out.each([] if shared else dims[-1:], inner) as (target, place):
+            wanted = values.load(place)
+            low, high = core.variable(0), core.variable(rows.size(last))
+            with core.repeat_while(lambda: low < high):
+                middle = (low + high).shifted("srl.s", 1)
+                position = middle
+                if sorter is not None:
+                    position = sorter.load(sorter.at(sorter.start, sorter.rank - 1, middle)).as_kind("i")
+                here = rows.load(rows.at(row, last, position))
+                right = ~(here > wanted) if c.parameter("right") else ~(here >= wanted)
+                low.set(core.select(right, middle + 1, low))
+                high.set(core.select(right, high, middle))
+            out.store(target, low)
+
+
+def isin(c: Context) -> None:
+    core = c.core
+    (out,), (elements, members) = c.outputs, c.inputs
+    with out.each(range(out.rank), [out, elements]) as (target, place):
+        value, found = elements.load(place), core.variable(0)
+        with members.each([0], [members]) as (member,):
+            found.set(found | core.convert(value.equals(members.load(member)), "i"))
+        result = found.as_kind("b")
+        out.store(target, ~result if c.parameter("invert") else result)
+
+
+def histogram(c: Context) -> None:
+    """Of one dimension, by looking at each pair of edges; the last bin holds its upper edge."""
+    core = c.core
+    (out,), (points, weights, edges) = c.outputs, c.inputs
+    if not isinstance(edges, Tensor) or out.rank != 1:
+        raise Unsupported(f"a histogram of {out.rank} dimensions")
+    count = core.variable(edges.size(0) - 1)
+    with out.each([0], [out, edges]) as (target, edge):
+        low, high = edges.load(edge), edges.load(edge + edges.stride(0))
+        total = core.variable(0.0, "f")
+        tensors = {points: points.start} | ({weights: weights.start} if weights is not None else {})
+        with points.each([0], tensors) as places:
+            x = core.convert(points.load(places[0]), "f")
+            inside = (x >= low) & ((x < high) | (count.equals(1) & x.equals(high)))
+            share = core.convert(weights.load(places[1]), "f") if weights is not None else core.constant(1.0, "f")
+            total.set(total + core.select(inside, share, 0.0))
+        out.store(target, total)
+        count.set(count - 1)
+
+
+ROUTINES = {
+    "topk": select_sorted, "kthvalue": select_sorted, "sort": sort, "searchsorted": searchsorted, "isin": isin,
+    "histogram": histogram,
+}  # fmt: skip

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Launches as functions of the scalar core, for what the vector unit has no kernel for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from ....program.ir import Immediate, Launch, Operand
+from ..image import Address
+from ..kernels.pointwise import Unsupported
+from ..network import element_bytes
+from ..selection import Selection
+from .memory import Form, Tensor, kind_of, words_of
+from .values import Core, Value
+
+
+@dataclass(frozen=True)
+class Routine:
+    """What the code depends on: all of a launch but its sizes, strides and addresses."""
+
+    launch: Launch
+    forms: tuple[Form | Immediate | None, ...]
+
+    @property
+    def name(self) -> str:
+        launch = self.launch
+        facts: tuple = (launch.compute_dtype, launch.iparams, launch.fparams, self.forms, len(launch.outputs))
+        if launch.kernel.startswith("resample."):  # its tables follow from the sizes
+            facts += tuple(operand.sizes for operand in (*launch.reads(), *launch.writes()))
+        return f"core_{launch.kernel}_{sha256(repr(facts).encode()).hexdigest()[:12]}"
+
+
+class Context:
+    """A launch under construction: its operands as tensors (or values, if they are immediate), and parameters."""
+
+    def __init__(self, routine: Routine) -> None:
+        self.launch = routine.launch
+        self.core = Core(routine.name)
+        self.compute = kind_of(self.launch.compute_dtype)
+        operands = [self._operand(number, form) for number, form in enumerate(routine.forms)]
+        count = len(self.launch.outputs)
+        self.outputs: list[Any] = operands[:count]
+        self.inputs: list[Any] = operands[count:]
+        self.constants: dict[int, torch.Tensor] = {}
+        self._next = len(operands)
+
+    def _operand(self, number: int, form: Form | Immediate | None) -> Tensor | Value | None:
+        if isinstance(form, Immediate):
+            return self.core.constant(form.value, kind_of(form.dtype))
+        return None if form is None else Tensor(self.core, number, form)
+
+    def constant(self, values: torch.Tensor) -> Tensor:
+        """A table that stands beside the weights."""
+        number = self._next
+        self._next += 1
+        self.constants[number] = values
+        return Tensor(self.core, number, Form(values.dtype, values.ndim))
+
+    def parameter(self, name: str) -> Any:
+        return self.launch.parameter(name)
+
+    def read(self, source: Tensor | Value, place: Value | None, kind: str = "") -> Value:
+        """An element of a tensor at an address, or an immediate, as a kind (by default the compute dtype's)."""
+        value = source if isinstance(source, Value) else source.load(place)  # type: ignore[arg-type]
+        return self.core.convert(value, kind or self.compute)
+
+
+Body = Callable[[Context], None]
+
+
+def emit(s: Selection, launch: Launch, body: Body) -> None:
+    """Adds the call of a launch. Raises Unsupported."""
+    operands = (*launch.outputs, *launch.inputs)
+    words: dict[str, Any] = {}
+    forms: list[Form | Immediate | None] = []
+    for number, operand in enumerate(operands):
+        if not isinstance(operand, Operand):
+            forms.append(operand)
+            continue
+        forms.append(Form(operand.dtype, len(operand.sizes)))
+        nbytes = element_bytes(operand.dtype)
+        words |= words_of(number, s.address(operand), operand.sizes, operand.strides, nbytes)
+    if launch.compute_dtype.is_complex or any(isinstance(f, Form) and f.dtype.is_complex for f in forms):
+        raise Unsupported("complex numbers")
+    routine = Routine(launch, tuple(forms))
+    context = Context(routine)
+    body(context)
+    context.core.b.ret()
+    for number, values in context.constants.items():
+        address = Address(s.constant(values))
+        words |= words_of(number, address, values.shape, values.stride(), values.element_size())
+    s.image.call(routine.name, lambda: context.core.b, words, s.node)
+    s.network.scalar_calls.append(len(s.image.calls) - 1)
+
+
+def floating(launch: Launch) -> bool:
+    return launch.compute_dtype.is_floating_point
+
+
+def dtype_class(dtype: torch.dtype) -> str:
+    """As the list of native ops names it."""
+    if dtype is torch.bool:
+        return "bool"
+    return "floating" if dtype.is_floating_point else "complex" if dtype.is_complex else "integer"
