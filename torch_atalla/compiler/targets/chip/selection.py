@@ -11,6 +11,7 @@ from ...program.ir import Buffer, BufferKind, LinearProgram, Operand
 from .image import Address
 from .kernels.pointwise import Unsupported
 from .network import ALIGN, Network, element_bytes
+from .ports import RawOperand
 
 
 def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:
@@ -45,7 +46,7 @@ class Selection:
 
     def address(self, operand: Operand, elements: int = 0) -> Address:
         """Of element `elements` (in memory order) of the operand."""
-        size = element_bytes(operand.dtype)
+        size = operand.dtype.itemsize if isinstance(operand, RawOperand) else element_bytes(operand.dtype)
         return Address(self.region(operand), (operand.offset // operand.dtype.itemsize + elements) * size)
 
     def is_constant(self, operand: Operand) -> bool:
@@ -98,6 +99,8 @@ def values_bytes(values: torch.Tensor) -> bytes:
     if element_bytes(values.dtype) == 2:
         values = values.to(torch.bfloat16)
         return values.contiguous().view(torch.int16).numpy().tobytes()
+    if element_bytes(values.dtype) == 4:
+        values = values.to(torch.int32)
     return values.contiguous().numpy().tobytes()
 
 
