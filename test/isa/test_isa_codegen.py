@@ -57,6 +57,26 @@ class TestMatrixProducts(CodegenTestCase):
         self.product(40, 33, 65, "columns", batch=3, alpha=0.5)
         self.product(33, 40, 31, "rows", batch=2)
 
+    def test_residual(self):
+        """A whole matrix that is added to the product: of one tile, partial ones, several blocks, panels, a batch."""
+        for m, n, k, batch in (
+            (32, 32, 32, 1),
+            (33, 70, 40, 1),
+            (450, 300, 160, 1),
+            (40, 300, 160, 1),
+            (40, 33, 65, 3),
+        ):
+            a, b = bf16(batch, m, k), bf16(batch, k, n, seed=1)
+            c = bf16(batch, m, 2 * n, seed=2)[:, :, :n] if m == 33 else bf16(batch, m, n, seed=2)
+            for activation, alpha, beta in (("none", 1.0, 1.0), ("relu", 0.5, 1.0), ("gelu_tanh", 1.0, 2.0)):
+                out = torch.empty_strided(c.shape, c.stride(), dtype=BF16)
+                constants = (1,) if batch == 1 else ()
+                run = run_launch(
+                    "gemm", out, [a, b, c], constants=constants, alpha=alpha, beta=beta, activation=activation
+                )
+                exact = alpha * (a.double() @ b.double()) + beta * c.double()
+                self.check(run.outputs[0], ACTIVATIONS[activation](exact))
+
     def test_blocks_and_panels(self):
         self.product(200, 96, 160, "columns")  # more rows than fit the registers
         self.product(1, 90, 4000, "packed", bias=True)  # weights in single panels
@@ -110,6 +130,16 @@ class TestPointwise(CodegenTestCase):
             scalars = {"alpha": 1} if name in ("add", "sub") else {}
             run = run_launch(f"pointwise.{name}", torch.empty_like(x), [x, y.expand(x.shape)], **scalars)
             self.check(run.outputs[0], op(x.double(), y.double()), op(x.to("atalla"), y.to("atalla")))
+
+    def test_operands_in_other_orders(self):
+        """Operands whose elements are not neighbours where the result's are."""
+        x, y = bf16(40, 70), bf16(70, 40, seed=1).t()
+        run = run_launch("pointwise.add", torch.empty(40, 70, dtype=BF16), [x, y], alpha=1)
+        self.check(run.outputs[0], x.double() + y.double())
+        image, bias = bf16(2, 33, 5, 9).contiguous(memory_format=torch.channels_last), bf16(9, 5, seed=2).t()
+        out = torch.empty(2, 33, 5, 9, dtype=BF16)
+        run = run_launch("pointwise.mul", out, [image, bias.expand(2, 33, 5, 9)])
+        self.check(run.outputs[0], image.double() * bias.double())
 
     def test_division_and_roots(self):
         x, y = bf16(5, 40), bf16(5, 40, seed=1).abs() + 0.5
@@ -313,6 +343,42 @@ class TestData(CodegenTestCase):
         self.assertEqual(run_launch("copy", whole, [x]).outputs[0], x)
         for n in (1, 31, 1023, 1025, 5000):
             self.assertEqual(run_launch("copy", torch.empty(n, dtype=BF16), [bf16(n)]).outputs[0], bf16(n))
+
+    def transposed(self, source, out=None):
+        """Bits, since zeros of both signs are equal. Returns the cycles."""
+        run = run_launch("copy", torch.empty(source.shape, dtype=BF16) if out is None else out, [source], timing=True)
+        self.assertEqual(run.outputs[0].contiguous().view(torch.int16), source.contiguous().view(torch.int16))
+        return run.stats.cycles
+
+    def test_transposes(self):
+        for rows in (2, 5, 32, 33, 65):
+            for columns in (3, 31, 32, 97):
+                self.transposed(bf16(rows, columns).t())
+        self.transposed(bf16(3, 70, 100)[:, ::2, 5:90].transpose(1, 2))
+        self.transposed(bf16(2, 3, 40, 50).permute(0, 2, 3, 1))
+        self.transposed(bf16(2, 40, 50, 3).permute(0, 3, 1, 2))
+        self.transposed(bf16(4, 1, 33, 5, 34).permute(4, 3, 1, 0, 2))
+        self.transposed(bf16(40, 70).t(), torch.empty(100, 64, dtype=BF16)[7:77, 20:60])
+
+    def test_transposes_keep_what_the_array_does_not(self):
+        """A tile with an infinity, a NaN or a -0 goes lane by lane."""
+        special = (float("inf"), -float("inf"), float("nan"), -0.0, 1e-40, -1e-40)
+        for i, value in enumerate(special):
+            x = bf16(3, 70, 100)
+            x[0, 3, 4] = x[1, 69, 99] = value
+            x[2, 33 + i, 31] = x[2, 69, 32] = 0.0
+            x[2, 40, 1 + i] = -value
+            self.transposed(x.transpose(1, 2))
+            self.transposed(x.permute(2, 0, 1))
+        numbers = torch.arange(0x7F80).to(torch.int16).view(BF16)  # all that are finite
+        self.transposed(torch.cat((numbers, -numbers)).view(255, 256).t())
+
+    def test_cycles_of_transposes(self):
+        """The bus limits them: two transfers of 520 cycles a tile."""
+        self.assertLessEqual(self.transposed(bf16(256, 384).t()), 96 * 1040)
+        self.assertLessEqual(self.transposed(torch.full((256, 384), -0.0, dtype=BF16).t()), 190_000)
+        self.assertLessEqual(self.transposed(bf16(3, 64, 64).permute(1, 2, 0)), 16_000)
+        self.assertLessEqual(self.transposed(bf16(1000, 2, 2).transpose(1, 2)), 19_000)  # element by element
 
     def test_gather(self):
         for width in (1, 31, 64, 384, 1100):

@@ -33,6 +33,7 @@ def run_launch(
     *,
     constants: tuple[int, ...] = (),
     extra_outputs: int = 0,
+    timing: bool = False,
     **parameters: Any,
 ) -> Run:
     """Runs the launch; `out` gives sizes, strides and dtype of the result, `constants` which inputs are constants.
@@ -57,7 +58,7 @@ def run_launch(
     launch = Launch(kernel, outputs, tuple(operands), out.dtype).with_parameters(**parameters)
     program.instructions.append(launch)
     network = compile_network(program)
-    return run_network(network, network.code(), given, timing=False)
+    return run_network(network, network.code(), given, timing=timing)
 
 
 def bf16(*sizes: int, scale: float = 1.0, seed: int = 0) -> torch.Tensor:

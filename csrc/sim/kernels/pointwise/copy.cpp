@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // copy, fill and arange: kernels that move or make elements and compute nothing on them. docs/reference/kernels.md.
+#include <algorithm>
 #include <cstring>
 
 #include "sim/kernels/base/loader.h"
@@ -168,11 +169,37 @@ uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
   return run;
 }
 
+// Elements of the operand's innermost dimension, the longest of those with stride 1.
+uint64_t innermost(const atalla_operand& operand) {
+  int64_t size = 1;
+  for (int d = 0; d < operand.ndim; ++d) {
+    if (operand.strides[d] == 1) size = std::max(size, operand.sizes[d]);
+  }
+  return static_cast<uint64_t>(size);
+}
+
+// Tiles of BF16 that the array transposes: each side moves lines of its own innermost dimension.
+void cost_transpose(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
+  const uint64_t rows = innermost(in), columns = innermost(out), size = cost.chip.sdma_element_bytes;
+  const uint64_t matrices = static_cast<uint64_t>(element_count(out)) / (rows * columns);
+  const uint64_t tiles = cost.divide_up(rows, cost.chip.array_rows) * cost.divide_up(columns, cost.chip.array_columns);
+  cost.tiles += 2 * matrices * tiles;
+  cost.beats += matrices * (columns * cost.divide_up(rows * size, cost.chip.bus_width_bytes) +
+                            rows * cost.divide_up(columns * size, cost.chip.bus_width_bytes));
+  cost.weight_rows += matrices * tiles * cost.chip.array_columns;
+  cost.array_rows += matrices * tiles * cost.chip.array_rows;
+  cost.vector_ops += 2 * matrices * cost.vectors(static_cast<int64_t>(rows)) * columns;
+}
+
 // Tiles of as many runs as a tile has rows, each of as many bytes as a row; a run takes whole beats on both sides.
 void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
   const auto count = static_cast<uint64_t>(element_count(out));
   const uint64_t run = common_run(out, in);
   if (count == 0 || run == count) return;
+  if (run == 1 && out.dtype == ATALLA_BF16 && innermost(out) > 2 && innermost(in) > 2) {
+    cost_transpose(out, in, cost);
+    return;
+  }
   const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
   cost.tiles += 2 * cost.divide_up(runs, cost.chip.sdma_tile_rows) * cost.divide_up(bytes, cost.row_bytes());
   cost.beats += 2 * runs * cost.divide_up(bytes, cost.chip.bus_width_bytes);

@@ -189,8 +189,12 @@ def _read(compiled: CompiledNetwork, placed: Placed, machine: Machine, operand: 
     size = element_bytes(operand.dtype)
     dtype = {8: torch.int64, 4: torch.int32}.get(size, torch.bfloat16)
     first, last = (end // operand.dtype.itemsize * size for end in operand.extent())
-    place = placed.regions[f"{buffer.kind.value}{buffer.index}"] + first
-    raw = torch.from_numpy(machine.dram(place, last - first)).view(dtype)
+    name = f"{buffer.kind.value}{buffer.index}"
+    if name in compiled.network.kept:
+        rows = machine.scratchpad(0, compiled.network.kept[name], -(-last // (2 * LANES)))
+        raw = torch.from_numpy(rows).flatten()[first // 2 : last // 2].to(dtype)
+    else:
+        raw = torch.from_numpy(machine.dram(placed.regions[name] + first, last - first)).view(dtype)
     value = torch.as_strided(raw, operand.sizes, operand.strides).clone()
     return value != 0 if operand.dtype is torch.bool else value
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fusion before code is selected: pointwise launches that follow one another become one, an activation joins the matrix
-product or convolution before it."""
+"""Fusion before code is selected: pointwise launches that follow one another become one; a residual addition and an
+activation join the matrix product or convolution before them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ from .kernels.activation import ACTIVATIONS
 from .kernels.pointwise import Step
 
 MOST_STEPS, MOST_INPUTS = 24, 6
+WITH_EPILOGUE = ("gemm", "convolution")
 
 
 @dataclass(frozen=True)
 class Fused(Launch):
-    """A `pointwise.steps` launch of `steps`, or a product whose `activation` is applied to its result."""
+    """A `pointwise.steps` launch of `steps`, or a product with an epilogue: `residual`, of the result's sizes and
+    strides, is added to its result, then `activation` is applied."""
 
     steps: tuple[Step, ...] = ()
-    parts: tuple[Launch, ...] = ()  # the launches that became `steps`
+    parts: tuple[Launch, ...] = ()  # the launches that became this one
     activation: str | None = None
+    residual: Operand | None = None
+
+    def reads(self) -> tuple[Operand, ...]:
+        return super().reads() + ((self.residual,) if self.residual is not None else ())
 
 
 def fuse(program: LinearProgram) -> list[Instruction]:
@@ -186,14 +192,14 @@ def _moved(step: Step, first: int, shift: int) -> Step:
 
 
 def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[Instruction]:
-    """A single activation behind a product or convolution that nobody else reads."""
+    """An addition, an activation or both, behind a product or convolution whose result nothing else reads."""
     reads = uses(program, instructions)
     result: list[Instruction] = []
     gone: set[int] = set()
     for place, inst in enumerate(instructions):
         if place in gone:
             continue
-        if not isinstance(inst, Launch) or not inst.contract.traits & {"product", "convolution"}:
+        if not isinstance(inst, Launch) or inst.kernel not in WITH_EPILOGUE:
             result.append(inst)
             continue
         out = inst.outputs[0]
@@ -202,34 +208,50 @@ def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[
         after = instructions[readers[0]] if len(readers) == 1 and readers[0] < len(instructions) else None
         if (
             isinstance(after, Fused)
-            and len(after.inputs) == 1
-            and len(after.steps) == 1
-            and after.steps[0][0] in ACTIVATIONS
-            and _same_memory(after, out)
+            and (epilogue := _epilogue(after, out)) is not None
             and not ("activation" in inst.contract.parameters and inst.parameter("activation") != "none")
-            and _untouched(instructions, after.writes()[0].buffer, place, readers[0])
+            and _can_move(instructions, epilogue, place, readers[0])
         ):
             gone.add(readers[0])
-            target = after.outputs[0]
-            assert target is not None
-            place_of_result = replace(out, buffer=target.buffer, offset=target.offset)
-            given = {f.name: getattr(inst, f.name) for f in fields(Launch)} | {"outputs": (place_of_result,)}
-            result.append(Fused(**given, activation=after.steps[0][0], parts=(inst, after)))
+            given = {f.name: getattr(inst, f.name) for f in fields(Launch)} | {"outputs": epilogue.outputs}
+            given |= {"activation": epilogue.activation, "residual": epilogue.residual}
+            result.append(Fused(**given, parts=(inst, after)))
             continue
         result.append(inst)
     return result
 
 
-def _untouched(instructions: list[Instruction], buffer: int, first: int, end: int) -> bool:
-    """Whether nobody reads or writes the buffer between the product and its activation."""
+def _epilogue(after: Fused, out: Operand) -> Fused | None:
+    """The launch as an epilogue of the product that writes `out`, with operands in the form of `out`; None if it is
+    none. It reads all that the product wrote, and keeps its layout."""
+    target = after.writes()[0]
+    source, *others = sorted(after.reads(), key=lambda operand: operand.buffer != out.buffer)
+    additions, rest = after.steps[: len(others)], after.steps[len(others) :]
+    form = (source.sizes, source.strides, out.dtype)
+    if (
+        len(others) > 1
+        or any(step not in (("add", 0, 1), ("add", 1, 0)) for step in additions)
+        or len(rest) > 1
+        or any(step[0] not in ACTIVATIONS for step in rest)
+        or any((x.sizes, x.strides, x.dtype) != form for x in (target, *others))
+        or (source.extent(), source.offset) != (out.extent(), out.offset)
+    ):
+        return None
+    if any(x.buffer == target.buffer and x.offset != target.offset for x in others):
+        return None
+    result, *residual = (replace(out, buffer=x.buffer, offset=x.offset) for x in (target, *others))
+    activation = rest[0][0] if rest else None
+    return replace(after, outputs=(result,), activation=activation, residual=residual[0] if residual else None)
+
+
+def _can_move(instructions: list[Instruction], epilogue: Fused, first: int, end: int) -> bool:
+    """Whether the epilogue may run with the product at `first`: it writes nothing that the product reads, and between
+    the two no instruction writes its residual, or uses its result."""
+    target = epilogue.writes()[0].buffer
     between = instructions[first + 1 : end]
-    return not any(operand.buffer == buffer for inst in between for operand in (*inst.reads(), *inst.writes()))
-
-
-def _same_memory(after: Launch, out: Operand) -> bool:
-    """The activation reads all that the product wrote, and keeps its layout."""
-    source, target = after.inputs[0], after.outputs[0]
-    if not isinstance(source, Operand) or target is None:
+    if any(operand.buffer == target for inst in instructions[first:end] for operand in inst.reads()):
         return False
-    same_place = source.strides == target.strides and source.sizes == target.sizes
-    return same_place and source.extent() == out.extent() and source.offset == out.offset and target.dtype == out.dtype
+    if any(operand.buffer == target for inst in between for operand in inst.writes()):
+        return False
+    residual = epilogue.residual
+    return residual is None or not any(x.buffer == residual.buffer for inst in between for x in inst.writes())

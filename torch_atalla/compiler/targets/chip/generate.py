@@ -8,6 +8,7 @@ from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
 from .fusion import fuse
 from .image import Address
+from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
 from .network import SLACK, Network, NoProgramError, Port
 from .ports import RawOperand
@@ -35,6 +36,7 @@ def compile_network(program: LinearProgram) -> Network:
     network = selection.network
     network.inputs = [_port(selection, port.name, port.operand) for port in program.inputs]
     network.outputs = [_port(selection, port.name, port.operand) for port in program.outputs]
+    keep_temporaries(selection)
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
     return network

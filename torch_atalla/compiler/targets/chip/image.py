@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
 from torch_atalla.isa.program import Program
@@ -38,6 +39,8 @@ class Call:
     function: str
     words: dict[str, Word]
     comment: str = ""
+    kernel: Callable[..., Builder] | None = None  # that made the function, of `variant`
+    variant: Any = None
 
 
 @dataclass
@@ -45,14 +48,33 @@ class Image:
     functions: dict[str, Function] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
-    def call(self, name: str, build: Callable[[], Builder], words: Mapping[str, Word], comment: str = "") -> None:
+    def call(
+        self,
+        name: str,
+        build: Callable[[], Builder],
+        words: Mapping[str, Word],
+        comment: str = "",
+        kernel: Callable[..., Builder] | None = None,
+        variant: Any = None,
+    ) -> None:
         """Adds a call; the function is compiled where it is called first."""
         if name not in self.functions:
             self.functions[name] = compile_function(build())
         missing = [key for key in self.functions[name].parameters if key not in words]
         if missing:
             raise KeyError(f"{name}: no value for {', '.join(missing)}")
-        self.calls.append(Call(name, dict(words), comment))
+        self.calls.append(Call(name, dict(words), comment, kernel, variant))
+
+    def function(self, builder: Builder) -> str:
+        """The name of the builder's function, which is compiled if there is none of this name."""
+        if builder.name not in self.functions:
+            self.functions[builder.name] = compile_function(builder)
+        return builder.name
+
+    def drop_unused(self) -> None:
+        """Drops functions that no call names."""
+        used = {call.function for call in self.calls}
+        self.functions = {name: function for name, function in self.functions.items() if name in used}
 
     def undo(self, calls: int) -> None:
         """Back to so many calls."""

@@ -60,6 +60,7 @@ class Network:
     constant_offsets: dict[str, int] = field(default_factory=dict)
     arena_bytes: int = 0
     arena_offsets: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)  # temporaries in scratchpad 0: their first rows
     scalar_calls: list[int] = field(default_factory=list)  # calls that run on the scalar core
     complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
 

@@ -3,20 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 
 from ...program.ir import Buffer, BufferKind, LinearProgram, Operand
 from .image import Address
+from .kernels.common import LANES
 from .kernels.pointwise import Unsupported
 from .network import ALIGN, Network, element_bytes
 from .ports import RawOperand
+from .vir import Builder
 
 
 def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:
     """Whether a buffer of the one can be seen as the other: both have as many bytes in DRAM as in the program."""
     return element_bytes(one) * other.itemsize == element_bytes(other) * one.itemsize
+
+
+def _in_lines(operand: Operand) -> bool:
+    """Whether the innermost dimension, and the distances of all others, are multiples of 32 BF16."""
+    steps = sorted((step, size) for step, size in zip(operand.strides, operand.sizes) if size > 1)
+    if not steps or steps[0][0] != 1 or steps[0][1] % LANES or element_bytes(operand.dtype) != 2:
+        return False
+    return operand.offset // operand.dtype.itemsize % LANES == 0 and all(step % LANES == 0 for step, _ in steps[1:])
 
 
 class Selection:
@@ -30,6 +41,7 @@ class Selection:
         self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
         self.known: dict[bytes, str] = {}
         self.node = ""
+        self.whole_lines: dict[str, bool] = {}  # temporaries: whether all operands are lines of whole scratchpad rows
 
     # -- operands -----------------------------------------------------------------------------------------------------
     def region(self, operand: Operand) -> str:
@@ -47,7 +59,10 @@ class Selection:
     def address(self, operand: Operand, elements: int = 0) -> Address:
         """Of element `elements` (in memory order) of the operand."""
         size = operand.dtype.itemsize if isinstance(operand, RawOperand) else element_bytes(operand.dtype)
-        return Address(self.region(operand), (operand.offset // operand.dtype.itemsize + elements) * size)
+        region = self.region(operand)
+        if self.program.buffers[operand.buffer].kind is BufferKind.TEMPORARY:
+            self.whole_lines[region] = self.whole_lines.get(region, True) and _in_lines(operand)
+        return Address(region, (operand.offset // operand.dtype.itemsize + elements) * size)
 
     def is_constant(self, operand: Operand) -> bool:
         return self.program.buffers[operand.buffer].kind is BufferKind.CONSTANT
@@ -89,9 +104,9 @@ class Selection:
         self.network.constant_offsets[name] = len(block)
         block.extend(data)
 
-    def call(self, kernel: object, variant: object, words: Mapping[str, int | Address], name: str = "") -> None:
+    def call(self, kernel: Callable[..., Builder], variant: Any, words: Mapping[str, int | Address]) -> None:
         """kernel: a function from variant to Builder."""
-        self.image.call(variant.name, lambda: kernel(variant), words, self.node)  # type: ignore[attr-defined,operator]
+        self.image.call(variant.name, lambda: kernel(variant), words, self.node, kernel, variant)
 
 
 def values_bytes(values: torch.Tensor) -> bytes:

@@ -9,15 +9,17 @@ keys and values come in meanwhile. A table in DRAM says where each head's operan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, Kernel, marks, pad_rows, split, tail, tile_in, tiles
+from .kept import Transfer
 from .pointwise import Unsupported
 
 Q_SID, K_SID = 0, 1
@@ -124,6 +126,18 @@ def head_table(s: Heads) -> list[int]:
 
 class _Attention(Kernel):
     v: Variant
+
+    @classmethod
+    def transfers(cls, variant: Variant) -> dict[str, Transfer]:
+        keys = {name: tuple(f"{name}_meta{part}" for part in ("", "_c", "_r", "_rc")) for name in "kv"}
+        return {
+            "q": Transfer("q", Q_SID, ("q_meta", "q_meta_c")),
+            "o": Transfer("o", Q_SID, ("o_meta", "o_meta_c"), stores=True),
+        } | {name: Transfer(name, K_SID, metas) for name, metas in keys.items()}
+
+    @classmethod
+    def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
+        return (SCORE_TILE + words["tiles"] + 1) * LANES
 
     def tile(self, number: int) -> Reg:
         return self.k.integer(number * TILE_BYTES)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, Builder, Reg
 from .activation import Constants
+from .kept import KeptBuilder, Transfer
 
 ROW_BYTES = 64  # of a scratchpad row
 TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
@@ -58,6 +59,15 @@ def nest_words(loops: Iterable[Sequence[int]], names: Sequence[str], sizes: Sequ
     return {f"{n}{level}": x * size for level, loop in enumerate(loops) for n, x, size in zip(names, loop, sizes)}
 
 
+def odometer(loops: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The loops (count, steps) with steps that also take back all passes of the next inner loop, for
+    `Kernel.advance`."""
+    result = [*loops[-1:]]
+    for (count, *steps), (inner, *back) in zip(loops[-2::-1], loops[:0:-1]):
+        result.insert(0, (count, *(step - inner * b for step, b in zip(steps, back))))
+    return result
+
+
 def metadata(sid: int, rows: int, cols: int, row_length: int) -> int:
     """The word of scpad.ld and scpad.st; row_length is the distance of DRAM rows in elements."""
     if not (0 < rows <= LANES and 0 < cols <= LANES and 0 < row_length <= 1 << 20):
@@ -84,16 +94,28 @@ class Kernel:
 
     v: Any
 
-    def __init__(self, variant: Any) -> None:
-        self.b, self.v = Builder(variant.name), variant
+    def __init__(self, variant: Any, kept: Sequence[str] = ()) -> None:
+        transfers = self.transfers(variant)
+        self.b, self.v = KeptBuilder(variant.name, {word: transfers[word] for word in kept}), variant
         self.p: dict[str, Reg] = {}
 
     @classmethod
-    def build(cls, variant: Any) -> Builder:
-        kernel = cls(variant)
+    def build(cls, variant: Any, kept: Sequence[str] = ()) -> Builder:
+        """kept: words whose operands stay in scratchpad 0, out of those that `transfers` names."""
+        kernel = cls(variant, kept)
         kernel.emit()
         kernel.b.ret()
         return kernel.b
+
+    @classmethod
+    def transfers(cls, variant: Any) -> dict[str, Transfer]:
+        """Operands that may stay in scratchpad 0, by the words of their addresses."""
+        return {}
+
+    @classmethod
+    def scratch_rows(cls, variant: Any, words: Mapping[str, Any]) -> int:
+        """How many rows of scratchpad 0 the kernel uses, from row 0."""
+        return SCRATCH_ROWS
 
     def emit(self) -> None:
         raise NotImplementedError
@@ -115,6 +137,23 @@ class Kernel:
             self.nest(depth, mine, body, count, level + 1)
             for name, pointer in mine.items():
                 self.b.emit("add.s", pointer, pointer, self.p[f"{name}{level}"])
+
+    def advance(self, pointers: dict[str, Reg], counters: list[Reg]) -> None:
+        """Moves the pointers to the next pass of a nest: loops of n0, n1, ... passes whose steps `odometer` gave.
+
+        counters: the passes of each loop that are done, 0 before the first pass.
+        """
+        b = self.b
+        level = len(counters) - 1
+        if level < 0:
+            return
+        for name, pointer in pointers.items():
+            b.emit("add.s", pointer, pointer, self.p[f"{name}{level}"])
+        b.emit("addi.s", counters[level], counters[level], 1)
+        if level:
+            with b.unless("blt.s", counters[level], self.p[f"n{level}"]):
+                b.emit("li.s", counters[level], 0)
+                self.advance(pointers, counters[:-1])
 
     def load_tiles(self, scratch: Reg, dram: Reg, words: str, step: str, region: str) -> None:
         """`words`_whole tiles, `step` bytes apart in DRAM, and a last one."""
@@ -142,13 +181,13 @@ class Kernel:
     def load_tile_rows(self, base: Reg, sid: int, region: str) -> list[Reg]:
         return [self.b.load_row(base, row, sid, region) for row in ROWS]
 
-    def unit_vectors(self) -> list[Reg]:
-        """The rows of the identity matrix."""
+    def unit_vectors(self, count: int = LANES) -> list[Reg]:
+        """The first rows of the identity matrix."""
         b, mask = self.b, self.b.m()
         b.emit("mv.stm", mask, ROWS[1])
         seed = b.vec("add.vv", V0, V0)
         b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
-        return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, LANES)]
+        return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
 
     def ones_vector(self) -> Reg:
         return self.b.vec("add.vs", V0, self.b.lf(1.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""out[b, m, n] = act(alpha * a[b, m, k] w[b, n, k]' + bias[n]), weight-stationary.
+"""out[b, m, n] = act(alpha * a[b, m, k] w[b, n, k]' + bias[n] + residual[b, m, n]), weight-stationary.
 
 A block of up to six row tiles of C stays in vector registers while the product runs over k: 32 pushes bring one weight
 tile into the array, then every row of the block passes it with its own partial sum. The next weight tile is loaded into
@@ -9,16 +9,39 @@ scratchpad 0; the next panel and the next block are on their way while the curre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
-from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, tiles
-from .gemm_plan import A_SID, BIAS_ROWS, STAGE_ROWS, W_SID, Variant
+from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, Kernel, metadata, tiles
+from .gemm_plan import A_SID, BIAS_ROWS, RESIDUAL_ROW, STAGE_ROWS, W_SID, Variant
+from .kept import Transfer
 
 
 class _Gemm(Kernel):
     v: Variant
+
+    @classmethod
+    def transfers(cls, variant: Variant) -> dict[str, Transfer]:
+        if variant.image:
+            return {}
+        c = ("c_meta", "c_meta_n", "c_last", "c_last_n")
+        return {
+            "a": Transfer("A", A_SID, ("a_meta", "a_meta_k", "a_last", "a_last_k")),
+            "c": Transfer("C", A_SID, c, stores=True),
+            "residual": Transfer("residual", W_SID, c),
+        }
+
+    @classmethod
+    def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
+        if variant.image:
+            return SCRATCH_ROWS
+        blocks = words["full"] if variant.resident else 2 if variant.double_a else variant.full_blocks
+        rest = 0 if variant.full_blocks and not variant.resident else tiles(variant.rest)
+        return STAGE_ROWS + (blocks * tiles(variant.main) + rest) * words["kt"] * LANES
 
     def __getitem__(self, name: str) -> Reg:
         return self.p[name]
@@ -47,6 +70,7 @@ class _Gemm(Kernel):
         names += ["panel_bytes"] if v.panels == "double" else []
         names += ["piece"] if v.piecewise else []
         names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
+        names += ["residual"] if v.residual else []
         names += ["alpha"] if v.scaled else []
         names += ["batch", "a_batch", "w_batch", "c_batch"] if v.batched else []
         self.load_parameters(names)
@@ -204,6 +228,20 @@ class _Gemm(Kernel):
                 b.store_row(out, tile, ROWS[lane], W_SID, "W", ("this", lane))
             b.mov(tile, following)
 
+    def load_residual(self, c: Reg, place: Reg, words: list[str], last: Reg) -> None:
+        """What is added to the block's tiles of C at `c`; last: 0 if this is the last column tile."""
+        b, sid = self.b, self.k.integer(W_SID << 30)
+        metas = {word: b.s("add.s", self[word], sid) for word in dict.fromkeys(words)}
+        with b.unless("bne.s", last, X0):
+            for word, meta in metas.items():
+                b.emit("add.s", meta, self[word + "_n"], sid)
+        dram, place = b.s("add.s", c, self.residual_offset), b.s("addi.s", place, 0)
+        for tile, word in enumerate(words):
+            b.tile_load(place, dram, metas[word], "residual")
+            if tile < len(words) - 1:
+                b.emit("add.s", dram, dram, self["c_tile"])
+                b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
+
     # -- computing ----------------------------------------------------------------------------------------------------
     def step(self, c: list[Reg], w: list[Reg], pointers: list[Reg], w_pointer: Reg, partial: list[Reg]) -> None:
         """One weight tile against the block; the next tile replaces `w`."""
@@ -228,15 +266,25 @@ class _Gemm(Kernel):
         for pointer in pointers:
             b.emit("add.s", pointer, pointer, self.a_step)
 
-    def finish(self, c: list[Reg]) -> None:
+    def finish(self, c: list[Reg], stage: list[Reg], residual: list[Reg]) -> None:
+        """stage, residual: scratchpad addresses of the block's tiles."""
         b, v, k = self.b, self.v, self.k
         for row, x in enumerate(c):
             y = b.vec("mul.vs", x, self["alpha"]) if v.scaled else x
+            if v.residual:
+                y = b.vec("add.vv", y, b.load_row(residual[row // LANES], ROWS[row % LANES], W_SID, "residual"))
             if v.activation is not None:
                 y = ACTIVATIONS[v.activation](b, k, y)
-            elif not v.scaled:
+            elif not v.scaled and not v.residual:
                 y = rounded(b, k, y, row)
-            b.store_row(y, self._stage_pointers[row // LANES], ROWS[row % LANES], A_SID, "C", row)
+            b.store_row(y, stage[row // LANES], ROWS[row % LANES], A_SID, "C", row)
+
+    def following(self, first: Reg, count: int) -> list[Reg]:
+        """`count` tiles, one after another in a scratchpad."""
+        pointers = [self.b.s("addi.s", first, 0)]
+        for _ in range(count - 1):
+            pointers.append(self.b.s("add.s", pointers[-1], self.k.integer(TILE_BYTES)))
+        return pointers
 
     def block(
         self,
@@ -261,6 +309,9 @@ class _Gemm(Kernel):
         names = ["c_meta"] * (count - 1) + [end]
         metas = {name: b.s("addi.s", self[name], 0) for name in dict.fromkeys(names)}
         stage = b.s("addi.s", X0, 0)
+        if v.residual:
+            arrived = b.s("addi.s", self.residual_first, 0)
+            self.load_residual(out, arrived, names, b.s("addi.s", final, -1))
         with b.loop(n_count) as index:
             with b.unless("bne.s", index, final):
                 for name, meta in metas.items():
@@ -279,6 +330,11 @@ class _Gemm(Kernel):
             if bias_index is not None:
                 bias = b.load_row(self.bias_base, bias_index, W_SID, "bias")
                 b.emit("addi.s", bias_index, bias_index, 1)
+            if v.residual:
+                coming = b.s("sub.s", self.residual_both, arrived)
+                with b.unless("bge.s", index, n_count):
+                    next_out = b.s("addi.s", out, LANES * ELEMENT)
+                    self.load_residual(next_out, coming, names, b.s("sub.s", b.s("addi.s", index, 1), final))
             c = [b.v() for _ in range(rows)]
             if v.stepwise:
                 self.load_one()
@@ -288,14 +344,13 @@ class _Gemm(Kernel):
                     if v.stepwise:
                         self.load_one()
                     self.step(c, w, pointers, w_pointer, c)
-            tile_bytes = self.k.integer(TILE_BYTES)
-            self._stage_pointers = [b.s("addi.s", stage, 0)]
-            for _ in range(count - 1):
-                self._stage_pointers.append(b.s("add.s", self._stage_pointers[-1], tile_bytes))
-            self.finish(c)
+            places = self.following(stage, count)
+            self.finish(c, places, self.following(arrived, count) if v.residual else [])
+            if v.residual:
+                b.mov(arrived, coming)
             target = b.s("addi.s", out, 0)
             for tile in range(count):
-                b.tile_store(self._stage_pointers[tile], target, metas[names[tile]], "C", "C in DRAM", None)
+                b.tile_store(places[tile], target, metas[names[tile]], "C", "C in DRAM", None)
                 if tile < count - 1:
                     target = b.s("add.s", target, self["c_tile"])
             b.emit("addi.s", out, out, LANES * ELEMENT)
@@ -428,6 +483,10 @@ class _Gemm(Kernel):
                 b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
                 b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
             b.tile_load(scratch, dram, self["bias_meta"], "bias")
+        if v.residual:
+            self.residual_offset = b.s("sub.s", self["residual"], self["c"])
+            self.residual_first = b.li(RESIDUAL_ROW * ROW_BYTES)
+            self.residual_both = b.li((2 * RESIDUAL_ROW + STAGE_ROWS // 2) * ROW_BYTES)
         if v.border:
             self.clear_border()
         if v.batched:

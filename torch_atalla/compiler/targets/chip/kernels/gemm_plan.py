@@ -14,6 +14,7 @@ MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 ro
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
 PANEL_TILES = 16  # of W, where A stays: little more than an SDMA engine queues, so that loads hide behind products
 BIAS_ROWS = 1024  # scratchpad 1 begins with the bias, a row a column tile
+RESIDUAL_ROW = BIAS_ROWS - STAGE_ROWS  # and two buffers for tiles of a residual, behind fewer rows of bias
 A_SID, W_SID = 0, 1
 
 
@@ -37,6 +38,7 @@ class Variant:
     image: int = 0  # output columns of a convolution whose rows are pixels, or 0 for a matrix
     pixel_step: int = 0  # image rows from an output pixel to the next, where the image stays in the scratchpad; else 0
     border: bool = False  # there is one around the image
+    residual: bool = False  # added to the result; sizes and strides are the result's
     lanes: int = LANES  # of a row of A that are read; what lies behind them in memory belongs to other pixels
 
     @property
@@ -53,7 +55,7 @@ class Variant:
     @property
     def name(self) -> str:
         flags = marks(_k=self.k_tail, _1=self.one_step, _bias=self.bias, _scaled=self.scaled, _b=self.batched)
-        flags += marks(_a2=self.double_a, _all=self.resident, _border=self.border)
+        flags += marks(_a2=self.double_a, _all=self.resident, _border=self.border, _add=self.residual)
         flags += f"_{self.lanes}" if self.lanes < LANES else ""
         blocks = f"{self.main}+" if self.full_blocks else ""
         kind = f"conv{self.image}" if self.image else "gemm"

@@ -8,15 +8,18 @@ result. The innermost two dimensions of a call are a tile's rows and columns. An
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 from zlib import crc32
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
-from .common import ELEMENT, TILE_BYTES, Kernel, metadata, pad_rows, split
+from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, pad_rows, split
+from .kept import Transfer
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
 IN_SID, OUT_SID = 0, 1
@@ -154,6 +157,20 @@ def _call(
 class _Map(Kernel):
     v: Variant
 
+    @classmethod
+    def transfers(cls, variant: Variant) -> dict[str, Transfer]:
+        inputs = {f"p{i}": Transfer(f"in{i - 1}", IN_SID, (f"m{i}",)) for i in range(1, len(variant.inputs) + 1)}
+        return inputs | {"p0": Transfer("out", OUT_SID, ("m0",), stores=True)}
+
+    @classmethod
+    def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
+        return 2 * cls.span(variant) // ROW_BYTES
+
+    @staticmethod
+    def span(variant: Variant) -> int:
+        """Bytes from one of two buffers to the other."""
+        return 1 << (max(len(variant.inputs), 1) * TILE_BYTES - 1).bit_length()
+
     def sweep(self, **outer: Reg) -> None:
         """The innermost loop: the next tile comes in while this one is computed on, the one before goes out."""
         b, level = self.b, self.v.depth - 1
@@ -229,7 +246,7 @@ class _Map(Kernel):
         self.load_parameters(names)
         self.places = [b.s("addi.s", b.li(i * TILE_BYTES), 0) for i in range(len(v.inputs))]
         self.out = b.s("addi.s", X0, 0)
-        self.other = b.li(1 << (max(len(v.inputs), 1) * TILE_BYTES - 1).bit_length())
+        self.other = b.li(self.span(v))
         self.lane0 = None
         if COLUMN in v.inputs or ONE in v.inputs:
             self.lane0 = b.m()

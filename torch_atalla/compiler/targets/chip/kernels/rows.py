@@ -8,13 +8,28 @@ between the passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
-from .common import ELEMENT, SCRATCH_ROWS, TILE_BYTES, Kernel, marks, metadata, pad_rows, split, tail, tile_in, tiles
+from .common import (
+    ELEMENT,
+    ROW_BYTES,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    Kernel,
+    marks,
+    metadata,
+    pad_rows,
+    split,
+    tail,
+    tile_in,
+    tiles,
+)
+from .kept import Transfer
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
@@ -90,6 +105,17 @@ def plan(
 
 class _Rows(Kernel):
     v: Variant
+
+    @classmethod
+    def transfers(cls, variant: Variant) -> dict[str, Transfer]:
+        found = {"x": Transfer("X", X_SID, ("x_meta", "x_cut"))}
+        if variant.kind not in COLUMN:
+            found["y"] = Transfer("Y", OUT_SID, ("y_meta", "y_cut"), stores=True)
+        return found
+
+    @classmethod
+    def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
+        return 2 * words["span"] // ROW_BYTES if variant.double else words["columns"] * LANES
 
     def sweep(self, body: Callable[[int | None, Reg, Reg, bool], None]) -> None:
         """body(number or None, scratchpad address, row register of this tile, last) for each column tile."""

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import X0, Builder, Reg
 from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, split
+from .kept import Transfer
 from .pointwise import Unsupported
 
 
@@ -185,6 +187,17 @@ def _tile(rows: int, cols: int, row: int) -> int:
 
 class _Copy(Kernel):
     v: Copy
+
+    @classmethod
+    def transfers(cls, variant: Copy) -> dict[str, Transfer]:
+        return {
+            "x": Transfer("tile", 0, ("meta_x",)),
+            "o": Transfer("tile", 0, ("meta_o",), stores=True),
+        }
+
+    @classmethod
+    def scratch_rows(cls, variant: Copy, words: Mapping[str, Any]) -> int:
+        return 2 * LANES
 
     def emit(self) -> None:
         b = self.b

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from ....program.ir import Launch, Operand
@@ -13,7 +15,9 @@ from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data
 from .image import channels_last, distances, emit_planes, four, padded
-from .matrix import bias_address, dense, pack_weights
+from .matrix import bias_address, dense, emit_additions, pack_weights
+
+MOST_COLUMNS = gemm_plan.RESIDUAL_ROW * LANES  # of a product with a residual
 
 
 class _Convolution:
@@ -42,22 +46,29 @@ class _Convolution:
         self.bias = bias if isinstance(bias, Operand) else None
         if self.bias is not None and not s.is_constant(self.bias) and self.bias.strides != (1,):
             self.bias = dense(s, self.bias)
-        self.activation = getattr(launch, "activation", None)
+        self.activation, self.residual = getattr(launch, "activation", None), getattr(launch, "residual", None)
         n, o, oh, ow = self.target.sizes
         self.result = self.target
         if not channels_last(self.target):
             self.result = s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
 
     def emit(self) -> None:
-        c = self.x.sizes[1]
+        c, o = self.x.sizes[1], self.target.sizes[1]
+        depthwise = self.groups == c and c > 1 and o % c == 0
+        later: tuple = ()
+        if self.residual is not None and (depthwise or self.result is not self.target or o > MOST_COLUMNS):
+            later, self.residual, self.activation = (self.residual, self.activation), None, None
         if c > 1 and self.x.strides[1] != 1 and (self.groups == c or c // self.groups % LANES == 0):
             self.x = padded(self.s, self.x, (0, 0), (self.x.sizes[2], self.x.sizes[3]), 0.0, c)
-        if self.groups == c and c > 1 and self.target.sizes[1] % c == 0:
+        if depthwise:
             self.depthwise()
         elif c // self.groups % LANES != 0 or not self.planes():
             self.pixels()
         if self.result is not self.target:
             data.emit_copy(self.s, self.target, self.result)
+        if later:
+            other, activation = later
+            emit_additions(self.s, self.target, [(other, 1.0)], activation)
 
     def depthwise(self) -> None:
         s, c = self.s, self.groups
@@ -79,7 +90,8 @@ class _Convolution:
             for group in range(self.groups):
                 part = self.weights(group).reshape(1, o // self.groups, -1)
                 more = self.addresses(group, part, band.a_start, band.c_start) | {"deltas": deltas}
-                self.s.call(gemm.build, band.variant, {**band.words, **more})
+                variant = replace(band.variant, residual=self.residual is not None)
+                self.s.call(gemm.build, variant, {**band.words, **more})
         return bands is not None
 
     def pixels(self) -> None:
@@ -112,6 +124,7 @@ class _Convolution:
                 part = torch.nn.functional.pad(part, (0, channels - c))
             part = part.reshape(o // groups, -1, run)
             part = torch.nn.functional.pad(part, (0, tiles(run) * LANES - run)).reshape(1, o // groups, -1)
+            product = replace(product, residual=self.residual is not None)
             s.call(gemm.build, product, {**numbers, **self.addresses(group, part, 0, 0)})
 
     def weights(self, group: int) -> torch.Tensor:
@@ -126,6 +139,8 @@ class _Convolution:
             "c": s.address(self.result, c_start + group * per),
             "w": Address(s.constant(pack_weights(weights))),
         }
+        if self.residual is not None:
+            found["residual"] = s.address(self.residual, c_start + group * per)
         bias = self.bias
         if bias is not None and s.is_constant(bias):
             one = Operand(bias.buffer, bias.offset + 2 * group * per, (per,), (1,), bias.dtype)

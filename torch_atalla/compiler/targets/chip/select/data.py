@@ -12,6 +12,7 @@ from ..kernels import scalar
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection
 from . import pointwise
+from .moves import emit_move
 
 INTEGERS = (torch.int64, torch.int32)
 
@@ -41,21 +42,7 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
     if any(step == 0 and size > 1 for step, size in zip(layout.strides[1], layout.sizes)):
         pointwise.emit(s, out, [x], ())
         return
-    if layout.sizes == (1,) or (len(layout.sizes) == 1 and layout.strides == ((1,), (1,))):
-        n = layout.sizes[0]
-        calls = []
-        for start, sizes in (
-            (0, (n // 1024, 32, 32)),
-            (n // 1024 * 1024, (n % 1024 // 32, 32)),
-            (n // 32 * 32, (n % 32,)),
-        ):
-            if 0 not in sizes:
-                steps = contiguous_strides(sizes)
-                calls += [(v, w, o + start, i + start) for v, w, o, i in scalar.plan_copy(sizes, steps, steps)]
-    else:
-        calls = scalar.plan_copy(layout.sizes, *layout.strides)
-    for variant, words, o_start, x_start in calls:
-        s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
+    emit_move(s, out, x)
 
 
 def index_select(s: Selection, launch: Launch) -> None:

@@ -59,14 +59,19 @@ def product(s: Selection, launch: Launch) -> None:
     activation = getattr(launch, "activation", None)
     if activation is None:
         activation = ACTIVATION[launch.parameter("activation")]
-    bias = None
-    later = None
+    bias, residual = None, None
+    given = getattr(launch, "residual", None)
+    additions = [] if given is None else [(given, 1.0)]
     if isinstance(c, Operand) and beta != 0:
         shared = (b == 1 or c.strides[0] == 0) and (m == 1 or c.strides[1] == 0) and (n == 1 or c.strides[2] == 1)
         if shared and beta == 1 and alpha == 1 and n <= gemm_plan.BIAS_ROWS * LANES:
             bias = c
         else:
-            later = c
+            additions.insert(0, (c, float(beta)))
+    if len(additions) == 1 and n <= gemm_plan.RESIDUAL_ROW * LANES:
+        (other, factor) = additions[0]
+        if factor == 1 and other.strides == out.strides:
+            residual = additions.pop()[0]
     if k > 1 and a.strides[2] != 1:
         a = dense(s, a)
     if n > 1 and out.strides[2] != 1:
@@ -78,7 +83,7 @@ def product(s: Selection, launch: Launch) -> None:
         and s_b == 0
         and a.strides[0] == m * a.strides[1]
         and out.strides[0] == m * out.strides[1]
-        and later is None
+        and not additions
     ):
         a = replace(a, sizes=(1, b * m, k))
         out = replace(out, sizes=(1, b * m, n))
@@ -106,13 +111,27 @@ def product(s: Selection, launch: Launch) -> None:
     words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
     if bias is not None:
         words["bias"] = bias_address(s, bias, n)
-    variant, more = gemm_plan.plan(matrices, layout, bias is not None, None if later is not None else activation, alpha)
+    variant, more = gemm_plan.plan(matrices, layout, bias is not None, None if additions else activation, alpha)
+    if residual is not None:
+        variant, words["residual"] = replace(variant, residual=True), s.address(residual)
     s.call(gemm.build, variant, {**more, **words})
-    if later is not None:
-        steps: list[tuple] = [("add", 0, 1)] if beta == 1 else [("mul", 1, float(beta)), ("add", 0, 2)]
-        if activation is not None:
-            steps.append((activation, 1 + len(steps)))
-        pointwise.emit(s, out, [out, later], tuple(steps))
+    if additions:
+        emit_additions(s, out, additions, activation)
+
+
+def emit_additions(s: Selection, out: Operand, additions: list[tuple[Operand, float]], activation: str | None) -> None:
+    """out = activation(out + the sum of each operand times its factor)."""
+    steps: list[tuple] = []
+    value, following = 0, 1 + len(additions)
+    for i, (_, factor) in enumerate(additions, 1):
+        if factor != 1:
+            steps.append(("mul", i, factor))
+            i, following = following, following + 1
+        steps.append(("add", value, i))
+        value, following = following, following + 1
+    if activation is not None:
+        steps.append((activation, value))
+    pointwise.emit(s, out, [out, *(operand for operand, _ in additions)], tuple(steps))
 
 
 def bias_address(s: Selection, bias: Operand, n: int) -> Address:

@@ -13,6 +13,7 @@ from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
 from ..selection import Selection
+from .moves import emit_move
 
 
 def pointwise_steps(s: Selection, launch: Fused) -> None:
@@ -44,8 +45,6 @@ def _plan(out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> list:
 
 def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
     """For operands of which no tile has rows in the output's order: with copies that have."""
-    from .data import emit_copy  # late: copies that convert are pointwise programs
-
     if not steps:
         raise Unsupported("a copy of operands in such an order")
     target = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes), out.dtype)
@@ -66,14 +65,14 @@ def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tupl
             copies.append(x)
             continue
         copied = s.new_operand(sizes, tuple(strides), step, x.dtype)
-        emit_copy(s, copied, replace(x, sizes=sizes))
+        emit_move(s, copied, replace(x, sizes=sizes))
         copies.append(replace(copied, sizes=x.sizes))
     result = out if _runs(out) is not None else target
     for variant, words, starts in _plan(result, copies, steps):
         addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip([result, *copies], starts))}
         s.call(pointwise.build, variant, {**words, **addresses})
     if result is target:
-        emit_copy(s, out, target)
+        emit_move(s, out, target)
 
 
 def _runs(x: Operand) -> int | None:

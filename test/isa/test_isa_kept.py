@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Temporaries that stay in scratchpad 0 from one call to the next."""
+
+from __future__ import annotations
+
+import warnings
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from isa_kernels import BF16
+from torch import nn
+from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
+
+from torch_atalla import isa
+from torch_atalla.compiler.targets.chip import keep
+from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_model
+from torch_atalla.compiler.targets.chip.check import check_network
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+class Block(nn.Module):
+    """Every kernel whose operands may stay: norm, products, attention, softmax, pointwise, transpose, copy."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(x * 0.5)
+        q, k, v = self.qkv(y).unflatten(-1, (3, -1, 32)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = x + self.out(y)
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        scores = torch.softmax(x, -1)
+        turned = (scores + x).transpose(1, 2).contiguous()
+        return torch.cat((turned, turned * 2), 1) * 3 + 1
+
+
+def compiled(tokens: int, width: int = 64, batch: int = 2) -> CompiledNetwork:
+    torch.manual_seed(0)
+    return compile_model(Block(width).eval(), (torch.randn(batch, tokens, width),), convert=True)
+
+
+def moved(network: CompiledNetwork, tokens: int, width: int = 64, batch: int = 2) -> int:
+    stats = network.run([torch.randn(batch, tokens, width, dtype=BF16)]).stats
+    return stats.dram_bytes_read + stats.dram_bytes_written
+
+
+class TestKept(TestCase):
+    @parametrize("tokens", [64, 33, 5])
+    def test_values(self, tokens):
+        """The check compares every stored value, those in the scratchpad too."""
+        network = compiled(tokens)
+        self.assertGreaterEqual(len(network.network.kept), 5)
+        self.assertEqual(isa.check(network.code), [])
+        check_network(network)
+
+    def test_bytes(self):
+        """Inputs, weights and results are moved, and little else."""
+        with mock.patch.object(keep, "_candidates", return_value=[]):
+            everything = moved(compiled(64), 64)
+        self.assertLessEqual(moved(compiled(64), 64), 0.55 * everything)
+
+    def test_what_does_not_fit_stays_in_dram(self):
+        whole = compiled(72).network.kept
+        with mock.patch.object(keep, "SCRATCH_ROWS", 2048):
+            network = compiled(72)
+        self.assertLess(len(network.network.kept), len(whole))
+        check_network(network)
+
+
+instantiate_parametrized_tests(TestKept)
