@@ -82,8 +82,6 @@ void Stream::launch_slow(const atalla_launch_desc& desc) {
 }
 
 void Stream::launch_program(atalla_isa_program program, const atalla_isa_params& params, atalla_isa_stats* stats) {
-  if (recorder() != nullptr)
-    throw Error(ATALLA_ERR_UNSUPPORTED, "Atalla code cannot be captured; capture the functional engine");
   synchronize();
   const Submission submission(kLaunchProgram);
   atalla_isa_params tagged = params;
