@@ -7,11 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from torch_atalla.isa.disassembler import disassemble
 
-from .device_program import Layout
 from .file.code_section import find
 from .tensor_spec import value_type
+
+Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtype, sizes, strides
 
 
 def port_layouts(data: dict[str, Any]) -> tuple[list[Layout], list[Layout]]:

@@ -199,7 +199,7 @@ typedef struct atalla_run_params {
 // Queues the method's instructions on the stream. Wrong arguments (count, dtype, shape, strides, device, alignment) are
 // ATALLA_ERR_ARGUMENT, with what was given and what is expected, before anything runs. A program with fallback segments
 // and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops. On the ISA engine, the call waits for
-// the stream and runs the code to its end; a method without code is ATALLA_ERR_UNSUPPORTED.
+// all work of the device and runs the code to its end; a method without code is ATALLA_ERR_UNSUPPORTED.
 ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);
 
 // The types of a method's outputs for inputs of these types; addresses are not looked at and become 0.

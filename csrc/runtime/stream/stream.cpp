@@ -83,6 +83,8 @@ void Stream::launch_slow(const atalla_launch_desc& desc) {
 
 void Stream::launch_program(atalla_isa_program program, const atalla_isa_params& params, atalla_isa_stats* stats) {
   synchronize();
+  const std::lock_guard alone(device_.scratchpads());
+  device_.drain();
   const Submission submission(kLaunchProgram);
   atalla_isa_params tagged = params;
   tagged.tag = submission.tag();

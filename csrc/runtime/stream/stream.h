@@ -64,8 +64,8 @@ class ATALLA_RUNTIME_API Stream {
     launch_slow(desc);
   }
 
-  // Runs a program of Atalla code to its end on the calling thread, after the work before it. As it waits, a recorder
-  // refuses it.
+  // Runs a program of Atalla code to its end on the calling thread, after all work of the device. As it waits,
+  // a recorder refuses it.
   void launch_program(atalla_isa_program program, const atalla_isa_params& params, atalla_isa_stats* stats);
 
   // Copies; host memory must stay valid until the stream has been synchronised.

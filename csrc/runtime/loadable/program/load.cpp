@@ -254,8 +254,7 @@ void place_launches(File& file, Image& image) {
   image.weights = DeviceBuffer(image.device, view.weight_bytes);
   image.arena = DeviceBuffer(image.device, arena_bytes);
   image.grown = DeviceBuffer(image.device, image.grown_bytes);
-  // Code allocates whole scratchpads.
-  if (image.code == nullptr) image.pads.take(view, image.device);
+  image.pads.take(view, image.device);
   for (uint32_t m = 0; m < view.methods.size(); ++m) {
     LoadedMethod& method = image.methods[m];
     method.image = std::make_unique<MethodImage>(view, m, image.kernels, image.places(method.dynamic));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network of Atalla code placed on a device."""
+"""An eager op as Atalla code, placed on a device. The driver runs the code of files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import torch
 
 from torch_atalla.driver import runtime
 from torch_atalla.isa.engine import Code, Stats, _device_handle, dram_address, launch
-
-from .file.code_section import CodeSection
-from .file.format import Region
-
-Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtype, sizes, strides
+from torch_atalla.loadable.code import Layout
+from torch_atalla.loadable.file.code_section import CodeSection
+from torch_atalla.loadable.file.format import Region
 
 
 class DeviceProgram:
