@@ -236,6 +236,8 @@ class Program:
         _check(_library().atalla_program_replace(self._open(), records, len(items)))
 
     def set_host_call(self, handler: HostCallHandler) -> None:
+        errors = self._errors  # not self: a cycle would keep the program's device memory until the next collection
+
         def callback(context, call, program, inputs, n_inputs, outputs, n_outputs):  # type: ignore[no-untyped-def]
             try:
                 handler(
@@ -244,7 +246,7 @@ class Program:
                     [TensorRef.from_c(outputs[k]) for k in range(n_outputs)],
                 )
             except BaseException as error:  # noqa: BLE001 (must not cross C; raised again by run)
-                self._errors.last = error
+                errors.last = error
                 _library().atalla_program_set_error(f"{type(error).__name__}: {error}".encode())
                 return c_abi.ATALLA_ERR_FAULT_KERNEL
             return 0

@@ -173,7 +173,7 @@ bool Machine::touches_watch(uint32_t packet) const {
   constexpr uint64_t kRowBytes = kLanes * sizeof(float);
   for (unsigned i = 0; i < issue.rows; ++i) {
     const RowUse& use = issue.row[i];
-    const uint64_t row = uint64_t{use.sid} * state_->memory.pad_rows + (x[use.a] >> 6) + x[use.b];
+    const uint64_t row = uint64_t{use.sid} * state_->memory.pad_rows + use.number(x);
     if (meets_watch(ATALLA_ISA_SCRATCHPAD, row * kRowBytes, (row + 1) * kRowBytes, use.store ? 2 : 1)) return true;
   }
   for (unsigned i = 0; i < issue.uses; ++i) {
