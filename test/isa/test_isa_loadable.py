@@ -17,16 +17,27 @@ from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
 from torch_atalla.cli.inspect import main as inspect
+from torch_atalla.cli.verify import verify
 from torch_atalla.compiler import ExportError
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.description import describe, render
+from torch_atalla.loadable.errors import LoadableError
 from torch_atalla.loadable.file import code_section as section
-from torch_atalla.loadable.file.format import Region
+from torch_atalla.loadable.file.container import Container
+from torch_atalla.loadable.file.format import Region, Section
 from torch_atalla.loadable.file.signature import verify_signature
 
 warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def without_code(data: bytes) -> bytes:
+    container = Container.read(data)
+    container.sections = [
+        part for part in container.sections if part.kind < Section.CODE or part.kind > Section.CONSTANTS
+    ]
+    return container.pack(runtime.crc32c)
 
 
 def model() -> nn.Module:
@@ -110,6 +121,36 @@ class TestCodeInLoadables(TestCase):
             with self.assertRaisesRegex(ExportError, "other values than the program: node layer_norm: .* expected"):
                 self.save()
         self.assertEqual(os.listdir(self.directory.name), [])
+
+    def test_goldens(self):
+        self.save()
+        for engine in ("functional", "isa"):
+            self.assertEqual(torch_atalla.load_loadable(self.path, engine=engine).verify(), 1)
+            self.assertIn("1 golden output as expected", verify(self.path, engine=engine))
+        with open(self.path, "rb") as file:
+            data = file.read()
+        found = section.find(data)
+        constants = bytes(len(found.constants))
+        others = section.attach(without_code(data), section.CodeSection(found.methods, constants), runtime.crc32c)
+        with open(self.path, "wb") as file:
+            file.write(others)
+        self.assertEqual(torch_atalla.load_loadable(self.path).verify(), 1)
+        with self.assertRaisesRegex(LoadableError, "golden 0, method 'forward', output 0, element 0: 0, "):
+            torch_atalla.load_loadable(self.path, engine="isa").verify()
+
+    def test_damaged_constants(self):
+        """Their checksum is compared by the engine that reads them."""
+        self.save()
+        with open(self.path, "rb") as file:
+            data = bytearray(file.read())
+        data[data.index(section.find(bytes(data)).constants)] ^= 1
+        with open(self.path, "wb") as file:
+            file.write(data)
+        torch_atalla.load_loadable(self.path).verify()
+        with self.assertRaisesRegex(LoadableError, r"CONSTANTS 29\) is damaged"):
+            torch_atalla.load_loadable(self.path, engine="isa")
+        with self.assertRaisesRegex(runtime.RuntimeLibraryError, r"CONSTANTS 29\) is damaged"):
+            describe(self.path)
 
     def test_listing(self):
         dump = os.path.join(self.directory.name, "dump")
