@@ -6,7 +6,7 @@
 //   loadable_fuzz [seconds] [seed] [file...]   random changes, in every build of the tests
 //
 // With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor
-// that the validator lets pass, and must answer with a status.
+// that the validator lets pass, and must answer with a status. Atalla code runs for a few packets.
 //
 // An input is tried as it is and with its checksums made true, since a random change hardly gets past them.
 #include <chrono>

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
+#include "driver/support.h"
 #include "loadable/samples.h"
 #include "runtime/c_api/atalla.hpp"
 
@@ -209,14 +211,56 @@ void test_goldens() {
   FAILS(ATALLA_ERR_FORMAT, "method 'step', output 0, element 3", wrong.verify());
 }
 
-}  // namespace
+// Code beside programs that keep values in the scratchpads from launch to launch.
+void test_threads() {
+  const Bytes code = code_sample().build(), resident = resident_sample().build();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      const Bytes& file = i % 2 == 0 ? code : resident;
+      atalla::Program program(file.data(), file.size());
+      program.load(0, i % 2 == 0 ? ATALLA_ENGINE_ISA : ATALLA_ENGINE_FUNCTIONAL);
+      int wrong = 0;
+      for (int k = 1; k <= 100; ++k) {
+        if (i % 2 == 0) {
+          const auto n = static_cast<float>(k + 1);
+          wrong += run(program, "step", {1, 2, 3, 4}) != Values{n, 2 * n, 3 * n, 4 * n};
+          continue;
+        }
+        const Values x(12, static_cast<float>(k));
+        const auto y = program.run({atalla::Tensor::of({4, 3}, x.data())});
+        wrong += y[0].data<float>()[7] != 2 * (20 + static_cast<float>(k) * 5);
+      }
+      CHECK_EQ(wrong, 0);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
 
-int main() {
+void body() {
   test_records();
   test_relocations();
   test_engines_share_states();
   test_code_alone();
   test_what_cannot_run();
   test_goldens();
+  test_threads();
+}
+
+void test_device_without_code() {
+  const Bytes file = code_sample().build();
+  atalla::Program program(file.data(), file.size());
+  FAILS(ATALLA_ERR_UNSUPPORTED, "the device library of atalla:0 runs no Atalla code",
+        program.load(0, ATALLA_ENGINE_ISA));
+  CHECK(atalla_isa_unit_name(0) == nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--fake") return driver_test::run(test_device_without_code);
+  if (argc > 1) return driver_test::run(body);
+  driver_test::run_modes("simulator");
+  driver_test::use_fake_library();
+  CHECK_EQ(driver_test::run_self("--fake"), 0);
   return check_report();
 }
