@@ -142,6 +142,11 @@ class Machine:
         if handle:
             self._library.api.machine_destroy(handle)
 
+    @property
+    def name(self) -> str:
+        """The name of the machine in the engine's errors."""
+        return f"machine {self._handle.value}"
+
     # --- running
 
     def run(self, max_packets: int = 0) -> str:
