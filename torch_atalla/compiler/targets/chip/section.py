@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+from torch_atalla.isa.profile import CallSite
 from torch_atalla.isa.program import Program
 from torch_atalla.loadable.file.code_section import CodeSection, MethodCode, Relocation
 from torch_atalla.loadable.file.format import Region
 
+from ...linearize.partition import source_of
+from .build import CompiledNetwork
 from .network import Network
+
+
+def call_sites(compiled: CompiledNetwork) -> list[CallSite]:
+    """Function, graph node and source line of each call."""
+    sources = {node.name: source_of(node) for node in compiled.graph.nodes}
+    calls = compiled.network.image.calls
+    return [CallSite(call.function, call.comment, sources.get(call.comment, "")) for call in calls]
 
 
 def of_network(network: Network, code: Program, method: int = 0) -> CodeSection:
