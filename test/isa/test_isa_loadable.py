@@ -264,7 +264,7 @@ class TestMethods(TestCase):
             results[engine] = [item.cpu() if isinstance(item, torch.Tensor) else item for item in found]
         self.assertEqual(results["isa"], results["functional"], rtol=0, atol=0)
         self.assertEqual(program.stats.packets, 5 + 4 * 11 + 1)
-        self.assertEqual(program.engine, "isa")
+        self.assertRegex(repr(program), "1 inputs, 1 outputs, methods step, peek, engine isa>")
 
     def test_other_strides_are_copied(self):
         x = torch.arange(8.0).to("atalla")[::2]

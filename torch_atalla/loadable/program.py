@@ -157,6 +157,7 @@ class LoadedProgram:
     def __repr__(self) -> str:
         model = self.report.model or Path(self.path).name
         others = f", methods {', '.join(self.methods)}" if len(self.methods) > 1 else ""
+        others += ", engine isa" if self.engine == "isa" else ""
         return (
             f"<LoadedProgram {model} on {self.device}: {len(self.inputs)} inputs, {len(self.outputs)} outputs{others}>"
         )
