@@ -14,21 +14,19 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
-from math import sqrt
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import torch_atalla
-from torch_atalla import isa
 from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.targets.chip.build import compile_model, to_bfloat16
 from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network
-from torch_atalla.compiler.targets.chip.place import ALIGN, port_bytes, run_network
+from torch_atalla.compiler.targets.chip.place import run_network
 
-from .isa_cases import BF16, Case, cases, tensor
+from . import isa_exports
+from .isa_cases import BF16, Case, cases
 
 DOCS = Path(__file__).parents[1] / "docs/concepts/isa-codegen.md"
 
@@ -170,91 +168,6 @@ def network_rows() -> list[list[str]]:
     return rows
 
 
-EXPORTS = {
-    "gemm": Case(
-        "", "gemm", [tensor(1, 48, 64), tensor(1, 64, 32)], torch.empty(1, 48, 32, dtype=BF16), (), (1.0, 0.0)
-    ),
-    "softmax": Case("", "softmax", [tensor(40, 70)], torch.empty(40, 70, dtype=BF16), (1,)),
-    "layer_norm": Case(
-        "",
-        "layer_norm",
-        [tensor(33, 64), tensor(64), tensor(64)],
-        torch.empty(33, 64, dtype=BF16),
-        (),
-        (1e-5,),
-        (1, 2),
-        2,
-    ),
-    "attention": Case(
-        "",
-        "attention",
-        [tensor(1, 2, 40, 32)] * 3 + [None],
-        torch.empty(1, 2, 40, 32, dtype=BF16),
-        (),
-        (1 / sqrt(32),),
-        (),
-        1,
-    ),
-}
-
-
-README = """# Programs for other simulators
-
-Each `.in` file is a text image of code and data (docs/guides/isa.md). The `.out` file beside it holds what the program
-leaves at its result's address. To run one:
-
-1. Widen both scratchpads to 1 MiB (16,384 rows of 64 bytes). The programs use them from row 0 and ask no firmware.
-2. Load instructions and data into their address spaces. Registers start as 0, m0 as all ones, the weight buffer empty.
-3. Start at instruction address 0 and run to `halt.s`. There are no arguments and no input.
-4. Compare the result's bytes with the `.out` file. They are the `simulator` profile's: stores to DRAM truncate.
-
-Results are BF16, row-major.
-
-| program | shape | address | bytes | packets of code |
-| --- | --- | --- | --- | --- |
-"""
-
-
-def export(directory: Path) -> None:
-    """Writes each program with its data as a text image, and the bytes of its result beside it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lines: list[str] = []
-    for name, case in EXPORTS.items():
-        network, given = build(case)
-        place = ALIGN
-        regions = []
-        for size in (len(network.constants), network.arena_bytes, network.image.table_bytes()):
-            regions.append(place)
-            place += -(-size // ALIGN) * ALIGN
-        ports = {}
-        for port in (*network.inputs, *network.outputs):
-            ports[port.region] = place
-            place += -(-port.nbytes // ALIGN) * ALIGN
-        program = standalone(network, regions[2])
-        program.data = {regions[0]: bytes(network.constants), regions[2]: network.table(*regions, ports)}
-        for port, value in zip(network.inputs, given):
-            program.data[ports[port.region]] = port_bytes(port, value)
-        (out,) = network.outputs
-        result = isa.run(program, timing=False)
-        found = result.memory(ports[out.region], out.nbytes)
-        again = isa.read_text_image(_write(directory / f"{name}.in", program))
-        assert np.array_equal(isa.run(again, timing=False).memory(ports[out.region], out.nbytes), found)
-        (directory / f"{name}.out").write_bytes(found.tobytes())
-        lines.append(f"| {name}.in | {list(out.sizes)} | {ports[out.region]:#x} | {out.nbytes} | {len(program)} |")
-    (directory / "README.md").write_text(README + "\n".join(lines) + "\n")
-    print((directory / "README.md").read_text())
-
-
-def _write(path: Path, program: isa.Program) -> Path:
-    isa.write_text_image(program, path)
-    return path
-
-
-def standalone(network: Network, table_address: int) -> isa.Program:
-    """Code for a simulator without firmware and launch arguments: the table's address is a constant."""
-    return network.image.link(standalone_table=table_address)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.isa_codegen", description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="write the table into docs/concepts/isa-codegen.md")
@@ -262,7 +175,7 @@ def main() -> int:
     parser.add_argument("--export", metavar="DIR", type=Path, help="write .in programs there instead")
     args = parser.parse_args()
     if args.export:
-        export(args.export)
+        print(isa_exports.write(args.export))
         return 0
     if args.networks:
         name, text = "networks", table(network_rows(), NETWORK_HEAD)

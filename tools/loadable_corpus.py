@@ -60,12 +60,14 @@ def main() -> int:
             "state": {"step": exported(Counter(), (torch.ones(3),)), "again": exported(Counter(), (torch.ones(3),))},
             "fallback": exported(Sorted(), (torch.randn(2, 5),)),
         }
+    options: dict[str, dict[str, Any]] = {"code": {"args": (x,), "engine": "isa", "convert": "bfloat16"}}
+    programs["code"] = Mlp().eval()
     for name, program in programs.items():
         path = FOLDER / f"{MAJOR}.{MINOR}-{name}.atl"
         if path.exists():
             print(f"{path.name} stands already")
             continue
-        torch_atalla.save_loadable(program, path)
+        torch_atalla.save_loadable(program, path, **options.get(name, {}))
         print(f"{path.name}: {path.stat().st_size:,} bytes")
     return 0
 

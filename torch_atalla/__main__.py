@@ -16,6 +16,7 @@ COMMANDS = {
     "inspect": "print a loadable",
     "asm": "assemble Atalla code",
     "disasm": "disassemble Atalla code",
+    "run": "run a loadable; profile and trace its Atalla code",
     "verify": "replay a loadable's golden outputs; check its signature",
     "config": "print where C and C++ programs find headers and libraries",
     "cache": "show the programs stored by torch.compile; --clear removes them",

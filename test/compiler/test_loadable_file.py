@@ -163,13 +163,17 @@ class TestFiles(TestCase):
     # --------------------------------------------------------------------------------------------------------- corpus
     def test_older_versions_load(self):
         names = [path.name for path in sorted(CORPUS.glob("*.atl"))]
-        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1", "1.2"})
+        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1", "1.2", "1.3"})
         for path in sorted(CORPUS.glob("*.atl")):
             with self.subTest(path.name):
                 program = torch_atalla.load_loadable(path)
                 goldens = program.verify()
                 self.assertEqual(goldens > 0, not path.name.startswith("1.0"))
-                self.assertEqual(describe(str(path))["format"], list(map(int, path.name.split("-")[0].split("."))))
+                data = describe(str(path))
+                self.assertEqual(data["format"], list(map(int, path.name.split("-")[0].split("."))))
+                self.assertEqual(bool(data["code"]), path.name.endswith("-code.atl"))
+                if data["code"]:
+                    self.assertEqual(torch_atalla.load_loadable(path, engine="isa").verify(), goldens)
 
     def test_a_file_of_version_1_0_gives_what_it_gave(self):
         torch.manual_seed(0)

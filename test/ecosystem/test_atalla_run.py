@@ -173,7 +173,7 @@ class TestAtallaRun(TestCase):
 
     def test_information(self):
         text = run(RUN, self.path, "--info")
-        for part in ("format 1.2", "input   x: [1 to 8, 3] <f4", "parameter scale: [3] <f4", "state total: [3] <f4"):
+        for part in ("format 1.3", "input   x: [1 to 8, 3] <f4", "parameter scale: [3] <f4", "state total: [3] <f4"):
             self.assertIn(part, text)
         self.assertEqual(json.loads(run(RUN, self.path, "--describe"))["states"][0]["name"], "total")
         self.assertIn("1 golden output as expected", run(RUN, self.path, "--verify"))
@@ -213,6 +213,53 @@ class TestAtallaRun(TestCase):
         self.assertIn("libatalla_runtime.so", libraries)
         self.assertNotIn("libtorch", libraries)
         self.assertNotIn("libpython", libraries)
+
+
+class TestEngines(TestCase):
+    """A file with Atalla code: atalla-run gives the bits that Python gives on each engine."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self.tmp = tmp_path
+        self.path = tmp_path / "code.atl"
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(40, 24), nn.GELU(), nn.Linear(24, 8)).eval()
+        self.x = torch.randn(5, 40).bfloat16()
+        torch_atalla.save_loadable(model, self.path, args=(self.x.float(),), engine="isa", convert="bfloat16")
+        (tmp_path / "x.bin").write_bytes(self.x.view(torch.int16).numpy().tobytes())
+
+    def test_both(self):
+        for engine in ("functional", "isa"):
+            program = torch_atalla.load_loadable(self.path, engine=engine)
+            expected = program(self.x.to("atalla")).cpu()
+            out = self.tmp / f"{engine}.bin"
+            text = run(RUN, self.path, "--engine", engine, "--input", self.tmp / "x.bin", "--output", out)
+            self.assertEqual(out.read_bytes(), expected.view(torch.int16).numpy().tobytes())
+        stats = program.stats
+        self.assertIn(f"{stats.packets} packets, {stats.instructions} instructions, {stats.cycles} cycles", text)
+        self.assertIn(f"DMA {stats.dram_bytes_read} bytes read, {stats.dram_bytes_written} written", text)
+        self.assertRegex(text, r"\nstalls, .*[a-z] \d+")
+
+    def test_goldens_information_times_and_traces(self):
+        for engine in ("functional", "isa"):
+            self.assertIn("1 golden output as expected", run(RUN, self.path, "--verify", "--engine", engine))
+            self.assertRegex(run(RUN, self.path, "--bench", "--engine", engine), r"\narena_bytes \d+\n")
+        self.assertRegex(run(RUN, self.path, "--info"), r"\n  code    \d+ packets, arena \d+ bytes\n")
+        trace = self.tmp / "t.json"
+        run(RUN, self.path, "--engine", "isa", "--input", self.tmp / "x.bin", "--repeat", 3, "--trace", trace)
+        names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
+        self.assertEqual(names.count("isa.program"), 3)
+
+    def test_errors(self):
+        plain = self.tmp / "plain.atl"
+        torch_atalla.save_loadable(nn.ReLU(), plain, args=(torch.ones(3),))
+        text = f'{plain} has no Atalla code; save it with engine="isa"'
+        self.assertIn(text, run(RUN, plain, "--engine", "isa", "--verify", status=1))
+        text = "--engine expects functional or isa, not 'other'"
+        self.assertIn(text, run(RUN, plain, "--engine", "other", status=2))
+        words = ("--engine", "isa", "--set", f"0.weight={self.tmp / 'w.bin'}", "--input", self.tmp / "x.bin")
+        (self.tmp / "w.bin").write_bytes(bytes(2 * 24 * 40))
+        self.assertIn("has its parameters in packed form", run(RUN, self.path, *words, status=1))
 
 
 class TestCpp(TestCase):

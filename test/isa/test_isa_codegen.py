@@ -385,6 +385,10 @@ class TestData(CodegenTestCase):
             table, index = bf16(50, width), torch.tensor([3, 0, 49, 3, 17])
             run = run_launch("index_select", torch.empty(5, width, dtype=BF16), [table, index], dim=0)
             self.assertEqual(run.outputs[0], table[index])
+        for bad in (-3, 50):
+            index = torch.tensor([3, bad])
+            with self.assertRaisesRegex(isa.ExecutionError, f"index {bad} out of range for 50 rows"):
+                run_launch("index_select", torch.empty(2, 64, dtype=BF16), [bf16(50, 64), index], dim=0)
 
     def test_integers(self):
         x = torch.tensor([[0, 1, -3], [70, 255, 2]])

@@ -17,12 +17,27 @@ from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
 from torch_atalla.cli.inspect import main as inspect
+from torch_atalla.cli.verify import verify
 from torch_atalla.compiler import ExportError
 from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.driver import runtime
+from torch_atalla.loadable.code import listing
+from torch_atalla.loadable.description import describe, render
+from torch_atalla.loadable.errors import LoadableError
 from torch_atalla.loadable.file import code_section as section
+from torch_atalla.loadable.file.container import Container
+from torch_atalla.loadable.file.format import Region, Section
 from torch_atalla.loadable.file.signature import verify_signature
 
 warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def without_code(data: bytes) -> bytes:
+    container = Container.read(data)
+    container.sections = [
+        part for part in container.sections if part.kind < Section.CODE or part.kind > Section.CONSTANTS
+    ]
+    return container.pack(runtime.crc32c)
 
 
 def model() -> nn.Module:
@@ -85,7 +100,7 @@ class TestCodeInLoadables(TestCase):
             data = bytearray(file.read())
         verify_signature(bytes(data))
         torch_atalla.load_loadable(self.path, engine="isa")(x.bfloat16().to("atalla"))
-        code = section.find(bytes(data)).code
+        code = section.find(bytes(data)).methods[0].code
         data[data.index(code)] ^= 1
         with self.assertRaisesRegex(ExportError, "the signature does not fit"):
             verify_signature(bytes(data))
@@ -107,6 +122,36 @@ class TestCodeInLoadables(TestCase):
                 self.save()
         self.assertEqual(os.listdir(self.directory.name), [])
 
+    def test_goldens(self):
+        self.save()
+        for engine in ("functional", "isa"):
+            self.assertEqual(torch_atalla.load_loadable(self.path, engine=engine).verify(), 1)
+            self.assertIn("1 golden output as expected", verify(self.path, engine=engine))
+        with open(self.path, "rb") as file:
+            data = file.read()
+        found = section.find(data)
+        constants = bytes(len(found.constants))
+        others = section.attach(without_code(data), section.CodeSection(found.methods, constants), runtime.crc32c)
+        with open(self.path, "wb") as file:
+            file.write(others)
+        self.assertEqual(torch_atalla.load_loadable(self.path).verify(), 1)
+        with self.assertRaisesRegex(LoadableError, "golden 0, method 'forward', output 0, element 0: 0, "):
+            torch_atalla.load_loadable(self.path, engine="isa").verify()
+
+    def test_damaged_constants(self):
+        """Their checksum is compared by the engine that reads them."""
+        self.save()
+        with open(self.path, "rb") as file:
+            data = bytearray(file.read())
+        data[data.index(section.find(bytes(data)).constants)] ^= 1
+        with open(self.path, "wb") as file:
+            file.write(data)
+        torch_atalla.load_loadable(self.path).verify()
+        with self.assertRaisesRegex(LoadableError, r"CONSTANTS 29\) is damaged"):
+            torch_atalla.load_loadable(self.path, engine="isa")
+        with self.assertRaisesRegex(runtime.RuntimeLibraryError, r"CONSTANTS 29\) is damaged"):
+            describe(self.path)
+
     def test_listing(self):
         dump = os.path.join(self.directory.name, "dump")
         self.save(dump=dump)
@@ -120,7 +165,7 @@ class TestCodeInLoadables(TestCase):
 
     def packets(self):
         with open(self.path, "rb") as file:
-            return len(section.find(file.read()).code) // 20
+            return len(section.find(file.read()).methods[0].code) // 20
 
     def test_without_code(self):
         torch_atalla.save_loadable(model(), self.path, args=(torch.randn(5, 40),))
@@ -145,12 +190,117 @@ class TestCodeInLoadables(TestCase):
         with self.assertRaisesRegex(ExportError, "convert"):
             torch_atalla.save_loadable(nn.ReLU(), self.path, args=(x.float(),), engine="isa", convert="float16")
 
-    def test_damaged_section(self):
-        self.save()
+
+class Total(nn.Module):
+    """Adds to a buffer (step), or only reads it (peek)."""
+
+    total: torch.Tensor
+
+    def __init__(self, stores: bool, buffer: torch.Tensor) -> None:
+        super().__init__()
+        self.stores = stores
+        self.register_buffer("total", buffer)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.stores:
+            self.total.add_(x)
+            return self.total.clone()
+        return self.total + x
+
+
+TOTAL = """
+        lw.s x1, 0(x10)
+        lw.s x2, 4(x10)
+        lw.s x3, 8(x10)
+        lw.s x4, 12(x10)
+        li.s x5, 4
+loop:   lw.s x6, 0(x1)
+        lw.s x7, 0(x2)
+        add.bf x7, x7, x6
+        sw.s x7, 0(x3)
+        sw.s x7, 0(x4)
+        addi.s x1, x1, 4
+        addi.s x2, x2, 4
+        addi.s x3, x3, 4
+        addi.s x4, x4, 4
+        subi.s x5, x5, 1
+        bne.s x5, x0, loop
+        halt.s
+"""
+
+
+class TestMethods(TestCase):
+    """Two methods with code, written by hand, over one mutable buffer."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = os.path.join(self.directory.name, "total.atl")
+        buffer, x = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.ones(4)
+        methods = {name: torch.export.export(Total(name == "step", buffer), (x,)) for name in ("step", "peek")}
+        torch_atalla.save_loadable(methods, self.path, fallback="error")
+        self.attach(2)
+
+    def attach(self, count: int) -> None:
+        code = torch_atalla.isa.assemble(TOTAL).encode().tobytes()
+        ports = [(0, Region.INPUT, 0, 0), (1, Region.STATE, 0, 0), (3, Region.OUTPUT, 0, 0)]
+        sums = [(2, Region.STATE, 0, 0), (2, Region.ARENA, 0, 0)]
+        methods = [section.MethodCode(i, code, [0] * 4, [*ports, sums[i]], 16 * i) for i in range(count)]
         with open(self.path, "rb") as file:
-            content = section.find(file.read()).encode()
-        for cut in (0, 10, 47, len(content) // 2, len(content) - 1):
-            with self.assertRaises(ValueError):
-                section.decode(content[:cut])
-        with self.assertRaisesRegex(ValueError, "version"):
-            section.decode(b"\2" + content[1:])
+            data = file.read()
+        with open(self.path, "wb") as file:
+            file.write(section.attach(data, section.CodeSection(methods, b""), runtime.crc32c))
+
+    def test_states_persist(self):
+        x = torch.tensor([1.0, 10.0, 100.0, 1000.0], device="atalla")
+        results = {}
+        for engine in ("functional", "isa"):
+            program = torch_atalla.load_loadable(self.path, engine=engine)
+            found = [program["peek"](x), program(x), program["step"](x), program["peek"](x)]
+            program.load_state_dict({"total": torch.zeros(4)})
+            found += [program["step"](x)]
+            found += [program.read_state("total"), program.verify(), program.read_state("total")]
+            results[engine] = [item.cpu() if isinstance(item, torch.Tensor) else item for item in found]
+        self.assertEqual(results["isa"], results["functional"], rtol=0, atol=0)
+        self.assertEqual(program.stats.packets, 5 + 4 * 11 + 1)
+        self.assertRegex(repr(program), "1 inputs, 1 outputs, methods step, peek, engine isa>")
+
+    def test_other_strides_are_copied(self):
+        x = torch.arange(8.0).to("atalla")[::2]
+        found = [torch_atalla.load_loadable(self.path, engine=engine)(x).cpu() for engine in ("functional", "isa")]
+        self.assertEqual(found[0], found[1])
+
+    def test_inspection(self):
+        data = describe(self.path)
+        self.assertEqual([record["method"] for record in data["code"]], [0, 1])
+        self.assertIn("  peek: 17 packets, 4 words, 4 relocations, arena of 16 bytes", render(data))
+        self.assertIn("# method 1\n", listing(self.path))
+        with open(self.path, "rb") as file:
+            found = section.find(file.read())
+        self.assertEqual([method.method for method in found.methods], [0, 1])
+        self.assertEqual(found.methods[1].relocations[3], (2, Region.ARENA, 0, 0))
+
+    def test_streams(self):
+        """Code runs after the work of its stream, and work of the stream after the code."""
+        program = torch_atalla.load_loadable(self.path, engine="isa")
+        stream = torch.Stream("atalla")
+        with stream:
+            x = torch.ones(4, device="atalla")
+            for _ in range(4):
+                x = program["step"](x) * 2
+        stream.synchronize()
+        functional = torch_atalla.load_loadable(self.path)
+        y = torch.ones(4, device="atalla")
+        for _ in range(4):
+            y = functional["step"](y) * 2
+        self.assertEqual(x, y)
+
+    def test_capture_is_refused(self):
+        program = torch_atalla.load_loadable(self.path, engine="isa")
+        x = torch.ones(4, device="atalla")
+        with self.assertRaisesRegex(RuntimeError, "previous error during capture"):
+            with torch.atalla.graph(torch.atalla.Graph()):
+                with self.assertRaisesRegex(ValueError, "method 'step': operation not permitted"):
+                    program(x)
+        self.assertEqual(program["peek"](x).cpu(), torch.tensor([2.0, 3.0, 4.0, 5.0]))

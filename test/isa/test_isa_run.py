@@ -144,6 +144,11 @@ class TestCycles(TestCase):
             expected = max(latency + last, latency + 2)  # halt.s issues in the cycle after
             self.assertEqual(self.cycles(f"{first}\n{second}"), expected, msg=f"{first}; {second}")
 
+    def test_rows_below_an_address(self):
+        """A row is (rs1 >> 6) + rs2 in 32 bits, so that rs2 may be negative: as fast, and the same row."""
+        text = "vreg.st v1, x1, x2, 0, 32\nvreg.ld v2, x3, x0, 0, 32"
+        self.assertEqual(self.cycles(text, x1=64 * 9, x2=-4, x3=64 * 5), self.cycles(text, x1=64 * 5, x2=0, x3=64 * 5))
+
     def test_units(self):
         self.assertEqual(self.cycles("add.vv v1, v9, v9\nadd.vv v2, v9, v9\nadd.vv v3, v9, v9"), 4 + 5)
         self.assertEqual(self.cycles("lw.vi v1\nlw.vi v2\nlw.vi v3"), 4)
@@ -248,3 +253,8 @@ class TestOnTheDevice(TestCase):
         program = isa.assemble("jalr.s x1, x0, -16\nhalt.s")
         for _ in range(5):  # each asks for a whole scratchpad
             isa.launch(program, args=(1 << 20, 0))
+        endless = isa.assemble("jalr.s x1, x0, -16\nhere: beq.s x0, x0, here")
+        for _ in range(5):
+            with self.assertRaisesRegex(isa.ExecutionError, "has not ended after 100 packets"):
+                isa.launch(endless, args=(1 << 20, 0), max_packets=100)
+        isa.launch(program, args=(1 << 20, 0))

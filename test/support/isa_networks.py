@@ -5,26 +5,10 @@ from __future__ import annotations
 
 import models
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from benchmarks import loadable_models
-
-
-class Micro(nn.Module):
-    """One pre-norm block: 32 tokens of width 32, hidden width 64, GELU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(32), nn.LayerNorm(32)
-        self.q, self.k, self.v, self.out = (nn.Linear(32, 32) for _ in range(4))
-        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.norm1(x)
-        q, k, v = (layer(y).unsqueeze(1) for layer in (self.q, self.k, self.v))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+from benchmarks.isa_exports import Micro
 
 
 def alexnet() -> nn.Module:

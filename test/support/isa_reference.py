@@ -19,6 +19,7 @@ SCRATCHPADS = 2
 NAN = 0x7FC00000
 SERVICE_ALLOC = 0xFFFFFFF0
 SERVICE_FREE = 0xFFFFFFE0
+SERVICE_FAULT = 0xFFFFFFD0
 
 
 class Fault(Exception):
@@ -197,6 +198,8 @@ class Machine:
         self.next = address
 
     def call(self, service):
+        if service == SERVICE_FAULT:
+            self.fault(f"reported error {self.x[10]}")
         size, align = self.x[10], self.x[11]
         if service == SERVICE_FREE:
             found = self.pages.pop((align, size), None)
@@ -264,7 +267,7 @@ class Machine:
         b = operands["imm12"] & MASK32
         if name == "jalr.s":
             target = (a + b) & MASK32
-            if target in (SERVICE_ALLOC, SERVICE_FREE):
+            if target in (SERVICE_ALLOC, SERVICE_FREE, SERVICE_FAULT):
                 self.service = target
             else:
                 self.target(target)

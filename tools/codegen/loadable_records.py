@@ -74,7 +74,8 @@ def python(root: Path) -> str:
     lines += ["FORMATS = {"]
     lines += [f'    Section.{name}: Struct("{formats[r]}"),' for _, _, name, r in sections if r in formats]
     lines += ["}", "STRIDES = {section: record.size for section, record in FORMATS.items()} | {"]
-    lines += [f"    Section.{name}: {8 if record else 1}," for _, _, name, record in sections if record not in formats]
+    pools = {name: _CODES.get(record, "B") for _, _, name, record in sections if record not in formats}
+    lines += [f"    Section.{name}: {struct.calcsize(code)}," for name, code in pools.items()]
     return "\n".join([*lines, "}", ""])
 
 

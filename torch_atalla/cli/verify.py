@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla verify model.atl [--key HEX]`: check a loadable's golden outputs and signature."""
+"""`python -m torch_atalla verify model.atl [--engine isa] [--key HEX]`: check golden outputs and signature."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("path", help="a file written by save_loadable")
     parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--engine", choices=tuple(runtime.ENGINES), default="functional", help="that replays them")
     parser.add_argument("--key", help="Ed25519 public key that must have signed the file, 64 hexadecimal digits")
     args = parser.parse_args(argv)
     try:
-        for line in verify(args.path, args.device, bytes.fromhex(args.key) if args.key is not None else None):
+        key = bytes.fromhex(args.key) if args.key is not None else None
+        for line in verify(args.path, args.device, key, args.engine):
             print(line)
     except (OSError, ValueError, ExportError, runtime.RuntimeLibraryError) as error:
         print(f"{args.path}: {error}", file=sys.stderr)
@@ -36,14 +38,14 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def verify(path: str, device: int = 0, key: bytes | None = None) -> list[str]:
+def verify(path: str, device: int = 0, key: bytes | None = None, engine: str = "functional") -> list[str]:
     """Return the results of the checks, one per line. Raises an error for the first check that fails."""
     data = Path(path).read_bytes()
     with closing(runtime.Program(data)) as program:
         lines = ["every byte is covered by a checksum that fits"]
         if key is not None or is_signed(data):
             lines.append(f"signed by {verify_signature(data, key).hex()}")
-        program.load(device)
+        program.load(device, engine)
         program.set_host_call(lambda text, inputs, outputs: run_host_call(device, text, inputs, outputs))
         count = program.verify()
         lines.append(f"{count} golden output{'s' if count != 1 else ''} as expected")

@@ -45,6 +45,8 @@ class TensorRef:
         return TensorRef(tensor.addr, tensor.dtype, tuple(tensor.sizes[:n]), tuple(tensor.strides[:n]))
 
 
+ENGINES = {"functional": c_abi.ATALLA_ENGINE_FUNCTIONAL, "isa": c_abi.ATALLA_ENGINE_ISA}
+
 # Called with the segment's JSON, its input and its output tensors on the device; an exception ends the run.
 HostCallHandler = Callable[[str, list[TensorRef], list[TensorRef]], None]
 
@@ -81,6 +83,11 @@ def validate(data: bytes | bytearray) -> None:
     """Checks the bytes of a loadable; raises with every problem."""
     address, length = _address(data)
     _check(_library().atalla_program_validate(address, length))
+
+
+def check_runs_code(device: int) -> None:
+    """Raises unless the device has the geometry that Atalla code is for."""
+    _check(_library().atalla_program_check_device(device))
 
 
 def golden_input(seed: int, number: int, dtype: int, low: float, high: float, elements: int, address: int) -> None:
@@ -185,8 +192,14 @@ class Program:
         _check(_library().atalla_program_get_info(self._open(), ctypes.byref(info)))
         return {name: getattr(info, name) for name, *_ in c_abi.atalla_program_info._fields_ if name not in _HIDDEN}
 
-    def load(self, device: int) -> None:
-        _check(_library().atalla_program_load(self._open(), device))
+    def load(self, device: int, engine: str = "functional") -> None:
+        _check(_library().atalla_program_load_engines(self._open(), device, ENGINES[engine]))
+
+    def code_stats(self) -> c_abi.atalla_isa_stats:
+        """What the latest run of Atalla code did."""
+        stats = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
+        _check(_library().atalla_program_get_stats(self._open(), ctypes.byref(stats)))
+        return stats
 
     def estimate_each(self, method: int, instructions: int) -> list[int]:
         """Simulated cycles of each of the method's instructions, on the device where it is loaded."""
@@ -223,6 +236,8 @@ class Program:
         _check(_library().atalla_program_replace(self._open(), records, len(items)))
 
     def set_host_call(self, handler: HostCallHandler) -> None:
+        errors = self._errors  # not self: a cycle would keep the program's device memory until the next collection
+
         def callback(context, call, program, inputs, n_inputs, outputs, n_outputs):  # type: ignore[no-untyped-def]
             try:
                 handler(
@@ -231,7 +246,7 @@ class Program:
                     [TensorRef.from_c(outputs[k]) for k in range(n_outputs)],
                 )
             except BaseException as error:  # noqa: BLE001 (must not cross C; raised again by run)
-                self._errors.last = error
+                errors.last = error
                 _library().atalla_program_set_error(f"{type(error).__name__}: {error}".encode())
                 return c_abi.ATALLA_ERR_FAULT_KERNEL
             return 0

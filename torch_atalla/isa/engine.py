@@ -66,7 +66,7 @@ class Stats:
         return "\n".join(lines)
 
 
-def _stats(raw: c_abi.atalla_isa_stats) -> Stats:
+def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
     library = lib.library()
     plain = {name: getattr(raw, name) for name, *_ in raw._fields_[2:12]}
     return Stats(
@@ -141,6 +141,11 @@ class Machine:
         handle, self._handle = getattr(self, "_handle", None), ctypes.c_void_p()
         if handle:
             self._library.api.machine_destroy(handle)
+
+    @property
+    def name(self) -> str:
+        """The name of the machine in the engine's errors."""
+        return f"machine {self._handle.value}"
 
     # --- running
 
@@ -282,7 +287,7 @@ class Machine:
     def stats(self) -> Stats:
         raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
         self._library.check(self._library.api.machine_stats(self._handle, ctypes.byref(raw)))
-        return _stats(raw)
+        return stats_of(raw)
 
     def profile(self) -> np.ndarray:
         """uint64: how often each packet has run."""
@@ -377,7 +382,7 @@ def launch(
     except ExecutionError:
         library.clear_fault(stream)  # it is told now, and need not be told again
         raise
-    return _stats(raw)
+    return stats_of(raw)
 
 
 def dram_address(tensor: Any) -> int:

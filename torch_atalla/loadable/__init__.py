@@ -9,7 +9,6 @@
 docs/concepts/aot.md describes the stages in between.
 """
 
-from .code import LoadedCode
 from .errors import ExportError, LoadableError, UnsupportedOp, UnsupportedOpsError
 from .load import load_loadable
 from .method import LoadedMethod
@@ -18,6 +17,6 @@ from .report import LoadableReport, SegmentReport
 from .tensor_spec import TensorSpec
 
 __all__ = [
-    "ExportError", "LoadableError", "LoadableReport", "LoadedCode", "LoadedMethod", "LoadedProgram", "SegmentReport",
+    "ExportError", "LoadableError", "LoadableReport", "LoadedMethod", "LoadedProgram", "SegmentReport",
     "TensorSpec", "UnsupportedOp", "UnsupportedOpsError", "load_loadable",
 ]  # fmt: skip

@@ -33,6 +33,7 @@ def render(data: dict[str, Any]) -> str:
         "dynamic sizes": _sizes(data),
         "graph": _graph(data),
         "linear program": _instructions(data),
+        "Atalla code": _code(data),
         "memory plan": _memory(data),
         "weights": _weights(data),
         "coverage": _coverage(data),
@@ -181,6 +182,17 @@ def _tensor(record: dict[str, Any]) -> str:
     if strides != make_contiguous_strides_for(sizes):
         text += f"{{{', '.join(map(str, strides))}}}"
     return text + (f"+{record['byte_offset']}" if record["byte_offset"] else "")
+
+
+def _code(data: dict[str, Any]) -> str:
+    rows = []
+    for code in data["code"]:
+        name = data["methods"][code["method"]]["name"]
+        counts = ", ".join(f"{code[what][1]:,} {what}" for what in ("packets", "words", "relocations"))
+        rows.append(f"  {name}: {counts}, arena of {code['arena_bytes']:,} bytes")
+    if rows:
+        rows.append(f"  constants of {data['constant_bytes']:,} bytes")
+    return "\n".join(rows)
 
 
 def _memory(data: dict[str, Any]) -> str:

@@ -5,55 +5,41 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, overload
 
 import torch
 
 from torch_atalla.driver import runtime
 
-from .code import LoadedCode
 from .errors import ExportError, LoadableError
 from .program import LoadedProgram
 
 Device = str | int | torch.device
 
 
-@overload
-def load_loadable(
-    path: str | os.PathLike[str], device: Device = "atalla", *, engine: Literal["functional"] = "functional"
-) -> LoadedProgram: ...
-@overload
-def load_loadable(path: str | os.PathLike[str], device: Device = "atalla", *, engine: Literal["isa"]) -> LoadedCode: ...
-@overload
-def load_loadable(
-    path: str | os.PathLike[str], device: Device = "atalla", *, engine: str
-) -> LoadedProgram | LoadedCode: ...
 def load_loadable(
     path: str | os.PathLike[str], device: Device = "atalla", *, engine: str = "functional"
-) -> LoadedProgram | LoadedCode:
+) -> LoadedProgram:
     """Map and validate a loadable, and load it onto a device.
 
     Args:
         path: a file written by `save_loadable`.
         device: an atalla device, by name, ordinal or torch.device. Without an ordinal, the current device.
         engine: "functional" runs the file's kernel launches. "isa" runs its Atalla code, which only files saved with
-            engine="isa" have.
+            engine="isa" have; its parameters cannot be replaced, and `stats` of the program tells what a call did.
 
     Returns:
         The program. Call it like the exported module, with tensors on that device.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        LoadableError: the file is not a loadable, or this installation or device cannot run it. The text lists every
-            problem.
+        LoadableError: the file is not a loadable, this installation or device cannot run it, or the device has no
+            room. The text lists every problem.
         ValueError: the engine or device type is unknown, or engine="isa" and the file has no Atalla code.
-        RuntimeError: engine="isa", and the chip's geometry does not match the code.
-        torch.OutOfMemoryError: engine="isa", and the device has no room for constants and temporaries.
 
         program = torch_atalla.load_loadable("model.atl", device="atalla:0")
         y = program(x.to("atalla:0"))
     """
-    if engine not in ("functional", "isa"):
+    if engine not in runtime.ENGINES:
         raise ValueError(f'engine: expected "functional" or "isa", got {engine!r}')
     where = torch.device("atalla", device) if isinstance(device, int) else torch.device(device)
     if where.type != "atalla":
@@ -64,9 +50,7 @@ def load_loadable(
     if not Path(name).is_file():
         raise FileNotFoundError(f"{name}: no such file; expected a loadable")
     try:
-        if engine == "isa":
-            return LoadedCode(name, where)
-        return LoadedProgram(runtime.Program(name, to_load=True), where, name)
+        return LoadedProgram(runtime.Program(name, to_load=True), where, name, engine)
     except (runtime.RuntimeLibraryError, ExportError) as error:
         text = str(error)
         raise LoadableError(text if name in text else f"{name}: {text}") from None

@@ -11,6 +11,7 @@ import torch
 
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.isa.engine import Stats, stats_of
 
 from .errors import LoadableError
 from .host_call import run_host_call
@@ -27,11 +28,14 @@ class LoadedProgram:
     call to call.
     """
 
-    def __init__(self, program: runtime.Program, device: torch.device, path: str):
+    def __init__(self, program: runtime.Program, device: torch.device, path: str, engine: str = "functional"):
         self._program = program
         self.device = device
         self.path = path
+        self.engine = engine
         data = program.describe()
+        if engine == "isa" and not data["code"]:
+            raise ValueError(f'{path}: the file has no Atalla code; save it with engine="isa"')
         self.methods = {
             record["name"]: LoadedMethod(program, device, path, number, data)
             for number, record in enumerate(data["methods"])
@@ -42,7 +46,7 @@ class LoadedProgram:
         self._parameters = _named_values(data)
         self._packed = _packed_matrices(data)
         self._states = {record["name"]: value_type(data["values"][record["value"]]) for record in data["states"]}
-        program.load(device.index)
+        program.load(device.index, engine)
         program.set_host_call(lambda text, inputs, outputs: run_host_call(device.index, text, inputs, outputs))
 
     def _read_report(self, data: dict[str, Any]) -> LoadableReport:
@@ -55,6 +59,11 @@ class LoadedProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._first(*args, **kwargs)
+
+    @property
+    def stats(self) -> Stats:
+        """Statistics of the latest call on the engine "isa"."""
+        return stats_of(self._program.code_stats())
 
     def __getitem__(self, name: str) -> LoadedMethod:
         """Return the method called `name`. Raises KeyError, which lists the existing names."""
@@ -148,6 +157,7 @@ class LoadedProgram:
     def __repr__(self) -> str:
         model = self.report.model or Path(self.path).name
         others = f", methods {', '.join(self.methods)}" if len(self.methods) > 1 else ""
+        others += ", engine isa" if self.engine == "isa" else ""
         return (
             f"<LoadedProgram {model} on {self.device}: {len(self.inputs)} inputs, {len(self.outputs)} outputs{others}>"
         )

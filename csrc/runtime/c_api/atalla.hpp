@@ -163,7 +163,19 @@ class Program {
   }
   atalla_program handle() const noexcept { return handle_; }
 
-  void load(int32_t device = 0) { check(atalla_program_load(handle_, device)); }
+  void load(int32_t device = 0, uint32_t engines = ATALLA_ENGINE_FUNCTIONAL) {
+    check(atalla_program_load_engines(handle_, device, engines));
+  }
+  void set_engine(atalla_engine engine, uint64_t max_packets = 0) {
+    check(atalla_program_set_engine(handle_, engine, max_packets));
+  }
+  // Of the latest run of Atalla code.
+  atalla_isa_stats stats() const {
+    atalla_isa_stats stats{};
+    stats.struct_size = sizeof stats;
+    check(atalla_program_get_stats(handle_, &stats));
+    return stats;
+  }
 
   atalla_program_info info() const {
     atalla_program_info info{};

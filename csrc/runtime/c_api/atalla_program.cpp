@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/c_api/c_interface.h"
+#include "runtime/device/api.h"
 #include "runtime/loadable/file/crc32c.h"
 #include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/validate.h"
@@ -101,7 +102,7 @@ atalla_status atalla_program_open_file(const char* path, atalla_program* program
 atalla_status atalla_program_open_to_load(const char* path, atalla_program* program) {
   return c_call([&] {
     given(program, "a place for the program");
-    *program = new atalla_program_s(File::open(&given(path, "a path"), loadable::WeightsCheck::kLater));
+    *program = new atalla_program_s(File::open(&given(path, "a path"), loadable::BulkCheck::kLater));
   });
 }
 
@@ -129,9 +130,10 @@ atalla_status atalla_program_get_info(atalla_program program, atalla_program_inf
     result.file_bytes = view.header.file_bytes;
     for (uint32_t m = 0; m < view.methods.size(); ++m)
       result.arena_bytes = std::max(result.arena_bytes, view.methods[m].arena_bytes);
-    result.weight_bytes = program->file().weight_bytes();
+    result.weight_bytes = view.weight_bytes;
     result.device = program->device();
     for (auto [pad, bytes] : loadable::scratchpad_bytes(view)) result.scratchpad_bytes += bytes;
+    result.constant_bytes = view.constant_bytes;
     fill(info, "atalla_program_info", result);
   });
 }
@@ -147,6 +149,12 @@ atalla_status atalla_program_get_method(atalla_program program, uint32_t method,
     result.arena_bytes = record.arena_bytes;
     result.estimate_cycles = record.estimate_cycles;
     result.name = view.string(record.name);
+    for (uint32_t i = 0; i < view.code.size(); ++i) {
+      const loadable::Code code = view.code[i];
+      if (code.method != method) continue;
+      result.packets = code.packets.count;
+      result.code_arena_bytes = code.arena_bytes;
+    }
     fill(info, "atalla_method_info", result);
   });
 }
@@ -258,7 +266,35 @@ atalla_status atalla_program_describe_json(atalla_program program, const char** 
 }
 
 atalla_status atalla_program_load(atalla_program program, int32_t device) {
-  return c_call([&] { given(program).load(device); });
+  return c_call([&] { given(program).load(device, ATALLA_ENGINE_FUNCTIONAL); });
+}
+
+atalla_status atalla_program_load_engines(atalla_program program, int32_t device, uint32_t engines) {
+  return c_call([&] { given(program).load(device, engines); });
+}
+
+atalla_status atalla_program_set_engine(atalla_program program, atalla_engine engine, uint64_t max_packets) {
+  return c_call([&] { given(program).set_engine(engine, max_packets); });
+}
+
+atalla_status atalla_program_get_stats(atalla_program program, atalla_isa_stats* stats) {
+  return c_call([&] { fill(stats, "atalla_isa_stats", given(program).stats()); });
+}
+
+const char* atalla_isa_unit_name(uint32_t unit) {
+  const char* name = nullptr;
+  c_call([&] { name = isa_api() != nullptr ? isa_api()->unit_name(unit) : nullptr; });
+  return name;
+}
+
+const char* atalla_isa_stall_name(uint32_t reason) {
+  const char* name = nullptr;
+  c_call([&] { name = isa_api() != nullptr ? isa_api()->stall_name(reason) : nullptr; });
+  return name;
+}
+
+atalla_status atalla_program_check_device(int32_t device) {
+  return c_call([&] { loadable::check_runs_code(Device::get(device)); });
 }
 
 atalla_status atalla_program_set_host_call(atalla_program program, atalla_host_call function, void* context) {

@@ -27,6 +27,12 @@
 
 #include "atalla_runtime.h"
 
+#if defined(__has_include) && __has_include("../../sim/abi/atalla_isa.h")
+#include "../../sim/abi/atalla_isa.h"  // in the source tree
+#else
+#include "atalla_isa.h"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -76,6 +82,7 @@ typedef struct atalla_program_info {
   int32_t device;         // ordinal, or -1 before atalla_program_load
   uint32_t reserved;
   uint64_t scratchpad_bytes;  // that temporaries of all methods may take in scratchpads instead of the arena
+  uint64_t constant_bytes;    // of the Atalla code
 } atalla_program_info;
 ATALLA_EXPORT atalla_status atalla_program_get_info(atalla_program program, atalla_program_info* info);
 
@@ -87,6 +94,9 @@ typedef struct atalla_method_info {
   uint64_t arena_bytes;
   uint64_t estimate_cycles;  // as saved; 0: not made
   const char* name;          // lives as long as the program
+  uint64_t code_arena_bytes;
+  uint32_t packets;  // of its Atalla code; 0: it has none
+  uint32_t reserved;
 } atalla_method_info;
 ATALLA_EXPORT atalla_status atalla_program_get_method(atalla_program program, uint32_t method,
                                                       atalla_method_info* info);
@@ -130,6 +140,26 @@ ATALLA_EXPORT atalla_status atalla_program_describe_json(atalla_program program,
 // the device library does not have. A program is loaded once.
 ATALLA_EXPORT atalla_status atalla_program_load(atalla_program program, int32_t device);
 
+typedef enum atalla_engine {
+  ATALLA_ENGINE_FUNCTIONAL = 1,  // kernel launches
+  ATALLA_ENGINE_ISA = 2,         // the Atalla code of methods that have it
+} atalla_engine;
+// atalla_program_load for engines, given as bits: memory is allocated for these. Both share the mutable buffers. The
+// program runs on the functional engine if it is among them. ATALLA_ERR_UNSUPPORTED for the ISA engine and a file
+// without code, or a device that it is not for.
+ATALLA_EXPORT atalla_status atalla_program_load_engines(atalla_program program, int32_t device, uint32_t engines);
+// The engine of runs, goldens and atalla_program_resolve that begin later: one that the program was loaded for.
+// max_packets is for the ISA engine: a run that executes so many packets without an end is a fault; 0: no limit.
+ATALLA_EXPORT atalla_status atalla_program_set_engine(atalla_program program, atalla_engine engine,
+                                                      uint64_t max_packets);
+// What the latest run of Atalla code did; zeros before the first. The names of units and stall reasons, NULL past the
+// last.
+ATALLA_EXPORT atalla_status atalla_program_get_stats(atalla_program program, atalla_isa_stats* stats);
+ATALLA_EXPORT const char* atalla_isa_unit_name(uint32_t unit);
+ATALLA_EXPORT const char* atalla_isa_stall_name(uint32_t reason);
+// Whether a device can run Atalla code: ATALLA_ERR_UNSUPPORTED, with the reason.
+ATALLA_EXPORT atalla_status atalla_program_check_device(int32_t device);
+
 // Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The run's stream is
 // idle, and what the function queues elsewhere must be done when it returns. A status other than ATALLA_OK ends the
 // run; `atalla_program_set_error` gives its text. It must not run the same program.
@@ -168,7 +198,8 @@ typedef struct atalla_run_params {
 
 // Queues the method's instructions on the stream. Wrong arguments (count, dtype, shape, strides, device, alignment) are
 // ATALLA_ERR_ARGUMENT, with what was given and what is expected, before anything runs. A program with fallback segments
-// and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops.
+// and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops. On the ISA engine, the call waits for
+// all work of the device and runs the code to its end; a method without code is ATALLA_ERR_UNSUPPORTED.
 ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);
 
 // The types of a method's outputs for inputs of these types; addresses are not looked at and become 0.
@@ -194,20 +225,22 @@ typedef struct atalla_replacement {
   uint32_t flags;
   uint32_t reserved;
 } atalla_replacement;
-// Replaces parameters and buffers, all of them or, when one is wrong, none. Runs that are under way see the old bytes,
+// Replaces parameters and buffers, all of them or, when one is wrong, none. ATALLA_ERR_UNSUPPORTED when the program was
+// loaded for the ISA engine, whose code has them in another form. Runs that are under way see the old bytes,
 // runs that begin later all the new ones. Tied names change together. The bytes are copied before the call returns.
 ATALLA_EXPORT atalla_status atalla_program_replace(atalla_program program, const atalla_replacement* replacements,
                                                    size_t count);
 
 // Golden outputs: runs what the file expects on seeded inputs, from the initial state, and compares. ATALLA_ERR_FORMAT
-// lists the differences. `goldens` (may be NULL) is how many there were. The state is reset.
+// lists the differences. `goldens` (may be NULL) is how many there were. The state is reset. On the ISA engine, goldens
+// of methods without code are left out.
 ATALLA_EXPORT atalla_status atalla_program_verify(atalla_program program, uint32_t* goldens);
 // The elements that a golden's input has, row-major: for who writes files.
 ATALLA_EXPORT atalla_status atalla_golden_input(uint64_t seed, uint32_t input, atalla_dtype dtype, double low,
                                                 double high, uint64_t elements, void* data);
 
 // Sum of the timing model's charges of a method's launches on the device where the program is loaded. Host calls are
-// free.
+// free. ATALLA_ERR_UNSUPPORTED on the ISA engine.
 ATALLA_EXPORT atalla_status atalla_program_estimate(atalla_program program, uint32_t method, uint64_t* cycles);
 // The same for each of the first `count` instructions of a method, in order; 0 of a host call.
 ATALLA_EXPORT atalla_status atalla_program_estimate_each(atalla_program program, uint32_t method, uint64_t* cycles,

@@ -41,6 +41,7 @@ void check_version(const std::string& path, const atalla_api& table) {
 }
 
 const atalla_schedule_api* schedule_table = nullptr;  // set by load()
+const atalla_isa_api* isa_table = nullptr;            // likewise
 
 const atalla_api& load() {
   const char* variable = std::getenv(kLibraryVariable);
@@ -67,6 +68,8 @@ const atalla_api& load() {
     check_version(path, *table);
     auto get_schedule = reinterpret_cast<decltype(&atalla_get_schedule_api)>(dlsym(library, "atalla_get_schedule_api"));
     if (get_schedule != nullptr) get_schedule(ATALLA_SCHEDULE_ABI_MAJOR, &schedule_table);
+    auto get_isa = reinterpret_cast<decltype(&atalla_get_isa_api)>(dlsym(library, "atalla_get_isa_api"));
+    if (get_isa != nullptr) get_isa(ATALLA_ISA_ABI_MAJOR, &isa_table);
     return *table;  // the library stays loaded until the process ends
   } catch (...) {
     dlclose(library);
@@ -84,6 +87,11 @@ const atalla_api& api() {
 const atalla_schedule_api* schedule_api() {
   api();
   return schedule_table;
+}
+
+const atalla_isa_api* isa_api() {
+  api();
+  return isa_table;
 }
 
 bool charges_at_submission() noexcept {

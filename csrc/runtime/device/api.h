@@ -5,6 +5,7 @@
 
 #include "runtime/c_api/export.h"
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_isa.h"
 #include "sim/abi/atalla_schedule.h"
 
 namespace atalla::runtime {
@@ -20,6 +21,9 @@ ATALLA_RUNTIME_API bool charges_at_submission() noexcept;
 
 // The scratchpads and cores of the devices; null when the device library does not tell of them.
 ATALLA_RUNTIME_API const atalla_schedule_api* schedule_api();
+
+// Programs of Atalla code; null when the device library does not run them.
+ATALLA_RUNTIME_API const atalla_isa_api* isa_api();
 
 // Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
 ATALLA_RUNTIME_API int device_count() noexcept;

@@ -21,6 +21,7 @@ constexpr uint64_t kShortCopyBytes = 64 * 1024;
 constexpr size_t kStagedBytes = 64 * 1024;
 
 // What a profiler calls the host's part.
+constexpr const char* kLaunchProgram = "atallaLaunchProgram";
 constexpr const char* kCopy = "atallaMemcpy";
 constexpr const char* kCopyAsync = "atallaMemcpyAsync";
 
@@ -78,6 +79,17 @@ void Stream::launch_slow(const atalla_launch_desc& desc) {
       return launch_now(desc);
   }
   make_queue().push_launch(desc);
+}
+
+void Stream::launch_program(atalla_isa_program program, const atalla_isa_params& params, atalla_isa_stats* stats) {
+  synchronize();
+  const std::lock_guard alone(device_.scratchpads());
+  device_.drain();
+  const Submission submission(kLaunchProgram);
+  atalla_isa_params tagged = params;
+  tagged.tag = submission.tag();
+  const atalla_status status = isa_api()->launch(handle_, program, &tagged, stats);
+  if (status != ATALLA_OK) throw_fault(status);
 }
 
 void Stream::copy_now(const atalla_copy_params& params) {

@@ -12,6 +12,7 @@
 #include "runtime/device/error.h"
 #include "runtime/stream/launch_size.h"
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_isa.h"
 
 namespace atalla::runtime {
 
@@ -62,6 +63,10 @@ class ATALLA_RUNTIME_API Stream {
       return launch_now(desc);
     launch_slow(desc);
   }
+
+  // Runs a program of Atalla code to its end on the calling thread, after all work of the device. As it waits,
+  // a recorder refuses it.
+  void launch_program(atalla_isa_program program, const atalla_isa_params& params, atalla_isa_stats* stats);
 
   // Copies; host memory must stay valid until the stream has been synchronised.
   void copy(const atalla_copy_params& params);

@@ -42,7 +42,7 @@ void bench(const Options& options) {
   check(atalla_rt_open(options.device, nullptr, &device));
   auto begin = Clock::now();
   Program program = Program::to_load(options.model);
-  program.load(options.device);
+  program.load(options.device, engine_of(options));
   double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   uint32_t method = options.method.empty() ? 0 : program.method(options.method);
   std::vector<Tensor> inputs, outputs;
@@ -59,12 +59,15 @@ void bench(const Options& options) {
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   atalla_program_info info = program.info();
+  uint64_t arena_bytes = info.arena_bytes;
+  if (options.engine == "isa") arena_bytes = program.method_info(method).code_arena_bytes;
   uint64_t io_bytes = 0;
   for (const std::vector<Tensor>* tensors : {&inputs, &outputs})
     for (const Tensor& tensor : *tensors) io_bytes += tensor.span_bytes();
   std::printf("load_ms %.3f\nrun_us %.2f\npeak_bytes %llu\n", load_ms, times[times.size() / 2], peak_bytes());
   for (auto [name, bytes] : {std::pair{"weight_bytes", info.weight_bytes},
-                             {"arena_bytes", info.arena_bytes},
+                             {"constant_bytes", info.constant_bytes},
+                             {"arena_bytes", arena_bytes},
                              {"scratchpad_bytes", info.scratchpad_bytes},
                              {"io_bytes", io_bytes}})
     std::printf("%s %llu\n", name, static_cast<unsigned long long>(bytes));

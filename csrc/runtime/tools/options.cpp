@@ -7,12 +7,15 @@
 #include <map>
 #include <variant>
 
+#include "runtime/c_api/atalla_program.h"
+
 namespace atalla::tools {
 namespace {
 
 constexpr const char* kUsage =
     "usage: atalla-run model.atl [--method name] [--shape 2x3] [--input x.npy]... [--output y.npy]...\n"
-    "                  [--device n] [--repeat n] [--warmup n] [--trace t.json]\n"
+    "                  [--device n] [--engine functional|isa] [--repeat n] [--warmup n]\n"
+    "                  [--trace t.json]\n"
     "                  [--set name=w.npy]... [--get name=w.npy]...\n"
     "                  [--greedy n [--decode name] [--token i] [--logits o] [--position p]]\n"
     "       atalla-run model.atl --info | --describe | --check | --verify | --bench\n";
@@ -23,6 +26,8 @@ constexpr const char* kHelp =
     "run:\n"
     "  --method name     of the file's methods; the first unless given\n"
     "  --device n        0 unless given\n"
+    "  --engine name     functional unless given: kernel launches; isa: the file's Atalla code, and statistics of the\n"
+    "                    run. --verify and --bench take it, too\n"
     "  --input x.npy     the next input of the method. A name that does not end in .npy holds the elements alone,\n"
     "                    row-major, in the input's dtype; --shape 2x3 before it gives dynamic sizes\n"
     "  --output y.npy    the next output; the elements alone unless the name ends in .npy. Later ones may be left out\n"
@@ -83,18 +88,30 @@ std::pair<std::string, std::string> named(const std::string& option, const std::
 
 }  // namespace
 
+uint32_t engine_of(const Options& options) {
+  return options.engine == "isa" ? ATALLA_ENGINE_ISA : ATALLA_ENGINE_FUNCTIONAL;
+}
+
 Options parse_options(int argc, char** argv) {
   Options options;
   InputFile next_input;
   int64_t device = 0;
   const std::map<std::string, std::variant<std::string*, int64_t*, bool*>> simple = {
-      {"--method", &options.method}, {"--trace", &options.trace},
-      {"--decode", &options.decode}, {"--device", &device},
-      {"--repeat", &options.repeat}, {"--warmup", &options.warmup},
-      {"--greedy", &options.greedy}, {"--token", &options.token},
-      {"--logits", &options.logits}, {"--position", &options.position},
-      {"--info", &options.info},     {"--describe", &options.describe},
-      {"--check", &options.check},   {"--bench", &options.bench},
+      {"--method", &options.method},
+      {"--trace", &options.trace},
+      {"--engine", &options.engine},
+      {"--decode", &options.decode},
+      {"--device", &device},
+      {"--repeat", &options.repeat},
+      {"--warmup", &options.warmup},
+      {"--greedy", &options.greedy},
+      {"--token", &options.token},
+      {"--logits", &options.logits},
+      {"--position", &options.position},
+      {"--info", &options.info},
+      {"--describe", &options.describe},
+      {"--check", &options.check},
+      {"--bench", &options.bench},
       {"--verify", &options.verify},
   };
   for (int i = 1; i < argc; ++i) {
@@ -132,6 +149,8 @@ Options parse_options(int argc, char** argv) {
     }
   }
   if (options.model.empty()) usage("a model is expected");
+  if (options.engine != "functional" && options.engine != "isa")
+    usage("--engine expects functional or isa, not '" + options.engine + "'");
   options.device = static_cast<int>(device);
   return options;
 }

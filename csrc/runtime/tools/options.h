@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> outputs;
   std::vector<std::pair<std::string, std::string>> set, get;  // name, path
   std::string trace;
+  std::string engine = "functional";
   int device = 0;
   int64_t repeat = 1;
   int64_t warmup = 0;
@@ -35,6 +36,9 @@ struct Options {
   std::string decode = "decode";
   int64_t token = 0, logits = 0, position = -1;  // inputs of the decode method, output of both
 };
+
+// The bit of atalla_engine.
+uint32_t engine_of(const Options& options);
 
 // Prints the usage and ends the process with code 2 for a wrong command line.
 Options parse_options(int argc, char** argv);

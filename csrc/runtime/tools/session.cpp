@@ -104,6 +104,9 @@ void print_info(const Program& program) {
     std::printf("method %s: %u instructions, arena %llu bytes, %llu cycles\n", method.name, method.instructions,
                 static_cast<unsigned long long>(method.arena_bytes),
                 static_cast<unsigned long long>(method.estimate_cycles));
+    if (method.packets > 0)
+      std::printf("  code    %u packets, arena %llu bytes\n", method.packets,
+                  static_cast<unsigned long long>(method.code_arena_bytes));
     uint32_t i = 0;
     for (const Port& port : program.inputs(m)) print_port("input", program, m, i++, port);
     for (const Port& port : program.outputs(m)) print_port("output", program, m, 0, port);
@@ -199,6 +202,16 @@ void print_times(std::vector<double> times) {
               times[times.size() / 2], sum / static_cast<double>(times.size()), times.back());
 }
 
+void print_stats(const atalla_isa_stats& stats) {
+  auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::printf("%llu packets, %llu instructions, %llu cycles\nDMA %llu bytes read, %llu written, %llu transfers\nstalls",
+              number(stats.packets), number(stats.instructions), number(stats.cycles), number(stats.dram_bytes_read),
+              number(stats.dram_bytes_written), number(stats.transfers));
+  for (uint32_t i = 0; i < ATALLA_ISA_STALLS && atalla_isa_stall_name(i) != nullptr; ++i)
+    if (stats.stall_cycles[i] > 0) std::printf(", %s %llu", atalla_isa_stall_name(i), number(stats.stall_cycles[i]));
+  std::printf("\n");
+}
+
 void run_method(Program& program, uint32_t method, const Options& options) {
   std::vector<Array> arrays = read_inputs(program, method, options);
   std::vector<Tensor> inputs = tensors_of(arrays, program, method, options);
@@ -230,6 +243,7 @@ void run_method(Program& program, uint32_t method, const Options& options) {
                 written ? options.outputs[i].c_str() : "");
   }
   if (times.size() > 1) print_times(std::move(times));
+  if (options.engine == "isa") return print_stats(program.stats());
   std::printf("%u instructions, %llu cycles\n", program.method_info(method).instructions,
               static_cast<unsigned long long>(program.estimate(method)));
 }
@@ -310,7 +324,7 @@ void run(const Options& options) {
   if (options.info) print_info(program);
   if (!loads) return;
   uint32_t method = options.method.empty() ? 0 : program.method(options.method);
-  program.load(options.device);
+  program.load(options.device, engine_of(options));
   if (options.verify) {
     uint32_t count = program.verify();
     std::printf("%u golden output%s as expected\n", count, count == 1 ? "" : "s");

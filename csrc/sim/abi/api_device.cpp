@@ -117,7 +117,7 @@ atalla_status work_records(atalla_device device, uint64_t from, atalla_work_reco
 atalla_status scpad_alloc(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr) {
   return with_device(device, [&](Device& d) {
     if (sid == nullptr || addr == nullptr) return null_argument("sid or addr");
-    return d.scratchpads().allocate(bytes, align, PageOwner::kHost, sid, addr);
+    return d.scratchpads().allocate(bytes, align, {PageOwner::kHost}, sid, addr);
   });
 }
 

@@ -149,7 +149,10 @@ atalla_status machine_create(atalla_device device, uint64_t dram_bytes, atalla_i
       std::unique_lock<std::mutex> core;
       if (d != nullptr) core = std::unique_lock(d->core().mutex());
       if (const atalla_status status = open->machine.open(d, dram_bytes, std::move(found), known)) return status;
-      *machine = to_handle<atalla_isa_machine>(machines().add(std::move(open)));
+      isa::Machine& made = open->machine;
+      const uint64_t handle = machines().add(std::move(open));
+      made.set_handle(handle);
+      *machine = to_handle<atalla_isa_machine>(handle);
       return ATALLA_OK;
     });
   });

@@ -43,7 +43,7 @@ atalla_status core_count(atalla_device device, uint32_t* cores) {
 atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr) {
   return with_device(device, [&](Device& d) {
     if (sid == nullptr || addr == nullptr) return null_argument("sid or addr");
-    return d.scratchpads().allocate(bytes, align, PageOwner::kLoadable, sid, addr);
+    return d.scratchpads().allocate(bytes, align, {PageOwner::kLoadable}, sid, addr);
   });
 }
 

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 0u
+#define ATALLA_ISA_ABI_MINOR 1u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -52,6 +52,20 @@ typedef enum atalla_isa_space {  // of machine_read and machine_write: what an o
   ATALLA_ISA_SCRATCHPAD = 5,     // bytes of FP32 rows of 128 bytes, one scratchpad after the other
   ATALLA_ISA_WEIGHTS = 6,        // bytes of 32 columns of 32 FP32, column 0 first; cannot be written
 } atalla_isa_space;
+
+// A jalr.s to one of these addresses calls the firmware. docs/concepts/isa-engine.md lists arguments and results.
+enum atalla_isa_service {
+  ATALLA_ISA_SCPAD_ALLOC = -16,
+  ATALLA_ISA_SCPAD_FREE = -32,
+  ATALLA_ISA_REPORT_FAULT = -48,  // since minor 1
+};
+// The error code in x10 of ATALLA_ISA_REPORT_FAULT. The comment is the text of the fault, with the values of x11 and
+// x12. Other codes are reported as numbers.
+enum atalla_isa_fault {
+  ATALLA_ISA_FAULT_SCRATCHPAD = 1,  // "scratchpad memory refused: <the owners of the pages>"; ATALLA_ERR_SCRATCHPAD
+  ATALLA_ISA_FAULT_INDEX = 2,       // "index <x11> out of range for <x12> rows"
+  ATALLA_ISA_FAULT_INTEGER = 3,     // "the integer <x12 * 2^32 + x11> does not fit in 32 bits"
+};
 
 typedef struct atalla_isa_params {
   uint32_t struct_size;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
+#include <cstdio>
+#include <string>
 
 #include "sim/abi/error.h"
 
@@ -13,7 +15,17 @@ namespace {
 
 // A loadable's page and an Atalla program's are never in use at the same time.
 bool in_the_way(PageOwner page, PageOwner wanted) {
-  return page == PageOwner::kHost || wanted == PageOwner::kHost || page == wanted;
+  return page.kind == PageOwner::kHost || wanted.kind == PageOwner::kHost || page.kind == wanted.kind;
+}
+
+// Who has the page, and how it is released.
+std::string holder(PageOwner page, PageOwner wanted) {
+  if (page.kind == PageOwner::kHost) return "the host (scpad_alloc; scpad_free releases it)";
+  if (page.kind == PageOwner::kLoadable) return "a loadable (unloading it releases it)";
+  if (page == wanted) return "the program itself";
+  if (page.machine == 0) return "a launch that runs";
+  return "the stopped program of machine " + std::to_string(page.machine) +
+         " (running it to its end, or destroying the machine, releases it)";
 }
 
 }  // namespace
@@ -74,18 +86,23 @@ atalla_status ScratchpadAllocator::allocate(uint64_t bytes, uint64_t align, Page
 }
 
 atalla_status ScratchpadAllocator::no_room(uint64_t bytes, uint64_t align, PageOwner owner) const {
-  uint64_t largest_free = 0;
-  uint64_t held[3] = {};
-  for (const Pad& pad : pads_) {
-    largest_free = std::max(largest_free, free_bytes(pad, owner));
-    for (const auto& [start, page] : pad) held[static_cast<int>(page.owner)] += page.bytes;
+  constexpr int kListed = 4;
+  std::string pages;
+  int found = 0;
+  for (size_t sid = 0; sid < pads_.size(); ++sid) {
+    for (const auto& [start, page] : pads_[sid]) {
+      if (!in_the_way(page.owner, owner) || ++found > kListed) continue;
+      char place[96];
+      snprintf(place, sizeof place, "%s %u bytes at 0x%x of scratchpad %zu, held by ", found == 1 ? "" : ";",
+               page.bytes, start, sid);
+      pages += place + holder(page.owner, owner);
+    }
   }
+  if (found > kListed) pages += "; and " + std::to_string(found - kListed) + " more pages";
   return set_error(ATALLA_ERR_SCRATCHPAD,
-                   "no scratchpad has %" PRIu64 " bytes at alignment %" PRIu64 " free: %zu scratchpads of %" PRIu64
-                   " bytes, the emptiest has %" PRIu64 " free; the host holds %" PRIu64
-                   " bytes (scpad_alloc), loadables "
-                   "%" PRIu64 ", Atalla programs %" PRIu64,
-                   bytes, align, pads_.size(), pad_bytes_, largest_free, held[0], held[1], held[2]);
+                   "no scratchpad has %" PRIu64 " bytes at alignment %" PRIu64 " free (%zu scratchpads of %" PRIu64
+                   " bytes). In use:%s",
+                   bytes, align, pads_.size(), pad_bytes_, found == 0 ? " nothing" : pages.c_str());
 }
 
 atalla_status ScratchpadAllocator::free(uint32_t sid, uint32_t addr, bool program) {
@@ -95,7 +112,7 @@ atalla_status ScratchpadAllocator::free(uint32_t sid, uint32_t addr, bool progra
   }
   Pad& pad = pads_[sid];
   for (auto [page, end] = pad.equal_range(addr); page != end; ++page) {
-    if ((page->second.owner == PageOwner::kProgram) != program) continue;
+    if ((page->second.owner.kind == PageOwner::kProgram) != program) continue;
     pad.erase(page);
     return ATALLA_OK;
   }

@@ -15,7 +15,11 @@ namespace atalla::sim {
 
 // The owner of a page. The contents of a loadable's pages live only while launches of its program run, and an Atalla
 // program runs alone on the chip: so it may have those pages until it ends. Pages of the host keep their contents.
-enum class PageOwner : uint8_t { kHost, kLoadable, kProgram };
+struct PageOwner {
+  enum Kind : uint8_t { kHost, kLoadable, kProgram } kind;
+  uint64_t machine = 0;  // of a program that a machine runs: the machine's handle; 0: of a launch
+  bool operator==(const PageOwner&) const = default;
+};
 
 class ScratchpadAllocator {
  public:
@@ -24,8 +28,8 @@ class ScratchpadAllocator {
 
   // Takes `bytes` (> 0, rounded up to rows) at a multiple of `align` (0: one row; else a power of two of at least one
   // row) from the scratchpad with the most free bytes, the lower one of equals, so that pages of one kernel spread
-  // over both. When it does not fit there, the others are tried. ATALLA_ERR_SCRATCHPAD, which names the owners of the
-  // pages in use, when none has room.
+  // over both. When it does not fit there, the others are tried. ATALLA_ERR_SCRATCHPAD, which lists the pages in the
+  // way with their owners, when none has room.
   atalla_status allocate(uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* sid, uint32_t* addr);
 
   // Of a program's page or of one of the others. ATALLA_ERR_ARGUMENT for a scratchpad that does not exist, an address

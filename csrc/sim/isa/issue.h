@@ -27,6 +27,9 @@ struct RowUse {
   uint8_t sid = 0;
   uint8_t a = 0;  // registers rs1, rs2
   uint8_t b = 0;
+
+  // The row in its scratchpad. Of 32 bits: rs2 may be negative.
+  uint32_t number(const uint32_t* x) const { return (x[a] >> 6) + x[b]; }
 };
 
 inline constexpr uint16_t kNoRegister = kRegisters;  // written by what has no result, read by nobody

@@ -18,6 +18,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   uint32_t stop = ATALLA_ISA_BUDGET;
   if (status == ATALLA_OK) status = machine.run(params.max_packets, &stop);
   if (status == ATALLA_OK && stop == ATALLA_ISA_BUDGET) {
+    machine.release();
     status =
         set_error(ATALLA_ERR_FAULT_KERNEL, "the program has not ended after %" PRIu64 " packets", params.max_packets);
   }

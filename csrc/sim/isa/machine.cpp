@@ -140,13 +140,11 @@ atalla_status Machine::set_fault() const {
       return set_error(ATALLA_ERR_FAULT_KERNEL, "the program ran past its end, to packet %u (0x%08X)", s.packet,
                        s.packet * kPacketBytes);
     case FaultKind::kDivision:
-      // How generated code stops when it gets no scratchpad.
-      if (!s.refusal.empty()) {
-        return set_error(ATALLA_ERR_SCRATCHPAD, "%s; the program stopped at %s", s.refusal.c_str(), place);
-      }
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: division by zero", place);
     case FaultKind::kMisaligned:
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: address 0x%08" PRIX64 " is misaligned", place, at);
+    case FaultKind::kReported:
+      return set_reported_fault(place);
     case FaultKind::kTarget:
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: 0x%08" PRIX64 " is no packet", place, at);
     case FaultKind::kDram:
@@ -157,6 +155,27 @@ atalla_status Machine::set_fault() const {
       return set_error(ATALLA_ERR_FAULT_ADDRESS,
                        "%s: the access at 0x%08" PRIX64 " leaves the scratchpads (%u of %u bytes)", place, at,
                        s.memory.pad_count, s.memory.pad_rows * 64);
+  }
+}
+
+atalla_status Machine::set_reported_fault(const char* place) const {
+  const uint32_t* x = state_->x;
+  const uint32_t low = x[11];
+  const uint32_t high = x[12];
+  switch (x[10]) {
+    case ATALLA_ISA_FAULT_SCRATCHPAD:
+      return set_error(ATALLA_ERR_SCRATCHPAD, "scratchpad memory refused: %s; the program stopped at %s",
+                       state_->refusal.empty() ? "no allocation has failed" : state_->refusal.c_str(), place);
+    case ATALLA_ISA_FAULT_INDEX:
+      return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: index %" PRId32 " out of range for %" PRIu32 " rows", place,
+                       static_cast<int32_t>(low), high);
+    case ATALLA_ISA_FAULT_INTEGER:
+      return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: the integer %" PRId64 " does not fit in 32 bits", place,
+                       static_cast<int64_t>(uint64_t{high} << 32 | low));
+    default:
+      return set_error(ATALLA_ERR_FAULT_KERNEL,
+                       "%s: the program reports error %" PRIu32 ", values %" PRIu32 " and %" PRIu32, place, x[10], low,
+                       high);
   }
 }
 
@@ -173,7 +192,7 @@ bool Machine::touches_watch(uint32_t packet) const {
   constexpr uint64_t kRowBytes = kLanes * sizeof(float);
   for (unsigned i = 0; i < issue.rows; ++i) {
     const RowUse& use = issue.row[i];
-    const uint64_t row = uint64_t{use.sid} * state_->memory.pad_rows + (x[use.a] >> 6) + x[use.b];
+    const uint64_t row = uint64_t{use.sid} * state_->memory.pad_rows + use.number(x);
     if (meets_watch(ATALLA_ISA_SCRATCHPAD, row * kRowBytes, (row + 1) * kRowBytes, use.store ? 2 : 1)) return true;
   }
   for (unsigned i = 0; i < issue.uses; ++i) {

@@ -34,6 +34,8 @@ class Machine {
   // Gives pages back to the firmware; without a device there is no firmware to give them to.
   void release();
   void forget_pages() { state_->pages.clear(); }
+  // The handle by which errors name the owner of the program's pages.
+  void set_handle(uint64_t handle) { state_->machine = handle; }
 
   atalla_status run(uint64_t max_packets, uint32_t* stop);
   void stats(atalla_isa_stats* stats) const;
@@ -45,6 +47,7 @@ class Machine {
 
  private:
   atalla_status set_fault() const;
+  atalla_status set_reported_fault(const char* place) const;
   bool touches_watch(uint32_t packet) const;
   bool meets_watch(uint32_t space, uint64_t low, uint64_t high, uint32_t access) const;
   // Null when the range is outside of the space.

@@ -56,7 +56,7 @@ class Scoreboard {
     RowTimes* rows[2];
     for (unsigned i = 0; i < issue.rows; ++i) {
       const RowUse& use = issue.row[i];
-      rows[i] = &rows_[uint64_t{use.sid} * pad_rows_ + (x[use.a] >> 6) + x[use.b]];
+      rows[i] = &rows_[uint64_t{use.sid} * pad_rows_ + use.number(x)];
       const uint64_t free = use.store && rows[i]->read > rows[i]->written ? rows[i]->read : rows[i]->written;
       if (free > t) [[unlikely]] {
         stalls_[static_cast<int>(Stall::kScratchpadRows)] += free - t;

@@ -15,7 +15,8 @@ void call_service(State& state, uint32_t address) {
   uint32_t sid = 0;
   uint32_t addr = 0;
   if (address == kServiceAlloc) {
-    if (state.memory.allocator->allocate(first, second, PageOwner::kProgram, &sid, &addr) != ATALLA_OK) {
+    if (state.memory.allocator->allocate(first, second, {PageOwner::kProgram, state.machine}, &sid, &addr) !=
+        ATALLA_OK) {
       state.refusal = last_error();
       first = UINT32_MAX;
       return;

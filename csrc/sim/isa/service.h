@@ -7,7 +7,7 @@
 
 namespace atalla::sim::isa {
 
-// The service at `address`; arguments and results in x10 and x11. The caller has checked the address.
+// scpad_alloc or scpad_free; arguments and results in x10 and x11.
 void call_service(State& state, uint32_t address);
 
 // Gives back the pages that the program still holds.

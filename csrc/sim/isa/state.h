@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/abi/atalla_isa.h"
 #include "sim/device/firmware.h"
 #include "sim/isa/instruction.h"
 #include "sim/isa/scoreboard.h"
@@ -15,8 +16,11 @@ namespace atalla::sim::isa {
 
 inline constexpr int kLanes = 32;
 inline constexpr uint32_t kCanonicalNan = 0x7FC00000;
-inline constexpr uint32_t kServiceAlloc = 0xFFFFFFF0;
-inline constexpr uint32_t kServiceFree = 0xFFFFFFE0;
+// Addresses of firmware services.
+inline constexpr uint32_t kServiceAlloc = static_cast<uint32_t>(ATALLA_ISA_SCPAD_ALLOC);
+inline constexpr uint32_t kServiceFree = static_cast<uint32_t>(ATALLA_ISA_SCPAD_FREE);
+inline constexpr uint32_t kServiceFault = static_cast<uint32_t>(ATALLA_ISA_REPORT_FAULT);
+inline constexpr uint32_t kFirstService = kServiceFault;
 
 // What the program shares with others.
 struct Memory {
@@ -53,6 +57,7 @@ enum class FaultKind : uint8_t {
   kDram,
   kScratchpad,
   kTarget,
+  kReported,  // by the program: x10 code, x11, x12 values
 };
 
 struct Counts {
@@ -79,7 +84,8 @@ struct State {
   Scoreboard scoreboard;
   Counts counts;
   std::vector<Page> pages;
-  std::string refusal;  // why the firmware refused the last page that it refused
+  uint64_t machine = 0;  // the machine's handle; 0: a launch
+  std::string refusal;   // why the firmware refused the last page that it refused
   bool timing = true;
 
   uint32_t packet = 0;  // the next one; at a fault the one that faulted

@@ -175,7 +175,7 @@ void test_scratchpads() {
   CHECK_OK(alloc((1 << 20) - 64, 0));
   CHECK_EQ(sid, 1u);
   CHECK_EQ(addr, 64u);  // behind the page at 0
-  CHECK_FAILS(alloc(64, 0), ATALLA_ERR_SCRATCHPAD, "the emptiest has 0 free");
+  CHECK_FAILS(alloc(64, 0), ATALLA_ERR_SCRATCHPAD, "1048512 bytes at 0x40 of scratchpad 1, held by the host");
 }
 
 }  // namespace

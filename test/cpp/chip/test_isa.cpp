@@ -349,6 +349,46 @@ void test_threads() {
   CHECK_EQ(*device.view<uint32_t>(addr), 200u);
 }
 
+// Programs that take both scratchpads whole wait for one another; pages of others refuse them by name.
+void test_scratchpads() {
+  const OpenDevice device;
+  constexpr uint64_t kAllocate = 0x7F80000AE;                                      // jalr.s x1, x0, -16
+  constexpr uint64_t kReport = 0x7E80000AE;                                        // jalr.s x1, x0, -48
+  const Program program(code({li(10, 1 << 20), li(11, 0), kAllocate, 0xA00050023,  // beq.s x10, x0, 80
+                              li(10, ATALLA_ISA_FAULT_SCRATCHPAD), kReport, kHalt, li(10, 1 << 20), li(11, 0),
+                              kAllocate, 0x780050023,  // beq.s x10, x0, 60
+                              li(10, ATALLA_ISA_FAULT_SCRATCHPAD), kReport, kHalt}),
+                        device.handle);
+  const atalla_isa_params params = parameters();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      atalla_stream stream = nullptr;
+      CHECK_OK(api().stream_create(device.handle, 0, &stream));
+      for (int i = 0; i < 50; ++i) CHECK_OK(isa().launch(stream, program.handle, &params, nullptr));
+      CHECK_OK(api().stream_destroy(stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  uint32_t sid = 0;
+  uint32_t addr = 0;
+  CHECK_OK(api().scpad_alloc(device.handle, 128, 0, &sid, &addr));
+  CHECK_FAILS(isa().launch(device.stream, program.handle, &params, nullptr), ATALLA_ERR_SCRATCHPAD,
+              "128 bytes at 0x0 of scratchpad 0, held by the host");
+  CHECK_OK(api().scpad_free(device.handle, sid, addr));
+  CHECK_OK(isa().launch(device.stream, program.handle, &params, nullptr));  // the stream goes on
+
+  atalla_isa_machine machine = nullptr;
+  uint32_t stop = 0;
+  CHECK_OK(isa().machine_create(device.handle, 0, program.handle, &params, &machine));
+  CHECK_OK(isa().machine_run(machine, 5, &stop));
+  CHECK_FAILS(isa().launch(device.stream, program.handle, &params, nullptr), ATALLA_ERR_SCRATCHPAD,
+              "held by the stopped program of machine");
+  CHECK_OK(isa().machine_destroy(machine));
+  CHECK_OK(isa().launch(device.stream, program.handle, &params, nullptr));
+}
+
 }  // namespace
 
 int main() {
@@ -360,5 +400,6 @@ int main() {
   test_launch();
   test_closed_device();
   test_threads();
+  test_scratchpads();
   return check_report();
 }

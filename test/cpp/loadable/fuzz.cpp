@@ -6,7 +6,7 @@
 //   loadable_fuzz [seconds] [seed] [file...]   random changes, in every build of the tests
 //
 // With ATALLA_FUZZ_RUN=1 what is accepted also runs on the simulator, when it is small: kernels get every descriptor
-// that the validator lets pass, and must answer with a status.
+// that the validator lets pass, and must answer with a status. Atalla code runs for a few packets.
 //
 // An input is tried as it is and with its checksums made true, since a random change hardly gets past them.
 #include <chrono>
@@ -26,7 +26,8 @@ using namespace loadable_test;
 
 namespace {
 
-uint64_t accepted = 0, runs = 0;
+constexpr uint64_t kMostPackets = 128;  // of a run of code
+uint64_t accepted = 0, runs = 0, code_runs = 0;
 
 // One file of each kind of content.
 std::vector<Bytes> samples() {
@@ -35,9 +36,13 @@ std::vector<Bytes> samples() {
   golden.doubles.insert(golden.doubles.end(), {-1, 1, 0, 0, 0, 0});
   golden.goldens.push_back({0, 0, 7, {first, 2}, {golden.pool({2}), 1}, {first + 2, 4}, 1, 1e9});
   golden.guards.push_back({golden.string("n != 5"), golden.expression(ExpressionOp::kNe, 0, golden.constant(5)), 0});
+  Writer code = code_sample();
+  first = static_cast<uint32_t>(code.doubles.size());
+  code.doubles.insert(code.doubles.end(), {1, 1, 2, 3, 4, 5});
+  code.goldens.push_back({0, 0, 7, {first, 2}, {}, {first + 2, 4}, 1, 1});
   return {linear_sample().build(),      host_call_sample().build(),    state_sample().build(),
           dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build(),
-          resident_sample().build(),    updating_sample().build()};
+          resident_sample().build(),    updating_sample().build(),     code.build()};
 }
 
 bool small(const Bytes& file) {
@@ -53,6 +58,7 @@ bool small(const Bytes& file) {
     total += elements;
   }
   for (uint32_t m = 0; m < view.methods.size(); ++m) total += view.methods[m].arena_bytes;
+  for (uint32_t i = 0; i < view.code.size(); ++i) total += view.code[i].arena_bytes;
   return total < 1 << 20;
 }
 
@@ -86,11 +92,9 @@ void run_method(atalla_program program, uint32_t method, std::vector<atalla_tens
   runs += atalla_program_run(program, &params) == ATALLA_OK;
 }
 
-// Every method on zeros, with the sizes of the file and with the smallest and other sizes that it allows; states, and
-// the goldens. Any status will do.
-void run(atalla_program program, const Bytes& file) {
-  static const bool wanted = std::getenv("ATALLA_FUZZ_RUN") != nullptr;
-  if (!wanted || !small(file) || atalla_program_load(program, 0) != ATALLA_OK) return;
+// Every method on zeros, with the sizes of the file and with the smallest and other sizes that it allows. Any status
+// will do.
+void run_methods(atalla_program program) {
   atalla_method_info method{};
   method.struct_size = sizeof method;
   for (uint32_t m = 0; m < 4 && atalla_program_get_method(program, m, &method) == ATALLA_OK; ++m) {
@@ -116,12 +120,28 @@ void run(atalla_program program, const Bytes& file) {
       if (dynamic) run_method(program, m, sized, method.outputs);
     }
   }
+}
+
+// The methods, states and goldens, and those methods that have code on its engine, too.
+void run(atalla_program program, const Bytes& file, bool code) {
+  static const bool wanted = std::getenv("ATALLA_FUZZ_RUN") != nullptr;
+  const uint32_t engines = ATALLA_ENGINE_FUNCTIONAL | (code ? ATALLA_ENGINE_ISA : 0);
+  if (!wanted || !small(file) || atalla_program_load_engines(program, 0, engines) != ATALLA_OK) return;
+  run_methods(program);
   const char* name = nullptr;
   atalla_tensor tensor;
   char memory[4096];
   if (atalla_program_state(program, 0, &name, &tensor) == ATALLA_OK)
     for (size_t bytes : {4, 16, 64, 4096}) atalla_program_read_state(program, name, memory, bytes);
   atalla_program_verify(program, nullptr);
+  if (!code) return;
+  if (atalla_program_set_engine(program, ATALLA_ENGINE_ISA, kMostPackets) != ATALLA_OK) std::abort();
+  run_methods(program);
+  atalla_program_verify(program, nullptr);
+  atalla_isa_stats stats{};
+  stats.struct_size = sizeof stats;
+  if (atalla_program_get_stats(program, &stats) != ATALLA_OK || stats.packets > kMostPackets) std::abort();
+  ++code_runs;
 }
 
 void try_file(const Bytes& file) {
@@ -141,12 +161,17 @@ void try_file(const Bytes& file) {
   atalla_program_info info{};
   info.struct_size = sizeof info;
   if (atalla_program_get_info(program, &info) != ATALLA_OK) std::abort();
+  bool code = false;
   for (uint32_t m = 0; m < info.methods && m < 16; ++m) {
     atalla_tensor tensor;
     for (uint32_t i = 0; atalla_program_input(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
     for (uint32_t i = 0; atalla_program_output(program, m, i, nullptr, &tensor) == ATALLA_OK && i < 16;) ++i;
+    atalla_method_info method{};
+    method.struct_size = sizeof method;
+    if (atalla_program_get_method(program, m, &method) != ATALLA_OK) std::abort();
+    code = code || method.packets > 0;
   }
-  run(program, file);
+  run(program, file, code);
   atalla_program_close(program);
 }
 
@@ -265,8 +290,9 @@ int main(int argc, char** argv) {
       corpus[seeds + random.below(corpus.size() - seeds)] = file;
     }
   }
-  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, %" PRIu64 " run, seed %" PRIu64 "\n", tries, accepted, runs,
-              seed);
+  std::printf("%" PRIu64 " inputs, %" PRIu64 " accepted, %" PRIu64 " run, %" PRIu64 " files with code, seed %" PRIu64
+              "\n",
+              tries, accepted, runs, code_runs, seed);
   return accepted > 0 ? 0 : 1;
 }
 #endif

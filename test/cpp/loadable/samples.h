@@ -154,6 +154,51 @@ inline Writer resident_sample() {
   return w;
 }
 
+// state_sample with code for both methods (1.3). Their tables differ in where the sum goes: to the state, or to the
+// arena.
+inline Writer code_sample() {
+  static const std::vector<uint64_t> instructions = {
+      0x500a9,       // lw.s x1, 0(x10): x
+      0x2050129,     // lw.s x2, 4(x10): total
+      0x40501a9,     // lw.s x3, 8(x10): where the sum goes
+      0x6050229,     // lw.s x4, 12(x10): y
+      0x80502a9,     // lw.s x5, 16(x10)
+      0xa050329,     // lw.s x6, 20(x10)
+      0x282a9,       // lw.s x5, 0(x5): scale of x
+      0x30329,       // lw.s x6, 0(x6): elements
+      0x83a9,        // lw.s x7, 0(x1)
+      0x10429,       // lw.s x8, 0(x2)
+      0x2838391,     // mul.bf x7, x7, x5
+      0x384040f,     // add.bf x8, x8, x7
+      0x1842a,       // sw.s x8, 0(x3)
+      0x2042a,       // sw.s x8, 0(x4)
+      0x2008096,     // addi.s x1, x1, 4
+      0x2010116,     // addi.s x2, x2, 4
+      0x2018196,     // addi.s x3, x3, 4
+      0x2020216,     // addi.s x4, x4, 4
+      0x830317,      // subi.s x6, x6, 1
+      0xe480034024,  // bne.s x6, x0, to the ninth packet
+      0x32,          // halt.s
+  };
+  Writer w = state_sample();
+  w.header.minor = 3;
+  w.header.isa_version = 1;
+  const float constants[] = {0, 1};
+  append(w.constants, constants, 2);
+  for (uint32_t method : {0u, 1u}) {
+    const Region sum = method == 0 ? Region::kState : Region::kArena;
+    w.method_code(method, instructions, {0, 0, 0, 0, 0, 0, 4},
+                  {{0, Region::kInput, 0, 0, 0},
+                   {1, Region::kState, 0, 0, 0},
+                   {2, sum, 0, 0, 0},
+                   {3, Region::kOutput, 0, 0, 0},
+                   {4, Region::kConstants, 0, 0, 4},
+                   {5, Region::kTable, 0, 0, 24}},
+                  method == 0 ? 0 : 16);
+  }
+  return w;
+}
+
 // forward(x [4], total [4]): total += x + uniform numbers of [0, 1); the caller gives total with its value.
 inline Writer updating_sample() {
   Writer w;

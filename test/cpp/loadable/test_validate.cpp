@@ -86,7 +86,7 @@ void test_reserved() {
   SPOILED("immediate bytes beyond 0", [](Writer& w) { w.operands[0].immediate[15] = 1; });
   Writer w = linear_sample();
   w.kernels[1].reserved = 1;
-  w.header.minor = 3;  // newer than the driver
+  w.header.minor = kMinor + 1;  // newer than the driver
   CHECK_EQ(problems_of(w.build()), "");
 }
 

@@ -52,6 +52,11 @@ struct Writer {
   std::vector<Guard> guards;
   std::vector<Golden> goldens;
   std::vector<Residency> residency;
+  std::vector<Code> code;
+  std::vector<Relocation> relocations;
+  std::vector<uint32_t> code_words;
+  std::vector<Packet> packets;
+  Bytes constants;
   Bytes weights;
   std::vector<RawSection> extra;  // of unknown kinds
   Header header = default_header();
@@ -171,6 +176,23 @@ struct Writer {
   void follows(DynamicKind kind, uint32_t index, uint32_t expression, uint32_t method = 0) {
     dynamic.push_back({kind, index, expression, method});
   }
+  // A method as code that begins with packets of one instruction each.
+  void method_code(uint32_t method, const std::vector<uint64_t>& instructions, const std::vector<uint32_t>& words,
+                   const std::vector<Relocation>& moved, uint64_t arena_bytes) {
+    auto next = [](const auto& records, size_t count) {
+      return Range{static_cast<uint32_t>(records.size()), static_cast<uint32_t>(count)};
+    };
+    code.push_back({method, kCodeVersion, next(packets, instructions.size()), next(code_words, words.size()),
+                    next(relocations, moved.size()), arena_bytes});
+    constexpr uint64_t kNop = 0x31;
+    for (uint64_t instruction : instructions) {
+      Packet& packet = packets.emplace_back();
+      for (size_t slot = 0; slot < 4; ++slot)
+        std::memcpy(&packet.slots[5 * slot], slot == 0 ? &instruction : &kNop, 5);  // little endian
+    }
+    code_words.insert(code_words.end(), words.begin(), words.end());
+    relocations.insert(relocations.end(), moved.begin(), moved.end());
+  }
   // A method of all that there is.
   void method(const std::string& name, uint64_t arena_bytes) {
     auto all = [](const auto& records) { return Range{0, static_cast<uint32_t>(records.size())}; };
@@ -208,6 +230,11 @@ struct Writer {
     add(SectionKind::kGuards, 16, guards, kMustUnderstand);
     add(SectionKind::kGoldens, 56, goldens);
     add(SectionKind::kResidency, 16, residency);
+    add(SectionKind::kCode, 40, code);
+    add(SectionKind::kRelocations, 24, relocations);
+    add(SectionKind::kCodeWords, 4, code_words);
+    add(SectionKind::kPackets, 20, packets);
+    add(SectionKind::kConstants, 1, constants);
     sections.insert(sections.end(), extra.begin(), extra.end());
     if (!weights.empty()) sections.push_back({static_cast<uint32_t>(SectionKind::kWeights), 0, 1, weights});
     return assemble(header, sections);

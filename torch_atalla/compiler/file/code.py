@@ -17,14 +17,16 @@ from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.code import listing, port_layouts
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.call_sites import KEY, dump_calls
 from torch_atalla.loadable.file.code_section import attach
 from torch_atalla.loadable.file.signature import add_signature
 from torch_atalla.loadable.load import load_loadable
 from torch_atalla.loadable.report import LoadableReport
 
 from ..targets.chip.build import CompiledNetwork, compile_model, to_bfloat16
-from ..targets.chip.check import call_arguments, check_network, example_inputs, same_layout
-from ..targets.chip.section import of_network
+from ..targets.chip.check import call_arguments, check_network, example_inputs
+from ..targets.chip.ports import same_layout
+from ..targets.chip.section import call_sites, of_network
 from .functional import save_functional
 
 
@@ -57,7 +59,8 @@ def save_with_code(
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         functional = Path(folder) / target.name
-        report = save_functional(program, functional, args=args, kwargs=kwargs, sign=None, **options)
+        sites = {KEY: dump_calls(call_sites(compiled))}
+        report = save_functional(program, functional, args=args, kwargs=kwargs, sign=None, metadata=sites, **options)
         _check(compiled, os.fspath(functional))
         data = attach(functional.read_bytes(), of_network(compiled.network, compiled.code), runtime.crc32c)
         if sign is not None:

@@ -54,8 +54,9 @@ def save_functional(
     weights: str | None,
     residency: bool,
     dump: str | os.PathLike | None,
+    metadata: Mapping[str, str] | None = None,
 ) -> LoadableReport:
-    """Writes the file that the functional engine runs; save.py documents the options."""
+    """Writes the file that the functional engine runs; save.py documents the options. metadata: more entries."""
     sources = dict(program) if isinstance(program, Mapping) else {"forward": program}
     if not sources or not all(isinstance(name, str) and name for name in sources):
         raise ExportError(f"expected methods by name, got {sorted(map(str, sources))}")
@@ -85,6 +86,9 @@ def save_functional(
         kernel: version for compiled in methods.values() for kernel, version in resolve_kernels(compiled).items()
     }
 
+    def write(goldens: list[GoldenRecord]) -> bytes:
+        return _emit(methods, report, versions, goldens, metadata or {})
+
     def make_goldens(measured: bool) -> list[GoldenRecord]:
         made = [
             make_golden(exported[name], compiled, k, seed=seed, weights=weights, measured=measured)
@@ -93,7 +97,7 @@ def save_functional(
         return [item for item in made if item is not None]
 
     goldens = make_goldens(measured=False) if golden else []
-    data = _emit(methods, report, versions, goldens)
+    data = write(goldens)
     if verify:
         try:
             report.method_cycles, report.launch_cycles = _verify(data, methods)
@@ -102,10 +106,10 @@ def save_functional(
             measured = make_goldens(measured=True) if goldens else goldens
             if measured == goldens:
                 raise
-            goldens, data = measured, _emit(methods, report, versions, measured)
+            goldens, data = measured, write(measured)
             report.method_cycles, report.launch_cycles = _verify(data, methods)
         report.estimate_cycles = report.method_cycles[0]
-        data = _emit(methods, report, versions, goldens)
+        data = write(goldens)
         runtime.validate(data)
     if sign is not None:
         data = add_signature(data, sign, runtime.crc32c)
@@ -140,6 +144,7 @@ def _emit(
     report: LoadableReport,
     versions: Mapping[str, int],
     goldens: Sequence[GoldenRecord],
+    more: Mapping[str, str],
 ) -> bytes:
     metadata = {
         "producer": f"torch_atalla {__version__}",
@@ -149,6 +154,7 @@ def _emit(
         "coverage_ops": f"{report.coverage_ops:.6f}",
         "coverage_flops": f"{report.coverage_flops:.6f}",
         "report": replace(report, path="", launch_cycles=[], by_op=[]).to_json(indent=None),
+        **more,
     }
     for number, (name, compiled) in enumerate(methods.items()):
         captured = compiled.captured

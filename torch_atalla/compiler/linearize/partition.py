@@ -9,6 +9,7 @@ with few changes of side, which is a stable list schedule.)
 from __future__ import annotations
 
 import operator
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ from ..program.ir import BufferKind, LinearProgram
 from ..program.layouts import exact_meta
 from ..program.sizes import Symbols, is_symbolic, lowering_with, to_size
 from ..program.support import SupportTable, qualified_name
+
+_PYTORCH = os.path.dirname(torch.__file__)
 
 
 @dataclass
@@ -162,11 +165,12 @@ def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:
 
 
 def source_of(node: torch.fx.Node) -> str:
-    """As "file.py:12": the innermost line of the user's code, where the export kept it."""
+    """As "file.py:12": the innermost line outside of PyTorch, where the export kept it; else the innermost line."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
     if not lines:
         return ""
-    parts = lines[-1].split('"')
-    number = lines[-1].partition("line ")[2].split(",")[0].strip()
+    line = next((line for line in reversed(lines) if _PYTORCH not in line), lines[-1])
+    parts = line.split('"')
+    number = line.partition("line ")[2].split(",")[0].strip()
     return f"{parts[1].rpartition('/')[2]}:{number}"

@@ -1,96 +1,92 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The section of a loadable that holds Atalla code, and adding it to a file. Layout: docs/concepts/isa-codegen.md."""
+"""Atalla code in a file: the sections CODE, RELOCATIONS, CODE_WORDS, PACKETS and CONSTANTS
+(docs/reference/loadable-format.md)."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_atalla.isa.program import Program
 
 from .container import Checksum, Container, SectionData
+from .format import CODE_VERSION, FORMATS, ISA_VERSION, STRIDES, Region, Section
 
-KIND = 64
-VERSION = 1
-TABLE, CONSTANTS, ARENA, PORTS = range(4)  # regions of a relocation; PORTS + i is port i, inputs first
+Relocation = tuple[int, Region, int, int]  # word of the table, region, index of the port or state, offset in it
 
-_HEAD = struct.Struct("<8I2Q")  # version, code bytes, table words, relocations, inputs, outputs, 2 reserved; bytes
-_RELOCATION = struct.Struct("<IIQ")  # word of the table, region, offset in it
+_KINDS = (Section.CODE, Section.RELOCATIONS, Section.CODE_WORDS, Section.PACKETS, Section.CONSTANTS)
+_PACKET_BYTES = STRIDES[Section.PACKETS]
 
 
 @dataclass
-class CodeSection:
-    """A network as it stands in a file."""
+class MethodCode:
+    """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet."""
 
+    method: int
     code: bytes
     words: list[int]
-    relocations: list[tuple[int, int, int]]
-    port_bytes: list[int]
-    inputs: int
-    constants: bytes
+    relocations: list[Relocation]
     arena_bytes: int
 
-    def table(self, addresses: list[int]) -> bytes:
-        """The table for the DRAM addresses of the table, constants, arena and ports."""
+    def table(self, address: Callable[[Region, int], int]) -> bytes:
+        """Return the table for the DRAM address of each region."""
         words = list(self.words)
-        for word, region, offset in self.relocations:
-            words[word] = (addresses[region] + offset) & 0xFFFFFFFF
+        for word, region, index, offset in self.relocations:
+            words[word] = (address(region, index) + offset) & 0xFFFFFFFF
         return struct.pack(f"<{len(words)}I", *words)
 
     def program(self) -> Program:
         return Program.decode(self.code)
 
-    def encode(self) -> bytes:
-        outputs = len(self.port_bytes) - self.inputs
-        counts = (VERSION, len(self.code), len(self.words), len(self.relocations), self.inputs, outputs, 0, 0)
-        parts = [
-            _HEAD.pack(*counts, len(self.constants), self.arena_bytes),
-            struct.pack(f"<{len(self.port_bytes)}Q", *self.port_bytes),
-            b"".join(_RELOCATION.pack(*item) for item in self.relocations),
-            struct.pack(f"<{len(self.words)}I", *self.words),
-            self.code,
-            self.constants,
-        ]
-        return b"".join(parts)
 
+@dataclass
+class CodeSection:
+    """The code of a file: at most one record per method. All methods share the constants."""
 
-def decode(data: bytes) -> CodeSection:
-    """Raises ValueError for what is no code section of this version."""
-    try:
-        return _decode(data)
-    except struct.error as error:
-        raise ValueError(f"the code section is cut short: {error}") from None
+    methods: list[MethodCode]
+    constants: bytes
 
-
-def _decode(data: bytes) -> CodeSection:
-    version, code_bytes, n_words, n_relocations, inputs, outputs, _, _, constant_bytes, arena = _HEAD.unpack_from(data)
-    if version != VERSION:
-        raise ValueError(f"the code section has version {version}; this package reads {VERSION}")
-    place = _HEAD.size
-    sizes = [8 * (inputs + outputs), _RELOCATION.size * n_relocations, 4 * n_words, code_bytes, constant_bytes]
-    if place + sum(sizes) != len(data):
-        raise ValueError(f"the code section has {len(data)} bytes; its header announces {place + sum(sizes)}")
-    parts = []
-    for size in sizes:
-        parts.append(data[place : place + size])
-        place += size
-    ports, relocations, words, code, constants = parts
-    moved = list(_RELOCATION.iter_unpack(relocations))
-    if any(word >= n_words or region >= PORTS + inputs + outputs for word, region, _ in moved):
-        raise ValueError("the code section relocates a word or names a region that it does not have")
-    table, nbytes = struct.unpack(f"<{n_words}I", words), struct.unpack(f"<{inputs + outputs}Q", ports)
-    return CodeSection(code, list(table), moved, list(nbytes), inputs, constants, arena)
+    def sections(self) -> list[SectionData]:
+        content = {kind: bytearray() for kind in _KINDS}
+        content[Section.CONSTANTS] += self.constants
+        for method in self.methods:
+            parts = {
+                Section.PACKETS: method.code,
+                Section.CODE_WORDS: struct.pack(f"<{len(method.words)}I", *method.words),
+                Section.RELOCATIONS: b"".join(FORMATS[Section.RELOCATIONS].pack(*item) for item in method.relocations),
+            }
+            ranges = [size // STRIDES[kind] for kind, part in parts.items() for size in (len(content[kind]), len(part))]
+            record = (method.method, CODE_VERSION, *ranges, method.arena_bytes)
+            content[Section.CODE] += FORMATS[Section.CODE].pack(*record)
+            for kind, part in parts.items():
+                content[kind] += part
+        return [SectionData(kind, data, stride=STRIDES[kind]) for kind, data in content.items()]
 
 
 def find(data: bytes) -> CodeSection | None:
-    """The code section of a file's bytes, which the validator has seen."""
-    content = Container.read(data).find(KIND)
-    return None if content is None else decode(content)
+    """Return the code in a file's bytes, which the validator has seen; None if it has none."""
+    container = Container.read(data)
+    content = {kind: container.find(kind) or b"" for kind in _KINDS}
+    words = struct.unpack(f"<{len(content[Section.CODE_WORDS]) // 4}I", content[Section.CODE_WORDS])
+    relocations = [
+        (word, Region(region), index, offset)
+        for word, region, index, offset in FORMATS[Section.RELOCATIONS].iter_unpack(content[Section.RELOCATIONS])
+    ]
+    methods = []
+    for record in FORMATS[Section.CODE].iter_unpack(content[Section.CODE]):
+        method, _, packet, packets, word, n_words, relocation, n_relocations, arena_bytes = record
+        code = content[Section.PACKETS][_PACKET_BYTES * packet : _PACKET_BYTES * (packet + packets)]
+        of_method = relocations[relocation : relocation + n_relocations]
+        methods.append(MethodCode(method, code, list(words[word : word + n_words]), of_method, arena_bytes))
+    return CodeSection(methods, content[Section.CONSTANTS]) if methods else None
 
 
 def attach(data: bytes, section: CodeSection, crc32c: Checksum) -> bytes:
-    """The file with the section. Readers that do not know it skip it."""
+    """Return the file with the code. Readers that do not know its sections skip them."""
     container = Container.read(data)
-    container.sections.append(SectionData(KIND, section.encode()))
-    container.isa_version = 1
+    kinds = [present.kind for present in container.sections]
+    at = kinds.index(Section.WEIGHTS) if Section.WEIGHTS in kinds else len(kinds)
+    container.sections[at:at] = section.sections()
+    container.isa_version = ISA_VERSION
     return container.pack(crc32c)

@@ -78,7 +78,7 @@ void check_header(std::span<const std::byte> file, const Header& h, Problems& pr
 
 // One entry of the table: its place, checksum and record size.
 void check_section(std::span<const std::byte> file, const Header& header, uint32_t index, const Section& s,
-                   WeightsCheck weights, Problems& problems) {
+                   BulkCheck bulk, Problems& problems) {
   std::string name = label(index, s.kind);
   if (!is_known(s.kind) && (s.flags & kMustUnderstand))
     problems.add("%s must be understood to use the file, and this driver does not", name.c_str());
@@ -92,18 +92,17 @@ void check_section(std::span<const std::byte> file, const Header& header, uint32
                  s.bytes, file.size());
     return;
   }
-  if (s.kind != SectionKind::kWeights || weights == WeightsCheck::kNow)
+  if (!is_bulk(s.kind) || bulk == BulkCheck::kNow)
     check_crc(index, s, crc32c(0, file.data() + s.offset, s.bytes), problems);
   if (!is_known(s.kind)) return;
   uint32_t least = section_info(s.kind).stride;
-  bool bytewise =
-      s.kind == SectionKind::kStrings || s.kind == SectionKind::kWeights || s.kind == SectionKind::kSignature;
-  bool number = s.kind == SectionKind::kIntegers || s.kind == SectionKind::kDoubles;
-  if (bytewise || number ? s.stride != least : s.stride < least || s.stride > 65536)
-    problems.add("%s: stride %u, expected %u%s", name.c_str(), s.stride, least, bytewise || number ? "" : " or more");
+  bool exact = least == 1 || s.kind == SectionKind::kIntegers || s.kind == SectionKind::kDoubles ||
+               s.kind == SectionKind::kCodeWords || s.kind == SectionKind::kPackets;
+  if (exact ? s.stride != least : s.stride < least || s.stride > 65536)
+    problems.add("%s: stride %u, expected %u%s", name.c_str(), s.stride, least, exact ? "" : " or more");
   else if (s.bytes % s.stride != 0)
     problems.add("%s: %" PRIu64 " bytes are not a multiple of the stride %u", name.c_str(), s.bytes, s.stride);
-  else if (s.kind != SectionKind::kWeights && s.bytes / s.stride >= std::numeric_limits<uint32_t>::max())
+  else if (!is_bulk(s.kind) && s.bytes / s.stride >= std::numeric_limits<uint32_t>::max())
     problems.add("%s: %" PRIu64 " records, fewer than 2^32 - 1 expected", name.c_str(), s.bytes / s.stride);
 }
 
@@ -150,6 +149,8 @@ void place(std::span<const std::byte> file, const std::vector<Section>& sections
   view.strings = bytes_of(SectionKind::kStrings);
   view.weights = bytes_of(SectionKind::kWeights);
   view.weight_bytes = view.weights.size();
+  view.constants = bytes_of(SectionKind::kConstants);
+  view.constant_bytes = view.constants.size();
   view.for_each_table([&](SectionKind kind, auto& table) {
     const Section* s = by_kind[static_cast<uint32_t>(kind)];
     if (s != nullptr) table.reset(file.data() + s->offset, static_cast<uint32_t>(s->bytes / s->stride), s->stride);
@@ -164,7 +165,7 @@ void check_crc(uint32_t index, const Section& section, uint32_t found, Problems&
                label(index, section.kind).c_str(), section.bytes, found, section.crc);
 }
 
-void parse_container(std::span<const std::byte> file, View& view, Problems& problems, WeightsCheck weights) {
+void parse_container(std::span<const std::byte> file, View& view, Problems& problems, BulkCheck bulk) {
   view = View{};
   if (!check_magic(file, problems)) return;
   if (file.size() < sizeof(Header)) {
@@ -190,21 +191,22 @@ void parse_container(std::span<const std::byte> file, View& view, Problems& prob
   sections.resize(header.section_count);
   for (uint32_t i = 0; i < header.section_count; ++i) {
     sections[i] = read<Section>(table + size_t{i} * header.section_stride);
-    check_section(file, header, i, sections[i], weights, problems);
+    check_section(file, header, i, sections[i], bulk, problems);
   }
   if (!problems.empty()) return;
   check_layout(file, header, sections, problems);
   place(file, sections, view, problems);
 }
 
-void validate(std::span<const std::byte> file, View& view, Problems& problems, WeightsCheck weights) {
-  parse_container(file, view, problems, weights);
+void validate(std::span<const std::byte> file, View& view, Problems& problems, BulkCheck bulk) {
+  parse_container(file, view, problems, bulk);
   if (!problems.empty()) return;
   validate_records(view, problems);
   if (!problems.empty()) return;
   validate_dynamic(view, problems);
   if (!problems.empty()) return;
   validate_memory(view, problems);
+  validate_code(view, problems);
 }
 
 }  // namespace atalla::runtime::loadable

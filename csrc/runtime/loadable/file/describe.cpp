@@ -80,6 +80,15 @@ class Describer {
       json_.field("pad", r.pad);
       json_.field("offset", r.offset);
     });
+    array("code", view_.code, [&](const Code& r) {
+      json_.field("method", r.method);
+      json_.field("version", r.version);
+      range("packets", r.packets);
+      range("words", r.words);
+      range("relocations", r.relocations);
+      json_.field("arena_bytes", r.arena_bytes);
+    });
+    json_.field("constant_bytes", view_.constant_bytes);
     array("goldens", view_.goldens, [&](const Golden& r) {
       json_.field("method", r.method);
       json_.field("seed", r.seed);

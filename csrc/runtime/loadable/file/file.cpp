@@ -48,11 +48,10 @@ void MappedFile::forget(std::span<const std::byte> part) const noexcept {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-File::File(std::string name, std::span<const std::byte> bytes, WeightsCheck weights) : name_(std::move(name)) {
+File::File(std::string name, std::span<const std::byte> bytes, BulkCheck bulk) : name_(std::move(name)) {
   Problems problems;
-  validate(bytes, view_, problems, weights);
+  validate(bytes, view_, problems, bulk);
   if (!problems.empty()) throw Error(ATALLA_ERR_FORMAT, name_ + ": " + problems.text());
-  weight_bytes_ = view_.weights.size();
   size_t total = view_.strings.size();
   view_.for_each_table([&](SectionKind, auto& table) { total += table.bytes(); });
   records_.resize(total);
@@ -67,34 +66,38 @@ File::File(std::string name, std::span<const std::byte> bytes, WeightsCheck weig
   view_.for_each_table([&](SectionKind, auto& table) { table.rebase(keep(table.data(), table.bytes())); });
 }
 
-void File::check_weights(uint32_t crc) {
+void File::check_bulk(SectionKind kind, uint32_t crc) {
   Problems problems;
   for (uint32_t i = 0; i < view_.sections.size(); ++i)
-    if (view_.sections[i].kind == SectionKind::kWeights) check_crc(i, view_.sections[i], crc, problems);
+    if (view_.sections[i].kind == kind) check_crc(i, view_.sections[i], crc, problems);
   if (!problems.empty()) throw Error(ATALLA_ERR_FORMAT, name_ + ": " + problems.text());
-  unchecked_ = false;
 }
 
-std::unique_ptr<File> File::open(const std::string& path, WeightsCheck weights) {
+std::unique_ptr<File> File::open(const std::string& path, BulkCheck bulk) {
   auto mapping = std::make_unique<MappedFile>(path);
-  std::unique_ptr<File> file(new File(path, mapping->bytes(), weights));
-  if (weights == WeightsCheck::kNow) mapping->forget(file->view_.weights);
-  file->unchecked_ = weights == WeightsCheck::kLater;
+  std::unique_ptr<File> file(new File(path, mapping->bytes(), bulk));
+  if (bulk == BulkCheck::kNow) {
+    mapping->forget(file->view_.weights);
+    mapping->forget(file->view_.constants);
+  }
+  file->unchecked_ = bulk == BulkCheck::kLater;
   file->mapping_ = std::move(mapping);
   return file;
 }
 
 std::unique_ptr<File> File::from_memory(std::span<const std::byte> bytes) {
-  std::unique_ptr<File> file(new File("loadable in memory", bytes, WeightsCheck::kNow));
+  std::unique_ptr<File> file(new File("loadable in memory", bytes, BulkCheck::kNow));
   file->weights_.assign(file->view_.weights.begin(), file->view_.weights.end());
   file->view_.weights = file->weights_;
+  file->constants_.assign(file->view_.constants.begin(), file->view_.constants.end());
+  file->view_.constants = file->constants_;
   return file;
 }
 
-void File::release_weights() noexcept {
-  view_.weights = {};
+void File::release() noexcept {
+  view_.weights = view_.constants = {};
   mapping_.reset();
-  weights_ = {};
+  weights_ = constants_ = {};
 }
 
 }  // namespace atalla::runtime::loadable

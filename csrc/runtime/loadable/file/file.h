@@ -30,46 +30,45 @@ class MappedFile {
   size_t bytes_ = 0;
 };
 
-// A validated loadable. All sections but the weights are copied, so that a file which is changed or cut after this
-// constructor cannot hurt; the weights are read once, by load.
+// A validated loadable. All sections but WEIGHTS and CONSTANTS are copied, so that a file which is changed or cut after
+// this constructor cannot hurt; those two are read once, by load.
 class File {
  public:
   // Throws Error: ATALLA_ERR_SYSTEM, or ATALLA_ERR_FORMAT with all problems.
-  static std::unique_ptr<File> open(const std::string& path, WeightsCheck weights = WeightsCheck::kNow);
+  static std::unique_ptr<File> open(const std::string& path, BulkCheck bulk = BulkCheck::kNow);
   static std::unique_ptr<File> from_memory(std::span<const std::byte> bytes);
 
   const View& view() const noexcept { return view_; }
   const std::string& name() const noexcept { return name_; }
-  uint64_t weight_bytes() const noexcept { return weight_bytes_; }
-  // Calls f(offset, bytes) for one piece of the weights after the other. What has been seen leaves memory, so that a
-  // copy of the weights does not need their size twice. Throws Error (ATALLA_ERR_FORMAT) after the last piece if their
-  // checksum was left for later and is not that of these bytes: then what was copied must not be used.
+  // Calls f(offset, bytes) for one piece of WEIGHTS or CONSTANTS after the other. What has been seen leaves memory, so
+  // that a copy does not need its size twice. Throws Error (ATALLA_ERR_FORMAT) after the last piece if the checksum was
+  // left for later and is not that of these bytes: then what was copied must not be used.
   template <class F>
-  void read_weights(F&& f) {
+  void read(SectionKind kind, F&& f) {
+    const std::span<const std::byte> all = kind == SectionKind::kWeights ? view_.weights : view_.constants;
     uint32_t crc = 0;
-    for (size_t at = 0; at < view_.weights.size(); at += kPiece) {
-      std::span<const std::byte> piece = view_.weights.subspan(at, std::min(kPiece, view_.weights.size() - at));
+    for (size_t at = 0; at < all.size(); at += kPiece) {
+      std::span<const std::byte> piece = all.subspan(at, std::min(kPiece, all.size() - at));
       if (unchecked_) crc = crc32c(crc, piece.data(), piece.size());  // the copy finds them in the cache
       f(at, piece);
       if (mapping_) mapping_->forget(piece);
     }
-    if (unchecked_) check_weights(crc);
+    if (unchecked_) check_bulk(kind, crc);
   }
-  // Unmaps the weights. view().weights is empty from then on.
-  void release_weights() noexcept;
+  // Unmaps both. view().weights and view().constants are empty from then on.
+  void release() noexcept;
 
  private:
   static constexpr size_t kPiece = size_t{1} << 19;
-  File(std::string name, std::span<const std::byte> bytes, WeightsCheck weights);
-  void check_weights(uint32_t crc);
+  File(std::string name, std::span<const std::byte> bytes, BulkCheck bulk);
+  void check_bulk(SectionKind kind, uint32_t crc);
 
   std::string name_;
   std::unique_ptr<MappedFile> mapping_;
-  std::vector<std::byte> weights_;  // when the program came from memory
+  std::vector<std::byte> weights_, constants_;  // when the program came from memory
   std::vector<std::byte> records_;
   View view_;
-  uint64_t weight_bytes_ = 0;
-  bool unchecked_ = false;  // the weights' checksum has not been compared yet
+  bool unchecked_ = false;  // the checksums of WEIGHTS and CONSTANTS are left for their reader
 };
 
 }  // namespace atalla::runtime::loadable

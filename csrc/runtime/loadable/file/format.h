@@ -15,8 +15,8 @@ static_assert(std::endian::native == std::endian::little, "loadable records are 
 
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'A', 'T', 'L', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 2;
-inline constexpr uint32_t kRuntimeVersion = 0x00010002;  // major << 16 | minor of this driver
+inline constexpr uint16_t kMinor = 3;
+inline constexpr uint32_t kRuntimeVersion = 0x00010003;  // major << 16 | minor of this driver
 inline constexpr uint32_t kIsaVersion = 1;               // newest Atalla instruction set that it can execute
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
 inline constexpr uint64_t kSectionAlignment = 64;
@@ -26,7 +26,12 @@ inline constexpr uint64_t kPadAlignment = 256;  // of what lies in a scratchpad
 inline constexpr uint32_t kMaxPads = 64;
 inline constexpr uint64_t kMaxPadBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxSections = 1024;
-inline constexpr uint32_t kMostSamples = 64;    // of an output in a golden
+inline constexpr uint32_t kMostSamples = 64;  // of an output in a golden
+inline constexpr uint32_t kCodeVersion = 1;   // how code is called: docs/reference/loadable-format.md, CODE
+inline constexpr uint32_t kCodeLanes = 32;    // code is for a chip of so many lanes, rows and columns of the array,
+inline constexpr uint32_t kCodePadBytes = 0x100000;  // and scratchpads of at least so many bytes,
+inline constexpr uint32_t kCodeLeastPads = 2;        // of which there are so many
+inline constexpr uint32_t kCodeMostPads = 4;
 inline constexpr uint32_t kMustUnderstand = 1;  // section flag
 
 // The kinds of sections: number, kind, name, and of tables the record and its place in View.
@@ -54,12 +59,17 @@ inline constexpr uint32_t kMustUnderstand = 1;  // section flag
   TABLE(21, kGuards, GUARDS, Guard, guards)                        \
   TABLE(22, kGoldens, GOLDENS, Golden, goldens)                    \
   BYTES(23, kSignature, SIGNATURE)                                 \
-  TABLE(24, kResidency, RESIDENCY, Residency, residency)
+  TABLE(24, kResidency, RESIDENCY, Residency, residency)           \
+  TABLE(25, kCode, CODE, Code, code)                               \
+  TABLE(26, kRelocations, RELOCATIONS, Relocation, relocations)    \
+  TABLE(27, kCodeWords, CODE_WORDS, uint32_t, code_words)          \
+  TABLE(28, kPackets, PACKETS, Packet, packets)                    \
+  BYTES(29, kConstants, CONSTANTS)
 
 #define ATALLA_SECTION_KIND(number, kind, ...) kind = number,
 enum class SectionKind : uint32_t { ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_KIND, ATALLA_SECTION_KIND) };
 #undef ATALLA_SECTION_KIND
-inline constexpr uint32_t kSectionKinds = static_cast<uint32_t>(SectionKind::kResidency) + 1;
+inline constexpr uint32_t kSectionKinds = static_cast<uint32_t>(SectionKind::kConstants) + 1;
 
 enum class Space : uint8_t { kArena = 1, kWeights = 2, kInput = 3, kOutput = 4, kState = 5 };
 enum class ValueKind : uint8_t { kInput = 1, kOutput, kIntermediate, kParameter, kBuffer, kConstant, kState };
@@ -93,6 +103,8 @@ enum class DynamicKind : uint32_t {
 inline constexpr uint32_t kStateHasInitial = 1;  // flag of a state
 inline constexpr uint32_t kPortUpdated = 1;      // flag of an output: the caller gives it with a value
 enum class SegmentKind : uint8_t { kNative = 1, kFallback = 2 };
+// What the address of a relocation counts from.
+enum class Region : uint32_t { kTable = 0, kConstants = 1, kArena = 2, kInput = 3, kOutput = 4, kState = 5 };
 
 struct StringRef {
   uint32_t offset;
@@ -304,6 +316,29 @@ struct Golden {
   Range samples;  // in DOUBLES: of each output, real and imaginary parts apart
   double rtol;
   double atol;
+};
+
+// 1.3: a method as Atalla code. The words are the table of its calls.
+struct Code {
+  uint32_t method;
+  uint32_t version;
+  Range packets;
+  Range words;
+  Range relocations;
+  uint64_t arena_bytes;
+};
+
+// A word of a table that becomes a DRAM address: that of the region's first byte, plus the offset.
+struct Relocation {
+  uint32_t word;  // counted from the first word of the code's table
+  Region region;
+  uint32_t index;  // INPUT, OUTPUT: of the method; STATE: in STATES
+  uint32_t reserved;
+  uint64_t offset;
+};
+
+struct Packet {
+  std::array<uint8_t, 20> slots;  // four instructions of 40 bits
 };
 
 }  // namespace atalla::runtime::loadable

@@ -26,6 +26,10 @@ inline constexpr bool is_known(SectionKind kind) noexcept {
 inline constexpr const SectionInfo& section_info(SectionKind kind) noexcept {
   return kSectionInfo[is_known(kind) ? static_cast<uint32_t>(kind) : 0];
 }
+// Sections that fill most of a file. They are not copied when it is opened: what loads them reads them once.
+inline constexpr bool is_bulk(SectionKind kind) noexcept {
+  return kind == SectionKind::kWeights || kind == SectionKind::kConstants;
+}
 inline constexpr const char* section_name(SectionKind kind) noexcept { return section_info(kind).name; }
 
 }  // namespace atalla::runtime::loadable

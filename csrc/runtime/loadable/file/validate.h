@@ -13,13 +13,14 @@
 
 namespace atalla::runtime::loadable {
 
-// When the checksum of the weights is compared: with all others, or later by who reads them for another reason, once.
-enum class WeightsCheck { kNow, kLater };
+// When the checksums of WEIGHTS and CONSTANTS are compared: with all others, or later by who reads them for another
+// reason, once.
+enum class BulkCheck { kNow, kLater };
 
 // Header, section table, checksums, padding; then the sections' places go into `view`. Without a problem, `view` may be
 // read within its tables.
 ATALLA_RUNTIME_API void parse_container(std::span<const std::byte> file, View& view, Problems& problems,
-                                        WeightsCheck weights = WeightsCheck::kNow);
+                                        BulkCheck bulk = BulkCheck::kNow);
 
 // What is said of a section whose bytes have the CRC32C `found`; nothing if it is the right one.
 void check_crc(uint32_t index, const Section& section, uint32_t found, Problems& problems);
@@ -39,8 +40,11 @@ void validate_dynamic(const View& view, Problems& problems);
 // that live at the same time, nothing read before it is written. Needs records without problems.
 void validate_memory(const View& view, Problems& problems);
 
+// Atalla code: what its records name, and that each relocation stays in its region. Needs records without problems.
+void validate_code(const View& view, Problems& problems);
+
 // All of the above; a stage whose basis is broken is left out.
 ATALLA_RUNTIME_API void validate(std::span<const std::byte> file, View& view, Problems& problems,
-                                 WeightsCheck weights = WeightsCheck::kNow);
+                                 BulkCheck bulk = BulkCheck::kNow);
 
 }  // namespace atalla::runtime::loadable

@@ -50,7 +50,9 @@ struct View {
   std::vector<Section> sections;  // in the order of the file, unknown ones too
   std::span<const std::byte> strings;
   std::span<const std::byte> weights;
-  uint64_t weight_bytes = 0;  // of the section, also when `weights` has been released
+  std::span<const std::byte> constants;
+  uint64_t weight_bytes = 0;    // of the section, also when `weights` has been released
+  uint64_t constant_bytes = 0;  // likewise
 #define ATALLA_SECTION_BYTES(...)
 #define ATALLA_SECTION_TABLE(number, kind, name, record, member) Table<record> member;
   ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_BYTES, ATALLA_SECTION_TABLE)

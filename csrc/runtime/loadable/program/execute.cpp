@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <shared_mutex>
 
 #include "kernel_parameters.h"
 #include "runtime/c_api/c_interface.h"
@@ -16,6 +17,11 @@
 #include "runtime/stream/observer.h"
 
 namespace atalla::runtime::loadable {
+namespace {
+
+constexpr uint32_t kEngines = ATALLA_ENGINE_FUNCTIONAL | ATALLA_ENGINE_ISA;
+
+}  // namespace
 
 Program::~Program() {
   if (last_stream_ == nullptr) return;
@@ -25,13 +31,33 @@ Program::~Program() {
   }
 }
 
-void Program::load(int32_t ordinal) {
+void Program::load(int32_t ordinal, uint32_t engines) {
   std::lock_guard lock(mutex_);
+  if (engines == 0 || (engines & ~kEngines) != 0)
+    throw Error(ATALLA_ERR_ARGUMENT, "engines " + std::to_string(engines) + ", expected bits of atalla_engine");
   if (image_)
     throw Error(ATALLA_ERR_ARGUMENT,
                 file_->name() + " is loaded already, on atalla:" + std::to_string(image_->device.ordinal()));
-  image_ = loadable::load(*file_, Device::get(ordinal));
+  image_ = loadable::load(*file_, Device::get(ordinal), engines);
+  engine_ = engines & ATALLA_ENGINE_FUNCTIONAL ? ATALLA_ENGINE_FUNCTIONAL : ATALLA_ENGINE_ISA;
   write_initial_states(image_->device.default_stream());
+}
+
+void Program::set_engine(uint32_t engine, uint64_t max_packets) {
+  std::lock_guard lock(mutex_);
+  if (engine != ATALLA_ENGINE_FUNCTIONAL && engine != ATALLA_ENGINE_ISA)
+    throw Error(ATALLA_ERR_ARGUMENT, "engine " + std::to_string(engine) + ", expected one of atalla_engine");
+  if ((image().engines & engine) == 0)
+    throw Error(ATALLA_ERR_ARGUMENT, file_->name() + " was loaded for the " +
+                                         (engine == ATALLA_ENGINE_ISA ? "functional engine" : "engine isa") +
+                                         " only; load it for both engines");
+  engine_ = engine;
+  max_packets_ = max_packets;
+}
+
+atalla_isa_stats Program::stats() {
+  std::lock_guard lock(mutex_);
+  return stats_;
 }
 
 void Program::set_host_call(atalla_host_call function, void* context) {
@@ -45,10 +71,21 @@ Image& Program::image() {
   return *image_;
 }
 
-MethodImage& Program::method(uint32_t index) {
+void Program::check_method(uint32_t index) {
   if (index >= image().methods.size())
     throw Error(ATALLA_ERR_ARGUMENT,
                 "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
+}
+
+MethodCode& Program::code_of(uint32_t index) {
+  check_method(index);
+  if (image_->code->methods[index] != nullptr) return *image_->code->methods[index];
+  throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() + ": method '" + view().string(view().methods[index].name) +
+                                          "' has no Atalla code; use the functional engine");
+}
+
+MethodImage& Program::launches_of(uint32_t index) {
+  check_method(index);
   return *image_->methods[index].image;
 }
 
@@ -91,7 +128,7 @@ void Program::make_room(uint64_t arena_bytes) {
   image.grown_bytes = arena_bytes;
 }
 
-void Program::check_counts(const MethodImage& method, const atalla_run_params& params) const {
+void Program::check_counts(const MethodPorts& method, const atalla_run_params& params) const {
   Problems problems;
   size_t n_in = method.inputs.size(), n_out = method.outputs.size();
   if (params.n_inputs != n_in) problems.add("%zu inputs given, expected %zu", params.n_inputs, n_in);
@@ -103,7 +140,7 @@ void Program::check_counts(const MethodImage& method, const atalla_run_params& p
   if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
 }
 
-void Program::check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const {
+void Program::check_arguments(const MethodPorts& method, const atalla_run_params& params, bool host) const {
   Problems problems;
   size_t n_in = method.inputs.size(), n_out = method.outputs.size();
   const Device* device = host ? nullptr : &image_->device;
@@ -126,7 +163,7 @@ void Program::check_arguments(const MethodImage& method, const atalla_run_params
   if (!problems.empty()) throw Error(ATALLA_ERR_ARGUMENT, problems.text());
 }
 
-void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host) {
+void Program::bind(MethodPorts& method, Stream& stream, const atalla_run_params& params, bool host) {
   Device& device = image_->device;
   uint64_t base = device.properties().dram_base;  // stands for tensors without bytes, whose address may be 0
   auto own = [&](BoundPort& port) {
@@ -138,28 +175,32 @@ void Program::bind(MethodImage& method, Stream& stream, const atalla_run_params&
     uint64_t addr = host ? own(port) : port.storage_bytes > 0 ? params.inputs[i].addr : base;
     if (host)
       stream.memcpy_h2d(port.owned.data(), reinterpret_cast<const void*>(params.inputs[i].addr), port.storage_bytes);
-    method.bind_input(i, addr);
+    port.bind(addr);
   }
   for (size_t i = 0; i < method.outputs.size(); ++i) {
     BoundPort& port = method.outputs[i];
     atalla_tensor& out = params.outputs[i];
     if (host || out.addr == 0) {
-      method.bind_output(i, own(port));
+      port.bind(own(port));
       if (port.updated && port.storage_bytes > 0)
         stream.memcpy_h2d(port.owned.data(), reinterpret_cast<const void*>(out.addr), port.storage_bytes);
     } else {
-      method.bind_output(i, port.storage_bytes > 0 ? out.addr : base);
+      port.bind(port.storage_bytes > 0 ? out.addr : base);
     }
   }
 }
 
-// Adds to an error of one instruction which one it was.
-void Program::rethrow(const MethodImage::Step& step) const {
+std::string Program::place_of(const MethodImage::Step& step) const {
   Instruction r = view().instructions[step.instruction];
   std::string where = "instruction " + std::to_string(step.instruction);
   if (r.kind != InstructionKind::kHostCall)
     where += " (" + std::string(view().string(view().kernels[r.callee].name)) + ")";
   if (r.node != kNone) where += " of node '" + std::string(view().string(view().nodes[r.node].name)) + "'";
+  return where;
+}
+
+// Adds to the error under way where in the file it was.
+void Program::rethrow(const std::string& where) const {
   try {
     throw;
   } catch (const Error& error) {
@@ -183,7 +224,7 @@ void Program::draw(const MethodImage::Step& step, Stream& stream, const atalla_r
   capture->launch_random(stream, *step.desc, params.random_source);
 }
 
-void Program::execute(MethodImage& method, Stream& stream, const atalla_run_params& params) {
+void Program::run_launches(MethodImage& method, Stream& stream, const atalla_run_params& params) {
   const MethodImage::Step* step = method.steps.data();
   const MethodImage::Step* end = step + method.steps.size();
   try {
@@ -215,26 +256,31 @@ void Program::execute(MethodImage& method, Stream& stream, const atalla_run_para
       throw Error(status, *text ? text : "the host call failed and gave no reason");
     }
   } catch (const Error&) {
-    rethrow(*step);
+    rethrow(place_of(*step));
   }
 }
 
-void Program::run(const atalla_run_params& params) {
-  std::lock_guard lock(mutex_);
-  check_counts(this->method(params.method), params);
-  MethodImage& method = method_for(params.method, params.inputs);
+void Program::run_code(MethodCode& method, uint32_t index, Stream& stream) {
+  stats_ = {};
+  stats_.struct_size = sizeof stats_;
+  try {
+    method.run(stream, max_packets_, &stats_);
+  } catch (const Error&) {
+    rethrow(std::string("method '") + view().string(view().methods[index].name) + "'");
+  }
+}
+
+template <class Work>
+void Program::run_between_ports(MethodPorts& method, const atalla_run_params& params, Work&& work) {
   Device& device = image_->device;
   bool host = params.flags & ATALLA_RUN_HOST;
   check_arguments(method, params, host);
-  if (!method.host_calls.empty() && host_call_ == nullptr)
-    throw Error(ATALLA_ERR_UNSUPPORTED,
-                file_->name() + " needs PyTorch to run these ops, which are not native: " + method.host_ops());
   Stream& stream = params.stream == 0 ? device.default_stream() : device.stream(params.stream);
   // The arena and the staging buffers may still be in use by an earlier run on another stream.
   if (last_stream_ != nullptr && last_stream_ != &stream) last_stream_->synchronize();
   last_stream_ = &stream;
   bind(method, stream, params, host);
-  execute(method, stream, params);
+  work(stream);
   for (size_t i = 0; i < method.outputs.size(); ++i) {
     BoundPort& port = method.outputs[i];
     atalla_tensor& out = params.outputs[i];
@@ -248,6 +294,24 @@ void Program::run(const atalla_run_params& params) {
   if (host) stream.synchronize();
 }
 
+void Program::run(const atalla_run_params& params) {
+  std::lock_guard lock(mutex_);
+  if (engine_ == ATALLA_ENGINE_ISA) {
+    MethodCode& code = code_of(params.method);
+    check_counts(code, params);
+    return run_between_ports(code, params, [&](Stream& stream) { run_code(code, params.method, stream); });
+  }
+  check_counts(launches_of(params.method), params);
+  MethodImage& image = method_for(params.method, params.inputs);
+  if (!image.host_calls.empty() && host_call_ == nullptr)
+    throw Error(ATALLA_ERR_UNSUPPORTED,
+                file_->name() + " needs PyTorch to run these ops, which are not native: " + image.host_ops());
+  std::shared_lock<std::shared_mutex> pads;
+  // A host call may run code.
+  if (!image_->pads.places().empty() && image.host_calls.empty()) pads = std::shared_lock(image_->device.scratchpads());
+  run_between_ports(image, params, [&](Stream& stream) { run_launches(image, stream, params); });
+}
+
 void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs) {
   std::lock_guard lock(mutex_);
   atalla_run_params params{};
@@ -255,15 +319,18 @@ void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std
   params.n_inputs = inputs.size();
   params.outputs = outputs.data();
   params.n_outputs = outputs.size();
-  check_counts(method(index), params);
-  MethodImage& method = method_for(index, inputs.data());
+  const bool code = engine_ == ATALLA_ENGINE_ISA;
+  check_counts(code ? static_cast<MethodPorts&>(code_of(index)) : launches_of(index), params);
+  const MethodPorts& method = code ? static_cast<MethodPorts&>(code_of(index)) : method_for(index, inputs.data());
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = method.outputs[i].type;
 }
 
 std::vector<uint64_t> Program::estimate_each(uint32_t index) {
   std::lock_guard lock(mutex_);
+  if (engine_ == ATALLA_ENGINE_ISA)
+    throw Error(ATALLA_ERR_UNSUPPORTED, "the cycles of Atalla code are not estimated; run it and read its statistics");
   std::vector<uint64_t> cycles;
-  for (const MethodImage::Step& step : method(index).steps) {
+  for (const MethodImage::Step& step : launches_of(index).steps) {
     atalla_launch_record record{};
     if (step.host_call == kNone)
       check(api().launch_estimate(image_->device.handle(), step.desc, step.desc_bytes, &record));

@@ -30,7 +30,11 @@ class Program {
 
   uint64_t dram_bytes() { return image().device.properties().dram_bytes; }  // of the device it is loaded on
 
-  void load(int32_t ordinal);
+  // engines: bits of atalla_engine.
+  void load(int32_t ordinal, uint32_t engines);
+  void set_engine(uint32_t engine, uint64_t max_packets);
+  uint32_t engine() const noexcept { return engine_; }
+  atalla_isa_stats stats();  // of the latest run of code
   void set_host_call(atalla_host_call function, void* context);
   // A steady run (arguments of the right type and of sizes seen before, no program-owned output made for the first
   // time) allocates nothing.
@@ -49,16 +53,23 @@ class Program {
   void replace(std::span<const atalla_replacement> given);
 
  private:
-  MethodImage& method(uint32_t index);
+  void check_method(uint32_t index);
+  MethodCode& code_of(uint32_t index);
+  MethodImage& launches_of(uint32_t index);  // for the sizes of the file
   // The image for the sizes of these inputs, which may be new.
   MethodImage& method_for(uint32_t index, const atalla_tensor* inputs);
   void make_room(uint64_t arena_bytes);
-  void check_counts(const MethodImage& method, const atalla_run_params& params) const;
-  void check_arguments(const MethodImage& method, const atalla_run_params& params, bool host) const;
-  void bind(MethodImage& method, Stream& stream, const atalla_run_params& params, bool host);
-  void execute(MethodImage& method, Stream& stream, const atalla_run_params& params);
+  void check_counts(const MethodPorts& method, const atalla_run_params& params) const;
+  void check_arguments(const MethodPorts& method, const atalla_run_params& params, bool host) const;
+  void bind(MethodPorts& method, Stream& stream, const atalla_run_params& params, bool host);
+  // Checks and binds the arguments, calls work(stream), and gives the outputs.
+  template <class Work>
+  void run_between_ports(MethodPorts& method, const atalla_run_params& params, Work&& work);
+  void run_launches(MethodImage& method, Stream& stream, const atalla_run_params& params);
+  void run_code(MethodCode& method, uint32_t index, Stream& stream);
   void draw(const MethodImage::Step& step, Stream& stream, const atalla_run_params& params);
-  [[noreturn]] void rethrow(const MethodImage::Step& step) const;
+  [[noreturn]] void rethrow(const std::string& where) const;
+  std::string place_of(const MethodImage::Step& step) const;
   Image& image();
   Storage state_storage(const char* name, size_t bytes) const;
   void write_initial_states(Stream& stream);
@@ -70,6 +81,9 @@ class Program {
   std::mutex replace_mutex_;       // taken before mutex_
   Stream* last_stream_ = nullptr;  // whose work may still use the arena
   uint64_t clock_ = 0;             // counts runs of methods with dynamic sizes
+  uint32_t engine_ = ATALLA_ENGINE_FUNCTIONAL;
+  uint64_t max_packets_ = 0;  // of a run of code; 0: no limit
+  atalla_isa_stats stats_{};
   atalla_host_call host_call_ = nullptr;
   void* host_context_ = nullptr;
   std::string json_;

@@ -175,12 +175,17 @@ void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, doub
 uint32_t verify(Program& program) {
   Problems problems;
   const View& view = program.view();
+  std::vector<bool> runs(view.methods.size(), program.engine() == ATALLA_ENGINE_FUNCTIONAL);
+  for (uint32_t i = 0; i < view.code.size(); ++i) runs[view.code[i].method] = true;
+  uint32_t count = 0;
   for (uint32_t i = 0; i < view.goldens.size(); ++i) {
     Golden golden = view.goldens[i];
+    if (!runs[golden.method]) continue;
+    ++count;
     Verifier(program, golden, i).run(problems);
   }
   if (!problems.empty()) throw Error(ATALLA_ERR_FORMAT, program.file().name() + ": " + problems.text());
-  return view.goldens.size();
+  return count;
 }
 
 }  // namespace atalla::runtime::loadable

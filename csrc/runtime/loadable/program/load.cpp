@@ -62,16 +62,6 @@ std::vector<atalla_kernel> resolve(const File& file) {
 
 }  // namespace
 
-atalla_tensor tensor_of(const View& view, const Value& value) {
-  Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
-  atalla_tensor tensor{};
-  tensor.dtype = value.dtype;
-  tensor.ndim = value.ndim;
-  std::copy(std::begin(shape.sizes), std::end(shape.sizes), tensor.sizes);
-  std::copy(std::begin(shape.strides), std::end(shape.strides), tensor.strides);
-  return tensor;
-}
-
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view) {
   std::map<uint32_t, uint64_t> bytes;
   for (uint32_t i = 0; i < view.residency.size(); ++i) {
@@ -111,10 +101,12 @@ void ScratchpadPages::release() noexcept {
 
 MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
                          const Places& places)
-    : places_(places), port_of_storage_(view.storages.size(), kNone) {
+    : MethodPorts(view, method_index, places.placeholder), places_(places) {
   Method method = view.methods[method_index];
-  add_ports(view, method.inputs, false);
-  add_ports(view, method.outputs, true);
+  for (uint32_t i = 0; i < method.inputs.count; ++i)
+    port_of_storage_[view.values[view.inputs[method.inputs.first + i].value].storage] = &inputs[i];
+  for (uint32_t i = 0; i < method.outputs.count; ++i)
+    port_of_storage_[view.values[view.outputs[method.outputs.first + i].value].storage] = &outputs[i];
   // The patches point into these, so that they must not move once they are filled.
   size_t words = 0, calls = 0;
   for (uint32_t i = 0; i < method.instructions.count; ++i) {
@@ -142,24 +134,6 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
     steps.push_back({index, kNone, desc, bytes, random, static_cast<uint64_t>(offset)});
     at += bytes;
   }
-  for (auto* ports : {&inputs, &outputs})
-    for (BoundPort& port : *ports) port.bound = places.placeholder;
-}
-
-void MethodImage::add_ports(const View& view, Range range, bool output) {
-  auto& ports = output ? outputs : inputs;
-  (output ? output_patches_ : input_patches_).resize(range.count);
-  for (uint32_t i = 0; i < range.count; ++i) {
-    Port record = (output ? view.outputs : view.inputs)[range.first + i];
-    Value value = view.values[record.value];
-    BoundPort port;
-    port.name = view.string(record.name);
-    port.type = tensor_of(view, value);
-    port.storage_bytes = view.storages[value.storage].bytes;
-    port.updated = (record.flags & kPortUpdated) != 0;
-    port_of_storage_[value.storage] = 2 * i + output;
-    ports.push_back(std::move(port));
-  }
 }
 
 void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
@@ -181,8 +155,7 @@ void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, 
     return;
   }
   *addr = places_.placeholder + byte_offset;
-  uint32_t port = port_of_storage_[index];
-  (port & 1 ? output_patches_ : input_patches_)[port / 2].push_back({addr, byte_offset});
+  port_of_storage_[index]->patches.push_back({addr, byte_offset});
 }
 
 void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* at, uint32_t index,
@@ -256,33 +229,63 @@ Places Image::places(const DynamicMethod& dynamic) const {
   return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), &pads.places(), base, &replaced};
 }
 
-std::unique_ptr<Image> load(File& file, Device& device) {
+namespace {
+
+// Keeps what of a piece of WEIGHTS, from `at` on, is the initial value of a state.
+void keep_initial(const View& view, Image& image, uint64_t at, std::span<const std::byte> piece) {
+  for (auto& [index, bytes] : image.initial) {
+    const uint64_t begin = std::max(view.states[index].initial, at);
+    const uint64_t end = std::min(view.states[index].initial + bytes.size(), at + piece.size());
+    if (begin < end)
+      std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(begin - at), end - begin,
+                  bytes.begin() + static_cast<std::ptrdiff_t>(begin - view.states[index].initial));
+  }
+}
+
+void place_launches(File& file, Image& image) {
   const View& view = file.view();
-  auto image = std::make_unique<Image>(device);
-  image->kernels = resolve(file);
-  std::vector<LoadedMethod>& methods = image->methods;
-  uint64_t arena_bytes = 0, state_bytes = 0;
+  image.kernels = resolve(file);
+  uint64_t arena_bytes = 0;
   for (uint32_t m = 0; m < view.methods.size(); ++m) {
-    methods.push_back({DynamicMethod(view, m), nullptr, {}});
     // A method that places its temporaries at run time says here what the sizes of the file need.
-    uint64_t& most = methods[m].dynamic.plans_arena ? image->grown_bytes : arena_bytes;
+    uint64_t& most = image.methods[m].dynamic.plans_arena ? image.grown_bytes : arena_bytes;
     most = std::max(most, view.methods[m].arena_bytes);
   }
-  for (uint32_t i = 0; i < view.storages.size(); ++i) {
-    Storage s = view.storages[i];
-    if (s.space == Space::kState) state_bytes = std::max(state_bytes, s.offset + s.bytes);
+  image.weights = DeviceBuffer(image.device, view.weight_bytes);
+  image.arena = DeviceBuffer(image.device, arena_bytes);
+  image.grown = DeviceBuffer(image.device, image.grown_bytes);
+  image.pads.take(view, image.device);
+  for (uint32_t m = 0; m < view.methods.size(); ++m) {
+    LoadedMethod& method = image.methods[m];
+    method.image = std::make_unique<MethodImage>(view, m, image.kernels, image.places(method.dynamic));
   }
-  image->weights = DeviceBuffer(device, file.weight_bytes());
+}
+
+}  // namespace
+
+std::unique_ptr<Image> load(File& file, Device& device, uint32_t engines) {
+  const View& view = file.view();
+  auto image = std::make_unique<Image>(device, engines);
+  const bool launches = engines & ATALLA_ENGINE_FUNCTIONAL;
+  for (uint32_t m = 0; m < view.methods.size(); ++m) image->methods.push_back({DynamicMethod(view, m), nullptr, {}});
+  uint64_t state_bytes = 0;
+  for (uint32_t i = 0; i < view.states.size(); ++i) {
+    const State state = view.states[i];
+    const Storage storage = view.storages[view.values[state.value].storage];
+    state_bytes = std::max(state_bytes, storage.offset + storage.bytes);
+    if (state.flags & kStateHasInitial) image->initial[i].resize(storage.bytes);
+  }
   image->state = DeviceBuffer(device, state_bytes);
-  image->arena = DeviceBuffer(device, arena_bytes);
-  image->grown = DeviceBuffer(device, image->grown_bytes);
-  image->pads.take(view, device);
-  file.read_weights([&](size_t at, std::span<const std::byte> piece) {
-    device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(), piece.size());
-  });
-  file.release_weights();
-  for (uint32_t m = 0; m < view.methods.size(); ++m)
-    methods[m].image = std::make_unique<MethodImage>(view, m, image->kernels, image->places(methods[m].dynamic));
+  if (engines & ATALLA_ENGINE_ISA) image->code = std::make_unique<ProgramCode>(file, device, image->state.addr());
+  if (launches) place_launches(file, *image);
+  if (launches || !image->initial.empty())
+    file.read(SectionKind::kWeights, [&](size_t at, std::span<const std::byte> piece) {
+      keep_initial(view, *image, at, piece);
+      if (launches)
+        device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(),
+                                           piece.size());
+    });
+  file.release();
   return image;
 }
 

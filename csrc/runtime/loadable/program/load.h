@@ -13,35 +13,11 @@
 #include "runtime/c_api/atalla_program.h"
 #include "runtime/device/device.h"
 #include "runtime/loadable/file/file.h"
+#include "runtime/loadable/program/code.h"
 #include "runtime/loadable/program/instance.h"
+#include "runtime/loadable/program/ports.h"
 
 namespace atalla::runtime::loadable {
-
-// DRAM of a device that is freed with its owner. The owner sees to it that no work uses it any more.
-class DeviceBuffer {
- public:
-  DeviceBuffer() = default;
-  DeviceBuffer(Device& device, uint64_t bytes)
-      : device_(&device), data_(device.allocator().allocate(bytes, device.default_stream())) {}
-  ~DeviceBuffer() {
-    if (data_ != nullptr) device_->allocator().free(data_);
-  }
-  DeviceBuffer(DeviceBuffer&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  void* data() const noexcept { return data_; }
-  uint64_t addr() const noexcept { return reinterpret_cast<uintptr_t>(data_); }
-
- private:
-  Device* device_ = nullptr;
-  void* data_ = nullptr;
-};
-
-// Dtype, sizes and strides of a value; no address.
-atalla_tensor tensor_of(const View& view, const Value& value);
 
 // Bytes of each scratchpad that temporaries may take.
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view);
@@ -70,22 +46,6 @@ class ScratchpadPages {
   std::unordered_map<uint32_t, uint64_t> places_;  // storage -> device address
 };
 
-// One input or output of a method, ready to be compared with what a caller gives.
-struct BoundPort {
-  const char* name = "";
-  atalla_tensor type{};  // addr 0
-  uint64_t storage_bytes = 0;
-  bool updated = false;  // an output that the caller gives with a value
-  uint64_t bound = 0;    // address that the patches hold now
-  DeviceBuffer owned;    // staging for host runs; an output that the caller did not give
-};
-
-// A place that holds an input's or output's address plus an offset.
-struct Patch {
-  uint64_t* place;
-  uint64_t byte_offset;
-};
-
 struct HostCallArgs {
   const char* program = "";
   const char* ops = "";
@@ -104,8 +64,8 @@ struct Places {
 };
 
 // One method's instructions as launch descriptors, one behind the other, each as long as it has operands. Addresses of
-// arena and weights are in place; those of inputs and outputs are patched by bind().
-class MethodImage {
+// arena and weights are in place; those of inputs and outputs are patched when a port is bound.
+class MethodImage : public MethodPorts {
  public:
   struct Step {
     uint32_t instruction;  // in the file
@@ -116,28 +76,18 @@ class MethodImage {
     uint64_t random_offset = 0;  // from the first position of the run
   };
 
-  std::vector<BoundPort> inputs;
-  std::vector<BoundPort> outputs;
   std::vector<Step> steps;
   std::vector<HostCallArgs> host_calls;
 
   // `kernels` are ids by index in KERNELS. The view must outlive the image.
   MethodImage(const View& view, uint32_t method, const std::vector<atalla_kernel>& kernels, const Places& places);
 
-  void bind_input(size_t i, uint64_t addr) noexcept { bind(inputs[i], input_patches_[i], addr); }
-  void bind_output(size_t i, uint64_t addr) noexcept { bind(outputs[i], output_patches_[i], addr); }
   // Lets a storage of weights stand elsewhere.
   void move_weight(uint32_t storage, uint64_t addr) noexcept;
   // Names of the ops of all host calls, one a line.
   std::string host_ops() const;
 
  private:
-  static void bind(BoundPort& port, const std::vector<Patch>& patches, uint64_t addr) noexcept {
-    if (port.bound == addr) return;
-    port.bound = addr;
-    for (const Patch& patch : patches) *patch.place = addr + patch.byte_offset;
-  }
-  void add_ports(const View& view, Range range, bool output);
   void add_launch(const View& view, const Instruction& instruction, std::byte* place, uint32_t index,
                   const std::vector<atalla_kernel>& kernels);
   void add_host_call(const View& view, const HostCall& call);
@@ -145,9 +95,7 @@ class MethodImage {
 
   Places places_;
   std::vector<uint64_t> descs_;
-  std::vector<uint32_t> port_of_storage_;  // input i: 2 i, output i: 2 i + 1, else kNone
-  std::vector<std::vector<Patch>> input_patches_;
-  std::vector<std::vector<Patch>> output_patches_;
+  std::unordered_map<uint32_t, BoundPort*> port_of_storage_;
   std::unordered_map<uint32_t, std::vector<Patch>> weight_patches_;  // by storage
 };
 
@@ -159,15 +107,19 @@ struct LoadedMethod {
     uint64_t used;  // time of its latest run
   };
   DynamicMethod dynamic;
-  std::unique_ptr<MethodImage> image;  // for the sizes that the file is written for
+  std::unique_ptr<MethodImage> image;  // for the sizes that the file is written for; null without its launches
   std::vector<Sized> sized;
 };
 
-// A program on its device: weights, states and arena in DRAM, kernels resolved.
+// A program on its device: states in DRAM; for the functional engine weights, arena and resolved kernels; for the other
+// engine its code.
 struct Image {
-  explicit Image(Device& target) : device(target) {}
+  Image(Device& target, uint32_t wanted) : device(target), engines(wanted) {}
 
   Device& device;
+  uint32_t engines;                                    // bits of atalla_engine
+  std::map<uint32_t, std::vector<std::byte>> initial;  // by state: the bytes that it begins with, else zeros
+  std::unique_ptr<ProgramCode> code;                   // null without
   std::vector<atalla_kernel> kernels;
   DeviceBuffer weights;
   DeviceBuffer state;
@@ -184,14 +136,14 @@ struct Image {
   template <class F>
   void for_each_image(F&& f) {
     for (LoadedMethod& method : methods) {
-      f(*method.image);
+      if (method.image) f(*method.image);
       for (LoadedMethod::Sized& sized : method.sized) f(*sized.image);
     }
   }
 };
 
 // Throws Error: ATALLA_ERR_UNKNOWN_KERNEL, ATALLA_ERR_VERSION or ATALLA_ERR_UNSUPPORTED with everything that the device
-// library lacks, ATALLA_ERR_OUT_OF_MEMORY. Releases the file's weights.
-std::unique_ptr<Image> load(File& file, Device& device);
+// library lacks, ATALLA_ERR_OUT_OF_MEMORY. Releases the file's bytes. `engines` are bits of atalla_engine.
+std::unique_ptr<Image> load(File& file, Device& device, uint32_t engines);
 
 }  // namespace atalla::runtime::loadable

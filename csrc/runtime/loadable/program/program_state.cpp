@@ -84,8 +84,8 @@ void Program::write_initial_states(Stream& stream) {
     Storage storage = view().storages[view().values[state.value].storage];
     if (storage.bytes == 0) continue;
     auto* place = static_cast<std::byte*>(image_->state.data()) + storage.offset;
-    if (state.flags & kStateHasInitial) {
-      stream.memcpy_d2d(place, static_cast<std::byte*>(image_->weights.data()) + state.initial, storage.bytes);
+    if (const auto initial = image_->initial.find(i); initial != image_->initial.end()) {
+      stream.memcpy_h2d(place, initial->second.data(), storage.bytes);
       continue;
     }
     if (zeros.empty()) zeros.resize(kZeroBytes);
@@ -131,6 +131,10 @@ void Program::replace(std::span<const atalla_replacement> given) {
   {
     std::lock_guard lock(mutex_);
     device = &image().device;
+    if (!wanted.empty() && image_->code != nullptr)
+      throw Error(ATALLA_ERR_UNSUPPORTED, "the Atalla code of " + file_->name() +
+                                              " has its parameters in packed form, which cannot be replaced; load it "
+                                              "for the functional engine only, or save it with the new parameters");
     if (last_stream_ != nullptr) last_stream_->drain();  // it may read the spare buffers
     for (auto& [storage, item] : wanted) {
       auto spare = image_->spare.find(storage);

@@ -104,7 +104,7 @@ on_CheckJump:
 on_CheckJalr:
   {
     const uint32_t to = x[op->a] + op->imm;
-    const bool service = to == kServiceAlloc || to == kServiceFree;
+    const bool service = to == kServiceAlloc || to == kServiceFree || to == kServiceFault;
     if (!service && (to % kPacketBytes != 0 || to / kPacketBytes >= program.packets())) FAULT(kTarget, to);
     NEXT;
   }
@@ -333,8 +333,9 @@ on_LatchJalr:
   target = x[op->a] + op->imm;
   NEXT;
 on_Jalr:
+  if (target == kServiceFault) FAULT(kReported, 0);
   x[op->d] = (packet + 1) * kPacketBytes;
-  if (target >= kServiceFree) {
+  if (target >= kFirstService) {
     call_service(state, target);
     NEXT;
   }

@@ -22,6 +22,7 @@ from .channels_last import channels_innermost
 from .generate import compile_network
 from .network import Network, NoProgramError
 from .place import Run, run_network
+from .ports import same_layout, separate_ports
 
 
 @dataclass
@@ -61,6 +62,12 @@ def compile_model(
     support = support_table()
     exported = export_module(program, args, kwargs)
     captured = capture(exported, support=support)
+    for constant in captured.constants.values():
+        if constant.kind == "parameter" and constant.tensor.dtype.itemsize > 2 and constant.tensor.is_floating_point():
+            raise NoProgramError(
+                f"no Atalla program for the parameter {constant.fqn} of {constant.tensor.dtype}; expected bfloat16 "
+                "(convert the model to bfloat16)"
+            )
     if captured.states:
         raise NoProgramError(f"no Atalla program for mutable buffers: {', '.join(captured.states)}")
     dynamic = [node.name for node in captured.graph.nodes if _is_dynamic(node.meta.get("val"))]
@@ -70,8 +77,11 @@ def compile_model(
     graph = _snapshot(captured.graph)
     constants = {name: constant.tensor for name, constant in captured.constants.items()}
     channels_innermost(captured)
-    linear = linearize(captured, partition(captured, support), support)
+    linear = separate_ports(linearize(captured, partition(captured, support), support))
     network = compile_network(linear)
+    for port, result in zip(network.outputs, captured.results, strict=True):
+        if same_layout(port.sizes, port.strides, result.stride()):
+            port.strides = tuple(result.stride())  # those of dimensions of one element are free
     return CompiledNetwork(captured, linear, network, network.code(), exported, graph, constants)
 
 

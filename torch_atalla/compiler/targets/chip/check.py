@@ -23,6 +23,7 @@ from .kernels.common import SCRATCH_ROWS
 from .network import Network, element_bytes
 from .noise import Bound, bounds, widen
 from .place import Placed, place_network
+from .ports import same_layout
 
 UNWRITTEN = 0xFF  # bytes that are NaN as BF16
 
@@ -196,11 +197,6 @@ def _read(compiled: CompiledNetwork, placed: Placed, machine: Machine, operand: 
         raw = torch.from_numpy(machine.dram(placed.regions[name] + first, last - first)).view(dtype)
     value = torch.as_strided(raw, operand.sizes, operand.strides).clone()
     return value != 0 if operand.dtype is torch.bool else value
-
-
-def same_layout(sizes: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether both strides put every element at the same place: those of dimensions of one element do not count."""
-    return 0 in sizes or all(a == b for size, a, b in zip(sizes, one, other) if size > 1)
 
 
 def _difference(found: torch.Tensor, right: torch.Tensor, bound: Bound) -> str:

@@ -11,10 +11,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_atalla.isa.engine import Stats
-from torch_atalla.loadable.device_program import DeviceProgram
 from torch_atalla.loadable.errors import ExportError
 
 from .build import CompiledNetwork, compile_model
+from .device_program import DeviceProgram
 from .network import NoProgramError
 from .section import of_network
 

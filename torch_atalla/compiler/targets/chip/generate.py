@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
@@ -13,6 +11,7 @@ from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
 from .network import SLACK, Network, NoProgramError, Port
+from .ports import RawOperand
 from .scalar_core import routine_of
 from .scalar_core.routine import emit
 from .select import SELECTORS, TAKE_INTEGERS
@@ -35,8 +34,8 @@ def compile_network(program: LinearProgram) -> Network:
     if missing:
         raise NoProgramError("no Atalla program for\n" + "\n".join(f"  {text}" for text in dict.fromkeys(missing)))
     network = selection.network
-    network.inputs = [_port(selection, "input", port.name, port.operand) for port in program.inputs]
-    network.outputs = [_port(selection, "output", port.name, port.operand) for port in program.outputs]
+    network.inputs = [_port(selection, port.name, port.operand) for port in program.inputs]
+    network.outputs = [_port(selection, port.name, port.operand) for port in program.outputs]
     keep_temporaries(selection)
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
@@ -72,6 +71,8 @@ def _vector(selection: Selection, launch: Launch) -> None:
     select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
     if select is None:
         raise Unsupported("the vector unit has no such kernel")
+    if any(isinstance(operand, RawOperand) for operand in (*launch.reads(), *launch.writes())):
+        raise Unsupported("elements as the caller stores them")
     if not _is_empty(launch):
         check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
         select(selection, launch)
@@ -95,12 +96,7 @@ def _is_empty(launch: Launch) -> bool:
     return False
 
 
-def _port(selection: Selection, what: str, name: str, operand: Operand) -> Port:
-    if operand.dtype not in (torch.bfloat16, torch.int64, torch.int32):
-        raise NoProgramError(
-            f"no Atalla program for {what} {name} of {operand.dtype}; expected bfloat16 or integers (convert the model "
-            "to bfloat16)"
-        )
+def _port(selection: Selection, name: str, operand: Operand) -> Port:
     buffer = selection.program.buffers[operand.buffer]
     region = f"{buffer.kind.value}{buffer.index}"
     first = operand.offset // operand.dtype.itemsize

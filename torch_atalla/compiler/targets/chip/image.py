@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
 from torch_atalla.isa.program import Program
 
-from .kernels.common import warm_up
+from .kernels.common import fault, warm_up
 from .link import Function, compile_function, link
 from .vir import DESCRIPTOR, LINK, NEXT, ROWS, TABLE, X0, Builder, Label, Reg
 
@@ -126,7 +127,7 @@ def _resolve(address: Address, regions: Mapping[str, int]) -> int:
     return regions[address.region] + address.offset
 
 
-SCPAD_ALLOC = -16  # firmware service: x10 bytes, x11 alignment; gives x10 address, x11 scratchpad
+SCPAD_ALLOC = c_abi.ATALLA_ISA_SCPAD_ALLOC  # x10 bytes, x11 alignment; gives x10 address, x11 scratchpad
 ARGUMENT, SECOND = Reg("x", 10), Reg("x", 11)
 
 
@@ -137,13 +138,13 @@ def _driver(standalone_table: int | None) -> Builder:
     else:
         b.set(TABLE, standalone_table)
     for _ in range(2 if standalone_table is None else 0):
-        refused = Label()
+        taken = Label()
         b.emit("li.s", ARGUMENT, SCRATCHPAD_BYTES)
         b.emit("li.s", SECOND, 0)
         b.emit("jalr.s", LINK, X0, SCPAD_ALLOC)
-        b.emit("beq.s", ARGUMENT, X0, refused, 0)
-        b.emit("div.s", X0, X0, X0)  # a fault: the kernels use whole scratchpads, from address 0
-        b.items.append(refused)
+        b.emit("beq.s", ARGUMENT, X0, taken, 0)
+        fault(b, c_abi.ATALLA_ISA_FAULT_SCRATCHPAD)  # the kernels use whole scratchpads, from address 0
+        b.items.append(taken)
     for row, reg in enumerate(ROWS[1:], 1):
         b.emit("li.s", reg, row)
     warm_up(b)

@@ -2,7 +2,7 @@
 """A whole network as one program: calls of kernels for every launch of a linear program, and a place for every buffer.
 
 Numbers are BF16 in DRAM. A truth value or an FP32 temporary of the linear program becomes a BF16 as well (0 or 1 for
-the former); 64-bit integers are read where they are, by the scalar core.
+the former), and an integer of 8 or 16 bits becomes one of 32.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Port:
 
 def element_bytes(dtype: torch.dtype) -> int:
     """Bytes of an element as the program keeps it."""
-    if dtype in (torch.int64, torch.int32):
-        return dtype.itemsize
+    if dtype is torch.int64:
+        return 8
+    if dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
+        return 4
     if dtype.is_floating_point or dtype is torch.bool:
         return 2
     raise Unsupported(f"dtype {str(dtype).removeprefix('torch.')}")

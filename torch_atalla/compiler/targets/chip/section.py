@@ -3,21 +3,34 @@
 
 from __future__ import annotations
 
+from torch_atalla.isa.profile import CallSite
 from torch_atalla.isa.program import Program
-from torch_atalla.loadable.file.code_section import ARENA, CONSTANTS, PORTS, TABLE, CodeSection
+from torch_atalla.loadable.file.code_section import CodeSection, MethodCode, Relocation
+from torch_atalla.loadable.file.format import Region
 
+from ...linearize.partition import source_of
+from .build import CompiledNetwork
 from .network import Network
 
 
-def of_network(network: Network, code: Program) -> CodeSection:
+def call_sites(compiled: CompiledNetwork) -> list[CallSite]:
+    """Function, graph node and source line of each call."""
+    sources = {node.name: source_of(node) for node in compiled.graph.nodes}
+    calls = compiled.network.image.calls
+    return [CallSite(call.function, call.comment, sources.get(call.comment, "")) for call in calls]
+
+
+def of_network(network: Network, code: Program, method: int = 0) -> CodeSection:
     words, found = network.image.table_words()
-    ports = [*network.inputs, *network.outputs]
-    places = {"table": (TABLE, 0)} | {port.region: (PORTS + i, 0) for i, port in enumerate(ports)}
-    places |= {name: (ARENA, offset) for name, offset in network.arena_offsets.items()}
-    places |= {name: (CONSTANTS, offset) for name, offset in network.constant_offsets.items()}
-    relocations = []
+    places: dict[str, tuple[Region, int, int]] = {"table": (Region.TABLE, 0, 0)}
+    places |= {port.region: (Region.INPUT, i, 0) for i, port in enumerate(network.inputs)}
+    places |= {port.region: (Region.OUTPUT, i, 0) for i, port in enumerate(network.outputs)}
+    places |= {name: (Region.ARENA, 0, offset) for name, offset in network.arena_offsets.items()}
+    places |= {name: (Region.CONSTANTS, 0, offset) for name, offset in network.constant_offsets.items()}
+    relocations: list[Relocation] = []
     for word, address in found:
-        kind, offset = places[address.region]
-        relocations.append((word, kind, offset + address.offset))
-    encoded, nbytes, constants = code.encode().tobytes(), [port.nbytes for port in ports], bytes(network.constants)
-    return CodeSection(encoded, words, relocations, nbytes, len(network.inputs), constants, network.arena_bytes)
+        region, index, offset = places[address.region]
+        relocations.append((word, region, index, offset + address.offset))
+    encoded = code.encode().tobytes()
+    record = MethodCode(method, encoded, words, relocations, network.arena_bytes)
+    return CodeSection([record], bytes(network.constants))

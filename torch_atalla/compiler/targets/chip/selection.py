@@ -13,6 +13,7 @@ from .image import Address
 from .kernels.common import LANES
 from .kernels.pointwise import Unsupported
 from .network import ALIGN, Network, element_bytes
+from .ports import RawOperand
 from .vir import Builder
 
 
@@ -57,7 +58,8 @@ class Selection:
 
     def address(self, operand: Operand, elements: int = 0) -> Address:
         """Of element `elements` (in memory order) of the operand."""
-        size, region = element_bytes(operand.dtype), self.region(operand)
+        size = operand.dtype.itemsize if isinstance(operand, RawOperand) else element_bytes(operand.dtype)
+        region = self.region(operand)
         if self.program.buffers[operand.buffer].kind is BufferKind.TEMPORARY:
             self.whole_lines[region] = self.whole_lines.get(region, True) and _in_lines(operand)
         return Address(region, (operand.offset // operand.dtype.itemsize + elements) * size)
@@ -112,6 +114,8 @@ def values_bytes(values: torch.Tensor) -> bytes:
     if element_bytes(values.dtype) == 2:
         values = values.to(torch.bfloat16)
         return values.contiguous().view(torch.int16).numpy().tobytes()
+    if element_bytes(values.dtype) == 4:
+        values = values.to(torch.int32)
     return values.contiguous().numpy().tobytes()
 
 

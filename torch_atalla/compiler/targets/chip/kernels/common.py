@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import LANES
 
-from ..vir import ROWS, V0, Builder, Reg
+from ..vir import NEXT, ROWS, V0, X0, Builder, Reg
 from .activation import Constants
 from .kept import KeptBuilder, Transfer
 
@@ -16,6 +17,8 @@ ROW_BYTES = 64  # of a scratchpad row
 TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
 SCRATCH_ROWS = 16384  # 1 MiB
 ELEMENT = 2  # bytes of a BF16
+REPORT_FAULT = c_abi.ATALLA_ISA_REPORT_FAULT
+FAULT_ARGUMENTS = tuple(Reg("x", number) for number in (10, 11, 12))
 
 
 def tiles(size: int) -> int:
@@ -195,6 +198,18 @@ class Kernel:
     def zero_rows(self, base: Reg, sid: int, region: str) -> None:
         for number, row in enumerate(ROWS):
             self.b.store_row(V0, base, row, sid, region, number)
+
+
+def fault(b: Builder, code: int, value: Reg = X0, bound: Reg = X0) -> None:
+    """Stop the program with an error. The firmware formats its text.
+
+    code: one of c_abi.ATALLA_ISA_FAULT_*, which defines the text and the meaning of `value` and `bound`.
+    """
+    b.mov(NEXT, value)  # value and bound may be in the registers of the arguments
+    b.mov(FAULT_ARGUMENTS[2], bound)
+    b.mov(FAULT_ARGUMENTS[1], NEXT)
+    b.emit("li.s", FAULT_ARGUMENTS[0], code)
+    b.emit("jalr.s", X0, X0, REPORT_FAULT)
 
 
 def warm_up(b: Builder) -> None:

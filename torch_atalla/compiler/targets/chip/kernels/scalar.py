@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import X0, Builder, Reg
-from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, split
+from .common import ELEMENT, Kernel, fault, metadata, nest_names, nest_words, split
 from .kept import Transfer
 from .pointwise import Unsupported
 
@@ -21,7 +22,7 @@ from .pointwise import Unsupported
 class Gather:
     """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, by way of scratchpad 0.
 
-    An index that is no row stops the program: a division by zero.
+    An index out of range stops the program with an error that names it.
     """
 
     wraps: bool  # indices below 0 count from the end
@@ -66,13 +67,12 @@ def build_gather(variant: Gather) -> Builder:
     place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
     index, out = b.s("addi.s", p["index"], 0), b.s("addi.s", p["out"], 0)
     with b.loop(p["count"]):
-        row = b.x()
-        b.emit("lw.s", row, 0, index)
+        given = row = b.s("lw.s", 0, index)
         if variant.wraps:
-            row = b.s("add.s", row, b.s("and.s", b.s("srai.s", row, 31), p["table_rows"]))
+            row = b.s("add.s", given, b.s("and.s", b.s("srai.s", given, 31), p["table_rows"]))
         inside = b.s("sltu.s", row, p["table_rows"])
         with b.unless("bne.s", inside, X0):
-            b.emit("div.s", b.x(), X0, inside)
+            fault(b, c_abi.ATALLA_ISA_FAULT_INDEX, given, p["table_rows"])
         source = b.s("add.s", p["table"], b.s("mul.s", row, p["table_row"]))
         target = b.s("addi.s", out, 0)
 

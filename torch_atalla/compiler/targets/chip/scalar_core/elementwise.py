@@ -55,7 +55,7 @@ def copy(c: Context) -> None:
     """Of equal dtypes the bits."""
     (out,), (x, *_) = c.outputs, c.inputs
     with out.each(range(out.rank), [out, x]) as (target, source):
-        if out.form.dtype == x.form.dtype:
+        if out.form == x.form:
             out.copy_element(target, source)
         else:
             out.store(target, x.load(source))

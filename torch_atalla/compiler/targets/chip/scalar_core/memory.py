@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import torch
 
 from ..network import element_bytes
-from ..vir import Access, Reg
+from ..vir import Access
 from .values import Core, Number, Value
 
-KINDS = {torch.int64: "l", torch.int32: "i", torch.bool: "b"}  # all else is BF16 in DRAM
+# Kinds of values; all else is a BF16 in DRAM.
+KINDS = {torch.int64: "l", torch.bool: "b"} | dict.fromkeys((torch.int32, torch.int16, torch.int8, torch.uint8), "i")
 
 
 def kind_of(dtype: torch.dtype) -> str:
@@ -29,6 +30,7 @@ class Form:
 
     dtype: torch.dtype
     rank: int
+    raw: bool = False  # the elements have the bytes that the caller's tensors have
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Tensor:
     # -- elements ------------------------------------------------------------------------------------------------------
     def load(self, place: Value) -> Value:
         core, kind = self.core, self.kind
+        if self.form.raw:
+            return RAW.load(self, place)
         reads = (Access("dram", False),)
         out = core.b.x()
         if kind in "fb":
@@ -90,7 +94,10 @@ class Tensor:
 
     def store(self, place: Value, value: Value | Number) -> None:
         core, kind = self.core, self.kind
-        given = core.convert(core.value(value, kind), kind)
+        given = self._wrapped(core.convert(core.value(value, kind), kind))
+        if self.form.raw:
+            RAW.store(self, place, given)
+            return
         writes = (Access("dram", True),)
         if kind in "fb":
             if kind == "b":
@@ -102,6 +109,13 @@ class Tensor:
         core.b.emit("sw.s", given.reg, 0, place.reg, access=writes)
         if kind == "l":
             core.b.emit("sw.s", given.as_kind("i").shifted("sra.s", 31).reg, 4, place.reg, access=writes)
+
+    def _wrapped(self, x: Value) -> Value:
+        """An integer of fewer than 32 bits, which wraps."""
+        unused = 32 - 8 * self.form.dtype.itemsize
+        if x.kind != "i" or unused <= 0:
+            return x
+        return x.shifted("sll.s", unused).shifted("sra.s" if self.form.dtype.is_signed else "srl.s", unused)
 
     def copy_element(self, target: Value, source: Value) -> None:
         """The bits of an element that has this tensor's dtype."""
@@ -134,6 +148,42 @@ class Tensor:
                 core.b.emit("add.s", place.reg, place.reg, tensor.stride(dim).reg)
 
 
+class RAW:
+    """Elements as the caller stores them."""
+
+    @staticmethod
+    def load(tensor: Tensor, place: Value) -> Value:
+        core, nbytes = tensor.core, tensor.form.dtype.itemsize
+        word, shift = RAW._word(tensor, place)
+        if nbytes == 4:
+            return word.as_kind(tensor.kind)
+        moved = core.new("srl.s", "i", word, shift)
+        found = tensor._wrapped(moved) if tensor.kind == "i" else moved.bitwise("and.s", core.bits(255))
+        return core.nonzero(found) if tensor.kind == "b" else found
+
+    @staticmethod
+    def store(tensor: Tensor, place: Value, value: Value) -> None:
+        core, nbytes = tensor.core, tensor.form.dtype.itemsize
+        given = value.as_kind("i")
+        word, shift = RAW._word(tensor, place)
+        if nbytes < 4:
+            mask = core.bits((1 << 8 * nbytes) - 1)
+            kept = word.bitwise("and.s", ~core.new("sll.s", "i", mask, shift))
+            given = kept.bitwise("or.s", core.new("sll.s", "i", given.bitwise("and.s", mask), shift))
+        first = core.wrap(core.b.s("andi.s", place.reg, -4), "i")
+        core.b.emit("sw.s", given.reg, 0, first.reg, access=(Access("dram", True),))
+
+    @staticmethod
+    def _word(tensor: Tensor, place: Value) -> tuple[Value, Value]:
+        """The word in which an element lies, and how many bits stand before it."""
+        core = tensor.core
+        word = core.b.x()
+        first = core.b.s("andi.s", place.reg, -4)
+        core.b.emit("lw.s", word, 0, first, access=(Access("dram", False),))
+        shift = core.b.s("slli.s", core.b.s("andi.s", place.reg, 3), 3)
+        return core.wrap(word, "i"), core.wrap(shift, "i")
+
+
 def words_of(number: int, address: object, sizes: Sequence[int], strides: Sequence[int], nbytes: int) -> dict:
     """The words of a tensor, strides in elements of `nbytes` bytes."""
     words = {f"a{number}": address}
@@ -141,6 +191,3 @@ def words_of(number: int, address: object, sizes: Sequence[int], strides: Sequen
         words[f"n{number}_{dim}"] = size
         words[f"t{number}_{dim}"] = stride * nbytes
     return words
-
-
-__all__ = ["Form", "Reg", "Tensor", "kind_of", "words_of"]

@@ -14,6 +14,7 @@ from ....program.ir import Immediate, Launch, Operand
 from ..image import Address
 from ..kernels.pointwise import Unsupported
 from ..network import element_bytes
+from ..ports import RawOperand
 from ..selection import Selection
 from .memory import Form, Tensor, kind_of, words_of
 from .values import Core, Value
@@ -82,8 +83,9 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
         if not isinstance(operand, Operand):
             forms.append(operand)
             continue
-        forms.append(Form(operand.dtype, len(operand.sizes)))
-        nbytes = element_bytes(operand.dtype)
+        raw = isinstance(operand, RawOperand)
+        forms.append(Form(operand.dtype, len(operand.sizes), raw))
+        nbytes = operand.dtype.itemsize if raw else element_bytes(operand.dtype)
         words |= words_of(number, s.address(operand), operand.sizes, operand.strides, nbytes)
     if launch.compute_dtype.is_complex or any(isinstance(f, Form) and f.dtype.is_complex for f in forms):
         raise Unsupported("complex numbers")

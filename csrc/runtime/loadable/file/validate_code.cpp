@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rules of Atalla code: CODE, RELOCATIONS, CODE_WORDS, PACKETS, CONSTANTS.
+#include <cinttypes>
+#include <vector>
+
+#include "runtime/loadable/file/record_reporter.h"
+#include "runtime/loadable/file/regions.h"
+#include "runtime/loadable/file/validate.h"
+
+namespace atalla::runtime::loadable {
+namespace {
+
+// The code record that each record of another section belongs to.
+using Owners = std::vector<uint32_t>;
+
+class CodeChecker : RecordReporter {
+ public:
+  CodeChecker(const View& view, Problems& problems)
+      : RecordReporter(view, problems, false),
+        methods_(view.methods.size(), kNone),
+        sized_(view.methods.size()),
+        packets_(view.packets.size(), kNone),
+        words_(view.code_words.size(), kNone),
+        relocations_(view.relocations.size(), kNone),
+        relocated_(view.code_words.size()) {}
+
+  void run() {
+    if (view_.code.size() > 0 && view_.header.isa_version == 0)
+      problems_.add("code, but instruction set version 0, expected 1 to %u", kIsaVersion);
+    for (uint32_t i = 0; i < view_.symbols.size(); ++i) sized_[view_.symbols[i].method] = true;
+    for (uint32_t i = 0; i < view_.dynamic.size(); ++i) sized_[view_.dynamic[i].method] = true;
+    each("code", view_.code, [&](const Code& r) { check_code(r); });
+    check_orphans("packet", packets_);
+    check_orphans("code word", words_);
+    check_orphans("relocation", relocations_);
+    if (!problems_.empty()) return;
+    each("relocation", view_.relocations, [&](const Relocation& r) { check_relocation(r); });
+  }
+
+ private:
+  void check_code(const Code& r) {
+    if (r.version != kCodeVersion) problem("version %u, expected %u", r.version, kCodeVersion);
+    if (index("method", r.method, view_.methods, "METHODS")) {
+      if (methods_[r.method] != kNone) problem("method %u has code %u already", r.method, methods_[r.method]);
+      methods_[r.method] = index_;
+      if (sized_[r.method]) problem("the sizes of method %u follow the call, expected fixed ones", r.method);
+    }
+    if (r.packets.count == 0) problem("no packet, at least one is expected");
+    if (r.arena_bytes >= kCodeReach)
+      problem("arena of %" PRIu64 " bytes, fewer than %" PRIu64 " expected", r.arena_bytes, kCodeReach);
+    own("packets", r.packets, view_.packets, "PACKETS", packets_);
+    own("words", r.words, view_.code_words, "CODE_WORDS", words_);
+    own("relocations", r.relocations, view_.relocations, "RELOCATIONS", relocations_);
+  }
+
+  template <class T>
+  void own(const char* field, Range r, const Table<T>& table, const char* section, Owners& owners) {
+    if (!range(field, r, table, section)) return;
+    for (uint32_t i = r.first; i < r.first + r.count; ++i) {
+      if (owners[i] != kNone) return problem("%s %u + %u belong to code %u, too", field, r.first, r.count, owners[i]);
+      owners[i] = index_;
+    }
+  }
+
+  void check_orphans(const char* what, const Owners& owners) {
+    for (size_t i = 0; i < owners.size(); ++i)
+      if (owners[i] == kNone) return problems_.add("%s %zu belongs to no code", what, i);
+  }
+
+  void check_relocation(const Relocation& r) {
+    zero(r.reserved);
+    const Code code = view_.code[relocations_[index_]];
+    if (r.word >= code.words.count) {
+      problem("word %u of a table of %u words", r.word, code.words.count);
+    } else if (relocated_[code.words.first + r.word]) {
+      problem("word %u of the table is relocated twice", r.word);
+    } else {
+      relocated_[code.words.first + r.word] = true;
+    }
+    auto region = static_cast<unsigned>(r.region);
+    if (region > static_cast<unsigned>(Region::kState)) return problem("region %u, expected 0 to 5", region);
+    const uint32_t count = region_count(view_, code, r.region);
+    if (r.index >= count)
+      return problem("index %u of region %u, of which method %u has %u", r.index, region, code.method, count);
+    const uint64_t bytes = region_bytes(view_, code, r.region, r.index);
+    if (r.offset > bytes)
+      problem("offset %" PRIu64 " in index %u of region %u, which has %" PRIu64 " bytes", r.offset, r.index, region,
+              bytes);
+  }
+
+  Owners methods_;
+  std::vector<bool> sized_;  // methods whose sizes follow the call
+  Owners packets_, words_, relocations_;
+  std::vector<bool> relocated_;  // by word
+};
+
+}  // namespace
+
+void validate_code(const View& view, Problems& problems) { CodeChecker(view, problems).run(); }
+
+}  // namespace atalla::runtime::loadable

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`python -m torch_atalla run model.atl [--engine isa [--profile | --konata FILE]]`: run a loadable once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from torch_atalla.driver import runtime
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.code_machine import CodeMachine, random_inputs
+from torch_atalla.loadable.errors import LoadableError
+from torch_atalla.loadable.load import load_loadable
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(prog="python -m torch_atalla run", description="Run a loadable once.")
+    result.add_argument("path", help="a file written by save_loadable")
+    result.add_argument("--engine", choices=runtime.ENGINES, default="functional", help="isa runs the Atalla code")
+    result.add_argument("--inputs", metavar="FILE", help="list of arguments written by torch.save (default: random)")
+    result.add_argument("--outputs", metavar="FILE", help="write the list of outputs with torch.save")
+    result.add_argument("--seed", type=int, default=0, help="of random inputs; integers are 0")
+    result.add_argument("--profile", action="store_true", help="print cycles by call, unit and reason (--engine isa)")
+    result.add_argument("--json", action="store_true", help="print the profile as JSON")
+    result.add_argument("--konata", metavar="FILE", help="write a pipeline trace for the viewer Konata (--engine isa)")
+    result.add_argument("--packets", type=int, default=1000, help="packets in the trace (default: %(default)s)")
+    return result
+
+
+def main(argv: list[str]) -> int:
+    """Print the outputs' types, or the profile. Return 1, with the reasons on stderr, if the file cannot be run."""
+    options = parser()
+    args = options.parse_args(argv)
+    if (args.profile or args.json or args.konata) and args.engine != "isa":
+        options.error("--profile, --json and --konata describe Atalla code; add --engine isa")
+    try:
+        inputs = None if args.inputs is None else torch.load(args.inputs)
+        leaves = None if inputs is None else _tensors(inputs)
+        if args.konata:
+            with Path(args.konata).open("w") as file:
+                packets = CodeMachine(args.path, leaves, args.seed).konata(file, args.packets)
+            print(f"{args.konata}: {packets} packets", file=sys.stderr)
+        if args.profile or args.json:
+            run = CodeMachine(args.path, leaves, args.seed)
+            profile = run.profile()
+            print(json.dumps(profile.to_json(), indent=1) if args.json else profile)
+            outputs = run.outputs()
+        elif not args.konata or args.outputs:
+            outputs = _run(args.path, args.engine, inputs, args.seed)
+        if args.outputs:
+            torch.save(outputs, args.outputs)
+    except (OSError, ValueError, TypeError, RuntimeError, LoadableError) as error:
+        print(f"{args.path}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(path: str, engine: str, inputs: Sequence[torch.Tensor] | None, seed: int) -> list[torch.Tensor]:
+    """On the current device. Prints the type of each output, and the cycles of Atalla code."""
+    program = load_loadable(path, engine=engine)
+    given = random_inputs([(spec.dtype, spec.shape) for spec in program.inputs], seed) if inputs is None else inputs
+    outputs = [x.cpu() for x in _tensors(program(*tree_map_only(torch.Tensor, lambda x: x.to(program.device), given)))]
+    for output in outputs:
+        print(f"{dtype_name(output.dtype)}{list(output.shape)}")
+    if engine == "isa":
+        print(program.stats)
+    return outputs
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]

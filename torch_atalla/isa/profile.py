@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the cycles of a program of calls go: by call, by unit, and by the reason for which the issue waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .engine import Machine, Stats
+
+DRIVER = "(driver: before the first call)"
+DRAIN = "(transfers after the last packet)"
+ISSUE = "packets issued"
+# Stall of Stats -> its text. Every other stall waits for a result of the unit that it names.
+_REASONS = {
+    "overwrite": "WAW: a destination is still being written",
+    "unit busy": "unit busy",
+    "scratchpad rows": "scratchpad rows in transfer",
+    "DRAM bytes": "DRAM bytes in transfer",
+    "SDMA queue full": "SDMA queue full",
+    "branch": "taken branch",
+    "firmware": "firmware service",
+}
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a function: the graph node that it computes, and the line of Python from which the node comes."""
+
+    function: str
+    node: str = ""
+    source: str = ""
+
+
+@dataclass
+class CallProfile:
+    """What happened from the first packet of a call to that of the next. cycles = packets + all stall cycles."""
+
+    site: CallSite
+    packets: int
+    cycles: int
+    stall_cycles: dict[str, int]
+
+
+@dataclass
+class Profile:
+    """A whole run. The cycles of `calls` add up to `stats.cycles`."""
+
+    stats: Stats
+    calls: list[CallProfile] = field(default_factory=list)
+
+    def reasons(self) -> dict[str, int]:
+        """Cycles by reason, largest first: one per packet issued, the stalls, and the wait for the last transfers."""
+        stalls = {reason_text(name): count for name, count in self.stats.stall_cycles.items()}
+        drain = sum(call.cycles for call in self.calls if call.site.function == DRAIN)
+        return _sorted({ISSUE: self.stats.packets, **stalls, DRAIN: drain})
+
+    def to_json(self) -> dict[str, Any]:
+        return {"stats": self.stats.to_json(), "calls": [asdict(call) for call in self.calls]}
+
+    def __str__(self) -> str:
+        stats = self.stats
+        calls = [
+            (
+                call.cycles,
+                [f"{call.packets:,}", _main_stall(call), call.site.function, call.site.node, call.site.source],
+            )
+            for call in sorted(self.calls, key=lambda call: -call.cycles)
+        ]
+        units = [
+            (cycles, [f"{stats.unit_instructions[unit]:,}", unit])
+            for unit, cycles in _sorted(stats.unit_cycles).items()
+            if stats.unit_instructions[unit]
+        ]
+        reasons = [(cycles, [reason]) for reason, cycles in self.reasons().items()]
+        lines = [f"{stats.cycles:,} cycles, {stats.packets:,} packets, {stats.instructions:,} instructions"]
+        for title, head, rows in (
+            ("by call", ["packets", "main stall", "function", "node", "source"], calls),
+            (
+                "by unit (occupied; units work at the same time; sdma: of both engines together)",
+                ["instructions", "unit"],
+                units,
+            ),
+            ("by reason", ["reason"], reasons),
+        ):
+            shown = [[f"{n:,}", f"{n / max(stats.cycles, 1):.1%}", *cells] for n, cells in rows]
+            lines += ["", title, *_aligned([["cycles", "share", *head], *shown])]
+        return "\n".join(lines)
+
+
+def reason_text(stall: str) -> str:
+    return _REASONS.get(stall, f"RAW: result of {stall}")
+
+
+def issue_clock(stats: Stats) -> int:
+    """The cycle after the latest packet's issue and its branch or service: each packet issues for one cycle."""
+    return stats.packets + sum(stats.stall_cycles.values())
+
+
+def profile(machine: Machine, calls: Sequence[tuple[int, CallSite]]) -> Profile:
+    """Run a machine to its end, and attribute its cycles to calls.
+
+    calls: in the order of the run, byte address of the function's first packet, which no loop enters again, and site.
+    """
+    for address, _ in calls:
+        machine.breakpoint(address)
+    result, before = Profile(machine.stats()), machine.stats()
+    for site in [CallSite(DRIVER), *(site for _, site in calls)]:
+        machine.run()
+        after = machine.stats()
+        stalls = {name: n - before.stall_cycles[name] for name, n in after.stall_cycles.items()}
+        stalls = {name: n for name, n in stalls.items() if n}
+        packets = after.packets - before.packets
+        result.calls.append(CallProfile(site, packets, packets + sum(stalls.values()), stalls))
+        before = after
+    if machine.stop != "halted":
+        raise ValueError(f"expected {len(calls)} calls, found another at 0x{machine.pc:08X}")
+    result.stats = before
+    result.calls.append(CallProfile(CallSite(DRAIN), 0, before.cycles - issue_clock(before), {}))
+    return result
+
+
+def _main_stall(call: CallProfile) -> str:
+    name, cycles = max(call.stall_cycles.items(), key=lambda item: item[1], default=("", 0))
+    return f"{reason_text(name)} {cycles / call.cycles:.0%}" if cycles else ""
+
+
+def _sorted(cycles: Mapping[str, int]) -> dict[str, int]:
+    return {name: n for name, n in sorted(cycles.items(), key=lambda item: -item[1]) if n}
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Numbers to the right, the last columns, which hold names, to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    numbers = 3 if rows[0][2] != "reason" else 2
+    return [
+        "  ".join(c.rjust(w) if i < numbers else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
+        for row in rows
+    ]
