@@ -40,6 +40,20 @@ class Block(nn.Module):
         return torch.cat((turned, turned * 2), 1) * 3 + 1
 
 
+class Images(nn.Module):
+    """Convolutions of whole tiles of channels, one of them with a stride, and residual additions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.one = nn.Conv2d(32, 64, 1), nn.Conv2d(64, 64, 3, padding=1)
+        self.down, self.skip = nn.Conv2d(64, 96, 3, 2, 1), nn.Conv2d(64, 96, 1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.relu(self.stem(x))
+        x = F.relu(x + self.one(x))
+        return F.relu(self.down(x) + self.skip(x)).mean((2, 3))
+
+
 def compiled(tokens: int, width: int = 64, batch: int = 2) -> CompiledNetwork:
     torch.manual_seed(0)
     return compile_model(Block(width).eval(), (torch.randn(batch, tokens, width),), convert=True)
@@ -58,6 +72,13 @@ class TestKept(TestCase):
         self.assertGreaterEqual(len(network.network.kept), 5)
         self.assertEqual(isa.check(network.code), [])
         check_network(network)
+
+    def test_convolutions(self):
+        torch.manual_seed(0)
+        for size in (7, 40):
+            network = compile_model(Images().eval(), (torch.randn(2, 32, size, size),), convert=True)
+            self.assertGreaterEqual(len(network.network.kept), 2)
+            check_network(network)
 
     def test_bytes(self):
         """Inputs, weights and results are moved, and little else."""

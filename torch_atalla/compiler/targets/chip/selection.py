@@ -24,7 +24,7 @@ def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:
 
 def _in_lines(operand: Operand) -> bool:
     """Whether the innermost dimension, and the distances of all others, are multiples of 32 BF16."""
-    steps = sorted((step, size) for step, size in zip(operand.strides, operand.sizes) if size > 1)
+    steps = sorted((step, size) for step, size in zip(operand.strides, operand.sizes) if size > 1 and step)
     if not steps or steps[0][0] != 1 or steps[0][1] % LANES or element_bytes(operand.dtype) != 2:
         return False
     return operand.offset // operand.dtype.itemsize % LANES == 0 and all(step % LANES == 0 for step, _ in steps[1:])

@@ -132,6 +132,7 @@ class _Attention(Kernel):
         keys = {name: tuple(f"{name}_meta{part}" for part in ("", "_c", "_r", "_rc")) for name in "kv"}
         return {
             "q": Transfer("q", Q_SID, ("q_meta", "q_meta_c")),
+            "mask": Transfer("mask", Q_SID, ("mask_meta", "mask_meta_c")),
             "o": Transfer("o", Q_SID, ("o_meta", "o_meta_c"), stores=True),
         } | {name: Transfer(name, K_SID, metas) for name, metas in keys.items()}
 

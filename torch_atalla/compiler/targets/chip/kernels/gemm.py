@@ -26,11 +26,12 @@ class _Gemm(Kernel):
 
     @classmethod
     def transfers(cls, variant: Variant) -> dict[str, Transfer]:
-        if variant.image:
+        if variant.image and not variant.pixel_step:
             return {}
-        c = ("c_meta", "c_meta_n", "c_last", "c_last_n")
+        a = ("x_meta", "x_last") if variant.image else ("a_meta", "a_meta_k", "a_last", "a_last_k")
+        c = ("c_meta", "c_meta_n", "c_last", "c_last_n", "c_main", "c_main_n")
         return {
-            "a": Transfer("A", A_SID, ("a_meta", "a_meta_k", "a_last", "a_last_k")),
+            "a": Transfer("A", A_SID, a),
             "c": Transfer("C", A_SID, c, stores=True),
             "residual": Transfer("residual", W_SID, c),
         }
@@ -38,7 +39,7 @@ class _Gemm(Kernel):
     @classmethod
     def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
         if variant.image:
-            return SCRATCH_ROWS
+            return STAGE_ROWS + words["border_tiles"] * LANES if variant.pixel_step else SCRATCH_ROWS
         blocks = words["full"] if variant.resident else 2 if variant.double_a else variant.full_blocks
         rest = 0 if variant.full_blocks and not variant.resident else tiles(variant.rest)
         return STAGE_ROWS + (blocks * tiles(variant.main) + rest) * words["kt"] * LANES
