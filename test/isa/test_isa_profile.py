@@ -146,6 +146,13 @@ class TestProfile(TestCase):
             last = max(end for _, _, end in item["stages"])
             self.assertEqual(item["retired"], last)
         self.assertEqual(len(issued), 700)  # one packet per cycle
+        later = io.StringIO()
+        run = CodeMachine(self.path)
+        self.assertEqual(run.konata(later, 10, first_call=2), 10)
+        first = read_konata(later.getvalue())[0]["text"][0]
+        self.assertTrue(first.startswith(f"{run.calls[1][0]:08X}.0 {run.calls[1][1].function}: "), msg=first)
+        with self.assertRaisesRegex(ValueError, f"expected 1 to {len(run.calls)}"):
+            CodeMachine(self.path).konata(later, first_call=99)
         self.assertTrue(all(len(packets) == 1 for packets in issued.values()))
 
     def test_hand_computed(self):

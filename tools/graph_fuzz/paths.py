@@ -14,7 +14,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_atalla.compiler.targets.chip.build import to_bfloat16
+from torch_atalla.compiler.capture.narrow import to_bfloat16
 
 from . import unspecified
 from .conditioning import Bounds, in_float64, jittered, measure

@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--json", action="store_true", help="print the profile as JSON")
     result.add_argument("--konata", metavar="FILE", help="write a pipeline trace for the viewer Konata (--engine isa)")
     result.add_argument("--packets", type=int, default=1000, help="packets in the trace (default: %(default)s)")
+    result.add_argument("--call", type=int, default=0, help="begin the trace with this call of the profile, from 1")
     return result
 
 
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
         leaves = None if inputs is None else _tensors(inputs)
         if args.konata:
             with Path(args.konata).open("w") as file:
-                packets = CodeMachine(args.path, leaves, args.seed).konata(file, args.packets)
+                packets = CodeMachine(args.path, leaves, args.seed).konata(file, args.packets, args.call)
             print(f"{args.konata}: {packets} packets", file=sys.stderr)
         if args.profile or args.json:
             run = CodeMachine(args.path, leaves, args.seed)
@@ -56,6 +57,8 @@ def main(argv: list[str]) -> int:
             outputs = _run(args.path, args.engine, inputs, args.seed)
         if args.outputs:
             torch.save(outputs, args.outputs)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError, TypeError, RuntimeError, LoadableError) as error:
         print(f"{args.path}: {error}", file=sys.stderr)
         return 1

@@ -85,11 +85,6 @@ def validate(data: bytes | bytearray) -> None:
     _check(_library().atalla_program_validate(address, length))
 
 
-def check_runs_code(device: int) -> None:
-    """Raises unless the device has the geometry that Atalla code is for."""
-    _check(_library().atalla_program_check_device(device))
-
-
 def golden_input(seed: int, number: int, dtype: int, low: float, high: float, elements: int, address: int) -> None:
     """Fills host memory with the elements of input `number` of a golden (docs/reference/loadable-format.md)."""
     _check(_library().atalla_golden_input(seed, number, dtype, low, high, elements, address))

@@ -16,16 +16,24 @@ WAIT, ISSUE, EXECUTE = "W", "I", "X"  # stages
 _AFTER_ISSUE = ("branch", "firmware")  # stalls that delay the next packet
 
 
-def trace(machine: Machine, out: TextIO, calls: Sequence[tuple[int, CallSite]] = (), max_packets: int = 1000) -> int:
+def trace(
+    machine: Machine,
+    out: TextIO,
+    calls: Sequence[tuple[int, CallSite]] = (),
+    max_packets: int = 1000,
+    first_call: int = 0,
+) -> int:
     """Run up to `max_packets` packets, and write one line of the pipeline per instruction. Return the packets written.
 
     An instruction waits (W) from the cycle after the previous packet's issue, issues (I), and executes (X) until its
     result is ready; an SDMA instruction until its transfer ends. Latencies are those of the built-in chip.
 
-    calls: as of `profile`; a label names the call to which its instruction belongs.
+    calls: as of `profile`; a label names the call to which its instruction belongs. first_call: the trace begins with
+    this call, counted from 1; 0: with the program. ValueError for a call that the program does not have.
     """
     events: list[tuple[int, int, str]] = []  # cycle, order, line
-    labels, pending, site = branch_targets(machine.program), list(calls), CallSite("")
+    labels, site = branch_targets(machine.program), CallSite("")
+    pending = _run_to_call(machine, calls, first_call)
     identifier, packets, known_end = 0, 0, 0
 
     def event(cycle: int, line: str) -> None:
@@ -63,6 +71,20 @@ def trace(machine: Machine, out: TextIO, calls: Sequence[tuple[int, CallSite]] =
         before, packets = after, packets + 1
     _write(events, out)
     return packets
+
+
+def _run_to_call(machine: Machine, calls: Sequence[tuple[int, CallSite]], number: int) -> list[tuple[int, CallSite]]:
+    """Run to the first packet of a call. Return it and the later ones."""
+    if not 0 <= number <= len(calls):
+        raise ValueError(f"call {number}: expected 1 to {len(calls)}, or 0 for the start of the program")
+    addresses = {address for address, _ in calls}
+    for address in addresses:
+        machine.breakpoint(address)
+    for _ in range(number):
+        machine.run()
+    for address in addresses:
+        machine.breakpoint(address, enable=False)
+    return list(calls[max(number - 1, 0) :])
 
 
 def _write(events: list[tuple[int, int, str]], out: TextIO) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from .engine import Machine, Stats
@@ -45,7 +45,11 @@ class CallProfile:
 
 @dataclass
 class Profile:
-    """A whole run. The cycles of `calls` add up to `stats.cycles`."""
+    """A whole run. The cycles of `calls` add up to `stats.cycles`.
+
+    calls[i] is the i-th call, counted from 1; calls[0] is what the driver does before, and the last entry the wait for
+    the last transfers.
+    """
 
     stats: Stats
     calls: list[CallProfile] = field(default_factory=list)
@@ -56,17 +60,17 @@ class Profile:
         drain = sum(call.cycles for call in self.calls if call.site.function == DRAIN)
         return _sorted({ISSUE: self.stats.packets, **stalls, DRAIN: drain})
 
+    def _number(self, index: int) -> str:
+        return str(index) if 0 < index < len(self.calls) - 1 else ""
+
     def to_json(self) -> dict[str, Any]:
         return {"stats": self.stats.to_json(), "calls": [asdict(call) for call in self.calls]}
 
     def __str__(self) -> str:
         stats = self.stats
         calls = [
-            (
-                call.cycles,
-                [f"{call.packets:,}", _main_stall(call), call.site.function, call.site.node, call.site.source],
-            )
-            for call in sorted(self.calls, key=lambda call: -call.cycles)
+            (call.cycles, [f"{call.packets:,}", self._number(i), _main_stall(call), *astuple(call.site)])
+            for i, call in sorted(enumerate(self.calls), key=lambda item: -item[1].cycles)
         ]
         units = [
             (cycles, [f"{stats.unit_instructions[unit]:,}", unit])
@@ -76,7 +80,7 @@ class Profile:
         reasons = [(cycles, [reason]) for reason, cycles in self.reasons().items()]
         lines = [f"{stats.cycles:,} cycles, {stats.packets:,} packets, {stats.instructions:,} instructions"]
         for title, head, rows in (
-            ("by call", ["packets", "main stall", "function", "node", "source"], calls),
+            ("by call", ["packets", "call", "main stall", "function", "node", "source"], calls),
             (
                 "by unit (occupied; units work at the same time; sdma: of both engines together)",
                 ["instructions", "unit"],
@@ -131,10 +135,9 @@ def _sorted(cycles: Mapping[str, int]) -> dict[str, int]:
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """Numbers to the right, the last columns, which hold names, to the left."""
+    """A head and rows: columns of numbers to the right, those of names to the left."""
     widths = [max(map(len, column)) for column in zip(*rows)]
-    numbers = 3 if rows[0][2] != "reason" else 2
+    names = [head not in ("cycles", "share", "packets", "call", "instructions") for head in rows[0]]
     return [
-        "  ".join(c.rjust(w) if i < numbers else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
-        for row in rows
+        "  ".join(c.ljust(w) if name else c.rjust(w) for c, w, name in zip(row, widths, names)).rstrip() for row in rows
     ]

@@ -17,9 +17,11 @@ from .tensor_spec import value_type
 Layout = tuple[str, torch.dtype, tuple[int, ...], tuple[int, ...]]  # name, dtype, sizes, strides
 
 
-def port_layouts(data: dict[str, Any]) -> tuple[list[Layout], list[Layout]]:
-    """Return the layouts of the inputs and outputs in a program's description."""
-    inputs, outputs = ([_layout(data, port) for port in data[what]] for what in ("inputs", "outputs"))
+def port_layouts(data: dict[str, Any], method: int = 0) -> tuple[list[Layout], list[Layout]]:
+    """Return the layouts of a method's inputs and outputs in a program's description."""
+    record = data["methods"][method]
+    ranges = ((data[what], record[what]) for what in ("inputs", "outputs"))
+    inputs, outputs = ([_layout(data, port) for port in ports[first : first + n]] for ports, (first, n) in ranges)
     return inputs, outputs
 
 

@@ -70,9 +70,9 @@ class CodeMachine:
         """Run the program, and return where its cycles go."""
         return profile(self.machine, self.calls)
 
-    def konata(self, out: TextIO, max_packets: int = 1000) -> int:
-        """Run up to `max_packets` packets, and write their pipeline trace. Return the packets written."""
-        return konata.trace(self.machine, out, self.calls, max_packets)
+    def konata(self, out: TextIO, max_packets: int = 1000, first_call: int = 0) -> int:
+        """Write the pipeline trace of up to `max_packets` packets (konata.trace). Return the packets written."""
+        return konata.trace(self.machine, out, self.calls, max_packets, first_call)
 
     def outputs(self) -> list[torch.Tensor]:
         """Return the outputs after the run."""

@@ -293,10 +293,6 @@ const char* atalla_isa_stall_name(uint32_t reason) {
   return name;
 }
 
-atalla_status atalla_program_check_device(int32_t device) {
-  return c_call([&] { loadable::check_runs_code(Device::get(device)); });
-}
-
 atalla_status atalla_program_set_host_call(atalla_program program, atalla_host_call function, void* context) {
   return c_call([&] { given(program).set_host_call(function, context); });
 }

@@ -157,8 +157,6 @@ ATALLA_EXPORT atalla_status atalla_program_set_engine(atalla_program program, at
 ATALLA_EXPORT atalla_status atalla_program_get_stats(atalla_program program, atalla_isa_stats* stats);
 ATALLA_EXPORT const char* atalla_isa_unit_name(uint32_t unit);
 ATALLA_EXPORT const char* atalla_isa_stall_name(uint32_t reason);
-// Whether a device can run Atalla code: ATALLA_ERR_UNSUPPORTED, with the reason.
-ATALLA_EXPORT atalla_status atalla_program_check_device(int32_t device);
 
 // Runs one fallback segment: reads inputs and writes outputs in place, which are device tensors. The run's stream is
 // idle, and what the function queues elsewhere must be done when it returns. A status other than ATALLA_OK ends the
@@ -232,8 +230,8 @@ ATALLA_EXPORT atalla_status atalla_program_replace(atalla_program program, const
                                                    size_t count);
 
 // Golden outputs: runs what the file expects on seeded inputs, from the initial state, and compares. ATALLA_ERR_FORMAT
-// lists the differences. `goldens` (may be NULL) is how many there were. The state is reset. On the ISA engine, goldens
-// of methods without code are left out.
+// lists the differences. `goldens` (may be NULL) is how many there were. The state is reset. Goldens of
+// methods that the engine cannot run, as they have no code or only code, are left out.
 ATALLA_EXPORT atalla_status atalla_program_verify(atalla_program program, uint32_t* goldens);
 // The elements that a golden's input has, row-major: for who writes files.
 ATALLA_EXPORT atalla_status atalla_golden_input(uint64_t seed, uint32_t input, atalla_dtype dtype, double low,

@@ -40,9 +40,11 @@ std::vector<Bytes> samples() {
   first = static_cast<uint32_t>(code.doubles.size());
   code.doubles.insert(code.doubles.end(), {1, 1, 2, 3, 4, 5});
   code.goldens.push_back({0, 0, 7, {first, 2}, {}, {first + 2, 4}, 1, 1});
-  return {linear_sample().build(),      host_call_sample().build(),    state_sample().build(),
-          dynamic_sample(true).build(), dynamic_sample(false).build(), golden.build(),
-          resident_sample().build(),    updating_sample().build(),     code.build()};
+  return {linear_sample().build(),       host_call_sample().build(),
+          state_sample().build(),        dynamic_sample(true).build(),
+          dynamic_sample(false).build(), golden.build(),
+          resident_sample().build(),     updating_sample().build(),
+          code_only_sample().build(),    code.build()};
 }
 
 bool small(const Bytes& file) {

@@ -199,6 +199,16 @@ inline Writer code_sample() {
   return w;
 }
 
+// The same without instructions.
+inline Writer code_only_sample() {
+  Writer w = code_sample();
+  w.instructions.clear();
+  w.operands.clear();
+  w.kernels.clear();
+  for (Method& method : w.methods) method.instructions = {};
+  return w;
+}
+
 // forward(x [4], total [4]): total += x + uniform numbers of [0, 1); the caller gives total with its value.
 inline Writer updating_sample() {
   Writer w;

@@ -160,6 +160,21 @@ void test_code_alone() {
   FAILS(ATALLA_ERR_ARGUMENT, "0 inputs given, expected 1", program.run({}));
 }
 
+void test_code_only() {
+  Writer w = code_only_sample();
+  const Bytes file = w.build();
+  CHECK_EQ(problems_of(file), "");
+  atalla::Program program(file.data(), file.size());
+  program.load(0, kBoth);
+  const Values x = {1, 2, 3, 4};
+  FAILS(ATALLA_ERR_UNSUPPORTED, "method 'step' has only Atalla code; use the engine isa", run(program, "step", x));
+  program.set_engine(ATALLA_ENGINE_ISA);
+  CHECK(run(program, "step", x) == (Values{2, 4, 6, 8}));
+  w.code.pop_back();
+  w.packets.resize(21), w.code_words.resize(7), w.relocations.resize(6);
+  CHECK(contains(problems_of(w.build()), "storage 4 is never written"));
+}
+
 void test_what_cannot_run() {
   const Bytes plain = state_sample().build();
   atalla::Program none(plain.data(), plain.size());
@@ -241,6 +256,7 @@ void body() {
   test_relocations();
   test_engines_share_states();
   test_code_alone();
+  test_code_only();
   test_what_cannot_run();
   test_goldens();
   test_threads();

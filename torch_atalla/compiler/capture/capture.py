@@ -183,7 +183,7 @@ def capture(
         ],
         in_spec=decomposed.call_spec.in_spec,
         out_spec=decomposed.call_spec.out_spec,
-        model=_model_name(program),
+        model=model_name(program),
         states=kept,
         updates=_updates(decomposed),
         symbols=_symbols(decomposed, program),
@@ -302,7 +302,7 @@ def _check_mutation(program: torch.export.ExportedProgram) -> None:
             )
 
 
-def _model_name(program: torch.export.ExportedProgram) -> str:
+def model_name(program: torch.export.ExportedProgram) -> str:
     for node in program.graph.nodes:
         for path, kind in (node.meta.get("nn_module_stack") or {}).values():
             if path == "":

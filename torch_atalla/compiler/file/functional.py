@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.driver.extension import _C
-from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.description import render
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.file.code_section import CodeSection, attach
 from torch_atalla.loadable.file.signature import add_signature
 from torch_atalla.loadable.host_call import run_host_call
 from torch_atalla.loadable.leaves import dump_leaves, dump_spec, method_key
@@ -37,87 +37,108 @@ from .report import make_report, merge_reports
 Source = torch.export.ExportedProgram | torch.nn.Module
 
 
-def save_functional(
-    program: Source | Mapping[str, Source],
-    path: str | os.PathLike,
-    *,
-    args: tuple | None,
-    kwargs: Mapping[str, Any] | None,
-    fallback: str,
-    verify: bool,
-    optimize: str,
-    golden: bool,
-    seed: int,
-    sign: bytes | None,
-    fold: str | None,
-    epilogue: bool,
-    weights: str | None,
-    residency: bool,
-    dump: str | os.PathLike | None,
-    metadata: Mapping[str, str] | None = None,
-) -> LoadableReport:
-    """Writes the file that the functional engine runs; save.py documents the options. metadata: more entries."""
+@dataclass
+class Options:
+    """Those of save_loadable that say what the file holds; save.py documents them."""
+
+    verify: bool
+    golden: bool
+    seed: int
+    weights: str | None
+    sign: bytes | None
+    dump: str | os.PathLike | None
+
+
+@dataclass
+class FileBuilder:
+    """The methods of a file, compiled, on their way to its bytes."""
+
+    path: str
+    exported: dict[str, torch.export.ExportedProgram]
+    methods: dict[str, Compiled]
+    options: Options
+    report: LoadableReport
+    metadata: dict[str, str] = field(default_factory=dict)
+    code: CodeSection | None = None
+
+    def goldens(self, measured: bool) -> list[GoldenRecord]:
+        options = self.options
+        made = [
+            make_golden(self.exported[name], compiled, k, seed=options.seed, weights=options.weights, measured=measured)
+            for k, (name, compiled) in enumerate(self.methods.items())
+        ]
+        return [item for item in made if item is not None]
+
+    def encoded(self, goldens: Sequence[GoldenRecord]) -> bytes:
+        versions: dict[str, int] = {}
+        for compiled in self.methods.values():
+            versions |= resolve_kernels(compiled)
+        data = _emit(self.methods, self.report, versions, goldens, self.metadata)
+        return data if self.code is None else attach(data, self.code, runtime.crc32c)
+
+    def build(self) -> bytes:
+        """With golden outputs, if the options ask for them, that every engine of the file gives."""
+        report, options = self.report, self.options
+        goldens = self.goldens(measured=False) if options.golden else []
+        data = self.encoded(goldens)
+        if options.verify:
+            try:
+                report.method_cycles, report.launch_cycles = _verify(data, self.methods, self.code is not None)
+            except ExportError:
+                # Results may be what rounding left of a difference; then no fixed tolerance is right.
+                measured = self.goldens(measured=True) if goldens else goldens
+                if measured == goldens:
+                    raise
+                goldens, data = measured, self.encoded(measured)
+                report.method_cycles, report.launch_cycles = _verify(data, self.methods, self.code is not None)
+            report.estimate_cycles = report.method_cycles[0]
+            data = self.encoded(goldens)
+            runtime.validate(data)
+        if options.sign is not None:
+            data = add_signature(data, options.sign, runtime.crc32c)
+        report.file_bytes = len(data)
+        if options.dump is not None:
+            Dump(options.dump).listing(_listing(data))
+        return data
+
+
+def methods_of(
+    program: Source | Mapping[str, Source], args: tuple | None, kwargs: Mapping[str, Any] | None
+) -> dict[str, torch.export.ExportedProgram]:
+    """The methods of a file by name; one program is the method "forward"."""
     sources = dict(program) if isinstance(program, Mapping) else {"forward": program}
     if not sources or not all(isinstance(name, str) and name for name in sources):
         raise ExportError(f"expected methods by name, got {sorted(map(str, sources))}")
-    exported = {name: export_module(item, args, kwargs) for name, item in sources.items()}
+    return {name: export_module(item, args, kwargs) for name, item in sources.items()}
+
+
+def compile_methods(
+    exported: Mapping[str, torch.export.ExportedProgram], dump: str | os.PathLike | None, **options: Any
+) -> dict[str, Compiled]:
+    """options: those of the pipeline."""
     decomposed = {name: decompose(item) for name, item in exported.items()}
     states = frozenset[str]().union(*map(mutated_buffers, decomposed.values()))
-    methods = {
+    return {
         name: compile_program(
             item,
-            fallback=fallback,
-            optimize=optimize,
-            fold=fold,
-            epilogue=epilogue,
-            weights=weights,
             pack=len(exported) == 1,  # methods have other uses for a weight that they share
             dump=dump if dump is None or len(exported) == 1 else Path(dump) / name,
             decomposed=decomposed[name],
             states=states,
-            residency=residency,
+            **options,
         )
         for name, item in exported.items()
     }
-    report = merge_reports(
-        {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()}, methods
-    )
-    versions = {
-        kernel: version for compiled in methods.values() for kernel, version in resolve_kernels(compiled).items()
-    }
 
-    def write(goldens: list[GoldenRecord]) -> bytes:
-        return _emit(methods, report, versions, goldens, metadata or {})
 
-    def make_goldens(measured: bool) -> list[GoldenRecord]:
-        made = [
-            make_golden(exported[name], compiled, k, seed=seed, weights=weights, measured=measured)
-            for k, (name, compiled) in enumerate(methods.items())
-        ]
-        return [item for item in made if item is not None]
-
-    goldens = make_goldens(measured=False) if golden else []
-    data = write(goldens)
-    if verify:
-        try:
-            report.method_cycles, report.launch_cycles = _verify(data, methods)
-        except ExportError:
-            # Results may be what rounding left of a difference; then no fixed tolerance is right.
-            measured = make_goldens(measured=True) if goldens else goldens
-            if measured == goldens:
-                raise
-            goldens, data = measured, write(measured)
-            report.method_cycles, report.launch_cycles = _verify(data, methods)
-        report.estimate_cycles = report.method_cycles[0]
-        data = write(goldens)
-        runtime.validate(data)
-    if sign is not None:
-        data = add_signature(data, sign, runtime.crc32c)
-    report.file_bytes = len(data)
-    if dump is not None:
-        Dump(dump).listing(_listing(data))
-    write_whole(Path(path), data)
-    return report
+def file_builder(
+    path: str | os.PathLike,
+    exported: dict[str, torch.export.ExportedProgram],
+    methods: dict[str, Compiled],
+    options: Options,
+) -> FileBuilder:
+    reports = {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()}
+    return FileBuilder(os.fspath(path), exported, methods, options, merge_reports(reports, methods))
 
 
 def resolve_kernels(compiled: Compiled) -> dict[str, int]:
@@ -172,24 +193,27 @@ def _emit(
     )
 
 
-def _verify(data: bytes, methods: Mapping[str, Compiled]) -> tuple[list[int], list[LaunchCycles]]:
-    """Validates, loads and replays, and gives the simulated cycles; zeros when device 0 has no room."""
-    program = runtime.Program(data)
+def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool) -> tuple[list[int], list[LaunchCycles]]:
+    """Validates, loads and replays the goldens, also with the file's Atalla code, and gives the simulated cycles; zeros
+    when device 0 has no room."""
     try:
-        program.load(0)
-        program.set_host_call(lambda text, inputs, outputs: run_host_call(0, text, inputs, outputs))
-        program.verify()
-        counts = [len(compiled.program.instructions) for compiled in methods.values()]
-        each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
-        return [sum(cycles) for cycles in each], _compared(each, methods)
+        if code:
+            with closing(runtime.Program(data)) as program:
+                program.load(0, "isa")
+                program.verify()
+        with closing(runtime.Program(data)) as program:
+            program.load(0)
+            program.set_host_call(lambda text, inputs, outputs: run_host_call(0, text, inputs, outputs))
+            program.verify()
+            counts = [len(compiled.program.instructions) for compiled in methods.values()]
+            each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
+            return [sum(cycles) for cycles in each], _compared(each, methods)
     except runtime.RuntimeLibraryError as error:
         if error.status == c_abi.ATALLA_ERR_OUT_OF_MEMORY:
             return [0] * len(methods), []
         if error.status == c_abi.ATALLA_ERR_FORMAT:
             raise ExportError(f"the program does not give what PyTorch does: {error}") from None
         raise
-    finally:
-        program.close()
 
 
 def _listing(data: bytes) -> str:

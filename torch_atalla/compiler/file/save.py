@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
+from torch_atalla.driver.files import write_whole
+from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.report import LoadableReport
 
-from .functional import Source, save_functional
+from ..capture.narrow import narrowed
+from .functional import Options, Source, compile_methods, file_builder, methods_of
 
 Level = Literal["none", "exact", "fast"]
 
@@ -25,7 +32,7 @@ def save_loadable(
     engine: Literal["functional", "isa"] = "functional",
     convert: Literal["bfloat16"] | None = None,
     verify: bool = True,
-    optimize: Level = "exact",
+    optimize: Level | None = None,
     golden: bool = True,
     seed: int = 0,
     sign: bytes | None = None,
@@ -49,9 +56,10 @@ def save_loadable(
             error.
         verify: check the bytes with the driver's validator, place the program on device 0 and replay its golden
             outputs before anything is written. Without it the report has no cycles.
-        optimize: "exact" joins launches and packs weights so that results are the bits of eager mode; "fast" also does
-            what changes their rounding (batch norm folded into convolutions, constants folded by the CPU, 16-bit
-            results not rounded between joined ops); "none" launches what eager mode launches.
+        optimize: "exact", the default, joins launches and packs weights so that results are the bits of eager mode;
+            "fast", the default with engine="isa", also does what changes their rounding (batch norm folded into
+            convolutions, constants folded by the CPU, 16-bit results not rounded between joined ops); "none" launches
+            what eager mode launches.
         golden: store what PyTorch gives on the CPU for inputs made from `seed`, in the range of the example inputs.
         seed: of the golden inputs.
         sign: an Ed25519 private key (32 bytes) to sign the file with.
@@ -66,7 +74,7 @@ def save_loadable(
     Raises:
         ExportError: the program cannot become a loadable, or does not give what PyTorch does.
         UnsupportedOpsError: fallback="error", and ops are not native. It lists all of them.
-        NoProgramError: engine="isa", and an op has no Atalla program.
+        NoProgramError: engine="isa", and ops have no Atalla program. It lists all of them.
         OSError: the file cannot be written.
 
         report = torch_atalla.save_loadable(torch.export.export(model, (x,)), "model.atl", fallback="error")
@@ -75,23 +83,42 @@ def save_loadable(
         raise ExportError(f'engine: expected "functional" or "isa", got {engine!r}')
     if engine == "functional" and convert is not None:
         raise ExportError('convert: expected None; only engine="isa" converts models')
-    options: dict[str, Any] = {
-        "args": args,
-        "kwargs": kwargs,
-        "fallback": fallback,
-        "verify": verify,
-        "optimize": optimize,
-        "golden": golden,
-        "seed": seed,
-        "sign": sign,
-        "fold": fold,
-        "epilogue": epilogue,
-        "weights": weights,
-        "residency": residency,
-        "dump": dump,
-    }
-    if engine == "isa":
-        from .code import save_with_code  # late: only this engine needs the chip target
+    if convert not in (None, "bfloat16"):
+        raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
+    chip = engine == "isa"
+    source = methods_of(program, args, kwargs)
+    exported = {name: narrowed(item) for name, item in source.items()} if convert else source
+    methods = compile_methods(
+        exported,
+        dump,
+        fallback=fallback,
+        optimize=optimize or ("fast" if chip else "exact"),
+        fold=fold,
+        epilogue=epilogue,
+        weights=weights,
+        residency=residency,
+        code=chip,
+    )
+    builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
+    if not chip:
+        data = builder.build()
+    else:
+        from .code import add_code, check_code, error_of  # late: only this engine needs the chip target
 
-        return save_with_code(program, path, convert=convert, **options)
-    return save_functional(program, path, **options)
+        networks = add_code(builder)
+        if convert:
+            first = next(iter(networks))
+            builder.report.code |= error_of(networks[first], expected_of(source[first]))
+        data = builder.build()
+        check_code(data, builder.path, networks)
+    write_whole(Path(path), data)
+    if chip and dump is not None:
+        (Path(dump) / "listing.s").write_text(listing(path))
+    return builder.report
+
+
+def expected_of(program: torch.export.ExportedProgram) -> Any:
+    """What a program gives for its example inputs on the CPU."""
+    args, kwargs = program.example_inputs or ((), {})
+    with torch.no_grad():
+        return copy.deepcopy(program.module(check_guards=False))(*args, **kwargs)

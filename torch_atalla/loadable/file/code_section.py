@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_atalla.isa.program import Program
@@ -28,13 +27,6 @@ class MethodCode:
     words: list[int]
     relocations: list[Relocation]
     arena_bytes: int
-
-    def table(self, address: Callable[[Region, int], int]) -> bytes:
-        """Return the table for the DRAM address of each region."""
-        words = list(self.words)
-        for word, region, index, offset in self.relocations:
-            words[word] = (address(region, index) + offset) & 0xFFFFFFFF
-        return struct.pack(f"<{len(words)}I", *words)
 
     def program(self) -> Program:
         return Program.decode(self.code)

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The regions that the relocations of Atalla code count from. Indices must have been validated.
+// What of a file belongs to its Atalla code: methods, and the regions that relocations count from, whose indices must
+// have been validated.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "runtime/loadable/file/view.h"
 
 namespace atalla::runtime::loadable {
 
 inline constexpr uint64_t kCodeReach = uint64_t{1} << 32;  // addresses of code are words, from the DRAM's base
+
+// Methods that have code and no instructions: only code writes their outputs.
+inline std::vector<bool> code_only_methods(const View& view) {
+  std::vector<bool> found(view.methods.size());
+  for (uint32_t i = 0; i < view.code.size(); ++i)
+    if (const uint32_t method = view.code[i].method; method < view.methods.size())
+      found[method] = view.methods[method].instructions.count == 0;
+  return found;
+}
 
 // How many regions of a kind the code has.
 inline uint32_t region_count(const View& view, const Code& code, Region region) noexcept {

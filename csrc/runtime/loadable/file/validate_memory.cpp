@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/loadable/file/geometry.h"
+#include "runtime/loadable/file/regions.h"
 #include "runtime/loadable/file/validate.h"
 
 namespace atalla::runtime::loadable {
@@ -26,7 +27,11 @@ struct Use {
 class MemoryChecker {
  public:
   MemoryChecker(const View& view, Problems& problems)
-      : view_(view), problems_(problems), uses_(view.storages.size()), owner_(view.instructions.size(), kNone) {}
+      : view_(view),
+        problems_(problems),
+        uses_(view.storages.size()),
+        owner_(view.instructions.size(), kNone),
+        code_only_(code_only_methods(view)) {}
 
   void run() {
     assign_instructions();
@@ -148,7 +153,8 @@ class MemoryChecker {
     if (port && use.ports != 1)
       problems_.add("%s of space %u belongs to %u inputs or outputs, expected 1", label(i).c_str(),
                     static_cast<unsigned>(s.space), use.ports);
-    if ((s.space == Space::kArena || s.space == Space::kOutput) && s.bytes > 0 && !use.updated) {
+    const bool of_code = s.space == Space::kOutput && use.method != kNone && code_only_[use.method];
+    if ((s.space == Space::kArena || s.space == Space::kOutput) && s.bytes > 0 && !use.updated && !of_code) {
       if (use.read_early) problems_.add("%s is read before it is written", label(i).c_str());
       if (!use.written) problems_.add("%s is never written", label(i).c_str());
     }
@@ -261,6 +267,7 @@ class MemoryChecker {
   Problems& problems_;
   std::vector<Use> uses_;
   std::vector<uint32_t> owner_;  // method of each instruction
+  std::vector<bool> code_only_;  // by method
 };
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "runtime/loadable/file/regions.h"
 
 namespace atalla::runtime::loadable {
+namespace {
 
+// Throws Error (ATALLA_ERR_UNSUPPORTED) unless the device runs Atalla code and has the geometry that it is for.
 void check_runs_code(const Device& device) {
   const std::string name = "atalla:" + std::to_string(device.ordinal());
   if (isa_api() == nullptr)
@@ -27,6 +29,8 @@ void check_runs_code(const Device& device) {
                   std::to_string(chip.array_columns) + " and " + std::to_string(chip.scratchpads) + " scratchpads of " +
                   std::to_string(chip.scratchpad_bytes) + " bytes. Choose another chip file, or the functional engine");
 }
+
+}  // namespace
 
 MethodCode::MethodCode(const View& view, const Code& code, Device& device, const CodePlaces& places)
     : MethodPorts(view, code.method, device.properties().dram_base),

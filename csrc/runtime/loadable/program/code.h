@@ -13,9 +13,6 @@
 
 namespace atalla::runtime::loadable {
 
-// Throws Error (ATALLA_ERR_UNSUPPORTED) unless the device runs Atalla code and has the geometry that it is for.
-void check_runs_code(const Device& device);
-
 // Addresses of byte 0 of the regions that methods share.
 struct CodePlaces {
   uint64_t constants;

@@ -86,6 +86,9 @@ MethodCode& Program::code_of(uint32_t index) {
 
 MethodImage& Program::launches_of(uint32_t index) {
   check_method(index);
+  if (image_->code_only[index])
+    throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() + ": method '" + view().string(view().methods[index].name) +
+                                            "' has only Atalla code; use the engine isa");
   return *image_->methods[index].image;
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/loadable/file/element.h"
 #include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/problems.h"
+#include "runtime/loadable/file/regions.h"
 #include "runtime/loadable/program/execute.h"
 
 namespace atalla::runtime::loadable {
@@ -175,8 +176,13 @@ void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, doub
 uint32_t verify(Program& program) {
   Problems problems;
   const View& view = program.view();
-  std::vector<bool> runs(view.methods.size(), program.engine() == ATALLA_ENGINE_FUNCTIONAL);
-  for (uint32_t i = 0; i < view.code.size(); ++i) runs[view.code[i].method] = true;
+  std::vector<bool> runs(view.methods.size());
+  if (program.engine() == ATALLA_ENGINE_FUNCTIONAL) {
+    runs = code_only_methods(view);
+    runs.flip();
+  } else {
+    for (uint32_t i = 0; i < view.code.size(); ++i) runs[view.code[i].method] = true;
+  }
   uint32_t count = 0;
   for (uint32_t i = 0; i < view.goldens.size(); ++i) {
     Golden golden = view.goldens[i];

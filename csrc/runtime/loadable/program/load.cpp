@@ -12,6 +12,7 @@
 #include "runtime/device/error.h"
 #include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/problems.h"
+#include "runtime/loadable/file/regions.h"
 
 namespace atalla::runtime::loadable {
 namespace {
@@ -245,6 +246,7 @@ void keep_initial(const View& view, Image& image, uint64_t at, std::span<const s
 void place_launches(File& file, Image& image) {
   const View& view = file.view();
   image.kernels = resolve(file);
+  image.code_only = code_only_methods(view);
   uint64_t arena_bytes = 0;
   for (uint32_t m = 0; m < view.methods.size(); ++m) {
     // A method that places its temporaries at run time says here what the sizes of the file need.

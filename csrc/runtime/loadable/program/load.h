@@ -130,6 +130,7 @@ struct Image {
   std::map<uint32_t, DeviceBuffer> replaced;  // storage of weights -> where its bytes are now
   std::map<uint32_t, DeviceBuffer> spare;     // storage of weights -> the buffer that its next replacement may use
   std::vector<LoadedMethod> methods;
+  std::vector<bool> code_only;  // methods that no launch computes
 
   Places places(const DynamicMethod& dynamic) const;
   // Calls f(MethodImage&) for all images of all methods.

@@ -7,6 +7,7 @@ that depends on it differs.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,11 +50,13 @@ def check_network(
         expected = reference_outputs(compiled, given)
     stored = _stored_nodes(compiled)
     returned: Any = compiled.graph.output_node().args[0]
-    leaves = compiled.captured.outputs
-    results = [node.name for leaf, node in zip(leaves, returned, strict=True) if leaf.is_tensor]
+    leaves, updates = compiled.captured.outputs, compiled.captured.updates
+    results = [node.name for leaf, node in zip(leaves, returned[len(updates) :], strict=True) if leaf.is_tensor]
+    changed = dict(zip(updates, (node.name for node in returned)))  # mutable buffer -> its new value
     values = dict(zip((port.name for port in network.inputs), given)) | compiled.constants
-    known = bounds(compiled.graph, values, {*stored, *results}, seed)
-    found, outputs, stray = _run(compiled, stored, given)
+    values |= {name: state.tensor for name, state in compiled.captured.states.items()}
+    known = bounds(compiled.graph, values, {*stored, *results, *changed.values()}, seed)
+    found, outputs, stray = _run(compiled, stored, changed, given)
     if stray:
         raise ExportError(f"the chip code writes to memory that is not its program's: {stray}")
     problems, wrong = _differences(network, found, outputs, expected, results, known, given_strides)
@@ -115,7 +118,7 @@ def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor])
     """What the exported program gives on the CPU."""
     args, kwargs = call_arguments(compiled, inputs)
     with torch.no_grad():
-        outputs = compiled.exported.module()(*args, **kwargs)
+        outputs = copy.deepcopy(compiled.exported.module())(*args, **kwargs)  # its mutable buffers change
     return [x.detach() for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
 
 
@@ -142,9 +145,10 @@ def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
 
 
 def _run(
-    compiled: CompiledNetwork, stored: dict[str, Operand], inputs: Sequence[torch.Tensor]
+    compiled: CompiledNetwork, stored: dict[str, Operand], changed: dict[str, str], inputs: Sequence[torch.Tensor]
 ) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], str]:
-    """Values of the nodes, outputs, and what is written where nothing may be."""
+    """Values of the nodes, of those that mutable buffers hold in the end (`changed`), outputs, and what is written
+    where nothing may be."""
     network = compiled.network
     placed = place_network(network, inputs, fill=UNWRITTEN)
     machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, timing=False)
@@ -164,7 +168,10 @@ def _run(
     found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
     assert calls == len(network.image.calls)
     outputs = [placed.output(port, machine.dram) for port in network.outputs]
-    return {name: found[name] for name in stored if name in found}, outputs, _stray_writes(placed, machine)
+    found = {name: found[name] for name in stored if name in found}
+    for state, node in changed.items():
+        found[node] = placed.output(network.states[state][0], machine.dram)
+    return found, outputs, _stray_writes(placed, machine)
 
 
 def _stray_writes(placed: Placed, machine: Machine) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
@@ -10,7 +12,7 @@ from .fusion import fuse
 from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
-from .network import SLACK, Network, NoProgramError, Port
+from .network import SLACK, Network, NoProgramError, Port, element_bytes
 from .ports import RawOperand
 from .scalar_core import routine_of
 from .scalar_core.routine import emit
@@ -36,6 +38,7 @@ def compile_network(program: LinearProgram) -> Network:
     network = selection.network
     network.inputs = [_port(selection, port.name, port.operand) for port in program.inputs]
     network.outputs = [_port(selection, port.name, port.operand) for port in program.outputs]
+    network.states = {name: _state(selection, name, operand) for name, operand in program.states.items()}
     keep_temporaries(selection)
     _place_temporaries(selection)
     network.constants.extend(bytes(SLACK))
@@ -94,6 +97,14 @@ def _is_empty(launch: Launch) -> bool:
         if 0 in operand.sizes:
             raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
     return False
+
+
+def _state(selection: Selection, name: str, operand: Operand) -> tuple[Port, torch.Tensor]:
+    if element_bytes(operand.dtype) != operand.dtype.itemsize:
+        raise NoProgramError(f"no Atalla program for the mutable buffer {name} of {operand.dtype}; expected bfloat16")
+    first = selection.program.buffers[operand.buffer].tensor
+    assert first is not None
+    return _port(selection, name, operand), first
 
 
 def _port(selection: Selection, name: str, operand: Operand) -> Port:

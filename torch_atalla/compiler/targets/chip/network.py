@@ -56,6 +56,7 @@ class Network:
     image: Image = field(default_factory=Image)
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
+    states: dict[str, tuple[Port, torch.Tensor]] = field(default_factory=dict)  # mutable buffers, with first values
     constants: bytearray = field(default_factory=bytearray)
     constant_offsets: dict[str, int] = field(default_factory=dict)
     arena_bytes: int = 0

@@ -56,17 +56,20 @@ def place_network(network: Network, inputs: Sequence[torch.Tensor], fill: int = 
         raise ValueError(f"expected {len(network.inputs)} inputs, got {len(inputs)}")
     constants, arena = reserve(len(network.constants)), reserve(network.arena_bytes)
     table = reserve(network.image.table_bytes())
-    ports = {port.region: reserve(port.nbytes) for port in (*network.inputs, *network.outputs)}
+    states = [port for port, _ in network.states.values()]
+    ports = {port.region: reserve(port.nbytes) for port in (*network.inputs, *network.outputs, *states)}
     if fill:
         memory[0] = bytes([fill]) * (place + ALIGN)
     memory[constants] = bytes(network.constants)
     memory[table] = network.table(constants, arena, table, ports)
     for port, tensor in zip(network.inputs, inputs):
         memory[ports[port.region]] = port_bytes(port, tensor)
+    for port, first in network.states.values():
+        memory[ports[port.region]] = storage_bytes(first, port.nbytes)
     regions = ports | {name: constants + offset for name, offset in network.constant_offsets.items()}
     regions |= {name: arena + offset for name, offset in network.arena_offsets.items()}
     written = [(arena, network.arena_bytes - SLACK)]
-    written += [(ports[port.region], port.nbytes) for port in network.outputs]
+    written += [(ports[port.region], port.nbytes) for port in (*network.outputs, *states)]
     return Placed(memory, regions, table, place + ALIGN, written)
 
 
@@ -75,6 +78,12 @@ def run_network(network: Network, code: Program | Code, inputs: Sequence[torch.T
     placed = place_network(network, inputs)
     result = run(code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, **options)
     return Run([placed.output(port, result.memory) for port in network.outputs], result.stats, result)
+
+
+def storage_bytes(tensor: torch.Tensor, nbytes: int) -> bytes:
+    """All that a dense tensor's strides reach."""
+    whole = torch.as_strided(tensor.detach(), (nbytes // tensor.dtype.itemsize,), (1,), tensor.storage_offset())
+    return whole.contiguous().view(torch.uint8).numpy().tobytes()
 
 
 def port_bytes(port: Port, tensor: torch.Tensor) -> bytes:

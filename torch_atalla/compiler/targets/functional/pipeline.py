@@ -18,6 +18,7 @@ from ...linearize.linearize import linearize
 from ...linearize.partition import Partition, partition
 from ...lower.shape.views import MEMORY_VIEWS
 from ...passes.graph import PassResult, run_passes
+from ...passes.graph.channels_last import channels_innermost
 from ...passes.linear import check_program, run_linear_passes
 from ...passes.linear.states import update_states_in_place
 from ...program.ir import LinearProgram
@@ -31,6 +32,18 @@ LEVELS = ("none", "exact", "fast")
 
 
 @dataclass
+class Lowered:
+    """A program as launches, which both targets read."""
+
+    captured: Captured  # after the passes
+    passes: list[PassResult]
+    partition: Partition
+    program: LinearProgram
+    graph: torch.fx.Graph | None = None  # for chip code: after the passes, before layouts change
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)  # of that graph
+
+
+@dataclass
 class Compiled:
     captured: Captured  # after the passes
     passes: list[PassResult]
@@ -38,6 +51,7 @@ class Compiled:
     program: LinearProgram
     plan: MemoryPlan
     schedule: Schedule = field(default_factory=Schedule)
+    lowered: Lowered | None = None
 
     def __str__(self) -> str:
         sections = {
@@ -61,7 +75,8 @@ class Options:
     passes.run_passes; fold is by default "all" at "fast", else "exact". weights: "bfloat16" or "int8" (with a factor
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
-    otherwise a better schedule is looked for. Raises ExportError for a value
+    otherwise a better schedule is looked for. code: the program is lowered for chip code as well: channels innermost,
+    and an activation joined to the product before it. Raises ExportError for a value
     that an option does not have.
     """
 
@@ -73,6 +88,7 @@ class Options:
     pack: bool = True
     residency: bool = True
     effort: int = 1
+    code: bool = False
 
     def __post_init__(self) -> None:
         if self.optimize not in LEVELS:
@@ -122,8 +138,15 @@ def compile_captured(
     chip: ChipModel | None = None,
 ) -> Compiled:
     """Transforms, partitions, lowers, transforms again, plans and schedules; as compile_program."""
-    table = support_table() if support is None else support
     out = Dump(dump)
+    return plan_lowered(lower_captured(captured, options, support=support, out=out), options, out=out, chip=chip)
+
+
+def lower_captured(
+    captured: Captured, options: Options, *, support: SupportTable | None = None, out: Dump | None = None
+) -> Lowered:
+    """The graph passes, and the launches of what they leave."""
+    table, out = support_table() if support is None else support, out or Dump(None)
     out.graph("capture", captured)
     exact, optimized = options.exact, options.optimize != "none"
     fold = options.fold or ("exact" if exact else "all")
@@ -131,12 +154,18 @@ def compile_captured(
     passes = run_passes(
         captured,
         fold=fold,
-        epilogue=options.epilogue,
+        epilogue=options.epilogue or options.code,
         exact=exact,
         split=optimized,
-        keep_strides=keep_strides,
+        keep_strides=keep_strides and not options.code,
         observe=out.graph,
     )
+    graph, constants = None, {}
+    if options.code:
+        graph = _snapshot(captured.graph)
+        constants = {name: constant.tensor for name, constant in captured.constants.items()}
+        channels_innermost(captured)
+        keep_strides = False
     parts = partition(captured, table)
     if parts.unsupported and options.fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
@@ -148,10 +177,30 @@ def compile_captured(
         check_program(linear, result.name)
         passes.append(result)
         out.program(result.name, linear)
+    return Lowered(captured, passes, parts, linear, graph, constants)
+
+
+def _snapshot(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """A copy whose nodes keep their names, also those that fx would not give."""
+    copied: dict[torch.fx.Node, torch.fx.Node] = {}
+    result = torch.fx.Graph()
+    result.output(result.graph_copy(graph, copied))
+    for node, twin in copied.items():
+        twin.name = node.name
+    return result
+
+
+def plan_lowered(
+    lowered: Lowered, options: Options, *, out: Dump | None = None, chip: ChipModel | None = None
+) -> Compiled:
+    """The passes on launches, places of the memory and the schedule."""
+    out, captured = out or Dump(None), lowered.captured
+    linear, passes = lowered.program, list(lowered.passes)
+    optimized = options.optimize != "none"
     if optimized:
         linear, more = run_linear_passes(
             linear,
-            exact=exact,
+            exact=options.exact,
             weights=options.weights,
             pack=options.pack,
             symbols=captured.symbols,
@@ -171,7 +220,7 @@ def compile_captured(
         verify_schedule(linear, schedule, chip)
         out.schedule(schedule)
     out.passes(passes)
-    return Compiled(captured, passes, parts, linear, plan, schedule)
+    return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
 
 
 def _device_chip() -> ChipModel:

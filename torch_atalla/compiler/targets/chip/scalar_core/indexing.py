@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from torch_atalla.driver import c_abi
+
 from .formula import maximum, minimum
 from .memory import Tensor
 from .routine import Context
@@ -14,7 +16,7 @@ def checked(c: Context, index: Value, size: Value, wraps: bool) -> Value:
     index = index.as_kind("i")
     if wraps:
         index = c.core.select(index < 0, index + size, index)
-    c.core.fault_unless(c.core.new("sltu.s", "b", index, size))
+    c.core.fault_unless(c.core.new("sltu.s", "b", index, size), c_abi.ATALLA_ISA_FAULT_INDEX, index, size)
     return index
 
 

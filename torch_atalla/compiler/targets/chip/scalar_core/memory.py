@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
+from torch_atalla.driver import c_abi
+
 from ..network import element_bytes
 from ..vir import Access
 from .values import Core, Number, Value
@@ -89,7 +91,8 @@ class Tensor:
         if kind == "l":
             high = core.b.x()
             core.b.emit("lw.s", high, 4, place.reg, access=reads)
-            core.fault_unless(core.wrap(high, "i").equals(value.as_kind("i").shifted("sra.s", 31)))
+            whole = core.wrap(high, "i").equals(value.as_kind("i").shifted("sra.s", 31))
+            core.fault_unless(whole, c_abi.ATALLA_ISA_FAULT_INTEGER, value, core.wrap(high, "i"))
         return value
 
     def store(self, place: Value, value: Value | Number) -> None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from torch_atalla.driver import c_abi
+
 from ..kernels.activation import Constants
+from ..kernels.common import fault
 from ..vir import X0, Builder, Label, LoopBegin, LoopEnd, Reg, f32_bits
 
 Number = bool | int | float
@@ -281,7 +284,13 @@ class Core:
         self.b.emit("jal", X0, again)
         self.b.items += [LoopEnd(again), end]
 
-    def fault_unless(self, condition: Value) -> None:
-        """Stops the program where the condition does not hold."""
+    def fault_unless(
+        self,
+        condition: Value,
+        code: int = c_abi.ATALLA_ISA_FAULT_INTEGER,
+        value: Value | None = None,
+        bound: Value | None = None,
+    ) -> None:
+        """Stops the program where the condition does not hold. code, value, bound: of kernels.common.fault."""
         with self.b.unless("bne.s", condition.reg, X0):
-            self.b.emit("div.s", X0, X0, X0)
+            fault(self.b, code, value.reg if value else X0, bound.reg if bound else X0)

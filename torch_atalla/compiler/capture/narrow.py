@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A float32 program as a bfloat16 one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_atalla.loadable.errors import ExportError
+
+from .capture import model_name, mutated_buffers
+
+aten = torch.ops.aten
+MOST = torch.finfo(torch.bfloat16).max
+
+
+def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program with parameters, mutable buffers and floating-point inputs in bfloat16.
+
+    What the program computes in float32 without them, as positions and masks, stays so until it meets a bfloat16
+    tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Raises ExportError
+    for a program without example inputs.
+    """
+    if program.example_inputs is None:
+        raise ExportError("convert: the exported program has no example inputs; give args=(...)")
+    args, kwargs = pytree.tree_map(to_bfloat16, program.example_inputs)
+    with torch.no_grad():
+        named = type(model_name(program) or "Narrow", (_Narrow,), {})  # as files call the model
+        return torch.export.export(named(program), args, kwargs)
+
+
+def to_bfloat16(value: Any) -> Any:
+    """Floating-point tensors in bfloat16, everything else as it is."""
+    return value.to(torch.bfloat16) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+class _Narrow(torch.nn.Module):
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        super().__init__()
+        mutable = mutated_buffers(program)
+        self.module: Any = copy.deepcopy(program.module(check_guards=False))
+        for parameter in self.module.parameters():
+            parameter.data = to_bfloat16(parameter.data)
+        for name, buffer in self.module.named_buffers():
+            if name in mutable:
+                buffer.data = to_bfloat16(buffer.data)
+        self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        names = self.in_spec.children_specs[1].context  # in the order of the export
+        leaves = pytree.tree_leaves((args, {name: kwargs[name] for name in names}), is_leaf=lambda x: x is None)
+        return pytree.tree_unflatten(_Interpreter(self.module).run(*leaves), self.out_spec)
+
+
+class _Interpreter(torch.fx.Interpreter):
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+
+    def run(self, *leaves: Any) -> Any:  # type: ignore[override]
+        return super().run(*leaves, enable_io_processing=False)
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if target is aten._assert_tensor_metadata.default:
+            return None
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if any(x.dtype is torch.bfloat16 for x in tensors):
+            args, kwargs = pytree.tree_map(_met, (args, kwargs))
+        return super().call_function(target, args, kwargs)
+
+
+def _met(value: Any) -> Any:
+    """An argument of an op that has a bfloat16 tensor among its arguments."""
+    if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+        return value.clamp(-MOST, MOST).to(torch.bfloat16) if value.numel() else value.to(torch.bfloat16)
+    if value is torch.float32:
+        return torch.bfloat16
+    if isinstance(value, float) and MOST < abs(value) < float("inf"):
+        return MOST if value > 0 else -MOST
+    return value
