@@ -20,7 +20,8 @@ import torch
 
 import torch_atalla
 from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
-from torch_atalla.compiler.targets.chip.build import compile_model, to_bfloat16
+from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network
 from torch_atalla.compiler.targets.chip.place import run_network

@@ -67,7 +67,7 @@ def _layer(layer: nn.Module, seed: int = 0) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     for parameter in layer.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator) / max(parameter[0].numel(), 1) ** 0.5
-    return layer.eval()
+    return layer.bfloat16().eval()
 
 
 EXPORTS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
@@ -102,7 +102,7 @@ class Export:
 
 def make(name: str) -> Export:
     module, inputs = EXPORTS[name]()
-    compiled = compile_model(module, inputs, convert=True)
+    compiled = compile_model(module, inputs)
     network = compiled.network
     table = place_network(network, inputs).table
     program = network.image.link(standalone_table=table)

@@ -19,7 +19,8 @@ from torch.testing._internal.common_utils import (
 )
 
 from torch_atalla import isa
-from torch_atalla.compiler.targets.chip.build import compile_model, to_bfloat16
+from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.compiler.targets.chip.build import compile_model
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -58,13 +59,20 @@ class CodeMachine:
             self._places[region] = end
             end += (-(-size // _ALIGNMENT) + 1) * _ALIGNMENT
         table = self._places[Region.TABLE, 0]
-        memory = {table: method.table(lambda region, index: self._places[region, index])}
+        memory = {table: self._table(method)}
         memory[self._places[Region.CONSTANTS, 0]] = section.constants
         memory |= {self._places[Region.INPUT, i]: content for i, content in enumerate(contents)}
         self.machine = Machine(method.program(), memory, args=(table,), dram_bytes=end)
         addresses = call_addresses(method)
         sites = load_calls(data["metadata"], KEY, len(addresses))
         self.calls: list[tuple[int, CallSite]] = list(zip(addresses, sites))
+
+    def _table(self, method: MethodCode) -> bytes:
+        """The table of calls for the addresses of this machine's memory."""
+        words = list(method.words)
+        for word, region, index, offset in method.relocations:
+            words[word] = (self._places[region, index] + offset) & 0xFFFFFFFF
+        return struct.pack(f"<{len(words)}I", *words)
 
     def profile(self) -> Profile:
         """Run the program, and return where its cycles go."""

@@ -50,7 +50,7 @@ class _Narrow(torch.nn.Module):
         self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        names = self.in_spec.children_specs[1].context  # in the order of the export
+        names = self.in_spec.child(1).context  # in the order of the export
         leaves = pytree.tree_leaves((args, {name: kwargs[name] for name in names}), is_leaf=lambda x: x is None)
         return pytree.tree_unflatten(_Interpreter(self.module).run(*leaves), self.out_spec)
 

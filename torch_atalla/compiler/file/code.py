@@ -40,6 +40,7 @@ def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
         code.constants += made.constants
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(compiled_network))
     builder.code = code
+    builder.check_code = lambda data: check_code(data, builder.path, networks)
     builder.report.engine = "isa"
     builder.report.code = _facts(networks.values())
     return networks

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +60,7 @@ class FileBuilder:
     report: LoadableReport
     metadata: dict[str, str] = field(default_factory=dict)
     code: CodeSection | None = None
+    check_code: Callable[[bytes], None] = lambda data: None  # raises ExportError where it gives other values
 
     def goldens(self, measured: bool) -> list[GoldenRecord]:
         options = self.options
@@ -81,6 +82,7 @@ class FileBuilder:
         report, options = self.report, self.options
         goldens = self.goldens(measured=False) if options.golden else []
         data = self.encoded(goldens)
+        self.check_code(data)
         if options.verify:
             try:
                 report.method_cycles, report.launch_cycles = _verify(data, self.methods, self.code is not None)

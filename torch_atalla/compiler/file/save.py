@@ -103,14 +103,13 @@ def save_loadable(
     if not chip:
         data = builder.build()
     else:
-        from .code import add_code, check_code, error_of  # late: only this engine needs the chip target
+        from .code import add_code, error_of  # late: only this engine needs the chip target
 
         networks = add_code(builder)
         if convert:
             first = next(iter(networks))
             builder.report.code |= error_of(networks[first], expected_of(source[first]))
         data = builder.build()
-        check_code(data, builder.path, networks)
     write_whole(Path(path), data)
     if chip and dump is not None:
         (Path(dump) / "listing.s").write_text(listing(path))

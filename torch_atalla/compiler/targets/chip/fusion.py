@@ -108,12 +108,13 @@ def _closed(program: LinearProgram, group: list[Launch], reads: dict[int, list[i
 def _one(group: list[Launch]) -> Launch:
     made: dict[Operand, int] = {}
     inputs: list[Operand] = []
-    outs = {inst.outputs[0] for inst in group}
+    outs = set()
     for inst in group:
         for operand in inst.inputs:
+            # An operand that is read before the group writes it (in place) is an input.
             if isinstance(operand, Operand) and operand not in inputs and operand not in outs:
                 inputs.append(operand)
-    # An operand that is read before the group writes it (in place) stays an input.
+        outs.add(inst.outputs[0])
     steps: list[Step] = []
     number = {operand: i for i, operand in enumerate(inputs)}
     for inst in group:
