@@ -53,12 +53,7 @@ class CodeMachine:
         code = next((item for item in section.methods if item.method == number), None) if section else None
         if section is None or code is None:
             raise ValueError(f'{path}: method {name!r} has no Atalla code; save the file with engine="isa"')
-        in_layouts, self._out_layouts = (
-            layouts[slice(first, first + count)]
-            for layouts, (first, count) in zip(
-                port_layouts(data), (data["methods"][number][what] for what in ("inputs", "outputs"))
-            )
-        )
+        in_layouts, self._out_layouts = port_layouts(data, number)
         given = random_inputs([(dtype, sizes) for _, dtype, sizes, _ in in_layouts], seed) if inputs is None else inputs
         contents = {(Region.TABLE, 0): bytes(4 * len(code.words)), (Region.CONSTANTS, 0): section.constants}
         contents[Region.ARENA, 0] = bytes(code.arena_bytes)
