@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from math import prod
 
 import torch
@@ -14,7 +16,7 @@ from ..selection import Selection
 from . import pointwise
 from .moves import emit_move
 
-INTEGERS = (torch.int64, torch.int32)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def copy(s: Selection, launch: Launch) -> None:
@@ -99,4 +101,24 @@ def index(s: Selection, launch: Launch) -> None:
     emit_copy(s, out, moved)
 
 
-SELECTORS = {"copy": copy, "index_select": index_select, "index": index}
+def roll(s: Selection, launch: Launch) -> None:
+    """The pieces on both sides of each seam, each a copy."""
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    shifts = launch.parameter("shift")
+    parts = []
+    for dim, size in enumerate(x.sizes):
+        shift = int(shifts[dim]) % size if dim < len(shifts) else 0
+        pieces = [(0, shift, size - shift), (size - shift, 0, shift)]  # first in x, first in out, number
+        parts.append([piece for piece in pieces if piece[2]])
+    for chosen in product(*parts):
+        sizes = tuple(piece[2] for piece in chosen)
+        emit_copy(s, *(_part(o, sizes, [piece[k] for piece in chosen]) for o, k in ((out, 1), (x, 0))))
+
+
+def _part(x: Operand, sizes: tuple[int, ...], firsts: list[int]) -> Operand:
+    offset = sum(first * stride for first, stride in zip(firsts, x.strides)) * x.dtype.itemsize
+    return replace(x, offset=x.offset + offset, sizes=sizes)
+
+
+SELECTORS = {"roll": roll, "copy": copy, "index_select": index_select, "index": index}
