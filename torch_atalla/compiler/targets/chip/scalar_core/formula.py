@@ -113,12 +113,30 @@ def _clamp(core: Core, x: Value, has_low: Value, low: Value, has_high: Value, hi
 
 
 def _remainder(core: Core, x: Value, y: Value) -> Value:
-    """With the sign of y."""
-    return x - f.floor(core, x / y) * y
+    """With the sign of y. Of an infinite y: x, or y itself if the signs differ."""
+    near = core.select((x < 0.0).equals(y < 0.0) | x.equals(0.0), x, y)
+    return _unless_infinite(core, x - f.floor(core, x / y) * y, x, y, near)
 
 
 def _fmod(core: Core, x: Value, y: Value) -> Value:
-    return x - f.trunc(core, x / y) * y
+    return _unless_infinite(core, x - f.trunc(core, x / y) * y, x, y, x)
+
+
+def _unless_infinite(core: Core, result: Value, x: Value, y: Value, otherwise: Value) -> Value:
+    """The result; for a finite x and an infinite y the other one."""
+    infinity = core.bits(INFINITY, "f")
+    return core.select((core.magnitude(x) < infinity) & core.magnitude(y).equals(infinity), otherwise, result)
+
+
+def _hypot(core: Core, a: Value, b: Value) -> Value:
+    """By the quotient of the smaller and the larger, whose square neither overflows nor vanishes. An infinity wins
+    over a NaN."""
+    a, b = core.magnitude(a), core.magnitude(b)
+    larger, smaller = maximum(core, a, b), minimum(core, a, b)
+    ratio = smaller / core.select(larger.equals(0.0), 1.0, larger)
+    infinity = core.bits(INFINITY, "f")
+    length = larger * f.square_root(core, ratio * ratio + 1.0)
+    return core.select(a.equals(infinity) | b.equals(infinity), infinity, length)
 
 
 def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
@@ -230,7 +248,7 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "fmod": _fmod,
     "gelu_tanh_gradient": _gelu_tanh_gradient,
     "heaviside": _heaviside,
-    "hypot": lambda core, a, b: f.square_root(core, a * a + b * b),
+    "hypot": _hypot,
     "isnan": Core.is_nan,
     "lerp": _lerp,
     "log": f.log_e,

@@ -62,7 +62,14 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
         raise Unsupported("indices that are not integers")
     step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
     variant, words = scalar.plan_gather(
-        index.sizes[0], prod(table.sizes[1:]), table.sizes[0], table.strides[0], out.strides[0], step, wraps
+        index.sizes[0],
+        prod(table.sizes[1:]),
+        table.sizes[0],
+        table.strides[0],
+        out.strides[0],
+        step,
+        index.dtype is torch.int64,
+        wraps,
     )
     places = {"table": s.address(table), "index": s.address(index), "out": s.address(out)}
     s.call(scalar.build_gather, variant, {**words, **places})
