@@ -10,11 +10,12 @@ import torch
 from ....program.ir import Launch, Operand, contiguous_strides
 from ..kernels import scalar
 from ..kernels.pointwise import Layout, Unsupported, collapse
+from ..network import element_bytes
 from ..selection import Selection
 from . import pointwise
 from .moves import emit_move
 
-INTEGERS = (torch.int64, torch.int32)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
 
 def copy(s: Selection, launch: Launch) -> None:
@@ -60,7 +61,7 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
         raise Unsupported("a gather of rows that are not contiguous BF16")
     if index.dtype not in INTEGERS:
         raise Unsupported("indices that are not integers")
-    step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
+    step = (index.strides[0] if index.sizes[0] > 1 else 1) * element_bytes(index.dtype)
     variant, words = scalar.plan_gather(
         index.sizes[0],
         prod(table.sizes[1:]),

@@ -6,12 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-import torch
-
 from ....program.ir import Immediate, Launch, Operand, contiguous_strides
 from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
+from ..network import element_bytes
 from ..selection import Selection
 from .moves import emit_move
 
@@ -27,7 +26,7 @@ def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, .
     if 0 in out.sizes:
         return
     for operand in (out, *inputs):
-        if operand.dtype in (torch.int64, torch.int32):
+        if element_bytes(operand.dtype) != 2:
             raise Unsupported("integers")
     try:
         calls = _plan(out, inputs, steps)
