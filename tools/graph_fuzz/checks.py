@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is checked of a case in eager mode: values, gradients, replays of a captured graph, and chip code. Each check
-raises Refused where its path does not take the case."""
+"""What is checked of a case in eager mode: values, gradients and replays of a captured graph. Each check raises Refused
+where its path does not take the case."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.utils._pytree import tree_map
 
-import torch_atalla
 from torch_atalla.device.graphs import Graph
 from torch_atalla.device.graphs import graph as capture
 
 from . import compare
-from .conditioning import Bounds, jittered, measure
+from .conditioning import Bounds
 from .paths import Context, Forward, Problem, Refused, forward, loss_and_gradients, on_device, other_values, quiet
 
 FACTOR = 12.0  # times what rounding moves: ops on the device may round otherwise at every step
@@ -107,43 +106,6 @@ def same_bits(
         return [Problem(check, *different)]
     wrong = compare.bits(found.all, expected.all)
     return [] if wrong is None else [Problem(check, "bits", wrong)]
-
-
-def check_isa(ctx: Context) -> list[Problem]:
-    """Chip code of the bfloat16 form against the functional engine."""
-    from torch_atalla.compiler.targets.chip.build import compile_model
-    from torch_atalla.compiler.targets.chip.check import check_network
-    from torch_atalla.compiler.targets.chip.network import NoProgramError
-
-    module, args = ctx.build_bfloat16()
-    try:
-        with quiet(), torch.no_grad():
-            program = torch.export.export(module, args)
-    except Exception as error:  # the program insists on other dtypes
-        raise Refused(f"torch.export: {type(error).__name__}") from None
-    try:
-        with quiet():
-            compiled = compile_model(program)
-    except (NoProgramError, torch_atalla.loadable.ExportError) as error:
-        raise Refused(reason(error)) from None
-    leaves = [x for x in args if isinstance(x, torch.Tensor)]
-    with quiet():
-        found = compiled.run(leaves).outputs
-        try:
-            check_network(compiled, leaves)
-        except torch_atalla.loadable.ExportError as error:
-            return [Problem("isa", "check", str(error)[:300])]
-    wanted = forward(*ctx.on_device(bfloat16=True)).outputs
-    expected = [value.cpu() for value in wanted]
-
-    def bounds(ulps: float = 2.0, runs: int = 4) -> list[Bounds]:
-        def work(module: torch.nn.Module, args: tuple) -> list[torch.Tensor]:
-            return forward(module, args).outputs
-
-        return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
-
-    also = strides_of_copies(found, wanted, exported_strides(program))
-    return against_cpu("isa", found, expected, bounds, dense=True, also=also)
 
 
 def strides_of_copies(

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch_atalla
 
-from .checks import check_backward, check_eager, check_graph, check_isa
+from .checks import check_backward, check_eager, check_graph
+from .chip_checks import check_code, check_isa
 from .loadable_checks import check_exact, check_fast, check_golden, check_run
 from .paths import Context, Problem, Refused
 from .program import Case
@@ -25,6 +26,7 @@ CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
     "graph": check_graph,
     "run": check_run,
     "isa": check_isa,
+    "code": check_code,
 }
 
 

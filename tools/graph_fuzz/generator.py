@@ -46,7 +46,7 @@ class Builder:
         self.sizes = [rng.choice(_SIZES) for _ in range(4)] + ([0] if rng.random() < 0.03 else [])
         self.dtype = rng.choice([torch.float32] * 8 + [torch.bfloat16] * 2 + [torch.float16, torch.float64])
         self.strange = rng.choice([0.0, 0.2, 0.5])  # share of inputs that are not contiguous
-        self.one_dtype = False
+        self.other_dtypes: tuple[torch.dtype, ...] = ()  # besides `dtype`, if not all
         self.may_write_inputs = rng.random() < 0.03
         self.environment: dict[str, Any] = {}
         self.members = SimpleNamespace()
@@ -86,9 +86,9 @@ class Builder:
         return tuple(shape)
 
     def any_dtype(self) -> torch.dtype:
-        if self.one_dtype:
-            return self.dtype
         roll = self.rng.random()
+        if self.other_dtypes:
+            return self.dtype if roll < 0.75 else self.rng.choice(self.other_dtypes)
         if roll < 0.62:
             return self.dtype
         if roll < 0.8:
@@ -370,25 +370,14 @@ _WITHOUT_LOWERING: tuple[str, ...] = (
 _WITHOUT_LOWERING += ("searchsorted", "torch.complex", "view_as_complex", "diagonal_scatter", "one_hot", "bilinear")
 _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 
-# Templates of programs for the array and its vector unit.
-_CHIP = (
-    *("linear", "linear act", "x @ w", "x @ w.t", "linear twice", "gated", "gram", "matmul", "matmul broadcast", "bmm"),
-    *("einsum ij", "einsum dot", "einsum bij,jk", "addmm", "baddbmm", "mv", "dot", "outer", "addbmm"),
-    *("conv1d", "conv2d", "conv2d act", "conv2d bn", "channels_last", "layer_norm", "rms_norm", "rms_norm by hand"),
-    *("F.max_pool2d({x}, {k})", "F.avg_pool2d({x}, {k})", "F.adaptive_avg_pool2d({x}, {o})", "batch_norm"),
-    *("F.scaled_dot_product_attention({x}, {x}, {x})", "F.scaled_dot_product_attention({x}, {x}, {x}, is_causal=True)"),
-    *("F.scaled_dot_product_attention({x}, {x}, {x}, scale=2.0)", "torch.softmax({x} @ {x}.mT + {mask}, -1) @ {x}"),
-    *("(({x} @ {x}.transpose(-2, -1)) / 2.0).softmax(-1) @ {x}", "torch.softmax({x}, {d})", "embedding", "index rows"),
-    *("torch.sum dims", "torch.mean dims", "torch.amax dims", "torch.amin dims", "{x}.sum()", "torch.argmax({x}, {d})"),
-    *("F.relu({x})", "F.gelu({x})", "F.gelu({x}, approximate='tanh')", "F.silu({x})", "F.leaky_relu({x}, 0.2)"),
-    *("torch.sigmoid({x})", "torch.tanh({x})", "torch.square({x})", "torch.rsqrt({x}.abs() + 0.5)", "operator +"),
-    *("operator -", "operator *", "operator /", "aten.maximum.default", "aten.minimum.default", "aten.mul.Tensor"),
-    *("aten.add.Tensor", "aten.neg.default", "aten.abs.default", "torch.where", "torch.clamp({x}, max=1.0)"),
-    *("{x}.transpose({d}, {e})", "{x}.permute({order})", "{x}.mT", "{x}.select({d}, {i})", "{x}[..., 1:]", "{x}[None]"),
-    *("{x}.unsqueeze({d})", "{x}.squeeze()", "{x}.flatten(0, 1)", "{x}.expand((2, *{x}.shape))", "reshape", "view"),
-    *("torch.cat([{x}, {y}], {d})", "torch.stack([{x}, {y}], {d})", "{x}.contiguous()", "{x}.chunk(2, {d})", "rotary"),
-    *("F.pixel_shuffle({x}.repeat(1, 4, 1, 1), 2)", "F.pad({x}, (1, 2))", "attention heads", "{x}.clone()"),
+# Templates for which chip code has no program: complex numbers, random numbers, sizes that depend on data, and functions
+# without code for the scalar core.
+_NOT_CHIP = (
+    *("complex", "fft", "{z}", "torch.cond", "float16", "double", "lgamma", "digamma", "polygamma", "igamma", "zeta"),
+    *("special_", "erfinv", "nextafter", "gcd", "lcm", "conv_transpose", "unique counts", "ldexp", "frexp", "i0"),
 )
+# Dtypes of inputs of programs for chip code, besides the one that becomes bfloat16.
+_CHIP_DTYPES = (torch.int64, torch.int64, torch.int32, torch.bool, torch.bool, torch.int16, torch.int8, torch.uint8)
 
 
 class Generator:
@@ -405,9 +394,7 @@ class Generator:
             TEMPLATES[name][1] * (0.3 if any(part in name for part in _WITHOUT_LOWERING) else 1.0)
             for name in self.names
         ]
-        unknown = set(_CHIP) - set(self.names)
-        assert not unknown, f"no templates {unknown}"
-        self.chip_names = [name for name in self.names if name in _CHIP]
+        self.chip_names = [name for name in self.names if not any(part in name for part in _NOT_CHIP)]
         self.chip_weights = [TEMPLATES[name][1] for name in self.chip_names]
 
     def next(self, number: int) -> Program:
@@ -417,8 +404,8 @@ class Generator:
         builder = Builder(rng, dynamic)
         chip = rng.random() < 0.25
         if chip:
-            builder.dtype, builder.strange, builder.one_dtype = torch.float32, 0.1, True
-        wanted = rng.choice([4, 4, 5, 6, 6, 8, 8, 10, 12, 16, 24, 40])
+            builder.dtype, builder.strange, builder.other_dtypes = torch.float32, rng.choice([0.1, 0.5]), _CHIP_DTYPES
+        wanted = rng.choice([1, 2, 3, 4, 4, 5, 6, 8, 12, 16] if chip else [4, 4, 5, 6, 6, 8, 8, 10, 12, 16, 24, 40])
         last, tries = "input", 0
         while len(builder.lines) < wanted and tries < 4 * wanted:
             tries += 1

@@ -22,6 +22,7 @@ from torch_atalla.loadable.load import load_loadable
 
 from ..targets.chip.build import CompiledNetwork, compile_lowered
 from ..targets.chip.check import call_arguments, check_network, example_inputs
+from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
 from ..targets.chip.section import call_sites, of_network
 from .functional import FileBuilder
@@ -36,6 +37,7 @@ def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
     states = list(dict.fromkeys(name for method in builder.methods.values() for name in method.program.states))
     code = CodeSection([], b"")
     for number, (name, compiled_network) in enumerate(networks.items()):
+        code.constants += bytes(-len(code.constants) % ALIGN)
         made = of_network(compiled_network.network, compiled_network.code, number, states, len(code.constants))
         code.methods += made.methods
         code.constants += made.constants

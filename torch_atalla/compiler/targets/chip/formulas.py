@@ -29,9 +29,7 @@ FIXED: dict[str, list[Step]] = {
     "maximum": [("maximum", A, B)],
     "minimum": [("minimum", A, B)],
     "bitwise_and": [("mul", A, B)],
-    "logical_and": [("mul", A, B)],
     "bitwise_or": [("maximum", A, B)],
-    "logical_or": [("maximum", A, B)],
     "logical_not": [("eq", A, 0.0)],
     "where": [("where", A, B, C)],
     "reciprocal": [("rcp", A)],
@@ -91,6 +89,10 @@ def steps_of(launch: Launch) -> list[Step] | None:
         if high is not None:
             steps.append(("minimum", S(0) if steps else A, float(high)))
         return steps or [("round", A)]
+    if name in ("logical_and", "logical_or") and not any(isinstance(x, Immediate) for x in launch.inputs):
+        # As truth values: the product of two small numbers may be 0, and the maximum of two negative ones is not.
+        combined = "mul" if name == "logical_and" else "maximum"
+        return [("ne", A, 0.0), ("ne", B, 0.0), (combined, S(0), S(1))]
     found = FIXED.get(name)
     if found is None or any(
         isinstance(x, Immediate) and not isfinite(float(x.value)) and name != "where" for x in launch.inputs

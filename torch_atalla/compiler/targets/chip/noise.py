@@ -220,5 +220,6 @@ def _attention(
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else changed(scores + mask)
-    weights = torch.softmax(scores, -1).nan_to_num(0.0)  # a row without keys gives zeros
+    without_keys = (scores == -torch.inf).all(-1, keepdim=True)  # such a row gives zeros
+    weights = torch.softmax(scores, -1).masked_fill(without_keys, 0.0)
     return changed(weights) @ v

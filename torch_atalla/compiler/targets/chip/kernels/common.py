@@ -200,6 +200,19 @@ class Kernel:
             self.b.store_row(V0, base, row, sid, region, number)
 
 
+def nans(b: Builder, x: Reg) -> Reg:
+    """The mask of the lanes that hold a NaN."""
+    return b.cmp("mneq.mvv", x, x)
+
+
+def take_extreme(b: Builder, kind: str, best: Reg, x: Reg) -> None:
+    """best = the larger ("max") or smaller ("min") of both, in every lane. A NaN stays, and takes the place of any
+    number.
+    """
+    b.emit("add.vv", best, x, V0, mask=b.cmp("mgt.mvv" if kind == "max" else "mlt.mvv", x, best))
+    b.emit("add.vv", best, x, V0, mask=nans(b, x))
+
+
 def fault(b: Builder, code: int, value: Reg = X0, bound: Reg = X0) -> None:
     """Stop the program with an error. The firmware formats its text.
 

@@ -13,7 +13,19 @@ from dataclasses import dataclass
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import ELEMENT, TILE_BYTES, Kernel, marks, metadata, nest_names, nest_words, tail, tile_in, tiles
+from .common import (
+    ELEMENT,
+    TILE_BYTES,
+    Kernel,
+    marks,
+    metadata,
+    nest_names,
+    nest_words,
+    tail,
+    take_extreme,
+    tile_in,
+    tiles,
+)
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -98,8 +110,7 @@ class _Down(Kernel):
             if v.kind == "sum":
                 b.row(total, value, total)
             else:
-                better = b.cmp("mgt.mvv" if v.kind == "max" else "mlt.mvv", value, total)
-                b.emit("add.vv", total, value, V0, mask=better)
+                take_extreme(b, v.kind, total, value)
 
     def columns(self) -> None:
         self.places = [

@@ -26,6 +26,7 @@ from .common import (
     round_rows,
     split,
     tail,
+    take_extreme,
     tile_in,
 )
 from .pointwise import Unsupported
@@ -200,7 +201,7 @@ class _Plane(Kernel):
                     place = ROWS[pixel] if pixel < LANES else k.integer(pixel)
                     value = b.load_row(tap, place, IN_SID, "x", cols=v.lanes)
                     if v.kind == "max":
-                        b.emit("add.vv", total, value, V0, mask=b.cmp("mgt.mvv", value, total))
+                        take_extreme(b, v.kind, total, value)
                     else:
                         b.row(total, value if weight is None else b.vec("mul.vv", value, weight), total)
                 b.emit("add.s", tap, tap, p["tap_right"])

@@ -18,7 +18,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
-from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, pad_rows, split
+from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, nans, pad_rows, split
 from .kept import Transfer
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
@@ -323,7 +323,10 @@ def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0)
         return leaky_relu(b, k, values[operands[0]], operands[1])
     if name in ("maximum", "minimum"):
         y = b.vec("add.vv", values[operands[0]], V0)
-        return assign(y, operands[1], compare("mlt" if name == "maximum" else "mgt"))
+        y = assign(y, operands[1], compare("mlt" if name == "maximum" else "mgt"))
+        if isinstance(operands[1], float):
+            return y
+        return assign(y, operands[1], nans(b, values[operands[1]]))  # that of the first operand stays
     a, c = operands
     if name in ("add", "sub", "mul"):
         if isinstance(c, float):

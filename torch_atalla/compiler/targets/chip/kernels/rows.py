@@ -23,6 +23,7 @@ from .common import (
     Kernel,
     marks,
     metadata,
+    nans,
     pad_rows,
     split,
     tail,
@@ -205,13 +206,13 @@ class _Rows(Kernel):
         self.column([b.vec("add.vs", V0, root) for root in roots], y)
 
     def max(self, y: Reg) -> None:
-        self.column(self.greatest(), y)
+        self.column(self.greatest(keep_nans=True), y)
 
     def argmax(self, y: Reg) -> None:
         """The index of the first greatest element of each row, as a 64-bit integer.
 
-        Each lane keeps the number of the tile where it found its greatest element. Of the lanes that have the row's,
-        the least tile wins and in it the lowest lane: the lowest bit of a mask, whose number is its exponent as a BF16.
+        Each lane keeps the number of the tile where it found its greatest element. Of the lanes that have the row's
+        (or a NaN, if one has), the least tile wins and in it the lowest lane: the lowest bit of a mask, whose number is its exponent as a BF16.
         Tile j is kept as the j-th BF16 from 1 on, which orders and moves like any other number.
         """
         b, v = self.b, self.v
@@ -226,11 +227,21 @@ class _Rows(Kernel):
                 better = self.compare("mgt.mvv", x, most[row], last)
                 b.emit("add.vv", most[row], x, V0, mask=better)
                 b.emit("add.vs", tile[row], V0, number, mask=better)
+                first_nan = b.m()  # where there was none
+                b.emit("mv.stm", first_nan, X0)
+                b.emit("mneq.mvv", first_nan, x, x, mask=self.compare("meq.mvv", most[row], most[row], last))
+                b.emit("add.vv", most[row], x, V0, mask=first_nan)
+                b.emit("add.vs", tile[row], V0, number, mask=first_nan)
 
         self.sweep(look)
         place = b.s("addi.s", y, 0)
         for row in range(v.rows):
-            winners = b.cmp("meq.mvv", most[row], b.vec("rmax.vi", most[row], 64))
+            greatest = b.s("mv.mts", b.cmp("meq.mvv", most[row], b.vec("rmax.vi", most[row], 64)))
+            not_a_number = b.s("mv.mts", nans(b, most[row]))
+            any_nan = b.s("sub.s", X0, b.s("sltu.s", X0, not_a_number))
+            winners = b.m()
+            either = b.s("xor.s", greatest, b.s("and.s", b.s("xor.s", greatest, not_a_number), any_nan))
+            b.emit("mv.stm", winners, either)
             least = b.vec("rmin.vi", tile[row], 64, mask=winners)
             here = b.m()
             b.emit("mv.stm", here, X0)
@@ -259,8 +270,8 @@ class _Rows(Kernel):
             self.b.store_row(value, self.base, ROWS[row], OUT_SID, "Y", row)
         self.b.tile_store(self.base, y, self.p["y_meta"], "Y", "Y in DRAM")
 
-    def greatest(self) -> list[Reg]:
-        """The greatest element of each row, in all lanes."""
+    def greatest(self, keep_nans: bool) -> list[Reg]:
+        """The greatest element of each row, in all lanes. keep_nans: a NaN if there is one."""
         b, v, k = self.b, self.v, self.k
         far = k(FAR)
         fresh = [bool(v.columns)] * v.rows
@@ -276,14 +287,20 @@ class _Rows(Kernel):
                     b.emit("add.vv", most[row], x, V0, mask=self.mask)
                 else:
                     b.emit("add.vv", most[row], x, V0, mask=self.compare("mgt.mvv", x, most[row], last))
+                    if keep_nans:
+                        b.emit("add.vv", most[row], x, V0, mask=self.compare("mneq.mvv", x, x, last))
                 fresh[row] = False
 
         self.sweep(largest)
-        return [b.vec("rmax.vi", m, 64) for m in most]
+        found = [b.vec("rmax.vi", m, 64) for m in most]
+        if not keep_nans:
+            return found
+        # The sum of the NaNs alone: 0 or NaN.
+        return [b.vec("add.vv", f, b.vec("rsum.vi", m, 64, mask=nans(b, m))) for f, m in zip(found, most)]
 
     def softmax(self, y: Reg) -> None:
         b = self.b
-        most = self.greatest()
+        most = self.greatest(keep_nans=False)  # a NaN reaches the sum of exponentials
 
         def exponentials(j: int | None, place: Reg, last: bool, row: int) -> Reg:
             e = self.cut("expi.vi", b.vec("sub.vv", self.read(j, place, row), most[row]), last=last)

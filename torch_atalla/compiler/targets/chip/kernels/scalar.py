@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scalar core does: gathering rows by integer indices, converting integers, elementwise strided copies."""
+"""Gathering rows by integer indices, and strided copies."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ class Gather:
     """
 
     wraps: bool  # indices below 0 count from the end
+    wide: bool  # indices of 64 bits
 
     @property
     def name(self) -> str:
-        return "gather_wrap" if self.wraps else "gather"
+        return ("gather_wrap" if self.wraps else "gather") + ("64" if self.wide else "32")
 
 
 def plan_gather(
-    count: int, width: int, rows: int, table_row: int, out_row: int, index_bytes: int, wraps: bool = False
+    count: int, width: int, rows: int, table_row: int, out_row: int, index_step: int, wide: bool, wraps: bool = False
 ) -> tuple[Gather, dict[str, int]]:
     """Words but for addresses (table, index, out). A row is moved as contiguous tiles of 32 x 32 and a rest."""
     block = LANES * LANES
@@ -44,7 +45,7 @@ def plan_gather(
     words = {
         "count": count,
         "whole": whole,
-        "index_step": index_bytes,
+        "index_step": index_step,
         "table_row": table_row * ELEMENT,
         "out_row": out_row * ELEMENT,
         "table_rows": rows,
@@ -55,7 +56,7 @@ def plan_gather(
         "m_last": metadata(0, 1, max(last, 1), max(last, 1)),
         "rows_bytes": lines * LANES * ELEMENT,
     }
-    return Gather(wraps), words
+    return Gather(wraps, wide), words
 
 
 def build_gather(variant: Gather) -> Builder:
@@ -68,6 +69,8 @@ def build_gather(variant: Gather) -> Builder:
     index, out = b.s("addi.s", p["index"], 0), b.s("addi.s", p["out"], 0)
     with b.loop(p["count"]):
         given = row = b.s("lw.s", 0, index)
+        if variant.wide:
+            check_high_word(b, given, index)
         if variant.wraps:
             row = b.s("add.s", given, b.s("and.s", b.s("srai.s", given, 31), p["table_rows"]))
         inside = b.s("sltu.s", row, p["table_rows"])
@@ -97,48 +100,11 @@ def build_gather(variant: Gather) -> Builder:
     return b
 
 
-# -- integers to BF16 --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Convert:
-    """out[...] = bf16(in[...]) or, as a truth value, in[...] != 0; in is 4 or 8 bytes an element."""
-
-    kind: str  # "value", "truth", "invert"
-    wide: bool
-    depth: int
-
-    @property
-    def name(self) -> str:
-        return f"convert_{self.kind}{'64' if self.wide else '32'}_{self.depth}"
-
-
-def plan_convert(
-    kind: str, wide: bool, sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
-) -> tuple[Convert, dict[str, int]]:
-    """Strides in elements; addresses o, x."""
-    loops = [loop for loop in zip(sizes, out, source) if loop[0] != 1]
-    return Convert(kind, wide, len(loops)), nest_words(loops, "nox", (1, ELEMENT, 8 if wide else 4))
-
-
-class _Convert(Kernel):
-    v: Convert
-
-    def emit(self) -> None:
-        self.load_parameters(["o", "x", *nest_names(self.v.depth, "nox")])
-        self.nest(self.v.depth, {name: self.p[name] for name in "ox"}, self.element)
-
-    def element(self, o: Reg, x: Reg) -> None:
-        b, v = self.b, self.v
-        value = b.s("lw.s", 0, x)
-        if v.kind != "value":
-            if v.wide:
-                value = b.s("or.s", value, b.s("lw.s", 4, x))
-            value = b.s("sltu.s", X0, value)
-            if v.kind == "invert":
-                value = b.s("xori.s", value, 1)
-        b.emit("shw.s", b.s("stbf.s", value), 0, o)
-
-
-build_convert = _Convert.build
+def check_high_word(b: Builder, low: Reg, place: Reg) -> None:
+    """Stops the program unless a 64-bit integer is its lower word, sign-extended."""
+    high = b.s("lw.s", 4, place)
+    with b.unless("beq.s", high, b.s("srai.s", low, 31)):
+        fault(b, c_abi.ATALLA_ISA_FAULT_INTEGER, low, high)
 
 
 # -- any strided copy --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from itertools import product
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, pad_rows, split
+from .common import ELEMENT, Kernel, metadata, nest_names, nest_words, pad_rows, split, take_extreme
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -84,8 +84,7 @@ class _Window(Kernel):
         for row, total in enumerate(self.totals):
             value = b.load_row(X0, ROWS[row], IN_SID, "x", cols=v.lanes)
             if v.kind in ("max", "min"):
-                better = b.cmp("mgt.mvv" if v.kind == "max" else "mlt.mvv", value, total)
-                b.emit("add.vv", total, value, V0, mask=better)
+                take_extreme(b, v.kind, total, value)
             else:
                 b.row(total, value, total)
 

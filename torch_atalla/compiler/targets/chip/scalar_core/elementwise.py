@@ -60,6 +60,8 @@ def copy(c: Context) -> None:
     with out.each(range(out.rank), [out, x]) as (target, source):
         if out.form == x.form:
             out.copy_element(target, source)
+        elif out.kind == "f" and x.kind in "il" and not out.form.raw:
+            out.store(target, c.core.new("stbf.s", "f", x.load(source)), is_bf16=True)
         else:
             out.store(target, x.load(source))
 

@@ -42,7 +42,7 @@ OPERATORS: dict[str, Callable[[Core, Value, Value], Value]] = {
     "+": lambda core, a, b: a + b,
     "-": lambda core, a, b: a - b,
     "*": lambda core, a, b: a * b,
-    "/": lambda core, a, b: a / b,
+    "/": lambda core, a, b: _quotient(core, a, b),
     "<": lambda core, a, b: a < b,
     ">": lambda core, a, b: a > b,
     "<=": lambda core, a, b: a <= b,
@@ -113,12 +113,52 @@ def _clamp(core: Core, x: Value, has_low: Value, low: Value, has_high: Value, hi
 
 
 def _remainder(core: Core, x: Value, y: Value) -> Value:
-    """With the sign of y."""
-    return x - f.floor(core, x / y) * y
+    """With the sign of y. Of an infinite y: x, or y itself if the signs differ."""
+    rest = _fmod(core, x, y)
+    other = (rest < 0.0) ^ (y < 0.0)
+    return core.select(other & core.nonzero(rest), rest + y, rest)
 
 
 def _fmod(core: Core, x: Value, y: Value) -> Value:
-    return x - f.trunc(core, x / y) * y
+    """|x| - n |y| with the sign of x, which is exact for n below 2^12. Of an infinite y: x."""
+    size, step = core.magnitude(x), core.magnitude(y)
+    n = f.trunc(core, size / step)
+    high = step.bitwise("and.s", core.bits(0xFFFFF000, "f"))
+    rest = (size - n * high) - n * (step - high)
+    rest = core.select(rest < 0.0, rest + step, rest)
+    rest = core.select(rest >= step, rest - step, rest)
+    infinity = core.bits(INFINITY, "f")
+    rest = core.select((size < infinity) & step.equals(infinity), size, rest)
+    return rest.bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
+
+
+def _quotient(core: Core, a: Value, b: Value) -> Value:
+    """a / b. The product with rcp.bf may lie beside the nearest number: 6 / 3 must not be below 2."""
+    quotient = a / b
+    if quotient.kind != "f":
+        return quotient
+    nearest = f.round_even(core, quotient)
+    near = core.magnitude(quotient - nearest) < core.magnitude(nearest) * 2.0**-20
+    return core.select(near & (a - nearest * b).equals(0.0), nearest, quotient)
+
+
+def _div_floor(core: Core, a: Value, b: Value) -> Value:
+    """(a - remainder) / b, as upstream, since a / b may round up to an integer."""
+    whole = f.round_even(core, (a - _remainder(core, a, b)) / b)
+    size = core.magnitude(a / b)
+    far = (size >= float(1 << 22)) | core.is_nan(size) | core.magnitude(b).equals(core.bits(INFINITY, "f"))
+    return f.keep_zero_sign(core, core.select(far, f.floor(core, a / b), whole), a / b)
+
+
+def _hypot(core: Core, a: Value, b: Value) -> Value:
+    """By the quotient of the smaller and the larger, whose square neither overflows nor vanishes. An infinity wins
+    over a NaN."""
+    a, b = core.magnitude(a), core.magnitude(b)
+    larger, smaller = maximum(core, a, b), minimum(core, a, b)
+    ratio = smaller / core.select(larger.equals(0.0), 1.0, larger)
+    infinity = core.bits(INFINITY, "f")
+    length = larger * f.square_root(core, ratio * ratio + 1.0)
+    return core.select(a.equals(infinity) | b.equals(infinity), infinity, length)
 
 
 def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
@@ -217,7 +257,7 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "copysign": _copysign,
     "cos": lambda core, x: f.sine(core, x, 1),
     "cosh": lambda core, x: (f.exp(core, x) + f.exp(core, -x)) * 0.5,
-    "div_floor": lambda core, a, b: f.floor(core, a / b),
+    "div_floor": _div_floor,
     "erf": f.erf,
     "erfc": lambda core, x: 1.0 - f.erf(core, x),
     "elu_gradient": _elu_gradient,
@@ -230,7 +270,7 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "fmod": _fmod,
     "gelu_tanh_gradient": _gelu_tanh_gradient,
     "heaviside": _heaviside,
-    "hypot": lambda core, a, b: f.square_root(core, a * a + b * b),
+    "hypot": _hypot,
     "isnan": Core.is_nan,
     "lerp": _lerp,
     "log": f.log_e,

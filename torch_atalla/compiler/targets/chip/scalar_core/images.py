@@ -9,6 +9,7 @@ import torch
 
 from ....program.ir import Operand
 from ..kernels.pointwise import Unsupported
+from . import functions as f
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import lowest
@@ -46,7 +47,9 @@ def _taps(c: Context, first: int, k: int) -> tuple[list[list[int]], list[list[fl
         }
         if kind not in ops:
             raise Unsupported(f"resampling by {kind}")
-        matrix = ops[kind](unit.view(1, size, size, 1), [target, 1], align, scale, None)[0, :, :, 0]
+        # Two columns: with one, upstream's antialiased resampling gives the first row everywhere.
+        columns = unit.view(1, size, size, 1).expand(1, size, size, 2).contiguous()
+        matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]
     # matrix[i, o]: the weight of input i in result o.
     places = [torch.nonzero(matrix[:, o]).flatten().tolist() for o in range(target)]
     most = max(map(len, places))
@@ -90,7 +93,7 @@ def resample(c: Context) -> None:
                     weight = share if weight is None else weight * share
             value = core.convert(x.load(place), "f")
             total = total + (value if weight is None else value * weight)
-        out.store(target, total)
+        out.store(target, total if out.kind == "f" else f.round_even(core, total))
 
 
 def _picked(c: Context, index: Value, table: list[int]) -> Value:

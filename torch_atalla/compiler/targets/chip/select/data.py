@@ -12,11 +12,12 @@ import torch
 from ....program.ir import Launch, Operand, contiguous_strides
 from ..kernels import scalar
 from ..kernels.pointwise import Layout, Unsupported, collapse
+from ..network import element_bytes
 from ..selection import Selection
 from . import pointwise
 from .moves import emit_move
 
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
 
 def copy(s: Selection, launch: Launch) -> None:
@@ -28,15 +29,8 @@ def copy(s: Selection, launch: Launch) -> None:
 def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
     if 0 in out.sizes:
         return
-    if x.dtype in INTEGERS:
-        if out.dtype in INTEGERS:
-            raise Unsupported("a copy between integers")
-        kind = "truth" if out.dtype is torch.bool else "value"
-        convert, numbers = scalar.plan_convert(kind, x.dtype is torch.int64, out.sizes, out.strides, x.strides)
-        s.call(scalar.build_convert, convert, {**numbers, "o": s.address(out), "x": s.address(x)})
-        return
-    if out.dtype in INTEGERS:
-        raise Unsupported("a copy to integers")
+    if x.dtype in INTEGERS or out.dtype in INTEGERS:
+        raise Unsupported("a copy of integers")
     if out.dtype is torch.bool and x.dtype is not torch.bool:
         pointwise.emit(s, out, [x], (("ne", 0, 0.0),))
         return
@@ -62,9 +56,16 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
         raise Unsupported("a gather of rows that are not contiguous BF16")
     if index.dtype not in INTEGERS:
         raise Unsupported("indices that are not integers")
-    step = (index.strides[0] if index.sizes[0] > 1 else 1) * index.dtype.itemsize
+    step = (index.strides[0] if index.sizes[0] > 1 else 1) * element_bytes(index.dtype)
     variant, words = scalar.plan_gather(
-        index.sizes[0], prod(table.sizes[1:]), table.sizes[0], table.strides[0], out.strides[0], step, wraps
+        index.sizes[0],
+        prod(table.sizes[1:]),
+        table.sizes[0],
+        table.strides[0],
+        out.strides[0],
+        step,
+        index.dtype is torch.int64,
+        wraps,
     )
     places = {"table": s.address(table), "index": s.address(index), "out": s.address(out)}
     s.call(scalar.build_gather, variant, {**words, **places})

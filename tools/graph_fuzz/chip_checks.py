@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is checked of a case as chip code in bfloat16: values of every node, and files that the driver runs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_atalla
+from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_model
+from torch_atalla.compiler.targets.chip.check import check_network
+from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.loadable.errors import ExportError
+
+from . import compare
+from .checks import against_cpu, exported_strides, reason, strides_of_copies
+from .conditioning import Bounds, jittered, measure
+from .paths import Context, Problem, Refused, forward, on_device, other_values, quiet
+
+METHODS = ("forward", "again")
+
+
+def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork, tuple[Any, ...]]:
+    try:
+        forward(*ctx.build_bfloat16())
+    except (RuntimeError, NotImplementedError) as error:
+        raise Refused(f"the CPU: {reason(error)[:80]}") from None
+    module, args = ctx.build_bfloat16()
+    try:
+        with quiet(), torch.no_grad():
+            program = torch.export.export(module, args)
+    except Exception as error:  # the program insists on other dtypes
+        raise Refused(f"torch.export: {type(error).__name__}") from None
+    try:
+        with quiet():
+            return program, compile_model(program), args
+    except NoProgramError as error:
+        raise Refused(_without_program(error)) from None
+    except ExportError as error:
+        raise Refused(reason(error)) from None
+
+
+def _without_program(error: NoProgramError) -> str:
+    """The first launch that has none."""
+    first = str(error).splitlines()
+    return reason(ValueError(f"no program: {first[1 if len(first) > 1 else 0].strip()}"))
+
+
+def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
+    return [x for x in args if isinstance(x, torch.Tensor)]
+
+
+def _against_graph(compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "") -> list[Problem]:
+    try:
+        with quiet():
+            check_network(compiled, given)
+    except ExportError as error:
+        return [Problem("isa", "check", str(error)[:300] + where)]
+    return []
+
+
+def check_isa(ctx: Context) -> list[Problem]:
+    """Every stored value against the graph in float64, for two sets of inputs, and the outputs against eager mode."""
+    program, compiled, args = _compiled(ctx)
+    problems = _against_graph(compiled, _tensors(args))
+    if problems:
+        return problems
+    other = other_values(args, 3)
+    if _succeeds(lambda: forward(ctx.build_bfloat16()[0], other)):
+        problems = _against_graph(compiled, _tensors(other), " (second call)")
+    with quiet():
+        found = [_narrow(x) for x in compiled.run(_tensors(args)).outputs]
+    wanted = [_narrow(x) for x in forward(*ctx.on_device(bfloat16=True)).outputs]
+    expected = [value.cpu() for value in wanted]
+
+    def bounds(ulps: float = 2.0, runs: int = 4) -> list[Bounds]:
+        def work(module: torch.nn.Module, args: tuple) -> list[torch.Tensor]:
+            return [_narrow(x) for x in forward(module, args).outputs]
+
+        return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
+
+    also = strides_of_copies(found, wanted, exported_strides(program))
+    return problems + against_cpu("isa", found, expected, bounds, dense=True, also=also)
+
+
+def _narrow(x: torch.Tensor) -> torch.Tensor:
+    """What chip code keeps of an FP32 result."""
+    return x.bfloat16() if x.dtype is torch.float32 else x
+
+
+def _succeeds(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except (RuntimeError, IndexError, ValueError):  # offsets that must rise, and the like
+        return False
+    return True
+
+
+def check_code(ctx: Context) -> list[Problem]:
+    """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
+    gives without it, and several calls leave what the launches of the file leave."""
+    program, compiled, args = _compiled(ctx)
+    with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
+        path = Path(folder) / "program.atl"
+        with quiet():
+            torch_atalla.save_loadable(
+                dict.fromkeys(METHODS, program), path, engine="isa", fallback="error", golden=False
+            )
+        chip = torch_atalla.load_loadable(path, engine="isa")
+        launches = torch_atalla.load_loadable(path)
+    given = tree_map(on_device, args)
+    for name in METHODS:
+        chip.reset_state()
+        found = [x.cpu() for x in _tensors(tuple(tree_leaves(chip[name](*given))))]
+        expected = compiled.run(_tensors(args)).outputs
+        wrong = compare.forms(found, expected, strides=False) or compare.bits(found, expected)
+        if wrong is not None:
+            return [Problem("code", "bits", f"method {name}: {wrong}")]
+    if not chip.states:
+        return []
+    chip.reset_state()
+    for name in (*METHODS, METHODS[0]):
+        with quiet():
+            chip[name](*given), launches[name](*given)
+    for name in chip.states:
+        one, other = chip.read_state(name).cpu().double(), launches.read_state(name).cpu().double()
+        scale = float(other[torch.isfinite(other)].abs().max()) if bool(torch.isfinite(other).any()) else 0.0
+        if bool(((one - other).abs() > 0.1 * scale + 1e-3).any()):
+            return [Problem("code", "states", f"buffer {name} after three calls: {one}, expected {other}"[:300])]
+    return []
