@@ -164,7 +164,7 @@ def _adam(decoupled: bool) -> Callable:
     return step
 
 
-_STEPS: dict[torch._ops.OperatorBase, Callable] = {
+_STEPS: dict[torch._ops.OpOverload, Callable] = {
     aten._fused_adam_.default: _adam(False),
     aten._fused_adamw_.default: _adam(True),
 }
