@@ -13,7 +13,8 @@ to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest val
 
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
-FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by as much as these do. An element of
+FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
+few of them may take the decision that the program took. An element of
 integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
@@ -31,7 +32,7 @@ from ...lower.matrix.gemm import ACTIVATION_KEY
 aten = torch.ops.aten
 
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
-FAR_RUNS = 16
+FAR_RUNS, FAR = 16, 2.0
 
 # Ops that choose or move elements, and round nothing.
 _MOVES = {
@@ -98,7 +99,7 @@ def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str
     for _ in range(FAR_RUNS):
         for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR).items():
             bound = found[name]
-            bound.far = torch.maximum(bound.far, _distance(value, bound.exact))
+            bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
 
 def _wide(value: Any) -> Any:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from ....program.ir import Launch
-from . import elementwise, images, indexing, norms, order, positions, products, reductions
+from . import elementwise, images, indexing, norms, order, positions, products, reductions, training
 from .routine import Body
 
-_FAMILIES = (elementwise, images, indexing, norms, order, positions, products, reductions)
+_FAMILIES = (elementwise, images, indexing, norms, order, positions, products, reductions, training)
 _ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
 
 

@@ -122,4 +122,35 @@ def _part(x: Operand, sizes: tuple[int, ...], firsts: list[int]) -> Operand:
     return replace(x, offset=x.offset + offset, sizes=sizes)
 
 
-SELECTORS = {"roll": roll, "copy": copy, "index_select": index_select, "index": index}
+MOST_FLIPPED = 128
+
+
+def flip(s: Selection, launch: Launch) -> None:
+    """Positions of the flipped dimensions one by one, each as a dense block."""
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    mask = launch.parameter("flipped")
+    dims = [d for d, size in enumerate(x.sizes) if mask >> d & 1 and size > 1]
+    blocks = prod(x.sizes[d] for d in dims)
+    if blocks > MOST_FLIPPED:
+        raise Unsupported(f"{blocks} blocks, whose order changes")
+    order = [*dims, *(d for d in range(len(x.sizes)) if d not in dims)]
+    x, target = (
+        replace(o, sizes=tuple(o.sizes[d] for d in order), strides=tuple(o.strides[d] for d in order)) for o in (x, out)
+    )
+    if not dims:
+        emit_copy(s, target, x)
+        return
+    before, after = (s.new_operand(x.sizes, contiguous_strides(x.sizes), prod(x.sizes)) for _ in range(2))
+    emit_copy(s, before, x)
+    count = prod(x.sizes) // blocks
+    for block in range(blocks):
+        source, place = (
+            Operand(o.buffer, number * count * o.dtype.itemsize, (count,), (1,), o.dtype)
+            for o, number in ((before, block), (after, blocks - 1 - block))
+        )
+        emit_move(s, place, source)
+    emit_copy(s, target, after)
+
+
+SELECTORS = {"roll": roll, "copy": copy, "flip": flip, "index_select": index_select, "index": index}
