@@ -126,7 +126,7 @@ def steps_of(launch: Launch) -> list[Step] | None:
         isinstance(x, Immediate) and not isfinite(float(x.value)) and name not in TAKE_INFINITIES for x in launch.inputs
     ):
         return None
-    first = launch.inputs[0] if launch.inputs else None
-    if isinstance(first, Immediate) and name not in ("add", "sub", "mul", "where", "masked_fill"):
+    left = launch.inputs[0] if launch.inputs else None
+    if isinstance(left, Immediate) and name not in ("add", "sub", "mul", "where", "masked_fill"):
         return None
     return found
