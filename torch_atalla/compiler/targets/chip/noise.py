@@ -139,7 +139,7 @@ def _evaluate(
             )
             if rounds:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
-            result = _call(node, args, kwargs, changed)
+            result = _call(node, args, kwargs, changed, near_equals=change > CHANGE)
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]
@@ -159,7 +159,7 @@ def _rounds(node: torch.fx.Node) -> bool:
     return numbers and name not in _MOVES
 
 
-def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
+def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, near_equals: bool = False) -> Any:
     target: Any = node.target
     if target in (aten.view.default, aten._unsafe_view.default):
         return args[0].reshape(args[1])
@@ -172,15 +172,40 @@ def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
     if target is aten._grouped_mm.default:  # upstream has none in float64
         single = [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
         return target(*single, **kwargs).double()
-    if target is aten.sort.default:  # whose order of equal elements is free; the chip's is stable
-        return _stable_sort(*args, **kwargs)
+    if target is aten.binary_cross_entropy.default:  # which refuses probabilities beyond 0 and 1
+        args = (args[0].clamp(0, 1), *args[1:])
+    if target in _STABLE:
+        return _STABLE[target](*args, **kwargs)
+    if near_equals and target in _EQUALITY:
+        return _near(target, *args)
     result = target(*args, **kwargs)
     activation = node.meta.get(ACTIVATION_KEY)
     return _ACTIVATIONS[activation](changed(result)) if activation else result
 
 
+_EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
+
+
+def _near(target: Any, a: Any, b: Any) -> torch.Tensor:
+    """Numbers a few roundings apart may be equal in bfloat16."""
+    exact, first, second = target(a, b), torch.as_tensor(a), torch.as_tensor(b)
+    if not (first.is_floating_point() or second.is_floating_point()):
+        return exact
+    size = torch.maximum(first.abs().double(), second.abs().double())
+    equal = (first.double() - second.double()).abs() <= 4 * CHANGE * size
+    return torch.where(equal, torch.tensor(target in _EQUALITY[:2]), exact)
+
+
 def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
     return aten.sort.stable(x, stable=True, dim=dim, descending=descending)
+
+
+def _stable_topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, *_: Any, **__: Any) -> Any:
+    return tuple(part.narrow(dim, 0, k) if x.ndim else part for part in _stable_sort(x, dim, largest))
+
+
+# The order of equal elements is free; the chip's is stable.
+_STABLE: dict[Any, Any] = {aten.sort.default: _stable_sort, aten.topk.default: _stable_topk}
 
 
 def _layer_norm(

@@ -127,8 +127,10 @@ def _fmod(core: Core, x: Value, y: Value) -> Value:
     rest = (size - n * high) - n * (step - high)
     rest = core.select(rest < 0.0, rest + step, rest)
     rest = core.select(rest >= step, rest - step, rest)
-    infinity = core.bits(INFINITY, "f")
-    rest = core.select((size < infinity) & step.equals(infinity), size, rest)
+    finite = size < core.bits(INFINITY, "f")
+    rest = core.select(finite & step.equals(core.bits(INFINITY, "f")), size, rest)
+    # The quotient by a subnormal number may overflow. The remainder is less than that number: 0 as a BF16, nearly.
+    rest = core.select(finite & (step < 1.1754944e-38) & (step > 0.0), 0.0, rest)
     return rest.bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
 
 

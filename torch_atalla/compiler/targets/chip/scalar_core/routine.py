@@ -31,7 +31,7 @@ class Routine:
     def name(self) -> str:
         launch = self.launch
         facts: tuple = (launch.compute_dtype, launch.iparams, launch.fparams, self.forms, len(launch.outputs))
-        if launch.kernel.startswith("resample."):  # its tables follow from the sizes
+        if launch.kernel.startswith(("resample.", "grid_sample")):  # tables, or the number of taps, follow from them
             facts += tuple(operand.sizes for operand in (*launch.reads(), *launch.writes()))
         return f"core_{launch.kernel}_{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
