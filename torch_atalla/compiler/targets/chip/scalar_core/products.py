@@ -6,7 +6,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import inf
 
-from ..kernels.pointwise import Unsupported
 from . import functions as f
 from .formula import maximum
 from .memory import Tensor
