@@ -20,127 +20,23 @@ from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_mo
 from torch_atalla.compiler.targets.chip.check import check_network
 from torch_atalla.compiler.targets.chip.kernels.pointwise import Unsupported
 
-# Calls that together run every selector and every routine that an example call reaches; the fast suite has only these.
-# To choose them again: run all calls with `recorded_kernels`, then take those that add the most kernels per second.
-FAST: dict[str, tuple[int, ...]] = {
-    "_adaptive_avg_pool2d": (1,),
-    "_adaptive_avg_pool3d": (2,),
-    "_log_softmax": (4,),
-    "_softmax": (3,),
-    "_upsample_nearest_exact2d.vec": (0,),
-    "abs": (7,),
-    "acos": (2, 7),
-    "acosh": (1, 2),
-    "adaptive_max_pool3d": (0,),
-    "add.Tensor": (7,),
-    "all": (7,),
-    "aminmax": (2,),
-    "any.dims": (7,),
-    "argmax": (0, 5),
-    "argmin": (4,),
-    "asin": (1,),
-    "asinh": (1,),
-    "atan": (0,),
-    "atan2": (0,),
-    "atanh": (3,),
-    "avg_pool2d": (4,),
-    "binary_cross_entropy": (2,),
-    "bitwise_and.Scalar_Tensor": (0,),
-    "bitwise_not": (1,),
-    "bitwise_or.Tensor": (0,),
-    "bitwise_xor.Tensor": (1,),
-    "bmm": (0, 7),
-    "ceil": (1,),
-    "clamp.Tensor": (2,),
-    "col2im": (1,),
-    "convolution": (1,),
-    "cos": (0, 3),
-    "cosh": (0, 3),
-    "cummax": (4,),
-    "cummin": (0,),
-    "cumprod": (6,),
-    "div.Scalar_mode": (1, 3, 5),
-    "div.Tensor": (2,),
-    "elu": (0, 3),
-    "embedding_dense_backward": (1,),
-    "erf": (2,),
-    "exp": (6, 7),
-    "expm1": (1,),
-    "flip": (1,),
-    "floor": (1,),
-    "fmod.Tensor": (5,),
-    "full_like": (3,),
-    "gather": (6,),
-    "glu": (2, 3),
-    "gt.Tensor": (5,),
-    "histc": (1,),
-    "huber_loss": (2,),
-    "im2col": (3,),
-    "index.Tensor": (2, 6),
-    "index_select": (1, 7),
-    "isinf": (1,),
-    "isnan": (2,),
-    "layer_norm": (0,),
-    "le.Scalar": (0,),
-    "linalg_vector_norm": (1, 2),
-    "log": (1, 2),
-    "log10": (2, 3),
-    "log1p": (3,),
-    "log2": (6, 7),
-    "logcumsumexp": (0,),
-    "logical_and": (9,),
-    "logical_not": (6, 7),
-    "logical_or": (8,),
-    "logical_xor": (2,),
-    "logsumexp": (2,),
-    "max": (4,),
-    "max.dim": (3,),
-    "max_pool3d_with_indices": (5,),
-    "maximum": (4,),
-    "min": (4,),
-    "min.dim": (2,),
-    "minimum": (4,),
-    "mse_loss": (2,),
-    "mul.Tensor": (6,),
-    "nansum": (5,),
-    "native_group_norm": (2,),
-    "native_layer_norm": (3,),
-    "neg": (7,),
-    "nll_loss2d_forward": (2,),
-    "pow.Tensor_Scalar": (5, 7),
-    "pow.Tensor_Tensor": (3,),
-    "prod.dim_int": (7,),
-    "reciprocal": (7,),
-    "reflection_pad2d": (1,),
-    "relu": (5,),
-    "remainder.Tensor": (5,),
-    "repeat_interleave.Tensor": (1,),
-    "replication_pad1d": (3,),
-    "rms_norm": (0,),
-    "roll": (2,),
-    "round": (1,),
-    "rsqrt": (6, 7),
-    "scaled_dot_product_attention": (0,),
-    "scatter_reduce.two": (4,),
-    "sigmoid": (6, 7),
-    "sign": (0,),
-    "sin": (1, 2),
-    "sinh": (0, 1),
-    "smooth_l1_loss": (3,),
-    "sort": (0,),
-    "sqrt": (6,),
-    "std_mean.correction": (2,),
-    "sub.Tensor": (6,),
-    "sum": (1,),
-    "tan": (3,),
-    "tanh": (6, 7),
-    "topk": (3,),
-    "triu": (2,),
-    "trunc": (1,),
-    "upsample_bicubic2d.vec": (1,),
-    "upsample_trilinear3d.vec": (0,),
-    "var.correction": (2,),
-}
+# Ops whose calls together run every selector and every routine that an example call reaches; the fast suite has only
+# these. To choose them again: run all calls with `recorded_kernels`, and take those that add the most kernels.
+FAST = """
+_adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _softmax _upsample_nearest_exact2d.vec abs acos acosh
+adaptive_max_pool3d add.Tensor all aminmax any.dims argmax argmin asin asinh atan atan2 atanh avg_pool2d
+binary_cross_entropy bitwise_and.Scalar_Tensor bitwise_not bitwise_or.Tensor bitwise_xor.Tensor bmm ceil
+clamp.Tensor col2im convolution cos cosh cummax cummin cumprod div.Scalar_mode div.Tensor elu
+embedding_dense_backward erf exp expm1 flip floor fmod.Tensor full_like gather glu gt.Tensor histc huber_loss
+im2col index.Tensor index_select isinf isnan layer_norm le.Scalar linalg_vector_norm log log10 log1p log2
+logcumsumexp logical_and logical_not logical_or logical_xor logsumexp max max.dim max_pool3d_with_indices
+maximum min min.dim minimum mse_loss mul.Tensor nansum native_group_norm native_layer_norm neg
+nll_loss2d_forward pow.Tensor_Scalar pow.Tensor_Tensor prod.dim_int reciprocal reflection_pad2d relu
+remainder.Tensor repeat_interleave.Tensor replication_pad1d rms_norm roll round rsqrt
+scaled_dot_product_attention scatter_reduce.two sigmoid sign sin sinh smooth_l1_loss sort sqrt
+std_mean.correction sub.Tensor sum tan tanh topk triu trunc upsample_bicubic2d.vec upsample_trilinear3d.vec
+var.correction
+""".split()
 
 
 def names() -> list[str]:
@@ -156,6 +52,13 @@ def chip_calls(name: str) -> dict[int, Call]:
         if not any(_is_complex(leaf) for leaf in pytree.tree_leaves(tuple(call))) and _cpu_computes(name, narrow):
             found[number] = narrow
     return found
+
+
+def fast_calls(name: str) -> list[Call]:
+    """The first call of each dtype."""
+    return list(
+        {call.tensors()[0].dtype: call for call in reversed(chip_calls(name).values()) if call.tensors()}.values()
+    )
 
 
 def _narrow(leaf: Any) -> Any:

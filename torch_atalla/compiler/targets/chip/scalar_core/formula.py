@@ -156,11 +156,14 @@ def _hypot(core: Core, a: Value, b: Value) -> Value:
     """By the quotient of the smaller and the larger, whose square neither overflows nor vanishes. An infinity wins
     over a NaN."""
     a, b = core.magnitude(a), core.magnitude(b)
+    infinity = core.bits(INFINITY, "f")
+    infinite = a.equals(infinity) | b.equals(infinity)
+    tiny = maximum(core, a, b) < 2.0**-64
+    a, b = (core.select(tiny, x * 2.0**64, x) for x in (a, b))
     larger, smaller = maximum(core, a, b), minimum(core, a, b)
     ratio = smaller / core.select(larger.equals(0.0), 1.0, larger)
-    infinity = core.bits(INFINITY, "f")
     length = larger * f.square_root(core, ratio * ratio + 1.0)
-    return core.select(a.equals(infinity) | b.equals(infinity), infinity, length)
+    return core.select(infinite, infinity, core.select(tiny, length * 2.0**-64, length))
 
 
 def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
@@ -237,7 +240,8 @@ def _integer_power(core: Core, base: Value, exponent: Value) -> Value:
 
 def _inverse_sinh(core: Core, x: Value) -> Value:
     """Of x >= 0: log(x + sqrt(x^2 + 1)), in the form that keeps small x."""
-    return f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
+    near = f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
+    return core.select(x > 1e9, f.log_e(core, x) + log(2.0), near)
 
 
 def _odd(core: Core, x: Value, function: Callable[[Value], Value]) -> Value:

@@ -232,7 +232,8 @@ def running_extreme(c: Context) -> None:
 
 
 ROUTINES = {
-    "reduce.sum": total, "reduce.nansum": nansum, "reduce.mean": mean, "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
+    "reduce.sum": total, "reduce.nansum": nansum, "reduce.mean": mean,
+    "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
     "reduce.any": any_of, "reduce.all": all_of, "reduce.count_nonzero": nonzeros, "reduce.norm1": norm1,
     "reduce.norm2": norm2, "reduce.norm_inf": norm_inf, "reduce.logsumexp": logsumexp, "reduce.var": moments,
     "reduce.std": moments, "reduce.var_mean": moments, "reduce.argmax": extreme, "reduce.argmin": extreme,

@@ -52,7 +52,7 @@ class Context:
 
     def _operand(self, number: int, form: Form | Immediate | None) -> Tensor | Value | None:
         if isinstance(form, Immediate):
-            return self.core.constant(form.value, kind_of(form.dtype))
+            return self.core.constant(self.wrapped(form.value), kind_of(form.dtype))
         return None if form is None else Tensor(self.core, number, form)
 
     def constant(self, values: torch.Tensor) -> Tensor:
@@ -61,6 +61,13 @@ class Context:
         self._next += 1
         self.constants[number] = values
         return Tensor(self.core, number, Form(values.dtype, values.ndim))
+
+    def wrapped(self, value: Any) -> Any:
+        """An integer as one of the compute dtype, if that has fewer than 32 bits."""
+        dtype = self.launch.compute_dtype
+        if type(value) is not int or kind_of(dtype) != "i" or dtype.itemsize == 4:
+            return value
+        return int(torch.tensor(value, dtype=torch.int64).to(dtype))
 
     def parameter(self, name: str) -> Any:
         return self.launch.parameter(name)
