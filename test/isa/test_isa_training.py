@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import tempfile
 import warnings
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +54,15 @@ class TestTraining(TestCase):
         task = training_models.resnet()
         report = self.train(task, torch.optim.SGD(task[0].parameters(), 0.05, momentum=0.9), steps=3, within=0.05)
         self.assertLess(report.code["scalar_calls"], 20)
+
+    def test_guide(self):
+        """The example of docs/guides/compile.md."""
+        text = (Path(__file__).parents[2] / "docs/guides/compile.md").read_text()
+        code = text.split("## A training step as chip code", 1)[1].split("```python\n", 1)[1].split("```", 1)[0]
+        printed = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+            exec(code.replace("step.atl", os.path.join(folder, "step.atl")), {})
+        self.assertEqual(printed.getvalue(), "True\n")
 
     @slowTest
     def test_gpt_adam(self):
