@@ -130,6 +130,7 @@ opinfo-fallback: build
 
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write
+	$(PY) tools/model_code_table.py --write
 
 bench: build
 	$(PY) -m benchmarks.run

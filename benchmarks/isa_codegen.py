@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 import torch_atalla
-from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network

@@ -331,6 +331,8 @@ FAULTS = [
     ("jal x1, 4", {}, r"is no packet"),
     ("jalr.s x1, x0, -48", {"x10": 2, "x11": -97, "x12": 64}, r"index -97 out of range for 64 rows"),
     ("jalr.s x1, x0, -48", {"x10": 3, "x11": 7, "x12": 1}, r"the integer 4294967303 does not fit in 32 bits"),
+    ("jalr.s x1, x0, -48", {"x10": 4}, r"the result of an integer operation does not fit in 32 bits"),
+    ("jalr.s x1, x0, -48", {"x10": 5}, r"an element does not meet the requirements of the op"),
     ("jalr.s x1, x0, -48", {"x10": 9, "x11": 1, "x12": 2}, r"reports error 9, values 1 and 2"),
     ("beq.s x0, x0, 2040", {}, r"is no packet"),
     (".word40 0", {}, r"0000000000 is no instruction"),

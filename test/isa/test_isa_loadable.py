@@ -22,6 +22,7 @@ from torch_atalla.compiler import ExportError
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing
+from torch_atalla.loadable.code_machine import CodeMachine
 from torch_atalla.loadable.description import describe, render
 from torch_atalla.loadable.errors import LoadableError
 from torch_atalla.loadable.file import code_section as section
@@ -265,6 +266,17 @@ class TestMethods(TestCase):
         self.assertEqual(results["isa"], results["functional"], rtol=0, atol=0)
         self.assertEqual(program.stats.packets, 5 + 4 * 11 + 1)
         self.assertRegex(repr(program), "1 inputs, 1 outputs, methods step, peek, engine isa>")
+
+    def test_machine_of_its_own(self):
+        """Without a device: mutable buffers have their initial values, and the profile has no calls."""
+        x = torch.tensor([1.0, 10.0, 100.0, 1000.0])
+        for name in ("step", "peek"):
+            run = CodeMachine(self.path, [x], method=name)
+            profile = run.profile()
+            self.assertEqual(run.outputs(), [x + torch.tensor([1.0, 2.0, 3.0, 4.0])])
+            self.assertEqual(sum(call.cycles for call in profile.calls), profile.stats.cycles)
+        with self.assertRaisesRegex(ValueError, "method 'other' has no Atalla code"):
+            CodeMachine(self.path, [x], method="other")
 
     def test_other_strides_are_copied(self):
         x = torch.arange(8.0).to("atalla")[::2]

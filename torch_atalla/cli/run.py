@@ -24,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m torch_atalla run", description="Run a loadable once.")
     result.add_argument("path", help="a file written by save_loadable")
     result.add_argument("--engine", choices=runtime.ENGINES, default="functional", help="isa runs the Atalla code")
+    result.add_argument("--method", metavar="NAME", help="default: the first method")
     result.add_argument("--inputs", metavar="FILE", help="list of arguments written by torch.save (default: random)")
     result.add_argument("--outputs", metavar="FILE", help="write the list of outputs with torch.save")
     result.add_argument("--seed", type=int, default=0, help="of random inputs; integers are 0")
@@ -44,35 +45,42 @@ def main(argv: list[str]) -> int:
     try:
         inputs = None if args.inputs is None else torch.load(args.inputs)
         leaves = None if inputs is None else _tensors(inputs)
+
+        def machine() -> CodeMachine:
+            return CodeMachine(args.path, leaves, method=args.method, seed=args.seed)
+
         if args.konata:
             with Path(args.konata).open("w") as file:
-                packets = CodeMachine(args.path, leaves, args.seed).konata(file, args.packets, args.call)
+                packets = machine().konata(file, args.packets, args.call)
             print(f"{args.konata}: {packets} packets", file=sys.stderr)
         if args.profile or args.json:
-            run = CodeMachine(args.path, leaves, args.seed)
+            run = machine()
             profile = run.profile()
             print(json.dumps(profile.to_json(), indent=1) if args.json else profile)
             outputs = run.outputs()
         elif not args.konata or args.outputs:
-            outputs = _run(args.path, args.engine, inputs, args.seed)
+            outputs = _run(args, inputs)
         if args.outputs:
             torch.save(outputs, args.outputs)
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, TypeError, RuntimeError, LoadableError) as error:
-        print(f"{args.path}: {error}", file=sys.stderr)
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, LoadableError) as error:
+        text = str(error)
+        print(text if args.path in text else f"{args.path}: {text}", file=sys.stderr)
         return 1
     return 0
 
 
-def _run(path: str, engine: str, inputs: Sequence[torch.Tensor] | None, seed: int) -> list[torch.Tensor]:
+def _run(args: argparse.Namespace, inputs: Sequence[Any] | None) -> list[torch.Tensor]:
     """On the current device. Prints the type of each output, and the cycles of Atalla code."""
-    program = load_loadable(path, engine=engine)
-    given = random_inputs([(spec.dtype, spec.shape) for spec in program.inputs], seed) if inputs is None else inputs
-    outputs = [x.cpu() for x in _tensors(program(*tree_map_only(torch.Tensor, lambda x: x.to(program.device), given)))]
+    program = load_loadable(args.path, engine=args.engine)
+    method = program[args.method] if args.method else next(iter(program.methods.values()))
+    types = [(spec.dtype, spec.shape) for spec in method.inputs]
+    given = random_inputs(types, args.seed) if inputs is None else inputs
+    outputs = [x.cpu() for x in _tensors(method(*tree_map_only(torch.Tensor, lambda x: x.to(program.device), given)))]
     for output in outputs:
         print(f"{dtype_name(output.dtype)}{list(output.shape)}")
-    if engine == "isa":
+    if args.engine == "isa":
         print(program.stats)
     return outputs
 

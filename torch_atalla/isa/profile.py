@@ -10,6 +10,7 @@ from typing import Any
 from .engine import Machine, Stats
 
 DRIVER = "(driver: before the first call)"
+WHOLE = "(the whole program)"  # without calls
 DRAIN = "(transfers after the last packet)"
 ISSUE = "packets issued"
 # Stall of Stats -> its text. Every other stall waits for a result of the unit that it names.
@@ -110,7 +111,7 @@ def profile(machine: Machine, calls: Sequence[tuple[int, CallSite]]) -> Profile:
     for address, _ in calls:
         machine.breakpoint(address)
     result, before = Profile(machine.stats()), machine.stats()
-    for site in [CallSite(DRIVER), *(site for _, site in calls)]:
+    for site in [CallSite(DRIVER if calls else WHOLE), *(site for _, site in calls)]:
         machine.run()
         after = machine.stats()
         stalls = {name: n - before.stall_cycles[name] for name, n in after.stall_cycles.items()}

@@ -5,67 +5,71 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import torch
 
 from torch_atalla.isa import konata
 from torch_atalla.isa.engine import Machine
-from torch_atalla.isa.profile import CallSite, Profile, profile
+from torch_atalla.isa.profile import Profile, profile
 
 from .code import Layout, port_layouts
 from .description import describe
 from .file.call_sites import KEY, load_calls
 from .file.code_section import MethodCode, find
-from .file.format import Region
+from .file.container import Container
+from .file.format import FORMATS, Region, Section
+from .leaves import method_key
 
 _ALIGNMENT = 4096  # of a region, and least distance to the next: a tile may touch bytes behind its tensor
 
 
 class CodeMachine:
-    """One run of a file's code.
+    """One run of the code of a method. Mutable buffers have their initial values.
 
-    inputs: CPU tensors in the order of the file's inputs; None: random numbers, and 0 for integers.
-    Raises ValueError for a file without Atalla code, with several methods of code, or for inputs that do not match.
+    method: name; None: the first method. inputs: CPU tensors in the order of the method's inputs; None: random numbers,
+    and 0 for integers. Raises ValueError if the method has no Atalla code, or for inputs that do not match.
 
         run = CodeMachine("model.atl")
         print(run.profile())
         outputs = run.outputs()
     """
 
-    def __init__(self, path: str | os.PathLike, inputs: Sequence[torch.Tensor] | None = None, seed: int = 0) -> None:
-        data = describe(os.fspath(path))  # validates
-        section = find(Path(path).read_bytes())
-        if section is None:
-            raise ValueError(f'{path}: the file has no Atalla code; save it with engine="isa"')
-        if len(section.methods) != 1:
-            raise ValueError(f"{path}: expected Atalla code of one method, found {len(section.methods)}")
-        (method,) = section.methods
-        in_layouts, self._out_layouts = port_layouts(data)
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        inputs: Sequence[torch.Tensor] | None = None,
+        *,
+        method: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        data, content = describe(os.fspath(path)), Path(path).read_bytes()  # describe validates
+        names = [record["name"] for record in data["methods"]]
+        name = names[0] if method is None else method
+        section = find(content)
+        number = names.index(name) if name in names else -1
+        code = next((item for item in section.methods if item.method == number), None) if section else None
+        if section is None or code is None:
+            raise ValueError(f'{path}: method {name!r} has no Atalla code; save the file with engine="isa"')
+        in_layouts, self._out_layouts = port_layouts(data, number)
         given = random_inputs([(dtype, sizes) for _, dtype, sizes, _ in in_layouts], seed) if inputs is None else inputs
-        contents = [_bytes_of(layout, tensor) for layout, tensor in zip(in_layouts, given, strict=True)]
-        sizes = {(Region.TABLE, 0): 4 * len(method.words), (Region.CONSTANTS, 0): len(section.constants)}
-        sizes |= {(Region.ARENA, 0): method.arena_bytes}
-        sizes |= {(Region.INPUT, i): len(content) for i, content in enumerate(contents)}
-        sizes |= {(Region.OUTPUT, i): len(_bytes_of(layout)) for i, layout in enumerate(self._out_layouts)}
-        sizes |= {
-            (Region.STATE, i): data["storages"][data["values"][state["value"]]["storage"]]["bytes"]
-            for i, state in enumerate(data["states"])
-        }
+        contents = {(Region.TABLE, 0): bytes(4 * len(code.words)), (Region.CONSTANTS, 0): section.constants}
+        contents[Region.ARENA, 0] = bytes(code.arena_bytes)
+        for i, (layout, tensor) in enumerate(zip(in_layouts, given, strict=True)):
+            contents[Region.INPUT, i] = _bytes_of(layout, tensor)
+        contents |= {(Region.OUTPUT, i): _bytes_of(layout) for i, layout in enumerate(self._out_layouts)}
+        contents |= {(Region.STATE, i): value for i, value in enumerate(_initial_states(data, content))}
         self._places, end = {}, _ALIGNMENT
-        for region, size in sizes.items():
+        for region, value in contents.items():
             self._places[region] = end
-            end += (-(-size // _ALIGNMENT) + 1) * _ALIGNMENT
-        table = self._places[Region.TABLE, 0]
-        memory = {table: self._table(method)}
-        memory[self._places[Region.CONSTANTS, 0]] = section.constants
-        memory |= {self._places[Region.INPUT, i]: content for i, content in enumerate(contents)}
-        self.machine = Machine(method.program(), memory, args=(table,), dram_bytes=end)
-        addresses = call_addresses(method)
-        sites = load_calls(data["metadata"], KEY, len(addresses))
-        self.calls: list[tuple[int, CallSite]] = list(zip(addresses, sites))
+            end += (-(-len(value) // _ALIGNMENT) + 1) * _ALIGNMENT
+        contents[Region.TABLE, 0] = self._table(code)
+        memory = {self._places[region]: value for region, value in contents.items()}
+        self.machine = Machine(code.program(), memory, args=(self._places[Region.TABLE, 0],), dram_bytes=end)
+        sites = load_calls(data["metadata"], method_key(KEY, name, number))
+        self.calls = list(zip(call_addresses(code, len(sites)), sites))
 
     def _table(self, method: MethodCode) -> bytes:
         """The table of calls for the addresses of this machine's memory."""
@@ -95,11 +99,22 @@ class CodeMachine:
         return found
 
 
-def call_addresses(method: MethodCode) -> list[int]:
+def call_addresses(code: MethodCode, count: int) -> list[int]:
     """Return the address of each call's function: the first word of the descriptor to which the call's word points."""
-    count = method.words.index(0, sum(region == Region.TABLE for _, region, _, _ in method.relocations))
-    places = {word: offset for word, region, _, offset in method.relocations if region == Region.TABLE}
-    return [method.words[places[call] // 4] for call in range(count)]
+    places = {word: offset for word, region, _, offset in code.relocations if region == Region.TABLE}
+    if count and (len(places) != count or code.words[count] != 0):
+        raise ValueError(f"the metadata names {count} calls; the table of the code has {len(places)}")
+    return [code.words[places[call] // 4] for call in range(count)]
+
+
+def _initial_states(data: dict[str, Any], content: bytes) -> Iterator[bytes]:
+    """The first bytes of each mutable buffer."""
+    container = Container.read(content)
+    weights = container.find(Section.WEIGHTS) or b""
+    records = FORMATS[Section.STATES].iter_unpack(container.find(Section.STATES) or b"")
+    for *_, value, flags, initial in records:
+        nbytes = data["storages"][data["values"][value]["storage"]]["bytes"]
+        yield weights[initial : initial + nbytes] if flags & 1 else bytes(nbytes)
 
 
 def random_inputs(types: Sequence[tuple[torch.dtype, tuple[int, ...]]], seed: int) -> list[torch.Tensor]:

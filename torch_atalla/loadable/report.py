@@ -143,7 +143,10 @@ class LoadableReport:
             f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
         ]
         if self.code:
-            facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in self.code.items())
+            plain = {key: value for key, value in self.code.items() if not isinstance(value, dict)}
+            facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in plain.items())
             lines.append(f"code        {facts}")
+            for what, cycles in sorted(self.code.get("scalar_cycles", {}).items(), key=lambda item: -item[1]):
+                lines.append(f"            on the scalar core: {what} {cycles:,} cycles")
         lines += [f"not native  {op}" for op in self.unsupported]
         return "\n".join(lines)

@@ -65,6 +65,8 @@ enum atalla_isa_fault {
   ATALLA_ISA_FAULT_SCRATCHPAD = 1,  // "scratchpad memory refused: <the owners of the pages>"; ATALLA_ERR_SCRATCHPAD
   ATALLA_ISA_FAULT_INDEX = 2,       // "index <x11> out of range for <x12> rows"
   ATALLA_ISA_FAULT_INTEGER = 3,     // "the integer <x12 * 2^32 + x11> does not fit in 32 bits"
+  ATALLA_ISA_FAULT_OVERFLOW = 4,    // "the result of an integer operation does not fit in 32 bits"
+  ATALLA_ISA_FAULT_ELEMENT = 5,     // "an element does not meet the requirements of the op"
 };
 
 typedef struct atalla_isa_params {

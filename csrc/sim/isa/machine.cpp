@@ -172,6 +172,11 @@ atalla_status Machine::set_reported_fault(const char* place) const {
     case ATALLA_ISA_FAULT_INTEGER:
       return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: the integer %" PRId64 " does not fit in 32 bits", place,
                        static_cast<int64_t>(uint64_t{high} << 32 | low));
+    case ATALLA_ISA_FAULT_OVERFLOW:
+      return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: the result of an integer operation does not fit in 32 bits",
+                       place);
+    case ATALLA_ISA_FAULT_ELEMENT:
+      return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: an element does not meet the requirements of the op", place);
     default:
       return set_error(ATALLA_ERR_FAULT_KERNEL,
                        "%s: the program reports error %" PRIu32 ", values %" PRIu32 " and %" PRIu32, place, x[10], low,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torch_atalla.loadable.code import Layout, port_layouts
+from torch_atalla.loadable.code_machine import CodeMachine
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.call_sites import KEY, dump_calls
@@ -42,20 +43,28 @@ def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
         code.constants += made.constants
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(compiled_network))
     builder.code = code
-    builder.check_code = lambda data: check_code(data, builder.path, networks)
+    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks))
     builder.report.engine = "isa"
     builder.report.code = _facts(networks.values())
     return networks
 
 
-def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) -> None:
-    """Raises ExportError if the code of a file gives other ports or values than its launches."""
+def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) -> dict[str, Any]:
+    """Raises ExportError if the code of a file gives other ports or values than its launches. Gives the cycles of the
+    methods for their example inputs, and those of calls on the scalar core by function and node."""
+    cycles, scalar = 0, dict[str, int]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
         for number, (name, compiled) in enumerate(networks.items()):
             _check_ports(compiled, *port_layouts(describe(whole), number))
             given = example_inputs(compiled)
+            profile = CodeMachine(whole, given, method=name).profile()
+            cycles += profile.stats.cycles
+            for call in profile.calls:
+                if call.site.function.startswith("core_"):
+                    key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
+                    scalar[key] = scalar.get(key, 0) + call.cycles
             try:
                 method = load_loadable(whole).methods[name]  # anew: mutable buffers have their first values
                 args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
@@ -64,6 +73,7 @@ def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) 
                 check_network(compiled, given)
                 continue
             check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
+    return {"cycles": cycles, "scalar_cycles": scalar}
 
 
 def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[Layout]) -> None:
@@ -96,11 +106,16 @@ def error_of(compiled: CompiledNetwork, expected: Any) -> dict[str, Any]:
     wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
     cosines, worst = [], 0.0
     for found, exact in zip(run.outputs, wanted):
-        a, b = found.double().flatten(), exact.double().flatten()
-        same = torch.equal(a, b)  # also where both are 0, which has no direction
-        cosines.append(1.0 if same else torch.nn.functional.cosine_similarity(a, b, 0).item())
+        a, b = found.double(), exact.double()
+        cosines.append(cosine(a, b))
         worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) if a.numel() else 0.0)
-    return {"cosine": min(cosines, default=1.0), "largest_error": worst, "cycles": run.stats.cycles}
+    return {"cosine": min(cosines, default=1.0), "largest_error": worst}
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Of two tensors as vectors. Equal ones have 1, also if they are 0."""
+    a, b = a.double().flatten(), b.double().flatten()
+    return 1.0 if torch.equal(a, b) else float(a @ b / (a.norm() * b.norm()))
 
 
 def example_tensors(compiled: CompiledNetwork) -> list[torch.Tensor]:

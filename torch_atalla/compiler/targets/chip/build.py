@@ -13,6 +13,7 @@ from torch_atalla.isa.program import Program
 
 from ...capture.capture import Captured, capture, export_module
 from ...capture.narrow import narrowed
+from ...linearize.partition import source_of
 from ...program.ir import LinearProgram
 from ..functional.pipeline import Lowered, Options, lower_captured
 from .generate import compile_network
@@ -69,7 +70,7 @@ def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) ->
     if dynamic:
         raise NoProgramError(f"no Atalla program for sizes that the call determines: node {dynamic[0]}")
     linear = separate_ports(lowered.program)
-    network = compile_network(linear)
+    network = compile_network(linear, {node.name: source_of(node) for node in lowered.graph.nodes})
     for port, result in zip(network.outputs, captured.results, strict=True):
         if same_layout(port.sizes, port.strides, result.stride()):
             port.strides = tuple(result.stride())  # those of dimensions of one element are free

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, pi, sqrt
 
 from ...program.ir import Immediate, Launch
 from .kernels.pointwise import Step
@@ -14,6 +14,19 @@ A, B, C = ("in", 0), ("in", 1), ("in", 2)
 def S(i: int) -> tuple[str, int]:  # noqa: N802
     return ("step", i)
 
+
+_GELU = 2 * sqrt(2 / pi)  # gelu is x sigmoid(_GELU (x + 0.044715 x^3)), as in kernels/activation.py
+# Of operand B, whose gradient is A: sigmoid(-s) is 1 - sigmoid(s) without cancellation.
+GELU_GRADIENT: list[Step] = [
+    ("mul", B, B), ("mul", S(0), 0.044715 * _GELU), ("add", S(1), _GELU), ("mul", S(2), B),
+    ("sigmoid", S(3)), ("neg", S(3)), ("sigmoid", S(5)), ("mul", S(4), S(6)),
+    ("mul", S(0), 3 * 0.044715 * _GELU), ("add", S(8), _GELU), ("mul", S(9), B), ("mul", S(7), S(10)),
+    ("add", S(4), S(11)), ("mul", A, S(12)),
+]  # fmt: skip
+SILU_GRADIENT: list[Step] = [
+    ("sigmoid", B), ("neg", B), ("sigmoid", S(1)), ("mul", S(0), S(2)), ("mul", S(3), B), ("add", S(0), S(4)),
+    ("mul", A, S(5)),
+]  # fmt: skip
 
 FIXED: dict[str, list[Step]] = {
     "relu": [("relu", A)],
@@ -31,7 +44,9 @@ FIXED: dict[str, list[Step]] = {
     "bitwise_and": [("mul", A, B)],
     "bitwise_or": [("maximum", A, B)],
     "logical_not": [("eq", A, 0.0)],
+    "bitwise_not": [("eq", A, 0.0)],
     "where": [("where", A, B, C)],
+    "masked_fill": [("where", B, C, A)],
     "reciprocal": [("rcp", A)],
     "sqrt": [("sqrt", A)],
     "rsqrt": [("rsqrt", A)],
@@ -40,9 +55,15 @@ FIXED: dict[str, list[Step]] = {
     "eq": [("eq", A, B)],
     "ne": [("ne", A, B)],
     "div": [("rcp", B), ("mul", A, S(0))],
+    "gelu_backward_none": GELU_GRADIENT,
+    "gelu_backward_tanh": GELU_GRADIENT,
+    "silu_backward": SILU_GRADIENT,
+    "sigmoid_backward": [("sub", 1.0, B), ("mul", S(0), B), ("mul", A, S(1))],
+    "tanh_backward": [("sub", 1.0, B), ("add", B, 1.0), ("mul", S(0), S(1)), ("mul", A, S(2))],
 }
 
-INTEGER_MEANING = ("bitwise_and", "bitwise_or")  # for truth values only
+INTEGER_MEANING = ("bitwise_and", "bitwise_or", "bitwise_not")  # for truth values only
+TAKE_INFINITIES = ("where", "masked_fill", "eq", "ne", "gt", "lt")
 
 
 def steps_of(launch: Launch) -> list[Step] | None:
@@ -69,6 +90,13 @@ def steps_of(launch: Launch) -> list[Step] | None:
         return [("mul", A, 1.0 / float(launch.inputs[1].value))]
     if name == "leaky_relu":
         return [("leaky", A, launch.parameter("negative_slope"))]
+    if name == "threshold_backward":  # of a NaN, the gradient
+        threshold = float(launch.parameter("threshold"))
+        return [("lt", A, threshold), ("eq", A, threshold), ("maximum", S(0), S(1)), ("where", S(2), 0.0, B)]
+    if name in ("addcmul", "addcdiv"):
+        first: list[Step] = [("mul", B, C)] if name == "addcmul" else [("rcp", C), ("mul", B, S(0))]
+        value, made = float(launch.parameter("value")), S(len(first) - 1)
+        return [*first, ("mul", made, value), ("add", A, S(len(first)))]
     if name == "pow_tensor_scalar":
         power = launch.parameter("exponent")
         known: dict[float, list[Step]] = {
@@ -95,10 +123,10 @@ def steps_of(launch: Launch) -> list[Step] | None:
         return [("ne", A, 0.0), ("ne", B, 0.0), (combined, S(0), S(1))]
     found = FIXED.get(name)
     if found is None or any(
-        isinstance(x, Immediate) and not isfinite(float(x.value)) and name != "where" for x in launch.inputs
+        isinstance(x, Immediate) and not isfinite(float(x.value)) and name not in TAKE_INFINITIES for x in launch.inputs
     ):
         return None
-    first = launch.inputs[0] if launch.inputs else None
-    if isinstance(first, Immediate) and name not in ("add", "sub", "mul", "where"):
+    left = launch.inputs[0] if launch.inputs else None
+    if isinstance(left, Immediate) and name not in ("add", "sub", "mul", "where", "masked_fill"):
         return None
     return found

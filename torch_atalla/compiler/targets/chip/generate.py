@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
@@ -21,9 +23,10 @@ from .select.pointwise import no_steps
 from .selection import Selection, check_dtypes
 
 
-def compile_network(program: LinearProgram) -> Network:
-    """The program of a linear program. Raises NoProgramError, which lists every launch that has none."""
-    selection = Selection(program)
+def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = None) -> Network:
+    """The program of a linear program. sources: the Python lines of graph nodes. Raises NoProgramError, which lists
+    every launch that has none, with its node, line and the reason."""
+    selection = Selection(program, sources or {})
     missing = []
     for launch in fuse(program):
         try:
@@ -66,8 +69,9 @@ def _select(selection: Selection, launch: Instruction) -> None:
     for part in getattr(launch, "parts", ()):
         _select(selection, part)
     if not getattr(launch, "parts", ()):
-        where = f"kernel {launch.kernel}" + (f" (node {launch.node})" if launch.node else "")
-        raise NoProgramError(f"{where}: {'; '.join(dict.fromkeys(reasons))}")
+        source = selection.sources.get(launch.node)
+        where = f" (node {launch.node}{f', {source}' if source else ''})" if launch.node else ""
+        raise NoProgramError(f"kernel {launch.kernel}{where}: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def _vector(selection: Selection, launch: Launch) -> None:

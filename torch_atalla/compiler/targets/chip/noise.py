@@ -13,7 +13,8 @@ to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest val
 
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
-FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by as much as these do. An element of
+FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
+few of them may take the decision that the program took. An element of
 integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
@@ -28,7 +29,7 @@ import torch
 from .reference import call
 
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
-FAR_RUNS, SLACK = 16, 1.25  # more than the largest of so few runs may be
+FAR_RUNS, FAR = 16, 2.0
 
 # Ops that choose or move elements, and round nothing.
 _MOVES = {
@@ -56,7 +57,7 @@ class Bound:
         if not known.any():
             return torch.where(torch.isfinite(spread), self.far, torch.inf)
         whole = spread[known].square().mean().sqrt() * SHARE + self.exact[known].abs().max() * FLOOR
-        return torch.maximum(spread * FACTOR + whole + 1e-30, self.far * SLACK)
+        return torch.maximum(spread * FACTOR + whole + 1e-30, self.far)
 
 
 def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
@@ -89,7 +90,7 @@ def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str
     for _ in range(FAR_RUNS):
         for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR).items():
             bound = found[name]
-            bound.far = torch.maximum(bound.far, _distance(value, bound.exact))
+            bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
 
 def _wide(value: Any) -> Any:

@@ -33,8 +33,8 @@ def _in_lines(operand: Operand) -> bool:
 class Selection:
     """What the selectors of single launches work with."""
 
-    def __init__(self, program: LinearProgram) -> None:
-        self.program = program
+    def __init__(self, program: LinearProgram, sources: Mapping[str, str]) -> None:
+        self.program, self.sources = program, sources  # sources: Python lines of graph nodes
         self.network = Network()
         self.image = self.network.image
         self.sizes: dict[str, int] = {}  # bytes of temporaries

@@ -211,10 +211,9 @@ class _Rows(Kernel):
     def argmax(self, y: Reg) -> None:
         """The index of the first greatest element of each row, as a 64-bit integer.
 
-        Each lane keeps the number of the tile where it found its greatest element. Of the lanes that have the row's (or
-        a NaN, if one has), the least tile wins and in it the lowest lane: the lowest bit of a mask, whose number is its
-        exponent as a BF16.
-        Tile j is kept as the j-th BF16 from 1 on, which orders and moves like any other number.
+        Each lane keeps the number of the tile where it found its greatest element. Of the lanes that have the row's
+        (or a NaN, if one has), the least tile wins and in it the lowest lane: the lowest bit of a mask, whose number is
+        its exponent as a BF16. Tile j is kept as the j-th BF16 from 1 on, which orders and moves like any other number.
         """
         b, v = self.b, self.v
         first = b.li(TILE_ZERO)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scalar core does: gathering rows by integer indices, converting integers, elementwise strided copies."""
+"""Gathering rows by integer indices, and strided copies."""
 
 from __future__ import annotations
 
@@ -105,52 +105,6 @@ def check_high_word(b: Builder, low: Reg, place: Reg) -> None:
     high = b.s("lw.s", 4, place)
     with b.unless("beq.s", high, b.s("srai.s", low, 31)):
         fault(b, c_abi.ATALLA_ISA_FAULT_INTEGER, low, high)
-
-
-# -- integers to BF16 --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Convert:
-    """out[...] = bf16(in[...]) or, as a truth value, in[...] != 0; in is 4 or 8 bytes an element."""
-
-    kind: str  # "value", "truth", "invert"
-    wide: bool
-    depth: int
-
-    @property
-    def name(self) -> str:
-        return f"convert_{self.kind}{'64' if self.wide else '32'}_{self.depth}"
-
-
-def plan_convert(
-    kind: str, wide: bool, sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
-) -> tuple[Convert, dict[str, int]]:
-    """Strides in elements; addresses o, x."""
-    loops = [loop for loop in zip(sizes, out, source) if loop[0] != 1]
-    return Convert(kind, wide, len(loops)), nest_words(loops, "nox", (1, ELEMENT, 8 if wide else 4))
-
-
-class _Convert(Kernel):
-    v: Convert
-
-    def emit(self) -> None:
-        self.load_parameters(["o", "x", *nest_names(self.v.depth, "nox")])
-        self.nest(self.v.depth, {name: self.p[name] for name in "ox"}, self.element)
-
-    def element(self, o: Reg, x: Reg) -> None:
-        b, v = self.b, self.v
-        value = b.s("lw.s", 0, x)
-        if v.kind == "value" and v.wide:
-            check_high_word(b, value, x)
-        if v.kind != "value":
-            if v.wide:
-                value = b.s("or.s", value, b.s("lw.s", 4, x))
-            value = b.s("sltu.s", X0, value)
-            if v.kind == "invert":
-                value = b.s("xori.s", value, 1)
-        b.emit("shw.s", b.s("stbf.s", value), 0, o)
-
-
-build_convert = _Convert.build
 
 
 # -- any strided copy --------------------------------------------------------------------------------------------------

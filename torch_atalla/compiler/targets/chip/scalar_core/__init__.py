@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 from ....program.ir import Launch
-from . import compacting, elementwise, images, indexing, norms, order, positions, products, reductions, sampling
+from . import (
+    compacting,
+    elementwise,
+    images,
+    indexing,
+    norms,
+    order,
+    positions,
+    products,
+    reductions,
+    sampling,
+    training,
+)
 from .routine import Body
 
 _FAMILIES = (
-    compacting, elementwise, images, indexing, norms, order, positions, products, reductions, sampling,
+    compacting, elementwise, images, indexing, norms, order, positions, products, reductions, sampling, training,
 )  # fmt: skip
 _ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from torch_atalla.driver import c_abi
+
 from ....program.support import generated
 from ..kernels.pointwise import Unsupported
 from .expression import parse
@@ -41,7 +43,8 @@ def formula(c: Context) -> None:
             wanted = c.compute if kind == "compute" else kind_of(getattr(torch, kind))
             names[name] = c.read(source, here.get(source) if isinstance(source, Tensor) else None, wanted)
         for condition in row["requires"]:
-            c.core.fault_unless(c.core.nonzero(evaluate(c.core, parse(condition)[0], names, c.compute)))
+            holds = c.core.nonzero(evaluate(c.core, parse(condition)[0], names, c.compute))
+            c.core.fault_unless(holds, c_abi.ATALLA_ISA_FAULT_ELEMENT)
         results = [evaluate(c.core, tree, names, c.compute) for tree in parse(text)]
         for out, result in zip(c.outputs, results, strict=True):
             out.store(here[out], c.core.convert(result, kind_of(out.form.dtype)))
@@ -57,6 +60,8 @@ def copy(c: Context) -> None:
     with out.each(range(out.rank), [out, x]) as (target, source):
         if out.form == x.form:
             out.copy_element(target, source)
+        elif out.kind == "f" and x.kind in "il" and not out.form.raw:
+            out.store(target, c.core.new("stbf.s", "f", x.load(source)), is_bf16=True)
         else:
             out.store(target, x.load(source))
 

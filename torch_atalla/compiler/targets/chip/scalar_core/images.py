@@ -114,21 +114,20 @@ def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------------
-def _windows(c: Context, x: Tensor, here: list[Value]) -> tuple[list[Value], list[Value], list[int]]:
-    """For each spatial dimension: the first place of the window, its length, and the distance of its elements."""
+def windows(c: Context, x: Tensor, pooled: Tensor, here: list[Value]) -> tuple[list[Value], list[Value]]:
+    """For each spatial dimension: the first place in x of the window at `here` of `pooled`, and its length."""
     core = c.core
     if "adaptive" in c.launch.kernel:
         firsts, lengths = [], []
         for k, dim in enumerate(SPATIAL):
-            size, target = x.size(dim), c.outputs[0].size(dim)
+            size, target = x.size(dim), pooled.size(dim)
             first = core.divide(here[k] * size, target)
             firsts.append(first)
             lengths.append(core.divide((here[k] + 1) * size + target - 1, target) - first)
-        return firsts, lengths, [1, 1, 1]
+        return firsts, lengths
     kernel, stride, padding = ([*c.parameter(name)] for name in ("kernel", "stride", "padding"))
-    dilation = [*c.parameter("dilation")] if "dilation" in c.launch.contract.parameters else [1, 1, 1]
     firsts = [here[k] * int(stride[k]) - int(padding[k]) for k in range(3)]
-    return firsts, [core.value(int(n)) for n in kernel], [int(d) for d in dilation]
+    return firsts, [core.value(int(n)) for n in kernel]
 
 
 def pool(c: Context) -> None:
@@ -136,8 +135,10 @@ def pool(c: Context) -> None:
     out, indices = (*c.outputs, None)[:2]
     x = c.inputs[0]
     average = "average" in c.launch.kernel
+    dilated = "dilation" in c.launch.contract.parameters
     with positions(out) as (n, channel, *here):
-        firsts, lengths, steps = _windows(c, x, here)
+        firsts, lengths = windows(c, x, out, here)
+        steps = [int(d) for d in c.parameter("dilation")] if dilated else [1, 1, 1]
         plane = x.at(x.at(x.start, 0, n), 1, channel)
         kind = out.kind
         total = core.variable(core.constant(0, kind) if average else lowest(core, kind))
@@ -159,15 +160,16 @@ def pool(c: Context) -> None:
                         best.set((d * x.size(3) + h) * x.size(4) + w)
         target = out.element([n, channel, *here])
         if average:
-            divisor = _divisor(c, x, firsts, lengths, seen)
-            out.store(target, core.divide(total, core.convert(divisor, kind)))
+            count = divisor(c, x, firsts, lengths, seen)
+            out.store(target, core.divide(total, core.convert(count, kind)))
         else:
             out.store(target, total)
         if indices is not None and not average:
             indices.store(indices.element([n, channel, *here]), best)
 
 
-def _divisor(c: Context, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
+def divisor(c: Context, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
+    """Of the sum of a window; seen: how many of its places are in x."""
     core = c.core
     if "adaptive" in c.launch.kernel:
         return seen

@@ -13,11 +13,10 @@ from .values import Value
 
 def checked(c: Context, index: Value, size: Value, wraps: bool) -> Value:
     """The index as a position. wraps: negative ones count from the end. A position outside is a fault."""
-    index = index.as_kind("i")
-    if wraps:
-        index = c.core.select(index < 0, index + size, index)
-    c.core.fault_unless(c.core.new("sltu.s", "b", index, size), c_abi.ATALLA_ISA_FAULT_INDEX, index, size)
-    return index
+    given = index.as_kind("i")
+    place = c.core.select(given < 0, given + size, given) if wraps else given
+    c.core.fault_unless(c.core.new("sltu.s", "b", place, size), c_abi.ATALLA_ISA_FAULT_INDEX, given, size)
+    return place
 
 
 def index_select(c: Context) -> None:
@@ -164,7 +163,8 @@ def embedding_bag(c: Context) -> None:
         else:
             with core.when(~is_last):
                 end.set(offsets.load(offset + offsets.stride(0)).as_kind("i"))
-        core.fault_unless(~((begin < 0) | (end < begin) | (end > indices.size(0))))
+        right = ~((begin < 0) | (end < begin) | (end > indices.size(0)))
+        core.fault_unless(right, c_abi.ATALLA_ISA_FAULT_ELEMENT)
         column = core.variable(0)
         with out.each([1], {out: row}) as (target,):
             total, seen, best = core.variable(0.0, "f"), core.variable(0), core.variable(-1)

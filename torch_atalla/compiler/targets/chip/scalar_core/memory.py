@@ -95,7 +95,8 @@ class Tensor:
             core.fault_unless(whole, c_abi.ATALLA_ISA_FAULT_INTEGER, value, core.wrap(high, "i"))
         return value
 
-    def store(self, place: Value, value: Value | Number) -> None:
+    def store(self, place: Value, value: Value | Number, is_bf16: bool = False) -> None:
+        """is_bf16: a value of kind "f" needs no rounding."""
         core, kind = self.core, self.kind
         given = self._wrapped(core.convert(core.value(value, kind), kind))
         if self.form.raw:
@@ -105,7 +106,7 @@ class Tensor:
         if kind in "fb":
             if kind == "b":
                 given = core.new("stbf.s", "f", given)
-            elif isinstance(value, Value):
+            elif isinstance(value, Value) and not is_bf16:
                 given = core.rounded(given)
             core.b.emit("shw.s", given.reg, 0, place.reg, access=writes)
             return

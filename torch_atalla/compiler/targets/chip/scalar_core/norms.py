@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from torch_atalla.driver import c_abi
+
 from . import functions as f
 from .formula import maximum
 from .memory import Tensor
@@ -102,7 +104,7 @@ def _target(c: Context, raw: Value, classes: Value) -> tuple[Value, Value]:
     """The class, and whether it counts. Any other target outside of the classes is a fault."""
     raw = raw.as_kind("i")
     counts = ~raw.equals(int(c.parameter("ignore_index")))
-    c.core.fault_unless(~counts | within(c.core, raw, classes))
+    c.core.fault_unless(~counts | within(c.core, raw, classes), c_abi.ATALLA_ISA_FAULT_ELEMENT)
     return c.core.select(counts, raw, 0), counts
 
 

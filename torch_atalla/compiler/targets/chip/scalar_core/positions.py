@@ -119,7 +119,8 @@ def cross(c: Context) -> None:
             out.store(out.at(target, dim, i), x[j] * y[k] - x[k] * y[j])
 
 
+PADDINGS = {"reflect": _reflect, "replicate": _replicate}
 ROUTINES = {
-    "flip": taken_from(_flip), "roll": taken_from(_roll), "pad.reflect": taken_from(_reflect),
-    "pad.replicate": taken_from(_replicate), "triangle": triangle, "im2col": im2col, "col2im": col2im, "cross": cross,
+    "flip": taken_from(_flip), "roll": taken_from(_roll), "triangle": triangle, "im2col": im2col, "col2im": col2im,
+    "cross": cross, **{f"pad.{name}": taken_from(place) for name, place in PADDINGS.items()},
 }  # fmt: skip

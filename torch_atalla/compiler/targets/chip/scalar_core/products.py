@@ -6,6 +6,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import inf
 
+from torch_atalla.driver import c_abi
+
 from . import functions as f
 from .formula import maximum
 from .memory import Tensor
@@ -61,7 +63,7 @@ def grouped_product(c: Context) -> None:
     limit = a.size(0) if w.rank == 3 else w.size(1) if a.rank == 3 else a.size(1)
     with ends.each([0], [ends]) as (place,):
         end = ends.load(place)
-        core.fault_unless(~((end < begin) | (end > limit)))
+        core.fault_unless(~((end < begin) | (end > limit)), c_abi.ATALLA_ISA_FAULT_ELEMENT)
         if w.rank == 3:  # rows
             with core.range(end - begin) as i, core.range(out.size(1)) as j:
                 row = begin + i

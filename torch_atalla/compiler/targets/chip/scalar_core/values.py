@@ -287,7 +287,7 @@ class Core:
     def fault_unless(
         self,
         condition: Value,
-        code: int = c_abi.ATALLA_ISA_FAULT_INTEGER,
+        code: int = c_abi.ATALLA_ISA_FAULT_OVERFLOW,
         value: Value | None = None,
         bound: Value | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from . import convolution, data, image, matrix, normal, pointwise
+from . import convolution, data, image, matrix, normal, pointwise, statistics
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
@@ -11,6 +11,7 @@ SELECTORS: dict[str, Callable] = {
     **image.SELECTORS,
     **convolution.SELECTORS,
     **normal.SELECTORS,
+    **statistics.SELECTORS,
     **data.SELECTORS,
 }
 

@@ -13,7 +13,7 @@ from ..kernels import gemm, gemm_image, gemm_plan
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
-from . import data
+from . import data, packing
 from .image import channels_last, distances, emit_planes, four, padded
 from .matrix import bias_address, dense, emit_additions, pack_weights
 
@@ -35,12 +35,10 @@ class _Convolution:
         self.x, self.target, weight = four(x), four(out), four(weight)
         if any(o.dtype is not torch.bfloat16 for o in (self.x, self.target, weight)):
             raise Unsupported("dtypes; expected bfloat16")
-        if not s.is_constant(weight):
-            raise Unsupported("weights that are not constant")
         if min(padding) < 0:
             raise Unsupported("negative padding")
         self.stride, self.padding, self.dilation = ((int(p[0]), int(p[1])) for p in (stride, padding, dilation))
-        self.values = s.tensor(weight)
+        self.weight = weight
         self.kernel = (weight.sizes[2], weight.sizes[3])
         self.shape = (self.kernel, self.stride, self.padding, self.dilation)
         self.bias = bias if isinstance(bias, Operand) else None
@@ -74,7 +72,10 @@ class _Convolution:
         s, c = self.s, self.groups
         if self.target.sizes[1] != c:
             raise Unsupported(f"{self.target.sizes[1]} results of {c} groups")
-        spread = Address(s.constant(self.values.reshape(c, -1).t().contiguous()))
+        if s.is_constant(self.weight):
+            spread = Address(s.constant(s.tensor(self.weight).reshape(c, -1).t().contiguous()))
+        else:
+            spread = packing.spread(s, self.weight)
         bias = bias_address(s, self.bias, c) if self.bias is not None else None
         emit_planes(s, "dot", self.x, self.result, self.shape, spread, bias, self.activation)
 
@@ -85,11 +86,11 @@ class _Convolution:
         per, channel_tiles, places = o // self.groups, c // self.groups // LANES, map(distances, (self.x, self.result))
         shape = gemm_image.Image(n, (h, w), (oh, ow), per, *self.shape, channel_tiles, *places)
         bands = gemm_image.plan_image(shape, self.bias is not None, self.activation)
+        weights = self.weights(packing.Taps(self.kernel, c // self.groups, c // self.groups, False)) if bands else []
         for band in bands or ():
             deltas = Address(self.s.constant(torch.tensor(band.deltas, dtype=torch.int32)))
             for group in range(self.groups):
-                part = self.weights(group).reshape(1, o // self.groups, -1)
-                more = self.addresses(group, part, band.a_start, band.c_start) | {"deltas": deltas}
+                more = self.addresses(group, weights[group], band.a_start, band.c_start) | {"deltas": deltas}
                 variant = replace(band.variant, residual=self.residual is not None)
                 self.s.call(gemm.build, variant, {**band.words, **more})
         return bands is not None
@@ -118,26 +119,35 @@ class _Convolution:
         per, across = o // groups, 1 if merged else kw
         shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
         product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation)
+        weights = self.weights(packing.Taps(self.kernel, c // groups, channels, merged))
         for group in range(groups):
-            part = self.weights(group)
-            if merged:
-                part = torch.nn.functional.pad(part, (0, channels - c))
-            part = part.reshape(o // groups, -1, run)
-            part = torch.nn.functional.pad(part, (0, tiles(run) * LANES - run)).reshape(1, o // groups, -1)
             product = replace(product, residual=self.residual is not None)
-            s.call(gemm.build, product, {**numbers, **self.addresses(group, part, 0, 0)})
+            s.call(gemm.build, product, {**numbers, **self.addresses(group, weights[group], 0, 0)})
 
-    def weights(self, group: int) -> torch.Tensor:
-        """[o, kh, kw, c] of a group."""
-        per = self.target.sizes[1] // self.groups
-        return self.values[group * per : (group + 1) * per].permute(0, 2, 3, 1)
+    def weights(self, taps: packing.Taps) -> list[Address]:
+        """In tiles, by group."""
+        s, weight, per = self.s, self.weight, self.target.sizes[1] // self.groups
+        found = []
+        for group in range(self.groups):
+            offset = weight.offset + group * per * weight.strides[0] * weight.dtype.itemsize
+            part = replace(weight, sizes=(per, *weight.sizes[1:]), offset=offset)
+            if not s.is_constant(weight):
+                found.append(packing.pack(s, part, taps))
+                continue
+            values = s.tensor(part).permute(0, 2, 3, 1)
+            if taps.merged:
+                values = torch.nn.functional.pad(values, (0, taps.channels - taps.c))
+            values = values.reshape(per, -1, taps.run)
+            values = torch.nn.functional.pad(values, (0, tiles(taps.run) * LANES - taps.run)).reshape(1, per, -1)
+            found.append(Address(s.constant(pack_weights(values))))
+        return found
 
-    def addresses(self, group: int, weights: torch.Tensor, a_start: int, c_start: int) -> dict[str, Address]:
+    def addresses(self, group: int, weights: Address, a_start: int, c_start: int) -> dict[str, Address]:
         s, per = self.s, self.target.sizes[1] // self.groups
         found = {
             "a": s.address(self.x, a_start + group * (self.x.sizes[1] // self.groups)),
             "c": s.address(self.result, c_start + group * per),
-            "w": Address(s.constant(pack_weights(weights))),
+            "w": weights,
         }
         if self.residual is not None:
             found["residual"] = s.address(self.residual, c_start + group * per)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from math import prod
 
 import torch
@@ -27,15 +29,8 @@ def copy(s: Selection, launch: Launch) -> None:
 def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
     if 0 in out.sizes:
         return
-    if x.dtype in INTEGERS:
-        if out.dtype in INTEGERS:
-            raise Unsupported("a copy between integers")
-        kind = "truth" if out.dtype is torch.bool else "value"
-        convert, numbers = scalar.plan_convert(kind, x.dtype is torch.int64, out.sizes, out.strides, x.strides)
-        s.call(scalar.build_convert, convert, {**numbers, "o": s.address(out), "x": s.address(x)})
-        return
-    if out.dtype in INTEGERS:
-        raise Unsupported("a copy to integers")
+    if x.dtype in INTEGERS or out.dtype in INTEGERS:
+        raise Unsupported("a copy of integers")
     if out.dtype is torch.bool and x.dtype is not torch.bool:
         pointwise.emit(s, out, [x], (("ne", 0, 0.0),))
         return
@@ -107,4 +102,55 @@ def index(s: Selection, launch: Launch) -> None:
     emit_copy(s, out, moved)
 
 
-SELECTORS = {"copy": copy, "index_select": index_select, "index": index}
+def roll(s: Selection, launch: Launch) -> None:
+    """The pieces on both sides of each seam, each a copy."""
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    shifts = launch.parameter("shift")
+    parts = []
+    for dim, size in enumerate(x.sizes):
+        shift = int(shifts[dim]) % size if dim < len(shifts) else 0
+        pieces = [(0, shift, size - shift), (size - shift, 0, shift)]  # first in x, first in out, number
+        parts.append([piece for piece in pieces if piece[2]])
+    for chosen in product(*parts):
+        sizes = tuple(piece[2] for piece in chosen)
+        emit_copy(s, *(_part(o, sizes, [piece[k] for piece in chosen]) for o, k in ((out, 1), (x, 0))))
+
+
+def _part(x: Operand, sizes: tuple[int, ...], firsts: list[int]) -> Operand:
+    offset = sum(first * stride for first, stride in zip(firsts, x.strides)) * x.dtype.itemsize
+    return replace(x, offset=x.offset + offset, sizes=sizes)
+
+
+MOST_FLIPPED = 128
+
+
+def flip(s: Selection, launch: Launch) -> None:
+    """Positions of the flipped dimensions one by one, each as a dense block."""
+    (out,), (x, *_) = launch.outputs, launch.inputs
+    assert out is not None and isinstance(x, Operand)
+    mask = launch.parameter("flipped")
+    dims = [d for d, size in enumerate(x.sizes) if mask >> d & 1 and size > 1]
+    blocks = prod(x.sizes[d] for d in dims)
+    if blocks > MOST_FLIPPED:
+        raise Unsupported(f"{blocks} blocks, whose order changes")
+    order = [*dims, *(d for d in range(len(x.sizes)) if d not in dims)]
+    x, target = (
+        replace(o, sizes=tuple(o.sizes[d] for d in order), strides=tuple(o.strides[d] for d in order)) for o in (x, out)
+    )
+    if not dims:
+        emit_copy(s, target, x)
+        return
+    before, after = (s.new_operand(x.sizes, contiguous_strides(x.sizes), prod(x.sizes)) for _ in range(2))
+    emit_copy(s, before, x)
+    count = prod(x.sizes) // blocks
+    for block in range(blocks):
+        source, place = (
+            Operand(o.buffer, number * count * o.dtype.itemsize, (count,), (1,), o.dtype)
+            for o, number in ((before, block), (after, blocks - 1 - block))
+        )
+        emit_move(s, place, source)
+    emit_copy(s, target, after)
+
+
+SELECTORS = {"roll": roll, "copy": copy, "flip": flip, "index_select": index_select, "index": index}

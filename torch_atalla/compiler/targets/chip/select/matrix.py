@@ -53,7 +53,7 @@ def product(s: Selection, launch: Launch) -> None:
         return
     if k == 0:
         raise Unsupported("a product over no elements")
-    if any(x.dtype is not torch.bfloat16 for x in (a, w, out)):
+    if not all(x.dtype.is_floating_point for x in (a, w, out)):
         raise Unsupported(f"dtypes {a.dtype}, {w.dtype}, {out.dtype}; expected bfloat16")
     alpha, beta = launch.parameter("alpha"), launch.parameter("beta")
     activation = getattr(launch, "activation", None)

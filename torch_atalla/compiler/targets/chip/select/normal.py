@@ -96,12 +96,10 @@ def moved(x: Operand, dim: int, place: int) -> Operand:
 
 
 def norm(s: Selection, launch: Launch) -> None:
-    """layer_norm and rms_norm."""
-    out, mean, rstd = launch.outputs
+    """layer_norm and rms_norm, without their statistics."""
+    out = launch.outputs[0]
     x, weight, bias = (*launch.inputs, None, None)[:3]
     assert out is not None and isinstance(x, Operand)
-    if mean is not None or rstd is not None:
-        raise Unsupported("the statistics of a norm")
     n = x.sizes[1]
     if n > 1 and x.strides[1] != 1:
         x = dense(s, x)
@@ -178,30 +176,60 @@ def reduction(kind: str, mean: bool = False):
         assert out is not None and isinstance(x, Operand)
         _check_floats(x, out)
         reduced, kept = _dimensions(launch, x)
-        count = prod(x.sizes[d] for d in reduced)
-        scale = 1.0 / count if mean else 1.0
-        lanes = next((d for d in kept if x.strides[d] == 1 and out.strides[d] == 1), None)
-        if lanes is not None or not reduced:
-            order = [d for d in kept if d != lanes]
-            sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
-            o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
-            x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
-            taps = [(x.sizes[d], x.strides[d]) for d in reduced]
-            longest = max(taps, default=(1, 0))
-            if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
-                loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
-                taps.remove(longest)
-                for variant, words, first in down.plan(kind, sizes[-1], *longest, loops, taps, scale):
-                    s.call(down.build, variant, {**words, "o": s.address(out, first), "x": s.address(x, first)})
-                return
-            emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
-            return
-        _check_run(x, reduced, "a reduction")
-        if kind == "min":
-            raise Unsupported("the least of a contiguous run")
-        _emit_run(s, kind, x, out, kept, count, scale)
+        reduce_into(s, kind, out, x, reduced, kept, 1.0 / prod(x.sizes[d] for d in reduced) if mean else 1.0)
 
     return select
+
+
+def reduce_into(
+    s: Selection, kind: str, out: Operand, x: Operand, reduced: list[int], kept: list[int], scale: float
+) -> None:
+    """out = scale times a reduction of x over dimensions `reduced`; those of one element may be left out. out has all
+    dimensions of x."""
+    reduced = [d for d in reduced if x.sizes[d] != 1]
+    kept = sorted((d for d in kept if x.sizes[d] != 1), key=lambda d: -x.strides[d])
+    lanes = next((d for d in kept if x.strides[d] == 1 and out.strides[d] == 1), None)
+    if lanes is not None or not reduced:
+        order = [d for d in kept if d != lanes]
+        sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
+        o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
+        x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
+        taps = [(x.sizes[d], x.strides[d]) for d in reduced]
+        longest = max(taps, default=(1, 0))
+        if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
+            loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
+            taps.remove(longest)
+            for variant, words, first in down.plan(kind, sizes[-1], *longest, loops, taps, scale):
+                s.call(down.build, variant, {**words, "o": s.address(out, first), "x": s.address(x, first)})
+            return
+        emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
+        return
+    if kind == "min":
+        raise Unsupported("the least of a contiguous run")
+    run = _run(x, reduced)
+    if len(run) < len(reduced):  # first the run, then what is left, with the kept dimensions innermost
+        rest = [d for d in reduced if d not in run]
+        strides, step = [0] * len(x.sizes), 1
+        for d in (*kept[::-1], *rest[::-1]):
+            strides[d] = step
+            step *= x.sizes[d]
+        part = s.new_operand(tuple(1 if d in run else n for d, n in enumerate(x.sizes)), tuple(strides), step)
+        reduce_into(s, kind, part, x, run, [*kept, *rest], 1.0)
+        reduce_into(s, kind, out, part, rest, kept, scale)
+        return
+    _emit_run(s, kind, x, out, kept, prod(x.sizes[d] for d in reduced), scale)
+
+
+def _run(x: Operand, dims: list[int]) -> list[int]:
+    """Those of the dimensions that are one contiguous run."""
+    found, step = [], 1
+    for d in sorted(dims, key=lambda d: x.strides[d]):
+        if x.strides[d] == step:
+            found.append(d)
+            step *= x.sizes[d]
+    if not found:
+        raise Unsupported(f"a reduction over dimensions {dims} without neighbours in memory")
+    return found
 
 
 def _dimensions(launch: Launch, x: Operand) -> tuple[list[int], list[int]]:
@@ -245,8 +273,6 @@ def norm2(s: Selection, launch: Launch) -> None:
 
 SELECTORS = {
     "softmax": softmax,
-    "layer_norm": norm,
-    "rms_norm": norm,
     "attention": attention,
     "reduce.sum": reduction("sum"),
     "reduce.mean": reduction("sum", mean=True),

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Saves the architectures of tools/model_zoo.py, converted to bfloat16, with chip code, and compares them with float32.
+
+    python tools/model_code_table.py [--only REGEX] [--write]
+
+--write puts the table into docs/reference/models.md. The exit status is 1 when a model has no code, or is farther from
+float32 than PyTorch in bfloat16 on the CPU, by more than 0.0005 of the cosine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import re
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.model_aot_table import PAGE, Tensors  # noqa: E402
+from tools.model_zoo import MODELS  # noqa: E402
+from torch_atalla import load_loadable, save_loadable  # noqa: E402
+from torch_atalla.compiler.capture.narrow import to_bfloat16  # noqa: E402
+from torch_atalla.compiler.file.code import cosine  # noqa: E402
+from torch_atalla.compiler.targets.chip.ports import same_layout  # noqa: E402
+from torch_atalla.loadable.code_machine import CodeMachine  # noqa: E402
+
+BEGIN, END = "<!-- code: begin -->", "<!-- code: end -->"
+HEAD = (
+    "| architecture | calls | on the scalar core | packets run | cycles | of them scalar core | DMA bytes | cosine | "
+    "CPU in bfloat16 |\n| --- |" + " ---: |" * 8
+)
+SLACK = 0.0005  # by which the cosine may be below the CPU's
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    calls: int = 0
+    scalar_calls: int = 0
+    packets: int = 0
+    cycles: int = 0
+    scalar_cycles: int = 0
+    bytes: int = 0
+    cosine: float = 0.0
+    cpu: float = 0.0
+    problem: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        return not self.problem and self.cosine >= self.cpu - SLACK
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"| {self.name} | {self.problem} |" + " |" * 7
+        share = f"{self.scalar_cycles / self.cycles:.0%}"
+        counts = f"{self.calls} | {self.scalar_calls} | {self.packets:,} | {self.cycles:,} | {share} | {self.bytes:,}"
+        return f"| {self.name} | {counts} | {self.cosine:.6f} | {self.cpu:.6f} |"
+
+
+def smallest(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
+    return min(cosine(a.cpu(), b) for a, b in zip(found, expected, strict=True))
+
+
+@torch.no_grad()
+def measure(name: str) -> Row:
+    model, inputs = MODELS[name]()
+    module = Tensors(model)
+    expected = module(**inputs)
+    program = torch.export.export(module, (), inputs, strict=False)
+    narrow = {key: to_bfloat16(value) for key, value in inputs.items()}
+    cpu = copy.deepcopy(module).to(torch.bfloat16)(**narrow)  # the program shares the parameters
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.atl"
+        try:
+            save_loadable(program, path, engine="isa", convert="bfloat16", fallback="error")
+        except NotImplementedError as error:
+            return Row(name, problem=str(error).splitlines()[-1].strip())
+        loaded = load_loadable(path, engine="isa")
+        found = loaded(**{key: x.to("atalla") if isinstance(x, torch.Tensor) else x for key, x in narrow.items()})
+        for mine, right in zip(tree_leaves(found), cpu, strict=True):
+            if mine.shape != right.shape or not same_layout(tuple(mine.shape), mine.stride(), right.stride()):
+                return Row(name, problem=f"{list(mine.shape)} with strides {mine.stride()}, expected {right.stride()}")
+        profile = CodeMachine(path, [x for x in tree_leaves(narrow) if isinstance(x, torch.Tensor)]).profile()
+    calls = profile.calls[1:-1]
+    scalar = [call for call in calls if call.site.function.startswith("core_")]
+    stats = profile.stats
+    return Row(
+        name,
+        len(calls),
+        len(scalar),
+        stats.packets,
+        stats.cycles,
+        sum(call.cycles for call in scalar),
+        stats.dram_bytes_read + stats.dram_bytes_written,
+        smallest(tree_leaves(found), expected),
+        smallest(cpu, expected),
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    rows = []
+    for name in MODELS:
+        if re.search(args.only, name):
+            rows.append(measure(name))
+            print(rows[-1], flush=True)
+    if args.write:
+        before, rest = PAGE.read_text().split(BEGIN)
+        table = "\n".join([HEAD, *map(str, rows)])
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+    return int(not all(row.is_right for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
