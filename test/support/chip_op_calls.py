@@ -23,12 +23,11 @@ from torch_atalla.compiler.targets.chip.kernels.pointwise import Unsupported
 # Ops whose calls together run every selector and every routine that an example call reaches; the fast suite has only
 # these. To choose them again: run all calls with `recorded_kernels`, and take those that add the most kernels.
 FAST = """
-_adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _softmax _upsample_nearest_exact2d.vec abs acos acosh
-adaptive_max_pool3d add.Tensor all aminmax any.dims argmax argmin asin asinh atan atan2 atanh avg_pool2d
-binary_cross_entropy bitwise_and.Scalar_Tensor bitwise_not bitwise_or.Tensor bitwise_xor.Tensor bmm ceil
-clamp.Tensor col2im convolution cos cosh cummax cummin cumprod div.Scalar_mode div.Tensor elu
-embedding_dense_backward erf exp expm1 flip floor fmod.Tensor full_like gather glu gt.Tensor histc huber_loss
-im2col index.Tensor index_select isinf isnan layer_norm le.Scalar linalg_vector_norm log log10 log1p log2
+_adaptive_avg_pool3d _log_softmax _upsample_nearest_exact2d.vec abs acos acosh adaptive_max_pool3d all argmax
+argmin asin asinh atan atan2 atanh avg_pool2d binary_cross_entropy bitwise_and.Scalar_Tensor bitwise_or.Tensor
+bitwise_xor.Tensor bmm ceil clamp.Tensor col2im convolution cos cosh cummax cummin cumprod div.Scalar_mode
+div.Tensor elu embedding_dense_backward erf exp expm1 flip floor fmod.Tensor gather glu gt.Tensor histc
+huber_loss im2col index.Tensor index_select isnan layer_norm le.Scalar linalg_vector_norm log log10 log1p log2
 logcumsumexp logical_and logical_not logical_or logical_xor logsumexp max max.dim max_pool3d_with_indices
 maximum min min.dim minimum mse_loss mul.Tensor nansum native_group_norm native_layer_norm neg
 nll_loss2d_forward pow.Tensor_Scalar pow.Tensor_Tensor prod.dim_int reciprocal reflection_pad2d relu

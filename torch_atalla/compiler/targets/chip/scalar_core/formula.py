@@ -145,11 +145,16 @@ def _quotient(core: Core, a: Value, b: Value) -> Value:
 
 
 def _div_floor(core: Core, a: Value, b: Value) -> Value:
-    """(a - remainder) / b, as upstream, since a / b may round up to an integer."""
+    """(a - remainder) / b, as upstream, since a / b may round up to an integer. NaN for an infinite a, 0 or -1 for an
+    infinite b."""
+    quotient, infinity = a / b, core.bits(INFINITY, "f")
     whole = f.round_even(core, (a - _remainder(core, a, b)) / b)
-    size = core.magnitude(a / b)
-    far = (size >= float(1 << 22)) | core.is_nan(size) | core.magnitude(b).equals(core.bits(INFINITY, "f"))
-    return f.keep_zero_sign(core, core.select(far, f.floor(core, a / b), whole), a / b)
+    far = (core.magnitude(quotient) >= float(1 << 22)) | core.is_nan(quotient)
+    result = f.keep_zero_sign(core, core.select(far, f.floor(core, quotient), whole), quotient)
+    below = core.select(((a < 0.0) ^ (b < 0.0)) & core.nonzero(a), -1.0, 0.0)
+    result = core.select(core.magnitude(b).equals(infinity), below, result)
+    unknown = core.magnitude(a).equals(infinity) & core.nonzero(b)
+    return core.select(unknown | core.unordered(a, b), core.bits(NAN, "f"), result)
 
 
 def _hypot(core: Core, a: Value, b: Value) -> Value:
