@@ -32,6 +32,8 @@ def compile_network(program: LinearProgram) -> Network:
             missing.append(str(error))
             continue
         for operand in launch.writes():
+            if operand.buffer in selection.taps:
+                continue
             selection.network.complete[operand.buffer] = len(selection.image.calls)
     if missing:
         raise NoProgramError("no Atalla program for\n" + "\n".join(f"  {text}" for text in dict.fromkeys(missing)))
