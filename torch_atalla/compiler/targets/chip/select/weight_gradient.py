@@ -24,7 +24,7 @@ def applies(x: Operand, weight: Operand, out: Operand) -> bool:
     """x [c, n, h, w], weight [o, n, kh, kw], out [c, o, *places]: whether products by place move less than a
     convolution, which loads the weights for every image."""
     places, taps = prod(out.sizes[2:]), prod(weight.sizes[2:])
-    return places <= MOST_PLACES and (taps > 8 * places or x.sizes[0] > 4 * places)
+    return places <= MOST_PLACES and (taps > 8 * places or x.sizes[0] > 2 * places)
 
 
 def emit(s: Selection, x: Operand, weight: Operand, out: Operand, stride: Two, padding: Two, dilation: Two) -> None:
