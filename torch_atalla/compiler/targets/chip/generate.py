@@ -87,6 +87,8 @@ def _routine(selection: Selection, launch: Launch) -> None:
     body = routine_of(launch)
     if body is None:
         raise Unsupported("the scalar core has no such routine")
+    if any(operand.buffer in selection.taps for operand in launch.reads()):
+        raise Unsupported("positions of maxima, of which the program keeps tap numbers")
     if not _is_empty(launch):
         emit(selection, launch, body)
 
