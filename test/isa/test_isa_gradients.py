@@ -60,8 +60,9 @@ ON_SCALAR_CORE = {
     "adaptive_average": (lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), (2, 3, 4, 3), (2, 3, 7, 10)),
     "reflect": (lambda g, x: aten.reflection_pad2d_backward(g, x, [1, 2, 3, 0]), (2, 3, 10, 11), (2, 3, 7, 8)),
     "replicate": (lambda g, x: aten.replication_pad2d_backward(g, x, [1, 2, 3, 0]), (2, 3, 10, 11), (2, 3, 7, 8)),
-    "max_pool": (max_pool, (2, 33, 8, 10), (2, 33, 4, 5)),
-    "max_pool_last": (lambda x, g: max_pool(last(x), last(g)), (2, 33, 8, 10), (2, 33, 4, 5)),
+    "max_pool_positions": (lambda x: aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1]), (2, 3, 8, 10)),
+    "max_unpool": (lambda x, y: aten.max_unpool2d(x, aten.max_pool2d_with_indices(y, [2, 2])[1], [8, 10]),
+                   (2, 3, 4, 5), (2, 3, 8, 10)),
 }  # fmt: skip
 ON_VECTOR_UNIT = {
     "conv": (lambda x, w, b: conv(x, w, b, [2, 1], [1, 0], [1, 2]), (2, 5, 9, 8), (40, 5, 3, 2), (40,)),
@@ -89,6 +90,8 @@ ON_VECTOR_UNIT = {
     "masked_fill": (lambda x, g: x.masked_fill(g > 0, -torch.inf), (500,), (500,)),
     "addcmul": (lambda x, y, z: torch.addcmul(x, y, z, value=0.3), (50, 4), (50, 4), (50, 4)),
     "addcdiv": (lambda x, y, z: torch.addcdiv(x, y, z.abs() + 0.1, value=0.3), (50, 4), (50, 4), (50, 4)),
+    "max_pool": (max_pool, (2, 33, 8, 10), (2, 33, 4, 5)),
+    "max_pool_last": (lambda x, g: max_pool(last(x), last(g)), (2, 33, 8, 10), (2, 33, 4, 5)),
     "softmax": (lambda g, x: aten._softmax_backward_data(g, x.softmax(-1), -1, torch.bfloat16), (5, 40), (5, 40)),
 }  # fmt: skip
 

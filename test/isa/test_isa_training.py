@@ -71,7 +71,7 @@ class TestTraining(TestCase):
 
     @slowTest
     def test_resnet18(self):
-        task = training_models.resnet((64, 128, 256, 512), blocks=2, size=32)
+        task = training_models.resnet((64, 128, 256, 512), blocks=2, size=64)
         self.train(task, torch.optim.SGD(task[0].parameters(), 0.02, momentum=0.9), within=0.1)
 
     @parametrize(

@@ -7,20 +7,22 @@ from ....program.ir import Launch
 from . import (
     compacting,
     elementwise,
+    image_gradients,
     images,
     indexing,
     norms,
+    optimizers,
     order,
     positions,
     products,
     reductions,
     sampling,
-    training,
 )
 from .routine import Body
 
 _FAMILIES = (
-    compacting, elementwise, images, indexing, norms, order, positions, products, reductions, sampling, training,
+    compacting, elementwise, image_gradients, images, indexing, norms, optimizers, order, positions, products,
+    reductions, sampling,
 )  # fmt: skip
 _ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
 
