@@ -37,7 +37,7 @@ def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, apart: float
         return target(*single, **kwargs).double()
     if target is aten.binary_cross_entropy.default:  # which refuses probabilities beyond 0 and 1
         args = (args[0].clamp(0, 1), *args[1:])
-    if target is aten.native_group_norm.default:
+    if target in (aten.native_group_norm.default, aten._pdist_forward.default):  # which refuse other strides
         args = (args[0].contiguous(), *args[1:])
     if target in _STABLE:
         return _STABLE[target](*args, **kwargs)

@@ -222,11 +222,18 @@ class _Rows(Kernel):
         most, tile = zip(*((b.vec("add.vs", V0, far), b.vec("add.vs", V0, first)) for _ in range(v.rows)))
         doubt = [b.vec("add.vv", V0, V0) for _ in range(v.rows)]  # 0 times all elements: a NaN after one or an infinity
 
+        seen = [b.s("addi.s", X0, 0) for _ in range(v.rows)]  # lanes that have found a NaN
+
         def look(j: int | None, place: Reg, index: Reg, last: bool) -> None:
             number = b.s("add.s", b.s("slli.s", index, 16), first)
             for row in range(v.rows):
                 x = self.read(j, place, row)
-                better = self.compare("mgt.mvv", x, most[row], last)
+                greater = b.s("mv.mts", self.compare("mgt.mvv", x, most[row], last))
+                not_a_number = b.s("mv.mts", self.compare("mneq.mvv", x, x, last))
+                first_nan = b.s("xor.s", not_a_number, b.s("and.s", not_a_number, seen[row]))
+                better = b.m()
+                b.emit("mv.stm", better, b.s("or.s", greater, first_nan))
+                b.emit("or.s", seen[row], seen[row], not_a_number)
                 b.emit("add.vv", most[row], x, V0, mask=better)
                 b.emit("add.vs", tile[row], V0, number, mask=better)
                 b.emit("mul.vv", doubt[row], doubt[row], x, mask=self.mask if last and v.cut else None)
