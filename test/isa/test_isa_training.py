@@ -99,6 +99,16 @@ class TestTraining(TestCase):
             self.assertEqual(step.model_tensors()[name], value, atol=1e-3, rtol=2**-7)
         check_network(compile_model(step, args), list(args))
 
+    def test_converted(self):
+        """A float32 model: its parameters and momenta become bfloat16."""
+        torch.manual_seed(0)
+        model, args = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)), (torch.randn(6, 8), torch.randn(6, 4))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        step = torch_atalla.TrainingStep(model, F.mse_loss, optimizer, args)
+        compiled = compile_model(step, args, convert=True)
+        self.assertEqual({port.dtype for port, _ in compiled.network.states.values()}, {torch.bfloat16, torch.int64})
+        check_network(compiled)
+
     def test_first_step_with_dampening(self):
         model, args = nn.Linear(8, 4), (torch.randn(6, 8), torch.randn(6, 4))
         optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, dampening=0.5)
