@@ -9,8 +9,6 @@ import re
 import sys
 from pathlib import Path
 
-from sphinx import addnodes
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -111,6 +109,8 @@ def mark_examples(app, what, name, obj, options, lines: list[str]) -> None:
 
 def hide_anonymous(app, doctree) -> None:
     """The contents of a page omit enums without a name and list their values."""
+    from sphinx import addnodes  # imported here: test_site.py reads this file without Sphinx
+
     for signature in doctree.findall(addnodes.desc_signature):
         if signature.get("_toc_name", "").startswith("@"):
             signature["_toc_name"] = ""

@@ -14,14 +14,13 @@ import sys
 from pathlib import Path
 
 _COMMENT = re.compile(r"\s*//(?!/) ?(?P<text>.*)")
-_BEHIND = re.compile(r"(?P<code>.*\S.*?)  // (?P<text>.*)")
+_BEHIND = re.compile(r"(?P<code>.*?\S)  // (?!NOLINT)(?P<text>.*)")
 _RULE = re.compile(r"-{20,} ?.*")
 
 
 def escaped(text: str) -> str:
-    """Text without doxygen's commands. Paths of pages become links."""
-    text = re.sub(r"([<>@\\#])", r"\\\1", text)
-    return re.sub(r"\bdocs/([\w/-]+)\.md", r"@verbatim embed:rst:inline :doc:`/docs/\1` @endverbatim", text)
+    """Text without doxygen's commands."""
+    return re.sub(r"([<>@\\#])", r"\\\1", text)
 
 
 def described(block: list[str]) -> list[str]:
@@ -46,26 +45,22 @@ def filtered(source: str) -> str:
     seen_file = False
     while at < len(lines):
         block = []
-        first = at
         while at < len(lines) and (comment := _COMMENT.fullmatch(lines[at])):
             block.append(comment["text"])
             at += 1
         if block:
             block = [text for text in block if not _RULE.fullmatch(text) and not text.startswith("SPDX-")]
             above = at < len(lines) and lines[at].strip() not in ("", "};")
-            if not seen_file:
+            if above or not seen_file:
+                text = described(block)
+                found += ["/**", *(text if seen_file else ["@file", *text]), "*/"]
                 seen_file = True
-                found.append("/// @file")
-                found += [f"/// {text}" for text in described(block)]
-            elif above:
-                found += [f"/// {text}" for text in described(block)]
-            found += [""] * (at - first - len(block))
             continue
         if lines[at] == " private:":
             at = lines.index("};", at)
             continue
         behind = _BEHIND.fullmatch(lines[at])
-        if behind and not behind["code"].rstrip().endswith(("{", "\\")) and not lines[at].startswith("#"):
+        if behind and not behind["code"].endswith("{") and not lines[at].startswith(("#", "}")):
             column = lines[at].index("  // ") + 2
             found.append(f"{behind['code']}  ///< {escaped(behind['text'])}")
             while at + 1 < len(lines) and lines[at + 1].startswith(" " * column + "//"):
