@@ -129,9 +129,10 @@ docs: build
 # The pages of docs/, the API from docstrings and headers, and the examples: build/site/index.html.
 site: build $(VENV)/site.stamp
 	@command -v doxygen > /dev/null || { echo "make site: doxygen is missing; apt-get install doxygen"; exit 1; }
-	rm -rf build/site build/api build/doxygen
+	rm -rf build/site build/api build/gallery build/doxygen
 	doxygen docs/Doxyfile
 	$(PY) -m sphinx -q -W --keep-going -c docs -d build/site-cache . build/site
+	@test -f build/site/docs/index.html || { echo "make site: an example ended the build"; exit 1; }
 
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write

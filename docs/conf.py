@@ -52,11 +52,11 @@ breathe_show_define_initializer = True
 breathe_show_enumvalue_initializer = True
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 
-# Examples that run in ten seconds by themselves; the others are shown without output.
+# The gallery runs examples in its own process: those that call sys.exit or read __file__ are shown without output.
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "build/gallery",
-    "filename_pattern": r"/(eager_kernels|explore_fx_graph|export_basics|two_streams)\.py$",
+    "filename_pattern": r"/(ddp_gpt|eager_kernels|explore_fx_graph|export_basics|two_streams)\.py$",
     "image_scrapers": (),
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": (),

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 _COMMENT = re.compile(r"\s*//(?!/) ?(?P<text>.*)")
-_BEHIND = re.compile(r"(?P<code>.*?\S)  // (?!NOLINT)(?P<text>.*)")
+_BEHIND = re.compile(r"(?P<code>.*?\S) {2,}// (?!NOLINT)(?P<text>.*)")
 _RULE = re.compile(r"-{20,} ?.*")
 
 
@@ -61,7 +61,7 @@ def filtered(source: str) -> str:
             continue
         behind = _BEHIND.fullmatch(lines[at])
         if behind and not behind["code"].endswith("{") and not lines[at].startswith(("#", "}")):
-            column = lines[at].index("  // ") + 2
+            column = behind.start("text") - 3
             found.append(f"{behind['code']}  ///< {escaped(behind['text'])}")
             while at + 1 < len(lines) and lines[at + 1].startswith(" " * column + "//"):
                 at += 1

@@ -93,7 +93,7 @@ def test_requirements_are_pinned() -> None:
     assert lines and all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lines)
 
 
-# ---------------------------------------------------------------------------------------------------- text that is changed
+# ---------------------------------------------------------------------------------------------------- text
 def test_indented_paragraphs_of_docstrings_are_code(conf) -> None:
     lines = [
         "One line. docs/guides/isa.md",
@@ -130,7 +130,8 @@ int f(int);
 struct s {
   int a;  // one
           // line
-  int b;
+  int bc;
+  int d;   // aligned
 };
 class c {
  private:
@@ -158,7 +159,8 @@ int f(int);
 struct s {
   int a;  ///< one
           ///< line
-  int b;
+  int bc;
+  int d;  ///< aligned
 };
 class c {
 };
