@@ -2,6 +2,7 @@
 """The documentation site lists every page, public module and public header, without building it."""
 
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from torch_atalla.device import namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = (ROOT / "docs/index.md").read_text()
+API = (ROOT / "docs/reference/python-api.md").read_text()
+MODULES = re.findall(r"^   (torch_atalla\.[\w.]+)$", API, re.MULTILINE)
 HEADERS = [*ROOT.glob("csrc/sim/abi/atalla*.h"), *ROOT.glob("csrc/runtime/c_api/atalla*.h*")]
 
 
@@ -57,12 +60,28 @@ def test_the_index_of_the_site_has_all_trees(conf) -> None:
 
 
 def test_every_public_module_has_a_page() -> None:
-    page = (ROOT / "docs/reference/python-api.md").read_text()
-    documented = set(re.findall(r"^   (torch_atalla\.[\w.]+)$", page, re.MULTILINE))
     public = [getattr(torch_atalla, name) for name in torch_atalla.__all__]
     modules = [value for value in public if isinstance(value, type(torch_atalla))]
     modules += [*namespace._TOPICS, *namespace._SUBMODULES]
-    assert {found.__name__ for found in modules} - documented == set()
+    assert {found.__name__ for found in modules} - set(MODULES) == set()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_public_has_a_docstring(name: str) -> None:
+    found = importlib.import_module(name)
+    names = getattr(found, "__all__", None) or [key for key in vars(found) if not key.startswith("_")]
+    ours = {
+        key: value
+        for key, value in ((key, getattr(found, key)) for key in names)
+        if (inspect.isfunction(value) or inspect.isclass(value)) and value.__module__.startswith("torch_atalla")
+    }
+    for key, value in [*ours.items()]:
+        for member, method in vars(value).items() if inspect.isclass(value) else ():
+            method = method.fget if isinstance(method, property) else getattr(method, "__func__", method)
+            if inspect.isfunction(method) and not member.startswith("_"):
+                ours[f"{key}.{member}"] = method
+    # A dataclass without a docstring gets its signature as one.
+    assert [key for key, value in ours.items() if not value.__doc__ or value.__doc__.startswith(f"{key}(")] == []
 
 
 def test_every_public_header_is_read_and_shown() -> None:
