@@ -69,11 +69,13 @@ def test_every_public_module_has_a_page() -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_everything_public_has_a_docstring(name: str) -> None:
     found = importlib.import_module(name)
-    names = getattr(found, "__all__", None) or [key for key in vars(found) if not key.startswith("_")]
+    listed = getattr(found, "__all__", ())
     ours = {
         key: value
-        for key, value in ((key, getattr(found, key)) for key in names)
-        if (inspect.isfunction(value) or inspect.isclass(value)) and value.__module__.startswith("torch_atalla")
+        for key, value in vars(found).items()
+        if (inspect.isfunction(value) or inspect.isclass(value))
+        and value.__module__.startswith("torch_atalla")
+        and (key in listed or (not listed and key[0] != "_" and value.__module__ == name))
     }
     for key, value in [*ours.items()]:
         for member, method in vars(value).items() if inspect.isclass(value) else ():
