@@ -28,6 +28,7 @@ from . import chip, distributed, fallback, isa, ops, telemetry  # noqa: E402  (t
 from .loadable import load_loadable  # noqa: E402
 
 if TYPE_CHECKING:
+    from .compiler.capture.training_step import TrainingStep
     from .compiler.file.save import save_loadable
 else:
 
@@ -36,9 +37,15 @@ else:
             from .compiler.file.save import save_loadable
 
             return save_loadable
+        if name == "TrainingStep":
+            from .compiler.capture.training_step import TrainingStep
+
+            return TrainingStep
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 distributed.register()
 
-__all__ = ["chip", "distributed", "fallback", "isa", "load_loadable", "ops", "save_loadable", "telemetry"]
+__all__ = [
+    "TrainingStep", "chip", "distributed", "fallback", "isa", "load_loadable", "ops", "save_loadable", "telemetry",
+]  # fmt: skip

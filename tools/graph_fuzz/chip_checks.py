@@ -75,7 +75,10 @@ def check_isa(ctx: Context) -> list[Problem]:
         problems = _against_graph(compiled, _tensors(other), " (second call)")
     with quiet():
         found = [_narrow(x) for x in compiled.run(_tensors(args)).outputs]
-    wanted = [_narrow(x) for x in forward(*ctx.on_device(bfloat16=True)).outputs]
+    try:
+        wanted = [_narrow(x) for x in forward(*ctx.on_device(bfloat16=True)).outputs]
+    except NotImplementedError:  # eager mode has no kernel in bfloat16
+        return problems
     expected = [value.cpu() for value in wanted]
 
     def bounds(ulps: float = 2.0, runs: int = 4) -> list[Bounds]:

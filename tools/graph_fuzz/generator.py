@@ -370,11 +370,12 @@ _WITHOUT_LOWERING: tuple[str, ...] = (
 _WITHOUT_LOWERING += ("searchsorted", "torch.complex", "view_as_complex", "diagonal_scatter", "one_hot", "bilinear")
 _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 
-# Templates for which chip code has no program: complex numbers, random numbers, sizes that depend on data, and
-# functions without code for the scalar core.
+# Templates for which chip code has no program: complex numbers, sizes that depend on data, and functions without code
+# for the scalar core.
 _NOT_CHIP = (
     *("complex", "fft", "{z}", "torch.cond", "float16", "double", "lgamma", "digamma", "polygamma", "igamma", "zeta"),
     *("special_", "erfinv", "nextafter", "gcd", "lcm", "conv_transpose", "unique counts", "ldexp", "frexp", "i0"),
+    *("logaddexp2", "logit_backward", "round.decimals", "local_response_norm"),
 )
 # Dtypes of inputs of programs for chip code, besides the one that becomes bfloat16.
 _CHIP_DTYPES = (torch.int64, torch.int64, torch.int32, torch.bool, torch.bool, torch.int16, torch.int8, torch.uint8)

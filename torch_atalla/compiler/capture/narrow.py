@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import torch
@@ -28,8 +29,25 @@ def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
         raise ExportError("convert: the exported program has no example inputs; give args=(...)")
     args, kwargs = pytree.tree_map(to_bfloat16, program.example_inputs)
     with torch.no_grad():
-        named = type(model_name(program) or "Narrow", (_Narrow,), {})  # as files call the model
-        return torch.export.export(named(program), args, kwargs)
+        named = type(model_name(program) or "Narrow", (_Narrow,), {"forward": _forward(program, args, kwargs)})
+        result = torch.export.export(named(program), args, kwargs)
+    _take_sources(result.graph, program.graph)
+    return result
+
+
+_KEPT = ("stack_trace", "nn_module_stack", "source_fn_stack")
+
+
+def _take_sources(graph: torch.fx.Graph, original: torch.fx.Graph) -> None:
+    """Gives nodes the Python lines and modules of those that they are made of; conversions have those of the node
+    behind them."""
+    checks = aten._assert_tensor_metadata.default
+    given = [node for node in original.nodes if node.op == "call_function" and node.target is not checks]
+    place = 0
+    for node in graph.nodes:
+        if node.op == "call_function" and place < len(given):
+            node.meta |= {key: given[place].meta[key] for key in _KEPT if key in given[place].meta}
+            place += node.target is given[place].target
 
 
 def to_bfloat16(value: Any) -> Any:
@@ -37,22 +55,40 @@ def to_bfloat16(value: Any) -> Any:
     return value.to(torch.bfloat16) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
+def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A method whose arguments have the names of the export, as the inputs of files have."""
+
+    def forward(self: _Narrow, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **kwargs)
+
+    plain = all(not isinstance(arg, (tuple, list, dict)) for arg in args)
+    names = [str(name) for name in program.graph_signature.user_inputs] if plain else []
+    positional = [*names[: len(args)], *(f"args_{i}" for i in range(len(names[: len(args)]), len(args)))]
+    kinds: list[tuple[str, Any]] = [(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *positional)]
+    kinds += [(name, inspect.Parameter.KEYWORD_ONLY) for name in kwargs]
+    forward.__signature__ = inspect.Signature([inspect.Parameter(*item) for item in kinds])  # type: ignore[attr-defined]
+    return forward
+
+
 class _Narrow(torch.nn.Module):
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         super().__init__()
         mutable = mutated_buffers(program)
-        self.module: Any = copy.deepcopy(program.module(check_guards=False))
-        for parameter in self.module.parameters():
+        module: Any = copy.deepcopy(program.module(check_guards=False))
+        for parameter in module.parameters():
             parameter.data = to_bfloat16(parameter.data)
-        for name, buffer in self.module.named_buffers():
+        for name, buffer in module.named_buffers():
             if name in mutable:
                 buffer.data = to_bfloat16(buffer.data)
+        self.__dict__["module"] = module  # not as a part: parameters keep their names
+        for kept in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[kept] = getattr(module, kept)
         self.in_spec, self.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         names = self.in_spec.child(1).context  # in the order of the export
         leaves = pytree.tree_leaves((args, {name: kwargs[name] for name in names}), is_leaf=lambda x: x is None)
-        return pytree.tree_unflatten(_Interpreter(self.module).run(*leaves), self.out_spec)
+        return pytree.tree_unflatten(_Interpreter(self.__dict__["module"]).run(*leaves), self.out_spec)
 
 
 class _Interpreter(torch.fx.Interpreter):

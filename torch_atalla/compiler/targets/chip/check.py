@@ -92,6 +92,8 @@ def _differences(
             text = f"strides {list(port.strides)}, expected {list(right.stride())}"
         else:
             text = _difference(value, right.cpu(), known[name])
+            if text and not given_strides:  # PyTorch on the CPU may be imprecise, or one of several right answers
+                text = _difference(value, known[name].exact, known[name])
         if text:
             wrong.append(f"output {number} ({port.name}): {text}")
     return problems, wrong

@@ -94,9 +94,9 @@ def steps_of(launch: Launch) -> list[Step] | None:
         threshold = float(launch.parameter("threshold"))
         return [("lt", A, threshold), ("eq", A, threshold), ("maximum", S(0), S(1)), ("where", S(2), 0.0, B)]
     if name in ("addcmul", "addcdiv"):
-        first: list[Step] = [("mul", B, C)] if name == "addcmul" else [("rcp", C), ("mul", B, S(0))]
-        value, made = float(launch.parameter("value")), S(len(first) - 1)
-        return [*first, ("mul", made, value), ("add", A, S(len(first)))]
+        product: list[Step] = [("mul", B, C)] if name == "addcmul" else [("rcp", C), ("mul", B, S(0))]
+        count = len(product)
+        return [*product, ("mul", S(count - 1), float(launch.parameter("value"))), ("add", A, S(count))]
     if name == "pow_tensor_scalar":
         power = launch.parameter("exponent")
         known: dict[float, list[Step]] = {
@@ -126,7 +126,7 @@ def steps_of(launch: Launch) -> list[Step] | None:
         isinstance(x, Immediate) and not isfinite(float(x.value)) and name not in TAKE_INFINITIES for x in launch.inputs
     ):
         return None
-    first = launch.inputs[0] if launch.inputs else None
-    if isinstance(first, Immediate) and name not in ("add", "sub", "mul", "where", "masked_fill"):
+    left = launch.inputs[0] if launch.inputs else None
+    if isinstance(left, Immediate) and name not in ("add", "sub", "mul", "where", "masked_fill"):
         return None
     return found

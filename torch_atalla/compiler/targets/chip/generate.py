@@ -35,6 +35,8 @@ def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = 
             missing.append(str(error))
             continue
         for operand in launch.writes():
+            if operand.buffer in selection.taps:
+                continue
             selection.network.complete[operand.buffer] = len(selection.image.calls)
     if missing:
         raise NoProgramError("no Atalla program for\n" + "\n".join(f"  {text}" for text in dict.fromkeys(missing)))
@@ -89,6 +91,8 @@ def _routine(selection: Selection, launch: Launch) -> None:
     body = routine_of(launch)
     if body is None:
         raise Unsupported("the scalar core has no such routine")
+    if any(operand.buffer in selection.taps for operand in launch.reads()):
+        raise Unsupported("positions of maxima, of which the program keeps tap numbers")
     if not _is_empty(launch):
         emit(selection, launch, body)
 

@@ -22,14 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 
-from ...lower.matrix.gemm import ACTIVATION_KEY
-
-aten = torch.ops.aten
+from .reference import call
 
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
 FAR_RUNS, FAR = 16, 2.0
@@ -41,12 +38,6 @@ _MOVES = {
     "abs", "full", "scalar_tensor", "full_like", "constant_pad_nd", "repeat", "flip", "masked_fill", "reshape",
     "_unsafe_view", "zeros_like", "ones_like", "select_scatter", "slice_scatter", "copy",
 }  # fmt: skip
-_ACTIVATIONS: dict[str, Any] = {
-    "relu": torch.relu,
-    "gelu_erf": torch.nn.functional.gelu,
-    "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
-    "silu": torch.nn.functional.silu,
-}
 
 
 @dataclass
@@ -139,7 +130,7 @@ def _evaluate(
             )
             if rounds:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
-            result = _call(node, args, kwargs, changed)
+            result = call(node, args, kwargs, changed, change if change > CHANGE else 0.0)
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]
@@ -157,70 +148,3 @@ def _rounds(node: torch.fx.Node) -> bool:
     values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
     numbers = any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
     return numbers and name not in _MOVES
-
-
-def _call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
-    target: Any = node.target
-    if target in (aten.view.default, aten._unsafe_view.default):
-        return args[0].reshape(args[1])
-    if target is aten.scaled_dot_product_attention.default:
-        return _attention(*args, **kwargs, changed=changed)
-    if target is aten.layer_norm.default:
-        return _layer_norm(*args, changed=changed)
-    if target is aten.native_layer_norm.default:
-        return (_layer_norm(*args, changed=changed), *target(*args)[1:])
-    if target is aten._grouped_mm.default:  # upstream has none in float64
-        single = [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
-        return target(*single, **kwargs).double()
-    if target is aten.sort.default:  # whose order of equal elements is free; the chip's is stable
-        return _stable_sort(*args, **kwargs)
-    result = target(*args, **kwargs)
-    activation = node.meta.get(ACTIVATION_KEY)
-    return _ACTIVATIONS[activation](changed(result)) if activation else result
-
-
-def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
-    return aten.sort.stable(x, stable=True, dim=dim, descending=descending)
-
-
-def _layer_norm(
-    x: torch.Tensor,
-    shape: list[int],
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    eps: float = 1e-5,
-    *_: Any,
-    changed: Any,
-) -> torch.Tensor:
-    """In parts: the mean is rounded before it is subtracted, which matters where a row's elements are alike."""
-    dims = tuple(range(-len(shape), 0))
-    centred = changed(x - changed(x.mean(dims, keepdim=True)))
-    y = changed(centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt())
-    y = y if weight is None else changed(y * weight)
-    return y if bias is None else y + bias
-
-
-def _attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    dropout: float = 0.0,
-    causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    changed: Any,
-    **_: Any,
-) -> torch.Tensor:
-    """In parts, since scores are rounded as well."""
-    if enable_gqa:
-        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
-    scores = changed(q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale))
-    if causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else changed(scores + mask)
-    without_keys = (scores == -torch.inf).all(-1, keepdim=True)  # such a row gives zeros
-    weights = torch.softmax(scores, -1).masked_fill(without_keys, 0.0)
-    return changed(weights) @ v

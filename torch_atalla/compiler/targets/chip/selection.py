@@ -41,6 +41,7 @@ class Selection:
         self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
         self.known: dict[bytes, str] = {}
         self.node = ""
+        self.taps: dict[int, Any] = {}  # select/max_pool.py: of buffers of positions, which are not written
         self.whole_lines: dict[str, bool] = {}  # temporaries: whether all operands are lines of whole scratchpad rows
 
     # -- operands -----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from torch_atalla.driver import c_abi
@@ -203,6 +204,24 @@ class Kernel:
 def nans(b: Builder, x: Reg) -> Reg:
     """The mask of the lanes that hold a NaN."""
     return b.cmp("mneq.mvv", x, x)
+
+
+def any_nan(b: Builder, vectors: Iterable[Reg]) -> Reg:
+    """Not 0 if a lane of a vector holds a NaN."""
+    masks = [b.s("mv.mts", nans(b, vector)) for vector in vectors]
+    return reduce(lambda one, other: b.s("or.s", one, other), masks)
+
+
+def add_apart(b: Builder, x: Reg, total: Reg, special: Reg) -> None:
+    """total += x through the array, which holds the identity, for the finite lanes of x; special += x for the others.
+
+    0 times an infinity is NaN, so that in one pass an infinity would reach all lanes.
+    """
+    finite = b.cmp("meq.mvs", b.vec("mul.vs", x, X0), X0)
+    clean = b.vec("add.vv", V0, V0)
+    b.emit("add.vv", clean, x, V0, mask=finite)
+    b.row(total, clean, total)
+    b.emit("add.vv", special, special, b.vec("sub.vv", x, clean))
 
 
 def take_extreme(b: Builder, kind: str, best: Reg, x: Reg) -> None:

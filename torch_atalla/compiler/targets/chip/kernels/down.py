@@ -17,6 +17,8 @@ from .common import (
     ELEMENT,
     TILE_BYTES,
     Kernel,
+    add_apart,
+    any_nan,
     marks,
     metadata,
     nest_names,
@@ -107,7 +109,9 @@ class _Down(Kernel):
             # The array mixes lanes: those that hold no element have to be 0.
             cut = v.cut and v.kind == "sum" and column == v.width - 1
             value = b.load_row(place, row, IN_SID, "x", cols=v.cut if cut else LANES)
-            if v.kind == "sum":
+            if self.specials:
+                add_apart(b, value, total, self.specials[column])
+            elif v.kind == "sum":
                 b.row(total, value, total)
             else:
                 take_extreme(b, v.kind, total, value)
@@ -148,7 +152,10 @@ class _Down(Kernel):
         b, v, p = self.b, self.v, self.p
         start = {"max": float("-inf"), "min": float("inf")}.get(v.kind, 0.0)
         self.totals = [b.vec("add.vs", V0, self.k(start)) for _ in range(v.width)]
+        self.specials: list[Reg] = []
         self.nest(v.taps, {"tx": x}, self.rows, "t")
+        if v.kind == "sum":
+            self.add_again(x)
         for column, total in enumerate(self.totals):
             y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
             place = self.k.integer(column * TILE_BYTES)
@@ -156,6 +163,17 @@ class _Down(Kernel):
             target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
             cut = v.cut and column == v.width - 1
             b.tile_store(place, target, p["o_meta_cut" if cut else "o_meta"], "o", "o in DRAM", column)
+
+    def add_again(self, x: Reg) -> None:
+        """Sums of infinities and NaNs, which must not reach other lanes."""
+        b = self.b
+        with b.unless("beq.s", any_nan(b, self.totals), X0):
+            for total in self.totals:
+                b.emit("add.vv", total, V0, V0)
+            self.specials = [b.vec("add.vv", V0, V0) for _ in self.totals]
+            self.nest(self.v.taps, {"tx": x}, self.rows, "t")
+            for total, special in zip(self.totals, self.specials):
+                b.emit("add.vv", total, total, special)
 
     def emit(self) -> None:
         b, v = self.b, self.v

@@ -21,6 +21,8 @@ from .common import (
     SCRATCH_ROWS,
     TILE_BYTES,
     Kernel,
+    add_apart,
+    any_nan,
     marks,
     metadata,
     round_rows,
@@ -187,6 +189,27 @@ class _Plane(Kernel):
         start = b.load_row(self.bias, X0, OUT_SID, "bias") if v.bias else V0
         fill = ("add.vs", V0, k(float("-inf"))) if v.kind == "max" else ("add.vv", start, V0)
         totals = [b.vec(*fill) for _ in range(rows)]
+        self.taps(totals, place)
+        if v.kind != "max":
+            # Sums of infinities and NaNs, which must not reach other lanes.
+            with b.unless("beq.s", any_nan(b, totals), X0):
+                for total in totals:
+                    b.emit("add.vv", total, start, V0)
+                specials = [b.vec("add.vv", V0, V0) for _ in totals]
+                self.taps(totals, place, specials)
+                for total, special in zip(totals, specials):
+                    b.emit("add.vv", total, total, special)
+        b.emit("xor.s", self.stage, self.stage, k.integer(TILE_BYTES))
+        for row, total in enumerate(totals):
+            y = total if v.kind == "max" else b.vec("mul.vs", total, p["scale"])
+            if v.activation is not None:
+                y = ACTIVATIONS[v.activation](b, k, y)
+            b.store_row(y, self.stage, ROWS[row], OUT_SID, "o", row)
+        b.tile_store(self.stage, out, meta, "o", "o in DRAM")
+
+    def taps(self, totals: list[Reg], place: Reg, specials: list[Reg] | None = None) -> None:
+        """Adds what the windows at `place` look at. specials: what is not finite, apart."""
+        b, v, p, k = self.b, self.v, self.p, self.k
         index = b.s("addi.s", X0, 0)
         top = b.s("addi.s", place, 0)
         with b.loop(p["taps_down"]):
@@ -198,21 +221,18 @@ class _Plane(Kernel):
                     b.emit("addi.s", index, index, 1)
                 for row, total in enumerate(totals):
                     pixel = row * v.step
-                    place = ROWS[pixel] if pixel < LANES else k.integer(pixel)
-                    value = b.load_row(tap, place, IN_SID, "x", cols=v.lanes)
+                    number = ROWS[pixel] if pixel < LANES else k.integer(pixel)
+                    value = b.load_row(tap, number, IN_SID, "x", cols=v.lanes)
                     if v.kind == "max":
                         take_extreme(b, v.kind, total, value)
+                        continue
+                    value = value if weight is None else b.vec("mul.vv", value, weight)
+                    if specials:
+                        add_apart(b, value, total, specials[row])
                     else:
-                        b.row(total, value if weight is None else b.vec("mul.vv", value, weight), total)
+                        b.row(total, value, total)
                 b.emit("add.s", tap, tap, p["tap_right"])
             b.emit("add.s", top, top, p["tap_down"])
-        b.emit("xor.s", self.stage, self.stage, k.integer(TILE_BYTES))
-        for row, total in enumerate(totals):
-            y = total if v.kind == "max" else b.vec("mul.vs", total, p["scale"])
-            if v.activation is not None:
-                y = ACTIVATIONS[v.activation](b, k, y)
-            b.store_row(y, self.stage, ROWS[row], OUT_SID, "o", row)
-        b.tile_store(self.stage, out, meta, "o", "o in DRAM")
 
     def parameters(self) -> None:
         v = self.v

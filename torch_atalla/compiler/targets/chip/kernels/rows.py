@@ -21,6 +21,7 @@ from .common import (
     SCRATCH_ROWS,
     TILE_BYTES,
     Kernel,
+    any_nan,
     marks,
     metadata,
     nans,
@@ -219,14 +220,28 @@ class _Rows(Kernel):
         first = b.li(TILE_ZERO)
         far = self.k(FAR)
         most, tile = zip(*((b.vec("add.vs", V0, far), b.vec("add.vs", V0, first)) for _ in range(v.rows)))
+        doubt = [b.vec("add.vv", V0, V0) for _ in range(v.rows)]  # 0 times all elements: a NaN after one or an infinity
+
+        seen = [b.s("addi.s", X0, 0) for _ in range(v.rows)]  # lanes that have found a NaN
 
         def look(j: int | None, place: Reg, index: Reg, last: bool) -> None:
             number = b.s("add.s", b.s("slli.s", index, 16), first)
             for row in range(v.rows):
                 x = self.read(j, place, row)
-                better = self.compare("mgt.mvv", x, most[row], last)
+                greater = b.s("mv.mts", self.compare("mgt.mvv", x, most[row], last))
+                not_a_number = b.s("mv.mts", self.compare("mneq.mvv", x, x, last))
+                first_nan = b.s("xor.s", not_a_number, b.s("and.s", not_a_number, seen[row]))
+                better = b.m()
+                b.emit("mv.stm", better, b.s("or.s", greater, first_nan))
+                b.emit("or.s", seen[row], seen[row], not_a_number)
                 b.emit("add.vv", most[row], x, V0, mask=better)
                 b.emit("add.vs", tile[row], V0, number, mask=better)
+                b.emit("mul.vv", doubt[row], doubt[row], x, mask=self.mask if last and v.cut else None)
+
+        def look_for_nans(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            number = b.s("add.s", b.s("slli.s", index, 16), first)
+            for row in range(v.rows):
+                x = self.read(j, place, row)
                 first_nan = b.m()  # where there was none
                 b.emit("mv.stm", first_nan, X0)
                 b.emit("mneq.mvv", first_nan, x, x, mask=self.compare("meq.mvv", most[row], most[row], last))
@@ -234,13 +249,15 @@ class _Rows(Kernel):
                 b.emit("add.vs", tile[row], V0, number, mask=first_nan)
 
         self.sweep(look)
+        with b.unless("beq.s", any_nan(b, doubt), X0):
+            self.sweep(look_for_nans)
         place = b.s("addi.s", y, 0)
         for row in range(v.rows):
             greatest = b.s("mv.mts", b.cmp("meq.mvv", most[row], b.vec("rmax.vi", most[row], 64)))
             not_a_number = b.s("mv.mts", nans(b, most[row]))
-            any_nan = b.s("sub.s", X0, b.s("sltu.s", X0, not_a_number))
+            has_nan = b.s("sub.s", X0, b.s("sltu.s", X0, not_a_number))
             winners = b.m()
-            either = b.s("xor.s", greatest, b.s("and.s", b.s("xor.s", greatest, not_a_number), any_nan))
+            either = b.s("xor.s", greatest, b.s("and.s", b.s("xor.s", greatest, not_a_number), has_nan))
             b.emit("mv.stm", winners, either)
             least = b.vec("rmin.vi", tile[row], 64, mask=winners)
             here = b.m()

@@ -4,10 +4,26 @@
 from __future__ import annotations
 
 from ....program.ir import Launch
-from . import elementwise, images, indexing, norms, order, positions, products, reductions, training
+from . import (
+    compacting,
+    elementwise,
+    image_gradients,
+    images,
+    indexing,
+    norms,
+    optimizers,
+    order,
+    positions,
+    products,
+    reductions,
+    sampling,
+)
 from .routine import Body
 
-_FAMILIES = (elementwise, images, indexing, norms, order, positions, products, reductions, training)
+_FAMILIES = (
+    compacting, elementwise, image_gradients, images, indexing, norms, optimizers, order, positions, products,
+    reductions, sampling,
+)  # fmt: skip
 _ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
 
 

@@ -32,7 +32,7 @@ def formula(c: Context) -> None:
         raise Unsupported(f"no formula for {c.launch.compute_dtype}")
     names: dict[str, Value] = {}
     for name in row["scalars"]:
-        given = c.parameter(name)
+        given = c.wrapped(c.parameter(name))
         names[f"has_{name}"] = c.core.bits(int(given is not None), "b")
         names[name] = c.core.constant(given if given is not None else 0, _scalar_kind(c.compute))
     tensors = [x for x in (*c.outputs, *c.inputs) if isinstance(x, Tensor)]

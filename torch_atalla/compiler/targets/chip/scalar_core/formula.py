@@ -127,8 +127,10 @@ def _fmod(core: Core, x: Value, y: Value) -> Value:
     rest = (size - n * high) - n * (step - high)
     rest = core.select(rest < 0.0, rest + step, rest)
     rest = core.select(rest >= step, rest - step, rest)
-    infinity = core.bits(INFINITY, "f")
-    rest = core.select((size < infinity) & step.equals(infinity), size, rest)
+    finite = size < core.bits(INFINITY, "f")
+    rest = core.select(finite & step.equals(core.bits(INFINITY, "f")), size, rest)
+    # The quotient by a subnormal number may overflow. The remainder is less than that number: 0 as a BF16, nearly.
+    rest = core.select(finite & (step < 1.1754944e-38) & (step > 0.0), 0.0, rest)
     return rest.bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
 
 
@@ -143,22 +145,30 @@ def _quotient(core: Core, a: Value, b: Value) -> Value:
 
 
 def _div_floor(core: Core, a: Value, b: Value) -> Value:
-    """(a - remainder) / b, as upstream, since a / b may round up to an integer."""
+    """(a - remainder) / b, as upstream, since a / b may round up to an integer. NaN for an infinite a, 0 or -1 for an
+    infinite b."""
+    quotient, infinity = a / b, core.bits(INFINITY, "f")
     whole = f.round_even(core, (a - _remainder(core, a, b)) / b)
-    size = core.magnitude(a / b)
-    far = (size >= float(1 << 22)) | core.is_nan(size) | core.magnitude(b).equals(core.bits(INFINITY, "f"))
-    return f.keep_zero_sign(core, core.select(far, f.floor(core, a / b), whole), a / b)
+    far = (core.magnitude(quotient) >= float(1 << 22)) | core.is_nan(quotient)
+    result = f.keep_zero_sign(core, core.select(far, f.floor(core, quotient), whole), quotient)
+    below = core.select(((a < 0.0) ^ (b < 0.0)) & core.nonzero(a), -1.0, 0.0)
+    result = core.select(core.magnitude(b).equals(infinity), below, result)
+    unknown = core.magnitude(a).equals(infinity) & core.nonzero(b)
+    return core.select(unknown | core.unordered(a, b), core.bits(NAN, "f"), result)
 
 
 def _hypot(core: Core, a: Value, b: Value) -> Value:
     """By the quotient of the smaller and the larger, whose square neither overflows nor vanishes. An infinity wins
     over a NaN."""
     a, b = core.magnitude(a), core.magnitude(b)
+    infinity = core.bits(INFINITY, "f")
+    infinite = a.equals(infinity) | b.equals(infinity)
+    tiny = maximum(core, a, b) < 2.0**-64
+    a, b = (core.select(tiny, x * 2.0**64, x) for x in (a, b))
     larger, smaller = maximum(core, a, b), minimum(core, a, b)
     ratio = smaller / core.select(larger.equals(0.0), 1.0, larger)
-    infinity = core.bits(INFINITY, "f")
     length = larger * f.square_root(core, ratio * ratio + 1.0)
-    return core.select(a.equals(infinity) | b.equals(infinity), infinity, length)
+    return core.select(infinite, infinity, core.select(tiny, length * 2.0**-64, length))
 
 
 def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
@@ -235,7 +245,8 @@ def _integer_power(core: Core, base: Value, exponent: Value) -> Value:
 
 def _inverse_sinh(core: Core, x: Value) -> Value:
     """Of x >= 0: log(x + sqrt(x^2 + 1)), in the form that keeps small x."""
-    return f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
+    near = f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
+    return core.select(x > 1e9, f.log_e(core, x) + log(2.0), near)
 
 
 def _odd(core: Core, x: Value, function: Callable[[Value], Value]) -> Value:

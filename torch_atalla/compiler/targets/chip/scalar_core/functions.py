@@ -74,16 +74,18 @@ def power_of_two(core: Core, n: Value) -> Value:
 
 def log_e(core: Core, x: Value) -> Value:
     """log(m) + n ln 2 with m in [sqrt(1/2), sqrt(2)), and log(m) = 2 artanh(s), s = (m - 1) / (m + 1)."""
-    bits = x.as_kind("i")
+    subnormal = core.magnitude(x) < 1.1754944e-38
+    bits = core.select(subnormal, x * 2.0**64, x).as_kind("i")
     n = (bits - core.bits(0x3F3504F3)).shifted("sra.s", 23)
     m = (bits - n.shifted("sll.s", 23)).as_kind("f")
+    n = core.select(subnormal, n - 64, n)
     s = (m - 1.0) / (m + 1.0)
     square = s * s
     series = polynomial(core, square, 2 / 9, 2 / 7, 2 / 5, 2 / 3) * square * s + s * 2.0
     result = core.convert(n, "f") * LN2_HIGH + (core.convert(n, "f") * LN2_LOW + series)
     infinity = core.bits(INFINITY, "f")
     result = core.select(x.equals(infinity), infinity, result)
-    result = core.select(core.magnitude(x) < 1.1754944e-38, -infinity, result)
+    result = core.select(x.equals(0.0), -infinity, result)
     result = core.select(x < 0.0, core.bits(0x7FC00000, "f"), result)
     return core.select(core.is_nan(x), x, result)
 

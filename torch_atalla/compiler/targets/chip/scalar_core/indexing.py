@@ -22,6 +22,10 @@ def checked(c: Context, index: Value, size: Value, wraps: bool) -> Value:
 def index_select(c: Context) -> None:
     (out,), (x, index) = c.outputs, c.inputs
     dim = c.parameter("dim")
+    if x.rank == 0:
+        checked(c, index.load(index.start), c.core.value(1), wraps=False)
+        out.copy_element(out.start, x.start)
+        return
     line = c.core.variable(out.start)
     with index.each([0], [index]) as (numbers,):
         position = checked(c, index.load(numbers), x.size(dim), wraps=False)
@@ -186,8 +190,8 @@ def embedding_bag(c: Context) -> None:
             if mode == "mean":
                 result = total / core.convert(maximum(core, seen, core.bits(1)), "f")
             out.store(target, result)
-            if max_index is not None:
-                max_index.store(max_index.element([bag, column]), best)
+            if max_index is not None:  # 0 for a bag without elements
+                max_index.store(max_index.element([bag, column]), core.select(best < 0, 0, best))
             if bag_size is not None:
                 bag_size.store(bag_size.at(bag_size.start, 0, bag), seen)
             column.set(column + 1)

@@ -90,6 +90,70 @@ def sort(c: Context) -> None:
             number.set(number + 1)
 
 
+def median(c: Context) -> None:
+    """The lower median, by counting for each element how many are smaller or equal; its first position. A NaN, if they
+    count."""
+    core, x = c.core, c.inputs[0]
+    values, indices = c.outputs
+    dim = c.parameter("dim")
+    tensors = [t for t in (values, indices, x) if t is not None]
+    with lines(x, dim, tensors) as places:
+        at = dict(zip(map(id, tensors), places))
+        size, is_nan = x.size(dim), core.variable(0)
+        with x.each([dim], {x: at[id(x)]}) as (place,):
+            value = x.load(place)
+            if value.kind == "f":
+                is_nan.set(is_nan + core.convert(core.is_nan(value), "i"))
+        if c.parameter("ignore_nan"):
+            rank = (size - is_nan - 1).shifted("sra.s", 1)
+        else:
+            rank = core.select(is_nan > 0, size - 1, (size - 1).shifted("sra.s", 1))
+        best, number = core.variable(-1), core.variable(0)
+        with x.each([dim], {x: at[id(x)]}) as (place,):
+            mine = key(c, x.load(place))
+            below, same = _below_and_equal(c, x, dim, at[id(x)], mine)
+            hit = best.equals(-1) & (below <= rank) & (rank < below + same)
+            with core.when(hit):
+                best.set(number)
+            number.set(number + 1)
+        best.set(core.select(best < 0, 0, best))  # all are NaN
+        if values is not None:
+            values.copy_element(at[id(values)], x.at(at[id(x)], dim, best))
+        if indices is not None:
+            indices.store(at[id(indices)], best)
+
+
+def _below_and_equal(c: Context, x: Tensor, dim: int, first: Value, mine: Value) -> tuple[Value, Value]:
+    below, same = c.core.variable(0), c.core.variable(0)
+    with x.each([dim], {x: first}) as (place,):
+        theirs = key(c, x.load(place))
+        below.set(below + c.core.convert(theirs < mine, "i"))
+        same.set(same + c.core.convert(theirs.equals(mine), "i"))
+    return below, same
+
+
+def mode(c: Context) -> None:
+    """The smallest of the most frequent values, and its last position."""
+    core, x = c.core, c.inputs[0]
+    values, indices = c.outputs
+    dim = c.parameter("dim")
+    tensors = [t for t in (values, indices, x) if t is not None]
+    with lines(x, dim, tensors) as places:
+        at = dict(zip(map(id, tensors), places))
+        best, most, best_key, number = core.variable(0), core.variable(0), core.variable(0), core.variable(0)
+        with x.each([dim], {x: at[id(x)]}) as (place,):
+            mine = key(c, x.load(place))
+            _, same = _below_and_equal(c, x, dim, at[id(x)], mine)
+            with core.when((same > most) | (same.equals(most) & (mine <= best_key))):
+                for variable, value in ((best, number), (most, same), (best_key, mine)):
+                    variable.set(value)
+            number.set(number + 1)
+        if values is not None:
+            values.copy_element(at[id(values)], x.at(at[id(x)], dim, best))
+        if indices is not None:
+            indices.store(at[id(indices)], best)
+
+
 def searchsorted(c: Context) -> None:
     """By bisection."""
     core = c.core
@@ -150,5 +214,5 @@ def histogram(c: Context) -> None:
 
 ROUTINES = {
     "topk": select_sorted, "kthvalue": select_sorted, "sort": sort, "searchsorted": searchsorted, "isin": isin,
-    "histogram": histogram,
+    "histogram": histogram, "median": median, "mode": mode,
 }  # fmt: skip

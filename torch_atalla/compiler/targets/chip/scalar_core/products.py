@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from math import inf
 
 from torch_atalla.driver import c_abi
 
-from ..kernels.pointwise import Unsupported
 from . import functions as f
 from .formula import maximum
 from .memory import Tensor
@@ -158,23 +158,47 @@ def attention(c: Context) -> None:
             logsumexp.store(logsumexp.element([batch, head, row]), base + f.log_e(core, total))
 
 
+def _distance(c: Context, x: Tensor, first: Value, y: Tensor, second: Value) -> Value:
+    """Of two rows."""
+    core, p = c.core, float(c.parameter("p"))
+    total, there = core.variable(0.0, "f"), core.variable(second)
+    with x.each([x.rank - 1], {x: first}) as (here,):
+        size = core.magnitude(x.load(here) - y.load(there))
+        if p == 0:
+            total.set(total + core.convert(core.nonzero(size), "f"))
+        elif p == inf:
+            total.set(maximum(core, total, size))
+        elif p in (1.0, 2.0):
+            total.set(total + (size * size if p == 2 else size))
+        else:
+            total.set(total + f.power(core, size, core.constant(p, "f")))
+        there.set(there + y.stride(y.rank - 1))
+    if p in (0.0, 1.0, inf):
+        return total
+    return f.square_root(core, total) if p == 2 else f.power(core, total, core.constant(1 / p, "f"))
+
+
 def distances(c: Context) -> None:
     """cdist."""
-    core = c.core
     (out,), (x, y) = c.outputs, c.inputs
-    p = float(c.parameter("p"))
-    if p not in (1.0, 2.0):
-        raise Unsupported(f"distances of order {p}")
     with positions(out) as (batch, i, j):
-        total, there = core.variable(0.0, "f"), core.variable(y.element([batch, j, 0]))
-        with x.each([2], {x: x.element([batch, i, 0])}) as (here,):
-            difference = x.load(here) - y.load(there)
-            total.set(total + (difference * difference if p == 2 else core.magnitude(difference)))
-            there.set(there + y.stride(2))
-        out.store(out.element([batch, i, j]), f.square_root(core, total) if p == 2 else total)
+        first, second = x.element([batch, i, 0]), y.element([batch, j, 0])
+        out.store(out.element([batch, i, j]), _distance(c, x, first, y, second))
+
+
+def pair_distances(c: Context) -> None:
+    """pdist: of the pairs i < j of rows."""
+    core = c.core
+    (out,), (x,) = c.outputs, c.inputs
+    target = core.variable(out.start)
+    with positions(x, [0]) as (i,):
+        with core.range(x.size(0) - 1 - i) as k:
+            first, second = x.element([i, 0]), x.element([i + 1 + k, 0])
+            out.store(target, _distance(c, x, first, x, second))
+            target.set(target + out.stride(0))
 
 
 ROUTINES = {
     "gemm": product, "gemm_grouped": grouped_product, "convolution": convolution, "attention": attention,
-    "cdist": distances,
+    "cdist": distances, "pdist": pair_distances,
 }  # fmt: skip

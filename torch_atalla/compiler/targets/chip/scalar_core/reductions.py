@@ -58,6 +58,12 @@ def total(c: Context) -> None:
     fold(c, c.core.constant(0, _accumulated(c)), lambda a, x: a + x)
 
 
+def nansum(c: Context) -> None:
+    core = c.core
+    skipped = (lambda x: core.select(core.is_nan(x), 0.0, x)) if _accumulated(c) == "f" else (lambda x: x)
+    fold(c, core.constant(0, _accumulated(c)), lambda a, x: a + skipped(x))
+
+
 def mean(c: Context) -> None:
     n = c.core.convert(count(c.inputs[0], split(c, c.inputs[0])[0]), "f")
     fold(c, c.core.constant(0, "f"), lambda a, x: a + x, lambda a: a / n)
@@ -226,7 +232,8 @@ def running_extreme(c: Context) -> None:
 
 
 ROUTINES = {
-    "reduce.sum": total, "reduce.mean": mean, "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
+    "reduce.sum": total, "reduce.nansum": nansum, "reduce.mean": mean,
+    "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
     "reduce.any": any_of, "reduce.all": all_of, "reduce.count_nonzero": nonzeros, "reduce.norm1": norm1,
     "reduce.norm2": norm2, "reduce.norm_inf": norm_inf, "reduce.logsumexp": logsumexp, "reduce.var": moments,
     "reduce.std": moments, "reduce.var_mean": moments, "reduce.argmax": extreme, "reduce.argmin": extreme,

@@ -31,7 +31,7 @@ class Routine:
     def name(self) -> str:
         launch = self.launch
         facts: tuple = (launch.compute_dtype, launch.iparams, launch.fparams, self.forms, len(launch.outputs))
-        if launch.kernel.startswith("resample."):  # its tables follow from the sizes
+        if launch.kernel.startswith(("resample.", "grid_sample")):  # tables, or the number of taps, follow from them
             facts += tuple(operand.sizes for operand in (*launch.reads(), *launch.writes()))
         return f"core_{launch.kernel}_{sha256(repr(facts).encode()).hexdigest()[:12]}"
 
@@ -52,7 +52,7 @@ class Context:
 
     def _operand(self, number: int, form: Form | Immediate | None) -> Tensor | Value | None:
         if isinstance(form, Immediate):
-            return self.core.constant(form.value, kind_of(form.dtype))
+            return self.core.constant(self.wrapped(form.value), kind_of(form.dtype))
         return None if form is None else Tensor(self.core, number, form)
 
     def constant(self, values: torch.Tensor) -> Tensor:
@@ -61,6 +61,13 @@ class Context:
         self._next += 1
         self.constants[number] = values
         return Tensor(self.core, number, Form(values.dtype, values.ndim))
+
+    def wrapped(self, value: Any) -> Any:
+        """An integer as one of the compute dtype, if that has fewer than 32 bits."""
+        dtype = self.launch.compute_dtype
+        if type(value) is not int or kind_of(dtype) != "i" or dtype.itemsize == 4:
+            return value
+        return int(torch.tensor(value, dtype=torch.int64).to(dtype))
 
     def parameter(self, name: str) -> Any:
         return self.launch.parameter(name)

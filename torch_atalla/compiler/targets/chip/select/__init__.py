@@ -3,12 +3,13 @@
 
 from collections.abc import Callable
 
-from . import convolution, data, image, matrix, normal, pointwise, statistics
+from . import convolution, data, image, matrix, max_pool, normal, pointwise, statistics
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
     **matrix.SELECTORS,
     **image.SELECTORS,
+    **max_pool.SELECTORS,
     **convolution.SELECTORS,
     **normal.SELECTORS,
     **statistics.SELECTORS,
@@ -16,4 +17,6 @@ SELECTORS: dict[str, Callable] = {
 }
 
 # Those that look at the dtypes themselves. To all others every operand is BF16 in DRAM.
-TAKE_INTEGERS = frozenset({data.copy, data.index_select, data.index, normal.argmax, image.max_pool})
+TAKE_INTEGERS = frozenset(
+    {data.copy, data.index_select, data.index, normal.argmax, max_pool.max_pool, max_pool.scatter}
+)

@@ -13,7 +13,7 @@ from ..kernels import gemm, gemm_image, gemm_plan
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
-from . import data, packing
+from . import data, packing, weight_gradient
 from .image import channels_last, distances, emit_planes, four, padded
 from .matrix import bias_address, dense, emit_additions, pack_weights
 
@@ -53,6 +53,10 @@ class _Convolution:
     def emit(self) -> None:
         c, o = self.x.sizes[1], self.target.sizes[1]
         depthwise = self.groups == c and c > 1 and o % c == 0
+        plain = self.groups == 1 and self.bias is None and self.residual is None and self.activation is None
+        if plain and not self.s.is_constant(self.weight) and weight_gradient.applies(self.x, self.weight, self.target):
+            weight_gradient.emit(self.s, self.x, self.weight, self.target, self.stride, self.padding, self.dilation)
+            return
         later: tuple = ()
         if self.residual is not None and (depthwise or self.result is not self.target or o > MOST_COLUMNS):
             later, self.residual, self.activation = (self.residual, self.activation), None, None

@@ -13,7 +13,7 @@ from ..image import Address
 from ..kernels import plane, window
 from ..kernels.common import LANES
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection, check_dtypes
+from ..selection import Selection
 from . import data, pointwise
 
 
@@ -80,18 +80,6 @@ def _pooled(x: Operand, out: Operand) -> tuple[Operand, Operand]:
     return x, out
 
 
-def max_pool(s: Selection, launch: Launch) -> None:
-    out, indices = (*launch.outputs, None)[:2]
-    (x,) = launch.inputs[:1]
-    assert out is not None and isinstance(x, Operand)
-    check_dtypes((x, out))
-    if indices is not None and (
-        indices.buffer in {p.operand.buffer for p in s.program.outputs} or s.is_read(indices.buffer)
-    ):
-        raise Unsupported("the indices of the maxima")
-    _pool(s, launch, x, out, "max", None)
-
-
 def average_pool(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     (x,) = launch.inputs[:1]
@@ -101,22 +89,22 @@ def average_pool(s: Selection, launch: Launch) -> None:
     if any(padding) and not launch.parameter("count_padding"):
         raise Unsupported("an average that leaves out the padding")
     size = four(x).sizes
-    need = [(o - 1) * st + k for o, st, k in zip(four(out).sizes[2:], _two(stride, out), _two(kernel, out))]
-    if any(n > h + 2 * p for n, h, p in zip(need, size[2:], _two(padding, out))) and not divisor:
+    need = [(o - 1) * st + k for o, st, k in zip(four(out).sizes[2:], two(stride, out), two(kernel, out))]
+    if any(n > h + 2 * p for n, h, p in zip(need, size[2:], two(padding, out))) and not divisor:
         raise Unsupported("an average over windows that the image does not fill")
-    _pool(s, launch, x, out, "sum", 1.0 / (divisor or prod(_two(kernel, out))))
+    pool(s, launch, x, out, "sum", 1.0 / (divisor or prod(two(kernel, out))))
 
 
-def _two(values: tuple[int, ...], out: Operand) -> list[int]:
+def two(values: tuple[int, ...], out: Operand) -> list[int]:
     """Height and width of three spatial parameters; images have d = 1 in front or nothing behind."""
     if len(out.sizes) == 5:
         return list(values[1:3])
     return list(values[:2]) if len(out.sizes) == 4 else [1, values[0]]
 
 
-def _pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
-    kernel, stride, padding = (_two(launch.parameter(name), out) for name in _WINDOW)
-    dilation = _two(launch.parameter("dilation"), out) if "dilation" in launch.contract.parameters else [1, 1]
+def pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
+    kernel, stride, padding = (two(launch.parameter(name), out) for name in _WINDOW)
+    dilation = two(launch.parameter("dilation"), out) if "dilation" in launch.contract.parameters else [1, 1]
     x, out = _pooled(x, out)
     emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
 
@@ -177,4 +165,4 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     emit_planes(s, "sum", x, out, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
 
 
-SELECTORS = {"pool.max": max_pool, "pool.average": average_pool, "pool.adaptive_average": adaptive_average}
+SELECTORS = {"pool.average": average_pool, "pool.adaptive_average": adaptive_average}

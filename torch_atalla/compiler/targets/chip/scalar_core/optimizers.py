@@ -1,90 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of pooling and padding, which add to the places that the forward pass took, and steps of optimizers."""
+"""Steps of optimizers, as csrc/sim/kernels/training/optimizer.h has them, in FP32 between a load and a store."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 
 from . import functions as f
 from .formula import maximum
-from .images import SPATIAL, divisor, windows
 from .memory import Tensor
-from .positions import PADDINGS, positions, within
 from .routine import Context
 from .values import Core, Value
 
-
-def _clear(c: Context, x: Tensor) -> None:
-    zero = c.core.constant(0, x.kind)
-    with x.each(range(x.rank), [x]) as (place,):
-        x.store(place, zero)
+State = Value | None
+# From a parameter, its gradient and its states to the new parameter and the new states.
+Rule = Callable[[Value, Value, list[State]], tuple[Value, list[State]]]
 
 
-def _add(c: Context, x: Tensor, place: Value, value: Value) -> None:
-    x.store(place, x.load(place) + value)
-
-
-def pool_scatter(c: Context) -> None:
-    """Indices count the places of a plane. Where its lines follow one another, an index needs no division."""
-    core = c.core
-    (out,), (x, indices) = c.outputs, c.inputs
-    _clear(c, out)
-    height, width = out.size(3), out.size(4)
-    area = height * width
-    step = out.stride(4)
-    even = (out.stride(3).equals(width * step) | height.equals(1)) & (
-        out.stride(2).equals(area * step) | out.size(2).equals(1)
-    )
-    count = area * out.size(2)
-    with x.each([0, 1], [out, x, indices]) as (plane, values, numbers):
-        with x.each(SPATIAL, {x: values, indices: numbers}) as (place, number):
-            index = indices.load(number).as_kind("i")
-            core.fault_unless(within(core, index, count))
-            target = core.variable(plane + index * step)
-            with core.when(~even):
-                row = core.divide(index, width)
-                depth = core.divide(row, height)
-                column, line = index - row * width, row - depth * height
-                target.set(out.at(out.at(out.at(plane, 2, depth), 3, line), 4, column))
-            value = x.load(place)
-            if c.parameter("add"):
-                _add(c, out, target, value)
-            else:
-                out.store(target, value)
-
-
-def pool_average_backward(c: Context) -> None:
-    core = c.core
-    (grad,), (x,) = c.outputs, c.inputs
-    _clear(c, grad)
-    with positions(x) as (n, channel, *here):
-        firsts, lengths = windows(c, grad, x, here)
-        plane = grad.at(grad.at(grad.start, 0, n), 1, channel)
-        begins, counts = [], []
-        for first, length, dim in zip(firsts, lengths, SPATIAL):
-            begin = core.select(first < 0, 0, first)
-            end, size = first + length, grad.size(dim)
-            begins.append(begin)
-            counts.append(core.select(end < size, end, size) - begin)
-        seen = counts[0] * counts[1] * counts[2]
-        share = x.load(x.element([n, channel, *here])) / core.convert(divisor(c, grad, firsts, lengths, seen), "f")
-        with core.range(counts[0]) as i, core.range(counts[1]) as j, core.range(counts[2]) as k:
-            place = plane
-            for dim, begin, number in zip(SPATIAL, begins, (i, j, k)):
-                place = grad.at(place, dim, begin + number)
-            _add(c, grad, place, share)
-
-
-def pad_backward(c: Context) -> None:
-    (grad,), (x,) = c.outputs, c.inputs
-    source = PADDINGS[c.launch.kernel.removeprefix("pad_backward.")]
-    _clear(c, grad)
-    with positions(x) as here:
-        there = [source(c, grad, dim, index) for dim, index in enumerate(here)]
-        _add(c, grad, grad.element(there), x.load(x.element(here)))
-
-
-# -- optimizers --------------------------------------------------------------------------------------------------------
 def _single(c: Context, number: int, absent: float) -> Value:
     """The value of a one-element operand."""
     given = c.inputs[number] if number < len(c.inputs) else None
@@ -132,7 +64,7 @@ def _decayed(c: Context, value: Value, slope: Value) -> Value:
     return slope + value * decay if decay else slope
 
 
-def _adam(c: Context, rate: Value):  # type: ignore[no-untyped-def]
+def _adam(c: Context, rate: Value) -> Rule:
     core = c.core
     first, second = (float(beta) for beta in c.parameter("betas"))
     count, eps, decay = _single(c, 0, 1.0), float(c.parameter("eps")), float(c.parameter("weight_decay"))
@@ -140,7 +72,7 @@ def _adam(c: Context, rate: Value):  # type: ignore[no-untyped-def]
     root = core.new("rcp.bf", "f", f.square_root(core, _raised(core, second, count)))
     shrink = 1.0 - rate * decay
 
-    def step(value: Value, slope: Value, held: list[Value | None]) -> tuple[Value, list[Value | None]]:
+    def step(value: Value, slope: Value, held: list[State]) -> tuple[Value, list[State]]:
         average, square, most = held
         assert average is not None and square is not None
         if c.parameter("decoupled"):
@@ -156,10 +88,10 @@ def _adam(c: Context, rate: Value):  # type: ignore[no-untyped-def]
     return step
 
 
-def _sgd(c: Context, rate: Value):  # type: ignore[no-untyped-def]
+def _sgd(c: Context, rate: Value) -> Rule:
     momentum, first = float(c.parameter("momentum")), bool(c.parameter("first_step"))
 
-    def step(value: Value, slope: Value, held: list[Value | None]) -> tuple[Value, list[Value | None]]:
+    def step(value: Value, slope: Value, held: list[State]) -> tuple[Value, list[State]]:
         slope, buffer = _decayed(c, value, slope), held[0]
         if buffer is None or momentum == 0:
             return value - slope * rate, [None]
@@ -169,11 +101,11 @@ def _sgd(c: Context, rate: Value):  # type: ignore[no-untyped-def]
     return step
 
 
-def _adagrad(c: Context, rate: Value):  # type: ignore[no-untyped-def]
+def _adagrad(c: Context, rate: Value) -> Rule:
     core = c.core
     size = rate / ((_single(c, 0, 1.0) - 1.0) * float(c.parameter("learning_rate_decay")) + 1.0)
 
-    def step(value: Value, slope: Value, held: list[Value | None]) -> tuple[Value, list[Value | None]]:
+    def step(value: Value, slope: Value, held: list[State]) -> tuple[Value, list[State]]:
         slope = _decayed(c, value, slope)
         assert held[0] is not None
         total = held[0] + slope * slope
@@ -182,9 +114,4 @@ def _adagrad(c: Context, rate: Value):  # type: ignore[no-untyped-def]
     return step
 
 
-ROUTINES = {
-    "pool.scatter": pool_scatter,
-    **dict.fromkeys(("pool_backward.average", "pool_backward.adaptive_average"), pool_average_backward),
-    **dict.fromkeys(("pad_backward.reflect", "pad_backward.replicate"), pad_backward),
-    **dict.fromkeys(("optimizer.adam", "optimizer.sgd", "optimizer.adagrad"), optimizer),
-}
+ROUTINES = dict.fromkeys(("optimizer.adam", "optimizer.sgd", "optimizer.adagrad"), optimizer)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes of a graph in float64, with the choices that the chip makes where PyTorch leaves a result open."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from ...lower.matrix.gemm import ACTIVATION_KEY
+
+aten = torch.ops.aten
+
+_ACTIVATIONS: dict[str, Any] = {
+    "relu": torch.relu,
+    "gelu_erf": torch.nn.functional.gelu,
+    "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+
+
+def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, apart: float = 0.0) -> Any:
+    """The result of a node. changed: moves a value that the chip rounds. apart: relative distance of numbers that count
+    as equal, unless it is 0."""
+    target: Any = node.target
+    if target in (aten.view.default, aten._unsafe_view.default):
+        return args[0].reshape(args[1])
+    if target is aten.scaled_dot_product_attention.default:
+        return _attention(*args, **kwargs, changed=changed)
+    if target is aten.layer_norm.default:
+        return _layer_norm(*args, changed=changed)
+    if target is aten.native_layer_norm.default:
+        return (_layer_norm(*args, changed=changed), *target(*args)[1:])
+    if target is aten._grouped_mm.default:  # upstream has none in float64
+        single = [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
+        return target(*single, **kwargs).double()
+    if target is aten.binary_cross_entropy.default:  # which refuses probabilities beyond 0 and 1
+        args = (args[0].clamp(0, 1), *args[1:])
+    if target in (aten.native_group_norm.default, aten._pdist_forward.default):  # which refuse other strides
+        args = (args[0].contiguous(), *args[1:])
+    if target in _STABLE:
+        return _STABLE[target](*args, **kwargs)
+    if apart and target in _EQUALITY:
+        return _near(target, args[0], args[1], apart)
+    result = target(*args, **kwargs)
+    activation = node.meta.get(ACTIVATION_KEY)
+    return _ACTIVATIONS[activation](changed(result)) if activation else result
+
+
+_EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
+
+
+def _near(target: Any, a: Any, b: Any, apart: float) -> torch.Tensor:
+    """Numbers a few roundings apart may be equal in bfloat16."""
+    exact, first, second = target(a, b), torch.as_tensor(a), torch.as_tensor(b)
+    if not (first.is_floating_point() or second.is_floating_point()):
+        return exact
+    size = torch.maximum(first.abs().double(), second.abs().double())
+    equal = (first.double() - second.double()).abs() <= apart * size
+    return torch.where(equal, torch.tensor(target in _EQUALITY[:2]), exact)
+
+
+def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
+    return aten.sort.stable(x, stable=True, dim=dim, descending=descending)
+
+
+def _stable_topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, *_: Any, **__: Any) -> Any:
+    return tuple(part.narrow(dim, 0, k) if x.ndim else part for part in _stable_sort(x, dim, largest))
+
+
+def _stable_kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return aten.kthvalue.default(x, k, dim, keepdim)
+    parts = (part.narrow(dim, k - 1, 1) for part in _stable_sort(x, dim))
+    return tuple(part if keepdim else part.squeeze(dim) for part in parts)
+
+
+def _first_median(op: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.ndim:
+        return op(x, dim, keepdim)
+    values = op(x, dim, True)[0]
+    same = (x == values) | (x.isnan() & values.isnan())
+    indices = same.to(torch.int64).cumsum(dim).eq(1).logical_and(same).to(torch.int64).argmax(dim, keepdim=True)
+    return tuple(part if keepdim else part.squeeze(dim) for part in (values, indices))
+
+
+# The order of equal elements is free; the chip's is stable.
+_STABLE: dict[Any, Any] = {
+    aten.sort.default: _stable_sort,
+    aten.topk.default: _stable_topk,
+    aten.kthvalue.default: _stable_kthvalue,
+    aten.median.dim: partial(_first_median, aten.median.dim),
+    aten.nanmedian.dim: partial(_first_median, aten.nanmedian.dim),
+}
+
+
+def _layer_norm(
+    x: torch.Tensor,
+    shape: list[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+    changed: Any,
+) -> torch.Tensor:
+    """In parts: the mean is rounded before it is subtracted, which matters where a row's elements are alike."""
+    dims = tuple(range(-len(shape), 0))
+    centred = changed(x - changed(x.mean(dims, keepdim=True)))
+    y = changed(centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt())
+    y = y if weight is None else changed(y * weight)
+    return y if bias is None else y + bias
+
+
+def _attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    changed: Any,
+    **_: Any,
+) -> torch.Tensor:
+    """In parts, since scores are rounded as well."""
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = changed(q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale))
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else changed(scores + mask)
+    without_keys = (scores == -torch.inf).all(-1, keepdim=True)  # such a row gives zeros
+    weights = torch.softmax(scores, -1).masked_fill(without_keys, 0.0)
+    return changed(weights) @ v

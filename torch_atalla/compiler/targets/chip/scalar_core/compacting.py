@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Elements that a mask selects, in row-major order."""
+
+from __future__ import annotations
+
+from torch_atalla.driver import c_abi
+
+from .routine import Context
+
+BLOCK_BITS = 12  # a block of compact.count has 4,096 elements
+
+
+def count(c: Context) -> None:
+    """The number of true elements before each block, and of all."""
+    core = c.core
+    (starts,), (x,) = c.outputs, c.inputs
+    number, found = core.variable(0), core.variable(0)
+    with x.each(range(x.rank), [x]) as (place,):
+        with core.when((number & core.bits((1 << BLOCK_BITS) - 1)).equals(0)):
+            starts.store(starts.at(starts.start, 0, number.shifted("srl.s", BLOCK_BITS)), found)
+        found.set(found + core.convert(core.nonzero(x.load(place)), "i"))
+        number.set(number + 1)
+    starts.store(starts.at(starts.start, 0, starts.size(0) - 1), found)
+
+
+def masked_scatter(c: Context) -> None:
+    """Too few elements are a fault."""
+    core = c.core
+    (out,), (source, mask, _) = c.outputs, c.inputs
+    number = core.variable(0)
+    with out.each(range(out.rank), [out, mask]) as (target, place):
+        with core.when(core.nonzero(mask.load(place))):
+            inside = core.new("sltu.s", "b", number, source.size(0))
+            core.fault_unless(inside, c_abi.ATALLA_ISA_FAULT_INDEX, number, source.size(0))
+            out.copy_element(target, source.at(source.start, 0, number))
+            number.set(number + 1)
+
+
+ROUTINES = {"compact.count": count, "masked_scatter": masked_scatter}
