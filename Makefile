@@ -10,6 +10,7 @@
 # make lint   ruff, mypy, import-linter, the layout of the sources, clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
+# make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
 # Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`pip install .`) have all.
@@ -20,7 +21,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
+.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +34,10 @@ $(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
 
 $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
 	$(PIP) install -r requirements-lint.txt
+	touch $@
+
+$(VENV)/site.stamp: $(VENV)/base.stamp requirements-site.txt
+	$(PIP) install -r requirements-site.txt
 	touch $@
 
 # The package is installed editable once; later builds only run ninja.
@@ -120,6 +125,14 @@ docs: build
 	$(PY) -m tools.codegen.suites
 	$(PY) -m tools.codegen.tutorial
 	$(PY) tools/cuda_names.py
+
+# The pages of docs/, the API from docstrings and headers, and the examples: build/site/index.html.
+site: build $(VENV)/site.stamp
+	@command -v doxygen > /dev/null || { echo "make site: doxygen is missing; apt-get install doxygen"; exit 1; }
+	rm -rf build/site build/api build/gallery build/doxygen
+	doxygen docs/Doxyfile
+	$(PY) -m sphinx -q -W --keep-going -c docs -d build/site-cache . build/site
+	@test -f build/site/docs/index.html || { echo "make site: an example ended the build"; exit 1; }
 
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A small GPT trained by several processes, each with an atalla device of its own.
+"""Training in several processes
+=============================
+
+A small GPT trained by several processes, each with an atalla device of its own.
+
+Usage::
 
     torchrun --nproc-per-node 2 examples/ddp_gpt.py                  # DistributedDataParallel
     torchrun --nproc-per-node 2 examples/ddp_gpt.py --strategy fsdp  # fully_shard (FSDP2)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The op registry seen from outside: which op of a graph launches which kernels, and what a second call reuses.
+"""Kernels of eager ops
+====================
+
+The op registry seen from outside: which op of a graph launches which kernels, and what a second call reuses.
+
+Usage::
 
     python examples/eager_kernels.py
 

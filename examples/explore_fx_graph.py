@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One model, two graphs: torch.fx.symbolic_trace beside torch.export, node by node.
+"""Graphs of torch.fx and torch.export
+===================================
 
-python examples/explore_fx_graph.py
+One model, two graphs: torch.fx.symbolic_trace beside torch.export, node by node.
+
+Usage::
+
+    python examples/explore_fx_graph.py
 """
 
 from __future__ import annotations

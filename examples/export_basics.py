@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch.export gives: three small models, their nodes, ATen ops, generated code, output shapes and sums.
+"""torch.export by example
+=======================
+
+What torch.export gives: three small models, their nodes, ATen ops, generated code, output shapes and sums.
+
+Usage::
 
     python examples/export_basics.py
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which ops of a list of models run on the chip, and what is missing.
+"""Native ops of a list of models
+==============================
+
+Which ops of a list of models run on the chip, and what is missing.
+
+Usage::
 
     python examples/model_coverage.py [--details]
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a module to the chip, stage by stage: relu, matmul, softmax on [4, 8] x [8, 16].
+"""From a module to the chip
+=========================
+
+From a module to the chip, stage by stage: relu, matmul, softmax on [4, 8] x [8, 16].
+
+Usage::
 
     python examples/pipeline.py
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentence embeddings with MiniLM-L6 on atalla: eagerly, compiled, and from a loadable; all compared with the CPU.
+"""Sentence embeddings
+===================
+
+Sentence embeddings with MiniLM-L6 on atalla: eagerly, compiled, and from a loadable; all compared with the CPU.
+
+Usage::
 
     python examples/quickstart.py
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A training script as one writes it for torch.cuda, with the device's name changed and nothing else.
+"""A torch.cuda script on atalla
+=============================
+
+A training script as one writes it for torch.cuda, with the device's name changed and nothing else.
+
+Usage::
 
     python examples/train_like_cuda.py
     python examples/train_like_cuda.py --steps 400 --save run.pt --trace trace.json

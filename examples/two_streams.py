@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two streams at once: sorting keeps the vector unit busy while the next batch comes in over the bus.
+"""Overlap of two streams
+======================
+
+Two streams at once: sorting keeps the vector unit busy while the next batch comes in over the bus.
+
+Usage::
 
     python examples/two_streams.py [trace.json]
 

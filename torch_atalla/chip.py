@@ -34,6 +34,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def get_num_threads() -> int:
+    """Return the number of host threads of the functional engine."""
     return _C.get_threads()
 
 

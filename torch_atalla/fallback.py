@@ -17,6 +17,8 @@ _MODES: tuple[Mode, ...] = ("silent", "warn", "error")
 
 @dataclass(frozen=True)
 class Count:
+    """Calls of one op that fell back to the CPU, with one combination of dtypes."""
+
     op: str  # "aten::lgamma.out"
     dtypes: str  # of the tensor arguments, in order
     count: int
@@ -63,8 +65,10 @@ def stats() -> list[Count]:
 
 
 def total() -> int:
+    """Return the number of fallback calls since the start or the last `reset`."""
     return sum(c.count for c in stats())
 
 
 def reset() -> None:
+    """Forget all counted fallback calls."""
     _C.reset_fallback_stats()

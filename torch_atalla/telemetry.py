@@ -33,6 +33,7 @@ class Counters:
 
     @property
     def dram_bytes(self) -> int:
+        """Bytes read from and written to DRAM."""
         return self.dram_bytes_read + self.dram_bytes_written
 
     def utilisation(self) -> dict[str, float]:
@@ -41,6 +42,7 @@ class Counters:
         return {"sdma": self.sdma_cycles / busy, "vector": self.vector_cycles / busy, "array": self.array_cycles / busy}
 
     def to_json(self) -> str:
+        """Return the counters as one JSON object."""
         return json.dumps(asdict(self))
 
 
@@ -64,10 +66,12 @@ class Launch:
 
 
 def counters(device: Any = None) -> Counters:
+    """Return the counters of a device (default: the current one)."""
     return Counters(**_C.counters(device_index(device)))
 
 
 def reset(device: Any = None) -> None:
+    """Set the counters of a device (default: the current one) to 0. The clock goes on."""
     _C.reset_counters(device_index(device))
 
 

@@ -265,10 +265,12 @@ def host_memory_stats() -> OrderedDict[str, Any]:
 
 
 def reset_peak_host_memory_stats() -> None:
+    """Sets every "peak" of `host_memory_stats` to its current value."""
     _C.reset_peak_host_memory_stats()
 
 
 def reset_accumulated_host_memory_stats() -> None:
+    """Sets every "allocated" and "freed" of `host_memory_stats`, and the plain counters, to 0."""
     _C.reset_accumulated_host_memory_stats()
 
 

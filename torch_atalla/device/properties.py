@@ -77,6 +77,7 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
+    """The name of the chip."""
     return get_device_properties(device).name
 
 
@@ -117,4 +118,5 @@ def is_tf32_supported() -> bool:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The dtypes of torch.autocast on the device."""
     return [torch.float16, torch.bfloat16]

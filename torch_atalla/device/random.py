@@ -40,14 +40,17 @@ def get_rng_state(device: Any = "atalla") -> torch.Tensor:
 
 @torch._disable_dynamo
 def set_rng_state(new_state: torch.Tensor, device: Any = "atalla") -> None:
+    """Sets the state of a device's generator."""
     _generator(device).set_state(new_state.cpu())
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of all devices' generators."""
     return [get_rng_state(i) for i in range(_count())]
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Sets the states of all devices' generators, in the order of the devices."""
     for i, state in enumerate(new_states):
         set_rng_state(state, i)
 
@@ -58,18 +61,22 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
+    """Sets the seed of all devices' generators."""
     for i in range(_count()):
         _generator(i).manual_seed(int(seed))
 
 
 def seed() -> None:
+    """Sets the seed of the current device's generator to a random number."""
     _generator().seed()
 
 
 def seed_all() -> None:
+    """Sets the seed of all devices' generators to one random number."""
     value = torch.Generator().seed()
     manual_seed_all(value)
 
 
 def initial_seed() -> int:
+    """The seed of the current device's generator."""
     return _generator().initial_seed()

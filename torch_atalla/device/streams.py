@@ -47,6 +47,7 @@ class Stream(torch.Stream):
 
     @property
     def priority(self) -> int:
+        """Priority of the stream, within `priority_range()`."""
         return _C.stream_priority(self.device_index, self.stream_id)
 
     @property
@@ -111,6 +112,7 @@ class Event(torch.Event, metaclass=_EventType):
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """Raises NotImplementedError: events cannot be shared between processes."""
         raise NotImplementedError("atalla events cannot be shared between processes")
 
 
@@ -132,6 +134,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
+    """The default stream of a device (default: the current one)."""
     return Stream(stream_id=0, device_index=device_index(device), device_type=_DEVICE_TYPE)
 
 

@@ -53,6 +53,7 @@ class Stats:
         return self.unit_cycles.get(unit, 0) / self.cycles if self.cycles else 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the statistics as a dictionary of JSON types."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -161,6 +162,7 @@ class Machine:
         return self.stop
 
     def step(self, packets: int = 1) -> str:
+        """Run some packets. Returns the reason of the stop, as `run` does."""
         return self.run(packets)
 
     def breakpoint(self, where: str | int, enable: bool = True) -> None:
@@ -222,9 +224,11 @@ class Machine:
         self._write(c_abi.ATALLA_ISA_PC, 0, np.array([address], np.uint32))
 
     def x(self, register: int) -> int:
+        """Return scalar register x`register` as an unsigned 32-bit integer."""
         return int(self._read(c_abi.ATALLA_ISA_X, register * 4, 4).view(np.uint32)[0])
 
     def set_x(self, register: int, value: int) -> None:
+        """Set scalar register x`register` to the low 32 bits of a value."""
         self._write(c_abi.ATALLA_ISA_X, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
 
     def v(self, register: int) -> np.ndarray:
@@ -232,14 +236,17 @@ class Machine:
         return self._read(c_abi.ATALLA_ISA_V, register * _ROW_BYTES, _ROW_BYTES).view(np.float32)
 
     def set_v(self, register: int, lanes: Any) -> None:
+        """Set vector register v`register` to 32 values, or to one value in all lanes."""
         self._write(
             c_abi.ATALLA_ISA_V, register * _ROW_BYTES, np.broadcast_to(np.asarray(lanes, np.float32), 32).copy()
         )
 
     def m(self, register: int) -> int:
+        """Return mask register m`register` as 32 bits."""
         return int(self._read(c_abi.ATALLA_ISA_M, register * 4, 4).view(np.uint32)[0])
 
     def set_m(self, register: int, value: int) -> None:
+        """Set mask register m`register` to the low 32 bits of a value."""
         self._write(c_abi.ATALLA_ISA_M, register * 4, np.array([value & 0xFFFFFFFF], np.uint32))
 
     def registers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -253,6 +260,7 @@ class Machine:
         return self._read(c_abi.ATALLA_ISA_DRAM, address, size)
 
     def write_dram(self, address: int, content: Any) -> None:
+        """Write bytes or an array to DRAM, from a byte address on."""
         raw = (
             content if isinstance(content, (bytes, bytearray, memoryview)) else np.ascontiguousarray(content).tobytes()
         )
@@ -264,6 +272,7 @@ class Machine:
         return self._read(c_abi.ATALLA_ISA_SCRATCHPAD, start, rows * _ROW_BYTES).view(np.float32).reshape(rows, 32)
 
     def write_scratchpad(self, sid: int, row: int, values: Any) -> None:
+        """Write FP32 values to scratchpad `sid`, from a row on."""
         self._write(
             c_abi.ATALLA_ISA_SCRATCHPAD,
             (sid * self._pad_rows + row) * _ROW_BYTES,
@@ -285,6 +294,7 @@ class Machine:
         return "\n".join(lines) + "\n"
 
     def stats(self) -> Stats:
+        """Return the statistics of the run so far."""
         raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
         self._library.check(self._library.api.machine_stats(self._handle, ctypes.byref(raw)))
         return stats_of(raw)
@@ -306,6 +316,7 @@ class Result:
 
     @property
     def cycles(self) -> int:
+        """Cycles of the run."""
         return self.stats.cycles
 
     def memory(self, address: int, shape: int | tuple[int, ...], dtype: Any = np.uint8) -> np.ndarray:

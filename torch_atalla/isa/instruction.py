@@ -56,6 +56,7 @@ class Instruction:
 
     @property
     def mnemonic(self) -> str:
+        """Name of the instruction in assembly."""
         return self.spec.name
 
     def __getattr__(self, name: str) -> int | str:

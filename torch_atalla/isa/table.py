@@ -41,6 +41,7 @@ class Operand:
 
     @property
     def register(self) -> bool:
+        """Whether the operand is a register."""
         return self.kind in REGISTER_BASE
 
 
@@ -70,6 +71,7 @@ class Spec:
         return self.unit == "control"
 
     def index(self, operand: str) -> int:
+        """Return the position of an operand in assembly. Raises KeyError with the names of all operands."""
         for i, found in enumerate(self.operands):
             if found.name == operand:
                 return i

@@ -93,10 +93,12 @@ def from_text_image(text: str, where: str = "") -> Program:
 
 
 def write_text_image(program: Program, path: str | os.PathLike, comment: str = "") -> None:
+    """Write a program to a file as a text image."""
     with open(path, "w") as file:
         file.write(to_text_image(program, comment))
 
 
 def read_text_image(path: str | os.PathLike) -> Program:
+    """Return the program of a text image in a file."""
     with open(path) as file:
         return from_text_image(file.read(), os.fspath(path))

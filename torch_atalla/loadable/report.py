@@ -11,6 +11,8 @@ from .errors import UnsupportedOp
 
 @dataclass(frozen=True)
 class SegmentReport:
+    """One segment of the graph: nodes that all run on the chip, or all fall back."""
+
     name: str
     native: bool
     nodes: int
@@ -111,11 +113,13 @@ class LoadableReport:
         return "\n".join(f"{op:<{width}} {native:>8} {nodes:>8} {share:>16}" for op, native, nodes, share in rows)
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the report as JSON, with both coverages."""
         data = asdict(self) | {"coverage_ops": self.coverage_ops, "coverage_flops": self.coverage_flops}
         return json.dumps(data, indent=indent)
 
     @staticmethod
     def from_json(text: str) -> LoadableReport:
+        """Return the report that `to_json` wrote."""
         data = json.loads(text)
         data.pop("coverage_ops", None)
         data.pop("coverage_flops", None)

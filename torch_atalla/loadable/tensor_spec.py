@@ -34,6 +34,7 @@ class TensorSpec:
         return f"{self.name}: {dtype_name(self.dtype)}[{shown}]"
 
     def is_dynamic(self, dim: int) -> bool:
+        """Return whether the call determines the size of a dimension."""
         return bool(self.dynamic) and self.dynamic[dim] is not None
 
     def mismatch(self, shape: tuple[int, ...]) -> bool:

@@ -19,15 +19,19 @@ class Native:
     backward: tuple[str, ...] = ()
 
     def dtypes(self, direction: str = "forward") -> set[torch.dtype]:
+        """Return the native dtypes of a direction, "forward" or "backward"."""
         return {getattr(torch, name) for name in getattr(self, direction)}
 
 
 @dataclass(frozen=True)
 class Record:
+    """The native ops of upstream's op database by name."""
+
     ops: dict[str, Native] = field(default_factory=dict)
 
     @staticmethod
     def load(path: str | Path) -> Record:
+        """Return the record of a JSON file."""
         rows: dict[str, Any] = json.loads(Path(path).read_text())
         return Record({name: Native(tuple(row["forward"]), tuple(row["backward"])) for name, row in rows.items()})
 
@@ -41,6 +45,7 @@ class Record:
         Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
     def pairs(self, direction: str = "forward") -> int:
+        """Return the number of pairs of op and dtype that are native."""
         return sum(len(getattr(row, direction)) for row in self.ops.values())
 
     def lost(self, new: Record) -> list[str]:
