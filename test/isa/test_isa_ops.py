@@ -43,6 +43,7 @@ UNREACHED = {
     "scalar cross": "taken apart",
     "scalar gemm_grouped": "the CPU has none in bfloat16",
     "scalar isin": "taken apart",
+    "scalar pool.scatter": "taken apart",
     "scalar reduce.count_nonzero": "taken apart",
     "scalar reduce.norm2": "taken apart",
     "scalar reduce.norm_inf": "taken apart",
@@ -77,6 +78,7 @@ FURTHER: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "minimum of rows": (lambda x: x.amin(0), (bf16(20, 40),)),
     "adaptive pooling": (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), (IMAGE,)),
+    "unpooling": (lambda x: F.max_unpool2d(x, torch.arange(60).reshape(1, 2, 6, 5) % 30, 2), (IMAGE,)),
     "bag": (lambda w: F.embedding_bag(torch.tensor([[0, 2], [1, 1]]), w, mode="max"), (X,)),
     "antialias": (
         lambda x: F.interpolate(x.float(), (3, 2), mode="bilinear", antialias=True),
@@ -142,6 +144,10 @@ ON_SCALAR_CORE: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] =
     "linear": (lambda x, y: x @ y.t(), (X, Y)),
     "pooling": (lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 2)), (IMAGE,)),
     "extremes": (lambda x: (x.amax(0), x.amin(1), x.argmax(1)), (X,)),
+    "convolution": (lambda x: F.conv2d(x, x[:, :, :3, :3]), (IMAGE,)),
+    "log_softmax": (lambda x: torch.log_softmax(x, 0), (X,)),
+    "any": (lambda x: (x > 1).any(1), (X,)),
+    "roll": (lambda x: x.roll(2, 1), (INTEGERS,)),
     "copies": (lambda x: (x.t().contiguous(), torch.cat([x, x], 1)), (X,)),
 }
 
