@@ -23,6 +23,7 @@ from torch_atalla.compiler.targets.chip.kernels.pointwise import Unsupported
 # Ops whose calls together run every selector and every routine that an example call reaches; the fast suite has only
 # these. To choose them again: run all calls with `recorded_kernels`, and take those that add the most kernels.
 FAST = """
+_native_batch_norm_legit_no_training _native_batch_norm_legit_functional
 _adaptive_avg_pool3d _log_softmax _upsample_nearest_exact2d.vec abs acos acosh adaptive_max_pool3d all argmax
 argmin asin asinh atan atan2 atanh avg_pool2d binary_cross_entropy bitwise_and.Scalar_Tensor bitwise_or.Tensor
 bitwise_xor.Tensor bmm ceil clamp.Tensor col2im convolution cos cosh cummax cummin cumprod div.Scalar_mode
