@@ -55,6 +55,20 @@ def to_bfloat16(value: Any) -> Any:
     return value.to(torch.bfloat16) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
+def _mutable(program: torch.export.ExportedProgram) -> frozenset[str]:
+    """Names of the buffers that the program writes to, also by ops in place."""
+    found = mutated_buffers(program)
+    if any(_writes(node) for node in program.graph.nodes):
+        found |= mutated_buffers(program.run_decompositions({}))
+    return found
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    if node.target is aten.batch_norm.default:
+        return bool(node.args[5])  # training
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
 def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A method whose arguments have the names of the export, as the inputs of files have."""
 
@@ -73,7 +87,7 @@ def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[st
 class _Narrow(torch.nn.Module):
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         super().__init__()
-        mutable = mutated_buffers(program)
+        mutable = _mutable(program)
         module: Any = copy.deepcopy(program.module(check_guards=False))
         for parameter in module.parameters():
             parameter.data = to_bfloat16(parameter.data)
