@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+import torch
+
 from ...program.ir import BufferKind, HostCall, Immediate, Instruction, Launch, LinearProgram, Operand
 from .formulas import steps_of
 from .kernels.activation import ACTIVATIONS
@@ -124,7 +126,8 @@ def _one(group: list[Launch]) -> Launch:
                 values.append(made.get(operand, number.get(operand, -1)))
                 assert values[-1] != -1, "an operand of a fused launch has no value"
             elif isinstance(operand, Immediate):
-                values.append(float(operand.value))
+                is_truth = torch.bool in (inst.compute_dtype, operand.dtype)
+                values.append(float(bool(operand.value)) if is_truth else float(operand.value))
         base = len(inputs) + len(steps)
         for step in steps_of(inst) or ():
             steps.append((step[0], *(_renumber(part, values, base) for part in step[1:])))

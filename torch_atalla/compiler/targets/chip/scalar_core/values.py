@@ -140,7 +140,7 @@ class Core:
             return self.bits(f32_bits(float(value)), "f")
         if not -(1 << 31) <= int(value) < 1 << 31:
             raise ValueError(f"the integer {value}, which has more than 32 bits")
-        return self.bits(int(value), kind)
+        return self.bits(int(bool(value)) if kind == "b" else int(value), kind)
 
     def value(self, value: Value | Number, kind: str = "i") -> Value:
         """kind: of numbers."""

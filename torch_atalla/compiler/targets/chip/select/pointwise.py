@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import torch
+
 from ....program.ir import Immediate, Launch, Operand, contiguous_strides
 from ..fusion import Fused
 from ..kernels import pointwise
@@ -87,7 +89,7 @@ def no_steps(s: Selection, launch: Launch) -> None:
 def fill(s: Selection, launch: Fused) -> None:
     (out,), (value, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(value, Immediate)
-    emit(s, out, [], (("const", float(value.value)),))
+    emit(s, out, [], (("const", float(bool(value.value) if out.dtype is torch.bool else value.value)),))
 
 
 SELECTORS = {"pointwise.steps": pointwise_steps, "fill": fill}
