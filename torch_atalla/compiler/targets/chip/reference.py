@@ -36,7 +36,7 @@ def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, apart: float
         single = [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
         return target(*single, **kwargs).double()
     if target is aten.binary_cross_entropy.default:  # which refuses probabilities beyond 0 and 1
-        args = (args[0].clamp(0, 1), *args[1:])
+        args = (args[0].clamp(0, 1), args[1].clamp(0, 1), *args[2:])
     if target in (aten.native_group_norm.default, aten._pdist_forward.default):  # which refuse other strides
         args = (args[0].contiguous(), *args[1:])
     if target in _STABLE:
