@@ -39,18 +39,7 @@ class _Op(torch.nn.Module):
         given = iter(tensors)
         leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        if self.func is aten.native_layer_norm.default:
-            return _layer_norm(*args)
         return self.func(*args, **kwargs)
-
-
-def _layer_norm(x: torch.Tensor, shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[torch.Tensor, ...]:
-    """With its statistics, which are programs of their own."""
-    dims = tuple(range(-len(shape), 0))
-    out = torch.nn.functional.layer_norm(x, shape, weight, bias, eps)
-    mean = x.mean(dims, keepdim=True)
-    difference = x - mean
-    return out, mean, torch.rsqrt((difference * difference).mean(dims, keepdim=True) + eps)
 
 
 class IsaMode(TorchDispatchMode):

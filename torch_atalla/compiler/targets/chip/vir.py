@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 
 from torch_atalla.isa.geometry import LANES
 
@@ -231,6 +232,23 @@ class Builder:
         self.items.append(Label())
         yield
         self.items.append(end)
+
+    def digest(self) -> str:
+        """Equal for functions of the same instructions, whatever their registers and labels are called."""
+        numbers: dict[object, int] = {}
+
+        def text(value: object) -> str:
+            if isinstance(value, Label) or (isinstance(value, Reg) and value.number is None):
+                return f"{type(value).__name__}{numbers.setdefault(value, len(numbers))}"
+            return repr(value)
+
+        lines = [*self.parameters]
+        for item in self.items:
+            if isinstance(item, Inst):
+                lines.append(" ".join([item.name, *(f"{key}={text(x)}" for key, x in item.operands.items())]))
+            else:
+                lines.append(f"{type(item).__name__} {text(item if isinstance(item, Label) else item.label)}")
+        return sha256("\n".join(lines).encode()).hexdigest()[:12]
 
     def ret(self) -> None:
         self.emit("jalr.s", X0, LINK, 0)

@@ -23,7 +23,7 @@ class Constants:
         self.b, self.place = b, len(b.items)
         self.known: dict[object, Reg] = {}
 
-    def _at_head(self, key: object, make: Callable[[], Reg]) -> Reg:
+    def at_head(self, key: object, make: Callable[[], Reg]) -> Reg:
         if key not in self.known:
             count = len(self.b.items)
             self.known[key] = make()
@@ -35,10 +35,10 @@ class Constants:
 
     def __call__(self, value: float) -> Reg:
         """The bits of the value as FP32, rounded to BF16."""
-        return X0 if value == 0.0 else self._at_head(value, lambda: self.b.lf(value))
+        return X0 if value == 0.0 else self.at_head(value, lambda: self.b.lf(value))
 
     def integer(self, value: int) -> Reg:
-        return self._at_head(("integer", value), lambda: self.b.li(value))
+        return self.at_head(("integer", value), lambda: self.b.li(value))
 
 
 def rounded(b: Builder, k: Constants, x: Reg, turn: int = 0) -> Reg:

@@ -18,7 +18,6 @@ from .common import (
     TILE_BYTES,
     Kernel,
     add_apart,
-    any_nan,
     marks,
     metadata,
     nest_names,
@@ -155,7 +154,7 @@ class _Down(Kernel):
         self.specials: list[Reg] = []
         self.nest(v.taps, {"tx": x}, self.rows, "t")
         if v.kind == "sum":
-            self.add_again(x)
+            self.add_apart_again(self.totals, self.specials, lambda: self.nest(v.taps, {"tx": x}, self.rows, "t"))
         for column, total in enumerate(self.totals):
             y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
             place = self.k.integer(column * TILE_BYTES)
@@ -163,17 +162,6 @@ class _Down(Kernel):
             target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
             cut = v.cut and column == v.width - 1
             b.tile_store(place, target, p["o_meta_cut" if cut else "o_meta"], "o", "o in DRAM", column)
-
-    def add_again(self, x: Reg) -> None:
-        """Sums of infinities and NaNs, which must not reach other lanes."""
-        b = self.b
-        with b.unless("beq.s", any_nan(b, self.totals), X0):
-            for total in self.totals:
-                b.emit("add.vv", total, V0, V0)
-            self.specials = [b.vec("add.vv", V0, V0) for _ in self.totals]
-            self.nest(self.v.taps, {"tx": x}, self.rows, "t")
-            for total, special in zip(self.totals, self.specials):
-                b.emit("add.vv", total, total, special)
 
     def emit(self) -> None:
         b, v = self.b, self.v

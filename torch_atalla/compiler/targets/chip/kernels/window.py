@@ -13,7 +13,7 @@ from itertools import product
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import ELEMENT, Kernel, add_apart, any_nan, metadata, nest_names, nest_words, pad_rows, split, take_extreme
+from .common import ELEMENT, Kernel, add_apart, metadata, nest_names, nest_words, pad_rows, split, take_extreme
 from .pointwise import Unsupported
 
 IN_SID, OUT_SID = 0, 1
@@ -100,22 +100,11 @@ class _Window(Kernel):
         self.specials: list[Reg] = []
         self.nest(v.taps, {"tx": x}, self.tap, "t")
         if v.kind == "sum":
-            self.add_again(x)
+            self.add_apart_again(self.totals, self.specials, lambda: self.nest(v.taps, {"tx": x}, self.tap, "t"))
         for row, total in enumerate(self.totals):
             y = total if v.kind in ("max", "min") else b.vec("mul.vs", total, self.p["scale"])
             b.store_row(y, X0, ROWS[row], OUT_SID, "o", row)
         b.tile_store(X0, o, self.p["meta_o"], "o", "o in DRAM")
-
-    def add_again(self, x: Reg) -> None:
-        """Sums of infinities and NaNs, which must not reach other lanes."""
-        b = self.b
-        with b.unless("beq.s", any_nan(b, self.totals), X0):
-            for total in self.totals:
-                b.emit("add.vv", total, V0, V0)
-            self.specials = [b.vec("add.vv", V0, V0) for _ in self.totals]
-            self.nest(self.v.taps, {"tx": x}, self.tap, "t")
-            for total, special in zip(self.totals, self.specials):
-                b.emit("add.vv", total, total, special)
 
     def emit(self) -> None:
         v = self.v

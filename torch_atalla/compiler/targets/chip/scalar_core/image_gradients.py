@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .images import SPATIAL, divisor, windows
 from .memory import Tensor
 from .positions import PADDINGS, positions, within
@@ -49,12 +51,12 @@ def pool_scatter(c: Context) -> None:
                 out.store(target, value)
 
 
-def pool_average_backward(c: Context) -> None:
+def pool_average_backward(c: Context, adaptive: bool) -> None:
     core = c.core
     (grad,), (x,) = c.outputs, c.inputs
     _clear(c, grad)
     with positions(x) as (n, channel, *here):
-        firsts, lengths = windows(c, grad, x, here)
+        firsts, lengths = windows(c, adaptive, grad, x, here)
         plane = grad.at(grad.at(grad.start, 0, n), 1, channel)
         begins, counts = [], []
         for first, length, dim in zip(firsts, lengths, SPATIAL):
@@ -63,7 +65,8 @@ def pool_average_backward(c: Context) -> None:
             begins.append(begin)
             counts.append(core.select(end < size, end, size) - begin)
         seen = counts[0] * counts[1] * counts[2]
-        share = x.load(x.element([n, channel, *here])) / core.convert(divisor(c, grad, firsts, lengths, seen), "f")
+        count = divisor(c, adaptive, grad, firsts, lengths, seen)
+        share = x.load(x.element([n, channel, *here])) / core.convert(count, "f")
         with core.range(counts[0]) as i, core.range(counts[1]) as j, core.range(counts[2]) as k:
             place = plane
             for dim, begin, number in zip(SPATIAL, begins, (i, j, k)):
@@ -71,9 +74,9 @@ def pool_average_backward(c: Context) -> None:
             _add(c, grad, place, share)
 
 
-def pad_backward(c: Context) -> None:
+def pad_backward(c: Context, kind: str) -> None:
     (grad,), (x,) = c.outputs, c.inputs
-    source = PADDINGS[c.launch.kernel.removeprefix("pad_backward.")]
+    source = PADDINGS[kind]
     _clear(c, grad)
     with positions(x) as here:
         there = [source(c, grad, dim, index) for dim, index in enumerate(here)]
@@ -82,6 +85,7 @@ def pad_backward(c: Context) -> None:
 
 ROUTINES = {
     "pool.scatter": pool_scatter,
-    **dict.fromkeys(("pool_backward.average", "pool_backward.adaptive_average"), pool_average_backward),
-    **dict.fromkeys(("pad_backward.reflect", "pad_backward.replicate"), pad_backward),
+    "pool_backward.average": partial(pool_average_backward, adaptive=False),
+    "pool_backward.adaptive_average": partial(pool_average_backward, adaptive=True),
+    **{f"pad_backward.{kind}": partial(pad_backward, kind=kind) for kind in PADDINGS},
 }

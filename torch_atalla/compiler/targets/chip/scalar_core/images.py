@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import torch
@@ -19,13 +20,12 @@ from .values import Value
 SPATIAL = (2, 3, 4)
 
 
-def _taps(c: Context, first: int, k: int) -> tuple[list[list[int]], list[list[float]]]:
+def _taps(c: Context, kind: str, first: int, k: int) -> tuple[list[list[int]], list[list[float]]]:
     """For each place of the result along spatial dimension k, the places of the input that it takes and their weights:
     what upstream's own resampling of the unit vectors gives."""
     out, x = c.launch.outputs[0], c.launch.inputs[0]
     assert isinstance(out, Operand) and isinstance(x, Operand)
     size, target = x.sizes[first + k], out.sizes[first + k]
-    kind = c.launch.kernel.removeprefix("resample.")
     if size == target and kind not in ("cubic",):
         return [[i] for i in range(target)], [[1.0]] * target
     scale = (*c.parameter("scale"), 0.0, 0.0, 0.0)[k] or None
@@ -57,12 +57,12 @@ def _taps(c: Context, first: int, k: int) -> tuple[list[list[int]], list[list[fl
     return [p + [p[-1]] * (most - len(p)) for p in places], [w + [0.0] * (most - len(w)) for w in weights_of]
 
 
-def resample(c: Context) -> None:
+def resample(c: Context, kind: str) -> None:
     """Separable: each place takes the product of the taps of its dimensions."""
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     first = out.rank - 3
-    tables = [_taps(c, first, k) for k in range(3)]
+    tables = [_taps(c, kind, first, k) for k in range(3)]
     with positions(out) as here:
         target = out.element(here)
         start = x.start
@@ -114,10 +114,12 @@ def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------------
-def windows(c: Context, x: Tensor, pooled: Tensor, here: list[Value]) -> tuple[list[Value], list[Value]]:
+def windows(
+    c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Value]
+) -> tuple[list[Value], list[Value]]:
     """For each spatial dimension: the first place in x of the window at `here` of `pooled`, and its length."""
     core = c.core
-    if "adaptive" in c.launch.kernel:
+    if adaptive:
         firsts, lengths = [], []
         for k, dim in enumerate(SPATIAL):
             size, target = x.size(dim), pooled.size(dim)
@@ -130,14 +132,13 @@ def windows(c: Context, x: Tensor, pooled: Tensor, here: list[Value]) -> tuple[l
     return firsts, [core.value(int(n)) for n in kernel]
 
 
-def pool(c: Context) -> None:
+def pool(c: Context, average: bool, adaptive: bool) -> None:
     core = c.core
     out, indices = (*c.outputs, None)[:2]
     x = c.inputs[0]
-    average = "average" in c.launch.kernel
     dilated = "dilation" in c.launch.contract.parameters
     with positions(out) as (n, channel, *here):
-        firsts, lengths = windows(c, x, out, here)
+        firsts, lengths = windows(c, adaptive, x, out, here)
         steps = [int(d) for d in c.parameter("dilation")] if dilated else [1, 1, 1]
         plane = x.at(x.at(x.start, 0, n), 1, channel)
         kind = out.kind
@@ -160,7 +161,7 @@ def pool(c: Context) -> None:
                         best.set((d * x.size(3) + h) * x.size(4) + w)
         target = out.element([n, channel, *here])
         if average:
-            count = divisor(c, x, firsts, lengths, seen)
+            count = divisor(c, adaptive, x, firsts, lengths, seen)
             out.store(target, core.divide(total, core.convert(count, kind)))
         else:
             out.store(target, total)
@@ -168,10 +169,10 @@ def pool(c: Context) -> None:
             indices.store(indices.element([n, channel, *here]), best)
 
 
-def divisor(c: Context, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
+def divisor(c: Context, adaptive: bool, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
     """Of the sum of a window; seen: how many of its places are in x."""
     core = c.core
-    if "adaptive" in c.launch.kernel:
+    if adaptive:
         return seen
     if c.parameter("divisor"):
         return core.value(int(c.parameter("divisor")))
@@ -188,6 +189,9 @@ def divisor(c: Context, x: Tensor, firsts: list[Value], lengths: list[Value], se
 
 _KINDS = ("nearest", "linear", "cubic", "linear_aa", "cubic_aa")
 ROUTINES = {
-    **{f"resample.{kind}": resample for kind in _KINDS},
-    **dict.fromkeys(("pool.max", "pool.adaptive_max", "pool.average", "pool.adaptive_average"), pool),
+    **{f"resample.{kind}": partial(resample, kind=kind) for kind in _KINDS},
+    "pool.max": partial(pool, average=False, adaptive=False),
+    "pool.adaptive_max": partial(pool, average=False, adaptive=True),
+    "pool.average": partial(pool, average=True, adaptive=False),
+    "pool.adaptive_average": partial(pool, average=True, adaptive=True),
 }

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_atalla.driver import c_abi
 
 from .formula import maximum, minimum
@@ -48,10 +50,12 @@ def gather(c: Context) -> None:
 def index(c: Context) -> None:
     """out [first..., shape..., rest...] = x [first..., indices..., rest...]."""
     (out,), (x, *given) = c.outputs, c.inputs
-    walk(c, out, x, given, lambda o, p: out.copy_element(o, p))
+    walk(c, out, x, given, True, lambda o, p: out.copy_element(o, p))
 
 
-def walk(c: Context, dense: Tensor, x: Tensor, given: list[Tensor], move) -> None:  # type: ignore[no-untyped-def]
+def walk(
+    c: Context, dense: Tensor, x: Tensor, given: list[Tensor], wraps: bool, move: Callable[[Value, Value], None]
+) -> None:
     """Passes over the elements of `dense`, which has the index operands' shape where x has the indexed dimensions:
     move(place in dense, place in x)."""
     first, count = c.parameter("first_dim"), c.parameter("count")
@@ -87,7 +91,6 @@ def walk(c: Context, dense: Tensor, x: Tensor, given: list[Tensor], move) -> Non
             for variable, step in zip(mine, (dense.stride(in_dense), x.stride(in_x))):
                 core.b.emit("add.s", variable.reg, variable.reg, step.reg)
 
-    wraps = c.launch.kernel == "index" or c.parameter("wrap_negative")
     level(0, dense.start, [i.start for i in indices])
 
 
@@ -120,7 +123,7 @@ def index_put(c: Context) -> None:
         value = source.load(place)
         combined(c, out, target, value if factor is None else value * factor, combine)
 
-    walk(c, source, out, given, move)
+    walk(c, source, out, given, c.parameter("wrap_negative"), move)
 
 
 def scatter(c: Context) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_atalla.driver import c_abi
 
 from . import functions as f
@@ -14,10 +16,10 @@ from .routine import Context
 from .values import Value
 
 
-def softmax(c: Context) -> None:
+def softmax(c: Context, logarithm: bool = False) -> None:
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
-    dim, logarithm = c.parameter("dim"), c.launch.kernel == "log_softmax"
+    dim = c.parameter("dim")
     with lines(x, dim, [out, x]) as (target, source):
         most, total = core.variable(core.bits(NEGATIVE_INFINITY, "f")), core.variable(0.0, "f")
         with x.each([dim], {x: source}) as (place,):
@@ -30,8 +32,8 @@ def softmax(c: Context) -> None:
             out.store(o, difference - factor if logarithm else f.exp(core, difference) * factor)
 
 
-def row_norm(c: Context) -> None:
-    """layer_norm and rms_norm of [m, n]."""
+def row_norm(c: Context, centred: bool) -> None:
+    """layer_norm (centred) and rms_norm of [m, n]."""
     core = c.core
     out, mean, rstd = c.outputs
     x, weight, bias = (*c.inputs, None, None)[:3]
@@ -40,7 +42,7 @@ def row_norm(c: Context) -> None:
         at = dict(zip(map(id, tensors), places))
         n = core.convert(x.size(1), "f")
         center, squares = mean_and_squares(c, x, [1], at[id(x)], n)
-        if c.launch.kernel == "rms_norm":
+        if not centred:
             squares, center = squares + center * center * n, core.constant(0.0, "f")
         inverse = core.new("rcp.bf", "f", f.square_root(core, squares / n + float(c.parameter("eps"))))
         for tensor, value in ((mean, center), (rstd, inverse)):
@@ -146,7 +148,8 @@ def nll_loss_backward(c: Context) -> None:
 
 
 ROUTINES = {
-    "softmax": softmax, "log_softmax": softmax, "layer_norm": row_norm, "rms_norm": row_norm,
+    "softmax": softmax, "log_softmax": partial(softmax, logarithm=True),
+    "layer_norm": partial(row_norm, centred=True), "rms_norm": partial(row_norm, centred=False),
     "channel_norm.statistics": channel_statistics, "channel_norm.apply": channel_apply, "nll_loss": nll_loss,
     "nll_loss_backward": nll_loss_backward,
 }  # fmt: skip

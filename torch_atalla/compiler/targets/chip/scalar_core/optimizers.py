@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log
 
 from . import functions as f
@@ -32,12 +33,11 @@ def _raised(core: Core, base: float, step: Value) -> Value:
     return -f.expm1(core, step * log(base)) if base > 0 else core.constant(1.0, "f")
 
 
-def optimizer(c: Context) -> None:
+def optimizer(c: Context, rule: Callable[[Context, Value], Rule]) -> None:
     """One step in place; nothing where an infinity was found."""
     core = c.core
     parameter, gradient, *states = c.outputs
     rate, scale = _single(c, 1, float(c.parameter("learning_rate"))), c.inputs[2]
-    rule = {"adam": _adam, "sgd": _sgd, "adagrad": _adagrad}[c.launch.kernel.removeprefix("optimizer.")]
     tensors = [x for x in (parameter, gradient, *states) if x is not None]
     found = _single(c, 3, 0.0)
     with core.when(~core.nonzero(found)):
@@ -114,4 +114,7 @@ def _adagrad(c: Context, rate: Value) -> Rule:
     return step
 
 
-ROUTINES = dict.fromkeys(("optimizer.adam", "optimizer.sgd", "optimizer.adagrad"), optimizer)
+ROUTINES = {
+    f"optimizer.{name}": partial(optimizer, rule=rule)
+    for name, rule in (("adam", _adam), ("sgd", _sgd), ("adagrad", _adagrad))
+}

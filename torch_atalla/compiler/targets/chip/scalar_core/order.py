@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..kernels.pointwise import Unsupported
 from .memory import Tensor
 from .reductions import lines
@@ -26,12 +28,13 @@ def first_of(c: Context, better: bool, a: Value, b: Value) -> Value:
     return a > b if better else a < b
 
 
-def select_sorted(c: Context) -> None:
-    """topk and kthvalue: k passes over the line, each of which finds the next one in (key, position) order."""
+def select_sorted(c: Context, all_of_them: bool) -> None:
+    """topk, or of its elements the last one (kthvalue): k passes over the line, each of which finds the next one in
+    (key, position) order."""
     core, x = c.core, c.inputs[0]
     values, indices = c.outputs
     dim, k = c.parameter("dim"), c.parameter("k")
-    largest = c.launch.kernel == "topk" and c.parameter("largest")
+    largest = all_of_them and c.parameter("largest")
     tensors = [t for t in (values, indices, x) if t is not None]
     with lines(x, dim, tensors) as places:
         at = dict(zip(map(id, tensors), places))
@@ -50,7 +53,7 @@ def select_sorted(c: Context) -> None:
                 number.set(number + 1)
             last_key.set(best_key)
             last.set(best)
-            wanted = core.bits(1, "b") if c.launch.kernel == "topk" else rank.equals(k - 1)
+            wanted = core.bits(1, "b") if all_of_them else rank.equals(k - 1)
             with core.when(wanted):
                 for tensor, place in ((values, v), (indices, i)):
                     if tensor is None or place is None:
@@ -59,7 +62,7 @@ def select_sorted(c: Context) -> None:
                         tensor.copy_element(place, x.at(at[id(x)], dim, best))
                     else:
                         tensor.store(place, best)
-                    if c.launch.kernel == "topk":
+                    if all_of_them:
                         place.set(place + tensor.stride(dim))
 
 
@@ -213,6 +216,7 @@ def histogram(c: Context) -> None:
 
 
 ROUTINES = {
-    "topk": select_sorted, "kthvalue": select_sorted, "sort": sort, "searchsorted": searchsorted, "isin": isin,
+    "topk": partial(select_sorted, all_of_them=True), "kthvalue": partial(select_sorted, all_of_them=False),
+    "sort": sort, "searchsorted": searchsorted, "isin": isin,
     "histogram": histogram, "median": median, "mode": mode,
 }  # fmt: skip

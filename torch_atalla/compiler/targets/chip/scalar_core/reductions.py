@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from . import functions as f
 from .formula import maximum, minimum
@@ -125,7 +126,7 @@ def logsumexp(c: Context) -> None:
         out.store(target, base + f.log_e(core, sums))
 
 
-def moments(c: Context) -> None:
+def moments(c: Context, root: bool = False) -> None:
     """var, std and var_mean, in two passes."""
     core, x = c.core, c.inputs[0]
     reduced, kept = split(c, x)
@@ -134,7 +135,7 @@ def moments(c: Context) -> None:
         center, spread = mean_and_squares(c, x, reduced, first, n)
         divisor = maximum(core, n - float(c.parameter("correction")), core.constant(0.0, "f"))
         value = spread / divisor
-        if c.launch.kernel == "reduce.std":
+        if root:
             value = f.square_root(core, value)
         for out, target, result in zip(c.outputs, targets, (value, center)):
             out.store(target, result)
@@ -154,11 +155,10 @@ def mean_and_squares(c: Context, x: Tensor, dims: list[int], first: Value, n: Va
     return center, squares
 
 
-def extreme(c: Context) -> None:
+def extreme(c: Context, largest: bool) -> None:
     """argmax, argmin, max_dim and min_dim: the first one, and a NaN before all."""
     core, x = c.core, c.inputs[0]
     reduced, kept = split(c, x)
-    largest = "max" in c.launch.kernel
     with x.each(kept, [*c.outputs, x]) as (*targets, first):
         best = core.variable(c.read(x, first))
         place_of, number = core.variable(0), core.variable(0)
@@ -211,11 +211,11 @@ def _log_sum(c: Context, a: Value, x: Value) -> Value:
     return core.select(core.magnitude(larger).equals(core.bits(INFINITY, "f")), larger, total)
 
 
-def running_extreme(c: Context) -> None:
+def running_extreme(c: Context, largest: bool) -> None:
     """cummax and cummin: the last of equal ones, and a NaN stays."""
     core, x = c.core, c.inputs[0]
     values, indices = c.outputs
-    dim, largest = c.parameter("dim"), c.launch.kernel == "cummax"
+    dim = c.parameter("dim")
     with lines(x, dim, [values, indices, x]) as (v, i, source):
         best, place_of, number = core.variable(c.read(x, source)), core.variable(0), core.variable(0)
         with x.each([dim], {values: v, indices: i, x: source}) as (v_here, i_here, place):
@@ -236,8 +236,10 @@ ROUTINES = {
     "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
     "reduce.any": any_of, "reduce.all": all_of, "reduce.count_nonzero": nonzeros, "reduce.norm1": norm1,
     "reduce.norm2": norm2, "reduce.norm_inf": norm_inf, "reduce.logsumexp": logsumexp, "reduce.var": moments,
-    "reduce.std": moments, "reduce.var_mean": moments, "reduce.argmax": extreme, "reduce.argmin": extreme,
-    "reduce.max_dim": extreme, "reduce.min_dim": extreme, "cummax": running_extreme, "cummin": running_extreme,
+    "reduce.std": partial(moments, root=True), "reduce.var_mean": moments,
+    **{f"reduce.{name}": partial(extreme, largest=name in ("argmax", "max_dim"))
+       for name in ("argmax", "argmin", "max_dim", "min_dim")},
+    "cummax": partial(running_extreme, largest=True), "cummin": partial(running_extreme, largest=False),
     "cumsum": scan(lambda c: c.core.constant(0, _scan_kind(c)), lambda c, a, x: a + x),
     "cumprod": scan(lambda c: c.core.constant(1, _scan_kind(c)), lambda c, a, x: a * x),
     "logcumsumexp": scan(lambda c: c.core.bits(NEGATIVE_INFINITY, "f"), _log_sum),

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,30 +18,14 @@ from .memory import Form, Tensor, kind_of, words_of
 from .values import Core, Value
 
 
-@dataclass(frozen=True)
-class Routine:
-    """What the code depends on: all of a launch but its sizes, strides and addresses."""
-
-    launch: Launch
-    forms: tuple[Form | Immediate | None, ...]
-
-    @property
-    def name(self) -> str:
-        launch = self.launch
-        facts: tuple = (launch.compute_dtype, launch.iparams, launch.fparams, self.forms, len(launch.outputs))
-        if launch.kernel.startswith(("resample.", "grid_sample")):  # tables, or the number of taps, follow from them
-            facts += tuple(operand.sizes for operand in (*launch.reads(), *launch.writes()))
-        return f"core_{launch.kernel}_{sha256(repr(facts).encode()).hexdigest()[:12]}"
-
-
 class Context:
     """A launch under construction: its operands as tensors (or values, if they are immediate), and parameters."""
 
-    def __init__(self, routine: Routine) -> None:
-        self.launch = routine.launch
-        self.core = Core(routine.name)
+    def __init__(self, launch: Launch, forms: Sequence[Form | Immediate | None]) -> None:
+        self.launch = launch
+        self.core = Core(f"core_{launch.kernel}")
         self.compute = kind_of(self.launch.compute_dtype)
-        operands = [self._operand(number, form) for number, form in enumerate(routine.forms)]
+        operands = [self._operand(number, form) for number, form in enumerate(forms)]
         count = len(self.launch.outputs)
         self.outputs: list[Any] = operands[:count]
         self.inputs: list[Any] = operands[count:]
@@ -96,19 +78,16 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
         words |= words_of(number, s.address(operand), operand.sizes, operand.strides, nbytes)
     if launch.compute_dtype.is_complex or any(isinstance(f, Form) and f.dtype.is_complex for f in forms):
         raise Unsupported("complex numbers")
-    routine = Routine(launch, tuple(forms))
-    context = Context(routine)
+    context = Context(launch, forms)
     body(context)
-    context.core.b.ret()
+    builder = context.core.b
+    builder.ret()
+    builder.name += f"_{builder.digest()}"  # launches share a function where their code is the same
     for number, values in context.constants.items():
         address = Address(s.constant(values))
         words |= words_of(number, address, values.shape, values.stride(), values.element_size())
-    s.image.call(routine.name, lambda: context.core.b, words, s.node)
+    s.image.call(builder.name, lambda: builder, words, s.node)
     s.network.scalar_calls.append(len(s.image.calls) - 1)
-
-
-def floating(launch: Launch) -> bool:
-    return launch.compute_dtype.is_floating_point
 
 
 def dtype_class(dtype: torch.dtype) -> str:

@@ -154,7 +154,7 @@ class Core:
 
     def parameter(self, name: str, kind: str = "i") -> Value:
         """A word of the descriptor."""
-        return self.wrap(self.k._at_head(("parameter", name), lambda: self.b.parameter(name)), kind)
+        return self.wrap(self.k.at_head(("parameter", name), lambda: self.b.parameter(name)), kind)
 
     # -- kinds ---------------------------------------------------------------------------------------------------------
     def same(self, a: Value | Number, b: Value | Number) -> tuple[Value, Value]:

@@ -4,8 +4,9 @@ programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import torch
@@ -60,13 +61,13 @@ def deviation(s: Selection, x: Operand, mean: Operand | None, kept: list[int]) -
     return variance
 
 
-def row_statistics(s: Selection, launch: Launch) -> None:
+def row_statistics(s: Selection, launch: Launch, centred: bool) -> None:
     """The mean and the reciprocal deviation of the rows of layer_norm and rms_norm."""
     _, mean, rstd = launch.outputs
     x = launch.inputs[0]
     assert isinstance(x, Operand)
     center = mean
-    if launch.kernel == "layer_norm":
+    if centred:
         center = mean or s.new_operand(x.sizes[:1], (1,), x.sizes[0])
         reduce_into(s, "sum", single(center, 2, [0]), x, [1], [0], 1.0 / x.sizes[1])
     if rstd is not None:
@@ -135,15 +136,15 @@ def log_softmax(s: Selection, launch: Launch) -> None:
     pointwise.emit(s, out, [*inputs, spread(log, x.sizes, kept)], (("sub", 0, 1), ("sub", 3, 2)))
 
 
-def row_norm(s: Selection, launch: Launch) -> None:
+def row_norm(s: Selection, launch: Launch, centred: bool) -> None:
     norm(s, launch)
     if any(statistic is not None for statistic in launch.outputs[1:]):
-        row_statistics(s, launch)
+        row_statistics(s, launch, centred)
 
 
-SELECTORS = {
-    "layer_norm": row_norm,
-    "rms_norm": row_norm,
+SELECTORS: dict[str, Callable] = {
+    "layer_norm": partial(row_norm, centred=True),
+    "rms_norm": partial(row_norm, centred=False),
     "channel_norm.statistics": channel_statistics,
     "channel_norm.apply": channel_apply,
     "log_softmax": log_softmax,
