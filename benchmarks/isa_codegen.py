@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 import torch_atalla
+from tools import isa_exports
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.targets.chip.build import compile_model
@@ -26,7 +27,6 @@ from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network
 from torch_atalla.compiler.targets.chip.place import run_network
 
-from . import isa_exports
 from .isa_cases import BF16, Case, cases
 
 DOCS = Path(__file__).parents[1] / "docs/concepts/isa-codegen.md"

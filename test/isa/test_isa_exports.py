@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from torch.testing._internal.common_utils import TestCase
 
-from benchmarks import isa_exports
+from tools import isa_exports
 from torch_atalla import isa
 
 

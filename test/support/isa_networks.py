@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks import loadable_models
-from benchmarks.isa_exports import Micro
+from tools.isa_exports import Micro
 
 
 def alexnet() -> nn.Module:

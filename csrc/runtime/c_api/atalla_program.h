@@ -152,8 +152,8 @@ ATALLA_EXPORT atalla_status atalla_program_load_engines(atalla_program program, 
 // max_packets is for the ISA engine: a run that executes so many packets without an end is a fault; 0: no limit.
 ATALLA_EXPORT atalla_status atalla_program_set_engine(atalla_program program, atalla_engine engine,
                                                       uint64_t max_packets);
-// What the latest run of Atalla code did; zeros before the first. The names of units and stall reasons, NULL past the
-// last.
+// atalla_program_get_stats writes what the latest run of Atalla code did, or zeros before the first run. The other two
+// functions return the names of units and stall reasons, and NULL past the last.
 ATALLA_EXPORT atalla_status atalla_program_get_stats(atalla_program program, atalla_isa_stats* stats);
 ATALLA_EXPORT const char* atalla_isa_unit_name(uint32_t unit);
 ATALLA_EXPORT const char* atalla_isa_stall_name(uint32_t reason);

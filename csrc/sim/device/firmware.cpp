@@ -18,7 +18,7 @@ bool in_the_way(PageOwner page, PageOwner wanted) {
   return page.kind == PageOwner::kHost || wanted.kind == PageOwner::kHost || page.kind == wanted.kind;
 }
 
-// Who has the page, and how it is released.
+// Returns who holds the page, and how to release it.
 std::string holder(PageOwner page, PageOwner wanted) {
   if (page.kind == PageOwner::kHost) return "the host (scpad_alloc; scpad_free releases it)";
   if (page.kind == PageOwner::kLoadable) return "a loadable (unloading it releases it)";

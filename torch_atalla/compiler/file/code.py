@@ -56,8 +56,9 @@ def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) 
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
+        description = describe(whole)
         for number, (name, compiled) in enumerate(networks.items()):
-            _check_ports(compiled, *port_layouts(describe(whole), number))
+            _check_ports(compiled, *port_layouts(description, number))
             given = example_inputs(compiled)
             profile = CodeMachine(whole, given, method=name).profile()
             cycles += profile.stats.cycles

@@ -103,7 +103,7 @@ enum class DynamicKind : uint32_t {
 inline constexpr uint32_t kStateHasInitial = 1;  // flag of a state
 inline constexpr uint32_t kPortUpdated = 1;      // flag of an output: the caller gives it with a value
 enum class SegmentKind : uint8_t { kNative = 1, kFallback = 2 };
-// What the address of a relocation counts from.
+// A relocation counts its address from the first byte of one of these.
 enum class Region : uint32_t { kTable = 0, kConstants = 1, kArena = 2, kInput = 3, kOutput = 4, kState = 5 };
 
 struct StringRef {

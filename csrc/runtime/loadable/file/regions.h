@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What of a file belongs to its Atalla code: methods, and the regions that relocations count from, whose indices must
-// have been validated.
+// Finds the methods of Atalla code in a file, and the regions from which relocations count. The validator must have
+// seen their indices.
 #pragma once
 
 #include <cstdint>

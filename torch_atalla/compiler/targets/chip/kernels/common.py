@@ -193,13 +193,15 @@ class Kernel:
         b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
         return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
 
-    def add_apart_again(self, totals: list[Reg], specials: list[Reg], sweep: Callable[[], None]) -> None:
+    def add_apart_again(
+        self, totals: list[Reg], specials: list[Reg], sweep: Callable[[], None], start: Reg = V0
+    ) -> None:
         """Sums of infinities and NaNs, which must not reach other lanes: another sweep, which adds them to `specials`
         (`add_apart`)."""
         b = self.b
         with b.unless("beq.s", any_nan(b, totals), X0):
             for total in totals:
-                b.emit("add.vv", total, V0, V0)
+                b.emit("add.vv", total, start, V0)
             specials += [b.vec("add.vv", V0, V0) for _ in totals]
             sweep()
             for total, special in zip(totals, specials):

@@ -22,7 +22,6 @@ from .common import (
     TILE_BYTES,
     Kernel,
     add_apart,
-    any_nan,
     marks,
     metadata,
     round_rows,
@@ -189,16 +188,10 @@ class _Plane(Kernel):
         start = b.load_row(self.bias, X0, OUT_SID, "bias") if v.bias else V0
         fill = ("add.vs", V0, k(float("-inf"))) if v.kind == "max" else ("add.vv", start, V0)
         totals = [b.vec(*fill) for _ in range(rows)]
-        self.taps(totals, place)
+        specials: list[Reg] = []
+        self.taps(totals, place, specials)
         if v.kind != "max":
-            # Sums of infinities and NaNs, which must not reach other lanes.
-            with b.unless("beq.s", any_nan(b, totals), X0):
-                for total in totals:
-                    b.emit("add.vv", total, start, V0)
-                specials = [b.vec("add.vv", V0, V0) for _ in totals]
-                self.taps(totals, place, specials)
-                for total, special in zip(totals, specials):
-                    b.emit("add.vv", total, total, special)
+            self.add_apart_again(totals, specials, lambda: self.taps(totals, place, specials), start)
         b.emit("xor.s", self.stage, self.stage, k.integer(TILE_BYTES))
         for row, total in enumerate(totals):
             y = total if v.kind == "max" else b.vec("mul.vs", total, p["scale"])
@@ -207,7 +200,7 @@ class _Plane(Kernel):
             b.store_row(y, self.stage, ROWS[row], OUT_SID, "o", row)
         b.tile_store(self.stage, out, meta, "o", "o in DRAM")
 
-    def taps(self, totals: list[Reg], place: Reg, specials: list[Reg] | None = None) -> None:
+    def taps(self, totals: list[Reg], place: Reg, specials: list[Reg]) -> None:
         """Adds what the windows at `place` look at. specials: what is not finite, apart."""
         b, v, p, k = self.b, self.v, self.p, self.k
         index = b.s("addi.s", X0, 0)

@@ -158,7 +158,7 @@ def attention(s: Selection, launch: Launch) -> None:
 
 
 def _spread_rows(s: Selection, mask: Operand) -> Operand:
-    """The mask with contiguous rows. Dimensions that are one in memory stay so, but for the keys."""
+    """Copy the mask so that its rows are contiguous. Other dimensions that broadcast keep their stride of 0."""
     sizes = tuple(
         1 if stride == 0 and d < 3 else size for d, (size, stride) in enumerate(zip(mask.sizes, mask.strides))
     )

@@ -35,8 +35,12 @@ def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, .
     except Unsupported:
         _emit_strided(s, out, inputs, steps)
         return
+    _call(s, [out, *inputs], calls)
+
+
+def _call(s: Selection, operands: list[Operand], calls: list) -> None:
     for variant, words, starts in calls:
-        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip([out, *inputs], starts))}
+        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip(operands, starts))}
         s.call(pointwise.build, variant, {**words, **addresses})
 
 
@@ -48,11 +52,10 @@ def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tupl
     """For operands of which no tile has rows in the output's order: with copies that have."""
     if not steps:
         raise Unsupported("a copy of operands in such an order")
-    target = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes), out.dtype)
-    if _runs(out) is not None:
-        order = sorted(range(len(out.sizes)), key=lambda d: -out.strides[d])
-    else:
-        order = list(range(len(out.sizes)))
+    result = out
+    if not any(step == 1 and size > 1 for size, step in zip(out.sizes, out.strides)):  # no neighbours in memory
+        result = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes), out.dtype)
+    order = sorted(range(len(out.sizes)), key=lambda d: -result.strides[d])
     copies = []
     for x in inputs:
         sizes = tuple(1 if step == 0 else size for size, step in zip(x.sizes, x.strides))
@@ -68,17 +71,9 @@ def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tupl
         copied = s.new_operand(sizes, tuple(strides), step, x.dtype)
         emit_move(s, copied, replace(x, sizes=sizes))
         copies.append(replace(copied, sizes=x.sizes))
-    result = out if _runs(out) is not None else target
-    for variant, words, starts in _plan(result, copies, steps):
-        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip([result, *copies], starts))}
-        s.call(pointwise.build, variant, {**words, **addresses})
-    if result is target:
-        emit_move(s, out, target)
-
-
-def _runs(x: Operand) -> int | None:
-    """The dimension whose elements are neighbours in memory."""
-    return next((d for d, (size, step) in enumerate(zip(x.sizes, x.strides)) if step == 1 and size > 1), None)
+    _call(s, [result, *copies], _plan(result, copies, steps))
+    if result is not out:
+        emit_move(s, out, result)
 
 
 def no_steps(s: Selection, launch: Launch) -> None:

@@ -11,12 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.isa_cases import image, tensor
 from torch_atalla import isa
 from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_model
 from torch_atalla.compiler.targets.chip.network import Port
 from torch_atalla.compiler.targets.chip.place import place_network
-
-from .isa_cases import image, tensor
 
 README = """# Programs for other simulators
 
