@@ -104,16 +104,4 @@ struct ProgramFinish : ConvolutionFinish {
   }
 };
 
-// No output may stand where an input does: another thread may still read what one overwrites.
-inline atalla_status check_outputs_apart(const Launch& launch, const char* name) {
-  const int n_out = launch.desc.n_outputs;
-  for (int k = n_out; k < launch.desc.n_operands; ++k) {
-    for (int j = 0; j < n_out; ++j) {
-      if (launch.data[j] != launch.data[k] || launch.data[k] == nullptr) continue;
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: output %d stands where operand %d does", name, j, k);
-    }
-  }
-  return ATALLA_OK;
-}
-
 }  // namespace atalla::sim::ATALLA_ISA

@@ -149,12 +149,8 @@ atalla_status check(const Launch& launch) {
       return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: %s is %s, expected float16, bfloat16 or float32", name,
                        dtype_name(launch.operand(i).dtype));
     }
-    for (int j = 0; j < at.outputs && i >= at.outputs; ++j) {  // another thread may still read what one overwrites
-      if (launch.data[j] == launch.data[i] && launch.data[i] != nullptr)
-        return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: output %d stands where operand %d does", j, i);
-    }
   }
-  return ATALLA_OK;
+  return check_outputs_apart(launch, "gemm_fused");
 }
 
 atalla_status run(const Launch& launch) {

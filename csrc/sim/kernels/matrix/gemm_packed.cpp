@@ -230,12 +230,7 @@ atalla_status run(const Launch& launch) {
     if (atalla_status s = g.program.decode(launch, first_extra, desc.n_operands - 1)) return s;
   }
   if (g.m == 0 || g.n == 0) return ATALLA_OK;
-  for (int j = 0; j < n_out; ++j) {  // another thread may still read what one overwrites
-    for (int k = n_out; k < desc.n_operands; ++k) {
-      if (launch.data[j] != launch.data[k] || launch.data[k] == nullptr) continue;
-      return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: output %d stands where operand %d does", j, k);
-    }
-  }
+  if (atalla_status s = check_outputs_apart(launch, "gemm_packed")) return s;
   const bool plain_out = first.dtype == ATALLA_F32 && g.outs[0].col_stride == 1;
   g.sums_in_out = plain_out && (!g.program || g.program.sums_in_output());
   return multiply_packed(g) ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s", kNoMemory);
