@@ -151,6 +151,7 @@ ON_SCALAR_CORE: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] =
     "log_softmax": (lambda x: torch.log_softmax(x, 0), (X,)),
     "any": (lambda x: (x > 1).any(1), (X,)),
     "roll": (lambda x: x.roll(2, 1), (INTEGERS,)),
+    "linear resampling": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (IMAGE,)),
     "copies": (lambda x: (x.t().contiguous(), torch.cat([x, x], 1)), (X,)),
 }
 

@@ -3,12 +3,13 @@
 
 from collections.abc import Callable
 
-from . import convolution, data, image, matrix, max_pool, normal, pointwise, statistics
+from . import convolution, data, image, matrix, max_pool, normal, pointwise, resample, statistics
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
     **matrix.SELECTORS,
     **image.SELECTORS,
+    **resample.SELECTORS,
     **max_pool.SELECTORS,
     **convolution.SELECTORS,
     **normal.SELECTORS,
@@ -18,5 +19,12 @@ SELECTORS: dict[str, Callable] = {
 
 # Those that look at the dtypes themselves. To all others every operand is BF16 in DRAM.
 TAKE_INTEGERS = frozenset(
-    {data.copy, data.index_select, data.index, normal.argmax, max_pool.max_pool, max_pool.scatter}
+    {
+        data.copy,
+        data.index_select,
+        data.index,
+        normal.argmax,
+        max_pool.max_pool,
+        max_pool.scatter,
+    }
 )
