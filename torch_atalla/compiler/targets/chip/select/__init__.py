@@ -3,11 +3,12 @@
 
 from collections.abc import Callable
 
-from . import convolution, data, image, matrix, max_pool, normal, pointwise, resample, statistics
+from . import convolution, data, grouped, image, matrix, max_pool, normal, pointwise, resample, statistics
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
     **matrix.SELECTORS,
+    **grouped.SELECTORS,
     **image.SELECTORS,
     **resample.SELECTORS,
     **max_pool.SELECTORS,
@@ -26,5 +27,6 @@ TAKE_INTEGERS = frozenset(
         normal.argmax,
         max_pool.max_pool,
         max_pool.scatter,
+        grouped.grouped_product,
     }
 )
