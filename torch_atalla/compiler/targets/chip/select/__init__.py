@@ -3,7 +3,20 @@
 
 from collections.abc import Callable
 
-from . import convolution, data, grouped, image, matrix, max_pool, normal, pointwise, resample, statistics
+from . import (
+    attention,
+    convolution,
+    data,
+    grouped,
+    image,
+    matrix,
+    max_pool,
+    normal,
+    pointwise,
+    reductions,
+    resample,
+    statistics,
+)
 
 SELECTORS: dict[str, Callable] = {
     **pointwise.SELECTORS,
@@ -14,6 +27,8 @@ SELECTORS: dict[str, Callable] = {
     **max_pool.SELECTORS,
     **convolution.SELECTORS,
     **normal.SELECTORS,
+    **attention.SELECTORS,
+    **reductions.SELECTORS,
     **statistics.SELECTORS,
     **data.SELECTORS,
 }
@@ -24,7 +39,7 @@ TAKE_INTEGERS = frozenset(
         data.copy,
         data.index_select,
         data.index,
-        normal.argmax,
+        reductions.argmax,
         max_pool.max_pool,
         max_pool.scatter,
         grouped.grouped_product,
