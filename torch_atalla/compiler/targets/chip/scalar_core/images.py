@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ....program.ir import Operand
 from ..resampling import taps
 from .memory import Tensor
 from .positions import positions, within
@@ -68,7 +69,9 @@ def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], l
     """
     core, x = c.core, c.inputs[0]
     first = x.rank - 3
-    same = [a == b for a, b in zip(c.launch.inputs[0].sizes[first:], c.launch.outputs[0].sizes[first:])]
+    source, target = c.launch.inputs[0], c.launch.outputs[0]
+    assert isinstance(source, Operand) and target is not None
+    same = [a == b for a, b in zip(source.sizes[first:], target.sizes[first:])]
 
     def passed(place: Value, dims: list[int]) -> Value:
         if not dims:
