@@ -30,7 +30,7 @@ def find(folder: Path, sources: str) -> Path | None:
         with zipfile.ZipFile(path) as wheel:
             if json.loads(wheel.read(BUILD_INFO)).get("sources") == sources:
                 return path
-        print(f"{path.name}: made from other sources; building instead")
+        print(f"{path.name}: made from other sources", file=sys.stderr)
     return None
 
 
