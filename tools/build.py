@@ -39,8 +39,8 @@ sys.path.insert(0, str(ROOT))
 
 from tools.codegen.families import instruction_sets  # noqa: E402
 from tools.codegen.files import write  # noqa: E402
-from tools.source_digest import digest  # noqa: E402
 from tools.prebuilt import reuse, version  # noqa: E402
+from tools.source_digest import digest  # noqa: E402
 
 ISAS = {
     "baseline": "-march=x86-64-v2 -O2",

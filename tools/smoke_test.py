@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs a wheel or an sdist into a new virtual environment, and uses it there as a newcomer does.
 
-    python tools/smoke_test.py [--sdist] [--examples]     what `make wheel` put into dist/, for the Python that runs this
+    python tools/smoke_test.py [--sdist] [--examples]     what `make wheel` built with this Python
 
 Commands run in an empty folder, without environment variables, and with a PATH on which there is no compiler. With
 --examples the tutorials run after the demo; the one about C++ gets the compilers back. An sdist is compiled for this
@@ -120,7 +120,7 @@ def run_examples(environment: Environment) -> None:
 
 
 def find_artifact(sdist: bool) -> Path:
-    """Return the wheel or the sdist of this version in dist/. The wheel is the one for this Python and these sources."""
+    """Return the sdist of this version in dist/, or the wheel for this Python and these sources."""
     path = DIST / f"torch_atalla-{version()}.tar.gz" if sdist else find(DIST, digest())
     if path is None or not path.exists():
         sys.exit(f"smoke_test: dist/ has no {'sdist' if sdist else 'wheel'} of these sources; run `make wheel`")

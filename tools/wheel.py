@@ -28,7 +28,10 @@ PROVIDED = ("libtorch.so", "libtorch_*.so", "libc10*.so", "libatalla_*.so")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    environment = os.environ | {"ATALLA_HOST_ISA_ONLY": "0", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = os.environ | {
+        "ATALLA_HOST_ISA_ONLY": "0",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     done = subprocess.run([sys.executable, "-m", *command], cwd=cwd, env=environment)
     if done.returncode:
         sys.exit(f"tools/wheel.py: `python -m {' '.join(map(str, command))}` failed with status {done.returncode}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla demo [-o FOLDER] [--steps N]`: a language model on the device, from training to a loadable."""
+"""`python -m torch_atalla demo [-o FOLDER]`: a language model on the device, from training to a loadable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from torch_atalla import fallback, telemetry
 from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.device import namespace as device
-from torch_atalla.loadable import LoadableReport, load_loadable
+from torch_atalla.loadable import load_loadable
 from torch_atalla.loadable.description import describe, render
 
 BATCH, TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 8, 64, 64, 4, 2, 128
@@ -91,8 +91,8 @@ def write_report(loadable: Path, folder: Path) -> Path:
 class Demo:
     """The stages of the demo. `lines` is the summary; `failed` counts results that are not what they should be."""
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        self.folder, self.steps = folder, steps
+    def __init__(self, folder: Path, steps: int, chip_code: bool) -> None:
+        self.folder, self.steps, self.with_chip_code = folder, steps, chip_code
         self.path, self.code_path = folder / "demo.atl", folder / "demo_code.atl"
         self.lines: list[str] = []
         self.failed = 0
@@ -158,7 +158,7 @@ class Demo:
             "torch.compile": self.compiled,
             "export and save a loadable": self.export,
             "run the loadable": self.loadable,
-            "generate and run chip code": self.chip_code,
+            **({"generate and run chip code": self.chip_code} if self.with_chip_code else {}),
             "write the report": self.write_report,
         }
         with tqdm(stages.items(), unit="stage", ascii=True) as bar, torch.no_grad():
@@ -172,12 +172,13 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_atalla demo", description="A language model on the device.")
     parser.add_argument("-o", "--output", type=Path, default=Path("atalla_demo"), help="folder for the files it writes")
     parser.add_argument("--steps", type=int, default=100, help="training steps (default: 100)")
+    parser.add_argument("--no-chip-code", action="store_true", help="leave out the slowest stage")
     args = parser.parse_args(argv)
     if args.steps < 1:
         parser.error(f"--steps: expected at least 1, got {args.steps}")
     args.output.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")  # torch.export copying its own trees
-    demo = Demo(args.output, args.steps)
+    demo = Demo(args.output, args.steps, not args.no_chip_code)
     fallback.reset()
     with fallback.mode("error"):
         demo.run()

@@ -60,7 +60,7 @@ def binary_interface() -> Finding:
 
 
 def stale_build(root: Path, built: str | None) -> Finding:
-    """In a source checkout at `root`, compare the digest `built` of the compiled sources with that of the present ones."""
+    """In a checkout at `root`, compare the digest `built` of the compiled sources with that of the present ones."""
     script = root / "tools/source_digest.py"
     if not script.is_file():
         return Finding("build", "ok", "installed from a wheel")
@@ -70,7 +70,7 @@ def stale_build(root: Path, built: str | None) -> Finding:
     return Finding("build", "ok", "source checkout, libraries built from the present sources")
 
 
-def instruction_set(used: str, supported: list[str], built: list[str]) -> Finding:
+def instruction_set(used: str | None, supported: list[str], built: list[str]) -> Finding:
     """Compare the kernels in use with the best that the host supports."""
     text = f"{used or 'not reported'} kernels in use; the host supports {', '.join(supported) or 'none that is known'}"
     best = supported[-1] if supported else used
@@ -123,7 +123,9 @@ def disk(folder: Path, purpose: str) -> Finding:
     free = shutil.disk_usage(existing).free
     text = f"{gib(free)} free for {purpose} in {folder}"
     if not os.access(existing, os.W_OK):
-        return Finding("disk", "fail", f"{folder} is not writable", "set TORCHINDUCTOR_CACHE_DIR or TMPDIR to another folder")
+        return Finding(
+            "disk", "fail", f"{folder} is not writable", "set TORCHINDUCTOR_CACHE_DIR or TMPDIR to another folder"
+        )
     if free < DISK_BYTES:
         return Finding("disk", "warn", text, "free space; `python -m torch_atalla cache --clear` removes programs")
     return Finding("disk", "ok", text)
