@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from torch_atalla.loadable.code import Layout, port_layouts
-from torch_atalla.loadable.code_machine import CodeMachine
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.call_sites import KEY, dump_calls
@@ -20,6 +20,7 @@ from torch_atalla.loadable.file.code_section import CodeSection
 from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
+from ..capture.narrow import to_bfloat16
 from ..targets.chip.build import CompiledNetwork, compile_lowered
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
@@ -28,8 +29,11 @@ from ..targets.chip.section import call_sites, of_network
 from .functional import FileBuilder
 
 
-def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
-    """Compiles the methods of a file to Atalla code, from the launches that the file has as well."""
+def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = None) -> None:
+    """Compiles the methods of a file to Atalla code, from the launches that the file has as well.
+
+    wide: the float32 program of the first method if the file was converted from it. The report then states the error.
+    """
     networks: dict[str, CompiledNetwork] = {}
     for name, compiled in builder.methods.items():
         assert compiled.lowered is not None
@@ -43,16 +47,24 @@ def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
         code.constants += made.constants
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(compiled_network))
     builder.code = code
-    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks))
+    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks, wide))
     builder.report.engine = "isa"
     builder.report.code = _facts(networks.values())
-    return networks
 
 
-def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) -> dict[str, Any]:
-    """Raises ExportError if the code of a file gives other ports or values than its launches. Gives the cycles of the
-    methods for their example inputs, and those of calls on the scalar core by function and node."""
-    cycles, scalar = 0, dict[str, int]()
+def check_code(
+    data: bytes,
+    path: str,
+    networks: Mapping[str, CompiledNetwork],
+    wide: torch.export.ExportedProgram | None = None,
+) -> dict[str, Any]:
+    """Runs the code of each method once, for its example inputs.
+
+    Returns the cycles, those of calls on the scalar core by function and node, and, with the float32 program `wide` of
+    the first method, how far the results are from its. Raises ExportError if the code gives other ports or values than
+    the launches of the file.
+    """
+    cycles, scalar, error = 0, dict[str, int](), dict[str, float]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
@@ -60,21 +72,22 @@ def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) 
         for number, (name, compiled) in enumerate(networks.items()):
             _check_ports(compiled, *port_layouts(description, number))
             given = example_inputs(compiled)
-            profile = CodeMachine(whole, given, method=name).profile()
-            cycles += profile.stats.cycles
-            for call in profile.calls:
-                if call.site.function.startswith("core_"):
-                    key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
-                    scalar[key] = scalar.get(key, 0) + call.cycles
             try:
                 method = load_loadable(whole).methods[name]  # anew: mutable buffers have their first values
                 args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
-                found = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
-            except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
-                check_network(compiled, given)
-                continue
-            check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
-    return {"cycles": cycles, "scalar_cycles": scalar}
+                leaves = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
+                expected = [x for x in leaves if isinstance(x, torch.Tensor)]
+            except torch.OutOfMemoryError:
+                expected = None  # what PyTorch gives on the CPU
+            run = check_network(compiled, given, expected, timing=True)
+            cycles += run.profile.stats.cycles
+            for call in run.profile.calls:
+                if call.site.function.startswith("core_"):
+                    key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
+                    scalar[key] = scalar.get(key, 0) + call.cycles
+            if wide is not None and number == 0:
+                error = _error(run.outputs, _wide_outputs(wide, compiled, given))
+    return {"cycles": cycles, "scalar_cycles": scalar, **error}
 
 
 def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[Layout]) -> None:
@@ -101,12 +114,24 @@ def _facts(networks: Any) -> dict[str, Any]:
     }
 
 
-def error_of(compiled: CompiledNetwork, expected: Any) -> dict[str, Any]:
-    """Runs the code on the example inputs, and compares with what the float32 model gives."""
-    run = compiled.run(example_tensors(compiled))
-    wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
+def _wide_outputs(
+    wide: torch.export.ExportedProgram, compiled: CompiledNetwork, given: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What the float32 program gives on the CPU. Of its example inputs, those that were not narrowed to `given` are
+    replaced."""
+    leaves = torch.utils._pytree.tree_leaves(wide.example_inputs)
+    examples = [x for x in leaves if isinstance(x, torch.Tensor)]
+    inputs = [x if torch.equal(to_bfloat16(x), y) else y.to(x.dtype) for x, y in zip(examples, given, strict=True)]
+    args, kwargs = call_arguments(compiled, inputs)
+    with torch.no_grad():
+        outputs = copy.deepcopy(wide.module(check_guards=False))(*args, **kwargs)  # its mutable buffers change
+    return [x for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _error(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> dict[str, float]:
+    """The smallest cosine of an output to the expected one, and the largest error relative to the largest element."""
     cosines, worst = [], 0.0
-    for found, exact in zip(run.outputs, wanted):
+    for found, exact in zip(outputs, expected, strict=True):
         a, b = found.double(), exact.double()
         cosines.append(cosine(a, b))
         worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) if a.numel() else 0.0)
@@ -117,8 +142,3 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     """Of two tensors as vectors. Equal ones have 1, also if they are 0."""
     a, b = a.double().flatten(), b.double().flatten()
     return 1.0 if torch.equal(a, b) else float(a @ b / (a.norm() * b.norm()))
-
-
-def example_tensors(compiled: CompiledNetwork) -> list[torch.Tensor]:
-    leaves = torch.utils._pytree.tree_leaves(compiled.exported.example_inputs)
-    return [x for x in leaves if isinstance(x, torch.Tensor)]
