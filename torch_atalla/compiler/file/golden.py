@@ -151,8 +151,7 @@ def _sizes(symbols: Symbols) -> list[int]:
         between = min(symbol.min + 2, (symbol.min + symbol.max) // 2)
         choices.append((between, *range(symbol.min, min(symbol.min + 8, symbol.max) + 1)))
     for values in islice(product(*choices), 1000):
-        numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
-        if all(guard.xreplace(numbers) != False for guard, _ in symbols.guards):  # noqa: E712 (sympy's false too)
+        if symbols.allow(values):
             return list(values)
     return planned
 
