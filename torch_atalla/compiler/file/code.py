@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +20,34 @@ from torch_atalla.loadable.file.code_section import CodeSection
 from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
-from ..targets.chip.build import CompiledNetwork, compile_lowered
+from ..targets.chip.build import CompiledNetwork, compile_lowered, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
-from ..targets.chip.section import call_sites, of_network
+from ..targets.chip.section import call_sites, method_code
 from .functional import FileBuilder
 
 
-def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
+Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
+
+
+def add_code(builder: FileBuilder) -> dict[str, Networks]:
     """Compiles the methods of a file to Atalla code, from the launches that the file has as well."""
-    networks: dict[str, CompiledNetwork] = {}
+    networks: dict[str, Networks] = {}
     for name, compiled in builder.methods.items():
         assert compiled.lowered is not None
         networks[name] = compile_lowered(compiled.lowered, builder.exported[name])
     states = list(dict.fromkeys(name for method in builder.methods.values() for name in method.program.states))
     code = CodeSection([], b"")
-    for number, (name, compiled_network) in enumerate(networks.items()):
+    for number, (name, sizes) in enumerate(networks.items()):
         code.constants += bytes(-len(code.constants) % ALIGN)
-        made = of_network(compiled_network.network, compiled_network.code, number, states, len(code.constants))
-        code.methods += made.methods
-        code.constants += made.constants
-        builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(compiled_network))
+        packets, first = sizes[0].code.encode().tobytes(), len(code.constants)
+        for item in sizes:
+            places = {"method": number, "states": states, "constants": first, "symbols": item.sizes}
+            code.methods.append(method_code(item.network, packets, **places))
+        code.constants += sizes[0].network.constants
+        builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(planned(sizes)))
+        builder.golden_sizes[name] = [item.sizes for item in checked(sizes)]
     builder.code = code
     builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks))
     builder.report.engine = "isa"
@@ -49,15 +55,28 @@ def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
     return networks
 
 
-def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) -> dict[str, Any]:
+def planned(sizes: Networks) -> CompiledNetwork:
+    """The network for the sizes that the file is written for: of bounded ones, the largest."""
+    wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
+    return next((item for item in sizes if item.sizes == wanted), sizes[-1])
+
+
+def checked(sizes: Networks) -> list[CompiledNetwork]:
+    """Those that are checked: for the smallest, middle and largest sizes."""
+    return [sizes[place] for place in sorted({0, len(sizes) // 2, len(sizes) - 1})]
+
+
+def check_code(data: bytes, path: str, networks: Mapping[str, Networks]) -> dict[str, Any]:
     """Raises ExportError if the code of a file gives other ports or values than its launches. Gives the cycles of the
-    methods for their example inputs, and those of calls on the scalar core by function and node."""
-    cycles, scalar = 0, dict[str, int]()
+    methods for the sizes of the file, those of calls on the scalar core by function and node, and those of methods with
+    dynamic sizes by method and sizes."""
+    cycles, scalar, by_size = 0, dict[str, int](), dict[str, int]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
         description = describe(whole)
-        for number, (name, compiled) in enumerate(networks.items()):
+        for number, (name, sizes) in enumerate(networks.items()):
+            compiled = planned(sizes)
             _check_ports(compiled, *port_layouts(description, number))
             given = example_inputs(compiled)
             profile = CodeMachine(whole, given, method=name).profile()
@@ -66,15 +85,25 @@ def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) 
                 if call.site.function.startswith("core_"):
                     key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
                     scalar[key] = scalar.get(key, 0) + call.cycles
-            try:
-                method = load_loadable(whole).methods[name]  # anew: mutable buffers have their first values
-                args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
-                found = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
-            except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
-                check_network(compiled, given)
-                continue
-            check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
-    return {"cycles": cycles, "scalar_cycles": scalar}
+            for item in checked(sizes):
+                given = example_inputs(item)
+                if item.sizes:
+                    text = f"{name}, {sizes_text(item.captured, item.program, item.sizes)}"
+                    by_size[text] = item.run(given).stats.cycles
+                _check_values(item, given, whole, name)
+    return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size}
+
+
+def _check_values(compiled: CompiledNetwork, given: Sequence[torch.Tensor], path: str, name: str) -> None:
+    """Compares the code's values with those of the launches of the file's method."""
+    try:
+        method = load_loadable(path).methods[name]  # anew: mutable buffers have their first values
+        args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
+        found = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
+    except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
+        check_network(compiled, given)
+    else:
+        check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
 
 
 def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[Layout]) -> None:
@@ -89,21 +118,26 @@ def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[
             )
 
 
-def _facts(networks: Any) -> dict[str, Any]:
-    networks = list(networks)
+def _facts(methods: Iterable[Networks]) -> dict[str, Any]:
+    methods = list(methods)
+    networks = [planned(sizes) for sizes in methods]
     return {
         "packets": sum(len(n.code) for n in networks),
         "functions": sum(len(n.network.image.functions) for n in networks),
         "calls": sum(len(n.network.image.calls) for n in networks),
         "scalar_calls": sum(len(n.network.scalar_calls) for n in networks),
         "constant_bytes": sum(len(n.network.constants) for n in networks),
-        "arena_bytes": max(n.network.arena_bytes for n in networks),
+        "arena_bytes": max(n.network.arena_bytes for sizes in methods for n in sizes),
+        "sizes": sum(map(len, methods)),
     }
 
 
-def error_of(compiled: CompiledNetwork, expected: Any) -> dict[str, Any]:
+def error_of(sizes: Networks, expected: Any) -> dict[str, Any]:
     """Runs the code on the example inputs, and compares with what the float32 model gives."""
-    run = compiled.run(example_tensors(compiled))
+    given = example_tensors(sizes[0])
+    shapes = [tuple(tensor.shape) for tensor in given]
+    compiled = next(item for item in sizes if [port.sizes for port in item.network.inputs] == shapes)
+    run = compiled.run(given)
     wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
     cosines, worst = [], 0.0
     for found, exact in zip(run.outputs, wanted):

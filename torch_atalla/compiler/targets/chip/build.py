@@ -78,7 +78,8 @@ def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) ->
     allowed = _assignments(lowered)
     programs = [separate_ports(assignment.program(lowered.program)) for assignment in allowed]
     sources = {node.name: source_of(node) for node in lowered.graph.nodes}
-    networks = compile_networks(programs, sources, [sizes_text(lowered, item.values) for item in allowed])
+    texts = [sizes_text(captured, lowered.program, item.values) for item in allowed]
+    networks = compile_networks(programs, sources, texts)
     code, compiled = networks[0].code(), []
     for assignment, linear, network in zip(allowed, programs, networks):
         for port, result in zip(network.outputs, captured.results, strict=True):
@@ -108,10 +109,9 @@ def _assignments(lowered: Lowered) -> list[Assignment]:
     return assignments(symbols)
 
 
-def sizes_text(lowered: Lowered, values: Sequence[int]) -> str:
+def sizes_text(captured: Captured, program: LinearProgram, values: Sequence[int]) -> str:
     """As text, the sizes of those dimensions of inputs that symbols determine."""
-    ports = lowered.program.inputs
     return ", ".join(
-        f"{symbol.multiplier * value + symbol.offset} in dimension {symbol.dim} of {ports[symbol.input].name}"
-        for symbol, value in zip(lowered.captured.symbols.symbols, values)
+        f"dimension {symbol.dim} of {program.inputs[symbol.input].name} {symbol.multiplier * value + symbol.offset}"
+        for symbol, value in zip(captured.symbols.symbols, values)
     )
