@@ -62,8 +62,10 @@ def planned(sizes: Networks) -> CompiledNetwork:
 
 
 def checked(sizes: Networks) -> list[CompiledNetwork]:
-    """Those that are checked: for the smallest, middle and largest sizes."""
-    return [sizes[place] for place in sorted({0, len(sizes) // 2, len(sizes) - 1})]
+    """Those that are checked: for the smallest and largest sizes, and for those in the middle of all ranges."""
+    middle = tuple((symbol.min + symbol.max) // 2 for symbol in sizes[0].captured.symbols.symbols)
+    place = next((place for place, item in enumerate(sizes) if item.sizes == middle), len(sizes) // 2)
+    return [sizes[place] for place in sorted({0, place, len(sizes) - 1})]
 
 
 def check_code(data: bytes, path: str, networks: Mapping[str, Networks]) -> dict[str, Any]:
