@@ -214,8 +214,7 @@ inline Writer sized_code_sample() {
   append(w.constants, zeros.data(), zeros.size());
   append(w.constants, &one, 1);
   for (int64_t n : {1, 2, 3, 4, 6, 7, 8})
-    w.method_code(0, n == 1 ? adding_code() : std::vector<uint64_t>(),
-                  {0, 0, 0, 0, 0, 0, 2 * static_cast<uint32_t>(n)},
+    w.method_code(0, n == 1 ? adding_code() : std::vector<uint64_t>(), {0, 0, 0, 0, 0, 0, 2 * static_cast<uint32_t>(n)},
                   {{0, Region::kInput, 0, 0, 0},
                    {1, Region::kConstants, 0, 0, 0},
                    {2, Region::kArena, 0, 0, 0},

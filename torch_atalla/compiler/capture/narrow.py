@@ -23,8 +23,8 @@ def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
     """The program with parameters, mutable buffers and floating-point inputs in bfloat16.
 
     What the program computes in float32 without them, as positions and masks, stays so until it meets a bfloat16
-    tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Sizes that the export
-    left to the call stay so. Raises ExportError for a program without example inputs.
+    tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Sizes that the
+    export left to the call stay so. Raises ExportError for a program without example inputs.
     """
     if program.example_inputs is None:
         raise ExportError("convert: the exported program has no example inputs; give args=(...)")
@@ -44,7 +44,7 @@ def dynamic_shapes(program: torch.export.ExportedProgram, given: dict[str, Any])
     tensors are the program's inputs in order. None if all sizes are fixed."""
     found: dict[Any, Any] = {}
 
-    def dimension(size: torch.SymInt) -> Any:
+    def dimension(size: Any) -> Any:
         expr = size.node.shape_env.replace(size.node.expr)
         if expr.is_number:
             return None

@@ -20,13 +20,12 @@ from torch_atalla.loadable.file.code_section import CodeSection
 from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
-from ..targets.chip.build import CompiledNetwork, compile_lowered, sizes_text
+from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
 from ..targets.chip.section import call_sites, method_code
 from .functional import FileBuilder
-
 
 Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
 
@@ -43,8 +42,8 @@ def add_code(builder: FileBuilder) -> dict[str, Networks]:
         code.constants += bytes(-len(code.constants) % ALIGN)
         packets, first = sizes[0].code.encode().tobytes(), len(code.constants)
         for item in sizes:
-            places = {"method": number, "states": states, "constants": first, "symbols": item.sizes}
-            code.methods.append(method_code(item.network, packets, **places))
+            places: dict[str, Any] = {"states": states, "constants": first, "symbols": item.sizes}
+            code.methods.append(method_code(item.network, packets, method=number, **places))
         code.constants += sizes[0].network.constants
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(planned(sizes)))
         builder.golden_sizes[name] = [item.sizes for item in checked(sizes)]
@@ -59,13 +58,6 @@ def planned(sizes: Networks) -> CompiledNetwork:
     """The network for the sizes that the file is written for: of bounded ones, the largest."""
     wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
     return next((item for item in sizes if item.sizes == wanted), sizes[-1])
-
-
-def checked(sizes: Networks) -> list[CompiledNetwork]:
-    """Those that are checked: for the smallest and largest sizes, and for those in the middle of all ranges."""
-    middle = tuple((symbol.min + symbol.max) // 2 for symbol in sizes[0].captured.symbols.symbols)
-    place = next((place for place, item in enumerate(sizes) if item.sizes == middle), len(sizes) // 2)
-    return [sizes[place] for place in sorted({0, place, len(sizes) - 1})]
 
 
 def check_code(data: bytes, path: str, networks: Mapping[str, Networks]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ _PACKET_BYTES = STRIDES[Section.PACKETS]
 
 @dataclass
 class MethodCode:
-    """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet. symbols: the values of
-    the method's symbols that the table is for."""
+    """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet. symbols: the values
+    of the method's symbols that the table is for."""
 
     method: int
     code: bytes
@@ -39,7 +39,7 @@ class MethodCode:
 @dataclass
 class CodeSection:
     """The code of a file: at most one record per method and values of its symbols. All methods share the constants, and
-    neighbouring records with equal packets share those."""
+    the records of a method, which are neighbours, share its packets."""
 
     methods: list[MethodCode]
     constants: bytes
@@ -49,10 +49,11 @@ class CodeSection:
         content = {kind: bytearray() for kind in _KINDS}
         content[Section.CONSTANTS] += self.constants
         integers: list[int] = []
-        last: tuple[bytes, tuple[int, int]] = b"", (0, 0)
+        number, packets = -1, (0, 0)
         for method in self.methods:
-            if method.code is not last[0]:
-                last = method.code, (len(content[Section.PACKETS]) // _PACKET_BYTES, len(method.code) // _PACKET_BYTES)
+            if method.method != number:
+                number = method.method
+                packets = len(content[Section.PACKETS]) // _PACKET_BYTES, len(method.code) // _PACKET_BYTES
                 content[Section.PACKETS] += method.code
             parts = {
                 Section.CODE_WORDS: struct.pack(f"<{len(method.words)}I", *method.words),
@@ -61,7 +62,7 @@ class CodeSection:
             ranges = [size // STRIDES[kind] for kind, part in parts.items() for size in (len(content[kind]), len(part))]
             symbols = (first_integer + len(integers), len(method.symbols)) if method.symbols else (0, 0)
             integers += method.symbols
-            record = (method.method, CODE_VERSION, *last[1], *ranges, method.arena_bytes, *symbols)
+            record = (method.method, CODE_VERSION, *packets, *ranges, method.arena_bytes, *symbols)
             content[Section.CODE] += FORMATS[Section.CODE].pack(*record)
             for kind, part in parts.items():
                 content[kind] += part

@@ -22,7 +22,6 @@ from .network import Network, NoProgramError
 from .place import Run, run_network
 from .ports import same_layout, separate_ports
 
-
 MOST_ASSIGNMENTS = 1024  # of sizes, each of which has a table of calls in the file
 
 
@@ -107,6 +106,14 @@ def _assignments(lowered: Lowered) -> list[Assignment]:
             "Lower the bounds, or let a dimension be a multiple (32 * Dim(...))"
         )
     return assignments(symbols)
+
+
+def checked(sizes: Sequence[CompiledNetwork]) -> list[CompiledNetwork]:
+    """Those of compile_lowered's networks that saving checks: for the smallest and largest sizes, and for those in the
+    middle of all ranges."""
+    middle = tuple((symbol.min + symbol.max) // 2 for symbol in sizes[0].captured.symbols.symbols)
+    place = next((place for place, item in enumerate(sizes) if item.sizes == middle), len(sizes) // 2)
+    return [sizes[place] for place in sorted({0, place, len(sizes) - 1})]
 
 
 def sizes_text(captured: Captured, program: LinearProgram, values: Sequence[int]) -> str:

@@ -42,7 +42,10 @@ class Selection:
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes
         self.packed: dict[Hashable, str] = {}  # and by what they were made from
         if like is not None:
-            self.network.constants, self.network.constant_offsets = like.network.constants, like.network.constant_offsets
+            self.network.constants, self.network.constant_offsets = (
+                like.network.constants,
+                like.network.constant_offsets,
+            )
             self.known, self.packed, self.image.compiled = like.known, like.packed, like.image.compiled
         self.sizes: dict[str, int] = {}  # bytes of temporaries
         self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
