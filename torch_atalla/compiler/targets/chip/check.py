@@ -115,7 +115,8 @@ def _differences(
 
 
 def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tensor]:
-    """The program's own. Random numbers instead of floating-point ones that are missing or all the same."""
+    """The program's own, repeated or cut where the network is for other sizes. Random numbers instead of floating-point
+    ones that are missing or all the same."""
     generator = torch.Generator().manual_seed(seed)
     ports = compiled.network.inputs
     examples = compiled.exported.example_inputs
@@ -125,10 +126,23 @@ def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tenso
         tensors = [torch.zeros(port.sizes, dtype=port.dtype) for port in ports]
     result = []
     for port, tensor in zip(ports, tensors):
+        if tuple(tensor.shape) != port.sizes:
+            tensor = _resized(tensor, port.sizes, generator)
         if tensor.dtype.is_floating_point and tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all()):
             tensor = torch.randn(port.sizes, generator=generator).to(port.dtype)
         result.append(tensor)
     return result
+
+
+def _resized(tensor: torch.Tensor, sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Of other sizes: the elements again and again, floating-point ones changed by random factors."""
+    if tensor.numel() == 0:
+        return torch.zeros(tuple(sizes), dtype=tensor.dtype)
+    for dim, size in enumerate(sizes):
+        tensor = tensor.index_select(dim, torch.arange(size) % tensor.shape[dim])
+    if not tensor.dtype.is_floating_point:
+        return tensor
+    return (tensor * torch.empty(tensor.shape).uniform_(0.5, 1.5, generator=generator)).to(tensor.dtype)
 
 
 def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
