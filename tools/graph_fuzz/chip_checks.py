@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from .paths import Context, Problem, Refused, forward, on_device, other_values, 
 METHODS = ("forward", "again")
 
 
-def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork, tuple[Any, ...]]:
+@lru_cache(maxsize=1)
+def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork]:
     try:
         forward(*ctx.build_bfloat16())
     except (RuntimeError, NotImplementedError) as error:
@@ -38,7 +40,7 @@ def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwo
         raise Refused(f"torch.export: {type(error).__name__}") from None
     try:
         with quiet():
-            return program, compile_model(program), args
+            return program, compile_model(program)
     except NoProgramError as error:
         raise Refused(_without_program(error)) from None
     except ExportError as error:
@@ -66,7 +68,7 @@ def _against_graph(compiled: CompiledNetwork, given: list[torch.Tensor], where: 
 
 def check_isa(ctx: Context) -> list[Problem]:
     """Every stored value against the graph in float64, for two sets of inputs, and the outputs against eager mode."""
-    program, compiled, args = _compiled(ctx)
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     problems = _against_graph(compiled, _tensors(args))
     if problems:
         return problems
@@ -110,7 +112,7 @@ def _succeeds(call: Callable[[], Any]) -> bool:
 def check_code(ctx: Context) -> list[Problem]:
     """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
     gives without it, and several calls leave what the launches of the file leave."""
-    program, compiled, args = _compiled(ctx)
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         with quiet():
