@@ -69,6 +69,11 @@ _NARROW = (torch.float16, torch.bfloat16)
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
 
+# Rounding decides which numbers are equal, and which are 0.
+_EQUALITY = {aten.eq, aten.ne}
+_TRUTH = {aten.count_nonzero, aten.logical_not, aten.logical_and, aten.logical_or, aten.logical_xor}
+
+
 def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
     """The op; one that may give any of equal elements sees them in another order. `everywhere`: all elements that
     are equal but for rounding are said to come from one place, so that a place that decides about something stands at
@@ -77,6 +82,10 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         args = tuple(_moved(value, generator) for value in args)
     if op in _WRONG_OF_STRIDED:
         args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
+    if everywhere and op.overloadpacket in _EQUALITY:
+        args = (_beside(args[0], args[1], generator), args[1])
+    if everywhere and op.overloadpacket in _TRUTH:
+        args = tuple(_beside(x, 0.0, generator) if isinstance(x, torch.Tensor) else x for x in args)
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
         result = op(*args, **kwargs)
@@ -94,6 +103,18 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         place = int(torch.randint(2, (), generator=generator)) * (args[0].shape[dim] - 1)
         indices = torch.where(tied, place, indices)
     return values, indices
+
+
+def _beside(value: torch.Tensor, other: Any, generator: torch.Generator) -> torch.Tensor:
+    """`value`; numbers that are as close to `other` as rounding in a sum may bring them are equal to it or not by
+    chance."""
+    if not value.is_floating_point() or not value.numel():
+        return value
+    a, b = value.double(), torch.as_tensor(other).double()
+    finite = torch.where(a.isfinite(), a.abs(), 0)
+    reach = 8 * torch.finfo(value.dtype).eps * (finite + finite.mean())
+    equal = torch.rand(torch.broadcast_shapes(a.shape, b.shape), generator=generator) < 0.5
+    return torch.where((a - b).abs() <= reach, b + torch.where(equal, 0, reach), a)
 
 
 def _of_unrounded_numbers(op: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
@@ -116,6 +137,8 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         real.add_(noise.to(real.dtype) * real.abs().max())
         if not bool(args[0].isfinite().all()):
             real.copy_(_anything(real, generator))
+    if op is aten._to_copy.default and args[0].is_floating_point() and not value.dtype.is_floating_point:
+        _convert_anyhow(args[0], value, generator)
     if not value.is_floating_point():
         return
     if op.overloadpacket in _OPEN_FOR_INFINITY:
@@ -133,6 +156,15 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
         sign = torch.rand(value.shape, generator=generator) - 0.5
         value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
+
+
+def _convert_anyhow(source: torch.Tensor, value: torch.Tensor, generator: torch.Generator) -> None:
+    """C++ leaves open which integer a NaN becomes, or a number out of range."""
+    if value.dtype is torch.bool or value.is_complex():
+        return
+    limits = torch.iinfo(value.dtype)
+    inside = (source.double() >= limits.min) & (source.double() <= limits.max)
+    value.copy_(torch.where(inside, value, torch.randint(2, value.shape, generator=generator).to(value.dtype)))
 
 
 def _moved(value: Any, generator: torch.Generator) -> Any:

@@ -132,8 +132,10 @@ def call_arguments(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) ->
 
 
 def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
-    """For each buffer that a call writes, the first node whose value it holds."""
+    """For each buffer that a call writes and something reads, the first node whose value it holds."""
     network, program = compiled.network, compiled.program
+    computing = [inst for inst in program.instructions if any(0 not in operand.sizes for operand in inst.writes())]
+    read = {operand.buffer for inst in computing for operand in inst.reads()}
     stored: dict[int, tuple[str, Operand]] = {}
     for node in compiled.graph.nodes:
         operand = program.values.get(node.name)
@@ -141,7 +143,9 @@ def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
             continue
         buffer = program.buffers[operand.buffer]
         written = operand.buffer in network.complete and 0 not in operand.sizes
-        if written and buffer.kind in (BufferKind.TEMPORARY, BufferKind.OUTPUT):
+        if written and (
+            buffer.kind is BufferKind.OUTPUT or buffer.kind is BufferKind.TEMPORARY and buffer.index in read
+        ):
             stored.setdefault(operand.buffer, (node.name, operand))
     return dict(stored.values())
 
