@@ -88,7 +88,9 @@ def check_isa(ctx: Context) -> list[Problem]:
             return [_narrow(x) for x in forward(module, args).outputs]
 
         try:
-            return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
+            return measure(
+                expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps, chip=True) for k in range(runs)]
+            )
         except RuntimeError as error:  # a probability that the change moved beyond 1, and the like
             raise Refused(f"the CPU: {reason(error)[:80]}") from None
 

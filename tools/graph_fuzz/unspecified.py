@@ -10,6 +10,8 @@ from unittest import mock
 
 import torch
 
+from torch_atalla.compiler.targets.chip.open_results import OPEN_FOR_NAN
+
 aten = torch.ops.aten
 
 # Which of equal elements these give; and where the argument `dim` is.
@@ -42,19 +44,6 @@ _NAN_OR_NOT = {
 
 # Zeros are what rounding left of larger numbers, and of an infinity every result may be NaN or not.
 _FOURIER = {aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default}
-
-# Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
-_OPEN_FOR_NAN = {
-    getattr(aten, name)
-    for name in (
-        *("logit", "logit_backward", "softshrink", "softshrink_backward", "hardshrink", "hardshrink_backward"),
-        *("hardtanh_backward", "hardswish_backward", "elu_backward"),
-        *(f"special_{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
-        *(f"special_{name}" for name in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l")),
-        "special_legendre_polynomial_p",
-    )
-}
-
 
 # Of infinity the CPU's vectorised loop gives NaN in float32.
 _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
@@ -149,7 +138,7 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         value.copy_(torch.where(args[0].isfinite(), value, _anything(value, generator)))
     if op in _NAN_OR_NOT:
         value.nan_to_num_(0.0, 0.0, 0.0)
-    if op.overloadpacket in _OPEN_FOR_NAN:
+    if op.overloadpacket in OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
                 value.copy_(torch.where(operand.isnan(), _anything(value, generator), value))

@@ -27,9 +27,9 @@ from typing import Any
 
 import torch
 
+from . import open_results
 from .reference import call
 
-aten = torch.ops.aten
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
 FAR_RUNS, FAR = 16, 2.0
 
@@ -40,9 +40,6 @@ _MOVES = {
     "abs", "full", "scalar_tensor", "full_like", "constant_pad_nd", "repeat", "flip", "masked_fill", "reshape",
     "_unsafe_view", "zeros_like", "ones_like", "select_scatter", "slice_scatter", "copy",
 }  # fmt: skip
-
-
-_EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
 
 
 @dataclass
@@ -77,7 +74,7 @@ def bounds(
 ) -> dict[str, Bound]:
     """Bounds of the nodes `wanted`, and of those that the graph compares. values: of placeholders and attributes by
     name."""
-    wanted = wanted | {arg.name for node in graph.nodes if node.target in _EQUALITY for arg in node.all_input_nodes}
+    wanted = wanted | open_results.compared(graph)
     values = {name: _wide(value) for name, value in values.items()}
     found: dict[str, Bound] = {}
     for name, value in _evaluate(graph, values, wanted, None).items():
@@ -94,32 +91,11 @@ def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str
     """Adds runs with large changes to the bounds, in place."""
     values = {name: _wide(value) for name, value in values.items()}
     generator = torch.Generator().manual_seed(seed + 1)
-    reach = {node.name: _reach(node, found) for node in graph.nodes if node.target in _EQUALITY}
+    reach = open_results.reaches(graph, {name: (bound.exact, bound.tolerance()) for name, bound in found.items()})
     for _ in range(FAR_RUNS):
         for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR, reach).items():
             bound = found[name]
             bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
-
-
-def _reach(node: torch.fx.Node, found: Mapping[str, Bound]) -> torch.Tensor:
-    """How far apart numbers may be that compare as equal; infinite where the exact ones are no further apart."""
-    (a, first), (b, second) = (
-        (found[x.name].exact, found[x.name].tolerance()) if isinstance(x, torch.fx.Node) else (torch.tensor(x), 0.0)
-        for x in node.args
-    )
-    if not (a.is_floating_point() or b.is_floating_point()):
-        return torch.full((), -1.0, dtype=torch.float64)
-    reach = first + second + CHANGE * torch.maximum(a.double().abs(), b.double().abs())
-    return torch.where((a.double() - b.double()).abs() <= reach, torch.inf, reach)
-
-
-def _converted(source: torch.Tensor, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """C++ leaves open which integer a NaN becomes, or a number out of range."""
-    if not source.is_floating_point() or value.is_floating_point() or value.dtype is torch.bool:
-        return value
-    limits = torch.iinfo(value.dtype)
-    inside = (source >= limits.min) & (source <= limits.max)
-    return torch.where(inside, value, torch.randint(2, value.shape, generator=generator).to(value.dtype))
 
 
 def _wide(value: Any) -> Any:
@@ -161,12 +137,8 @@ def _evaluate(
             if rounds:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
             result = call(node, args, kwargs, changed)
-            if reach and node.name in reach:
-                first, second = (torch.as_tensor(x).double() for x in args)
-                either = torch.rand(result.shape, generator=generator) < 0.5
-                result = torch.where((first - second).abs() <= reach[node.name], either, result)
-            if generator is not None and node.target is aten._to_copy.default:
-                result = _converted(args[0], result, generator)
+            if generator is not None:
+                result = open_results.vary(node, args, result, generator, reach or {})
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]
