@@ -58,9 +58,11 @@ _NARROW = (torch.float16, torch.bfloat16)
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
 
-# Rounding decides which numbers are equal, and which are 0.
+# Of an element that is the mean of its row, what is left is what rounding left; and the place of the weight.
+_CENTRES = {aten.native_layer_norm.default: 2, aten.native_group_norm.default: 1}
+
+# Rounding decides which numbers are equal.
 _EQUALITY = {aten.eq, aten.ne}
-_TRUTH = {aten.count_nonzero, aten.logical_not, aten.logical_and, aten.logical_or, aten.logical_xor}
 
 
 def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
@@ -73,11 +75,12 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
     if everywhere and op.overloadpacket in _EQUALITY:
         args = (_beside(args[0], args[1], generator), args[1])
-    if everywhere and op.overloadpacket in _TRUTH:
-        args = tuple(_beside(x, 0.0, generator) if isinstance(x, torch.Tensor) else x for x in args)
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
         result = op(*args, **kwargs)
+        if everywhere and op in _CENTRES and args[0].numel():
+            centred = _centred(args[0], args[_CENTRES[op]], result[0], result[2], generator)
+            return centred, *result[1:]
         return _of_unrounded_numbers(op, args, kwargs, result) if torch.rand((), generator=generator) < 0.5 else result
     dim = args[place] if len(args) > place else kwargs.get("dim", -1)
     order = torch.randperm(args[0].shape[dim], generator=generator)
@@ -92,6 +95,16 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         place = int(torch.randint(2, (), generator=generator)) * (args[0].shape[dim] - 1)
         indices = torch.where(tied, place, indices)
     return values, indices
+
+
+def _centred(
+    x: torch.Tensor, weight: torch.Tensor | None, result: torch.Tensor, rstd: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """A normalised tensor. Elements that are as small as what rounding leaves of x less its mean are 0 by chance."""
+    scale = 1.0 if weight is None else weight.double().abs().max()
+    reach = 4 * torch.finfo(x.dtype).eps * x.double().abs().max() * rstd.double().max() * scale
+    none = torch.rand(result.shape, generator=generator) < 0.5
+    return torch.where((result.double().abs() <= reach) & none, 0, result)
 
 
 def _beside(value: torch.Tensor, other: Any, generator: torch.Generator) -> torch.Tensor:

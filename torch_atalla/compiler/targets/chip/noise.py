@@ -15,7 +15,7 @@ Where the graph is not linear in its roundings (positions of maxima, comparisons
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
 FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
 few of them may take the decision that the program took. In these runs, numbers that are equal within their tolerances
-count as equal or not at random. An element of
+count as equal or not at random, and numbers that are 0 within them become 0 at random. An element of
 integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
@@ -72,9 +72,7 @@ def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 def bounds(
     graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], wanted: set[str], seed: int = 0
 ) -> dict[str, Bound]:
-    """Bounds of the nodes `wanted`, and of those that the graph compares. values: of placeholders and attributes by
-    name."""
-    wanted = wanted | open_results.compared(graph)
+    """Bounds of the nodes `wanted`. values: of placeholders and attributes by name."""
     values = {name: _wide(value) for name, value in values.items()}
     found: dict[str, Bound] = {}
     for name, value in _evaluate(graph, values, wanted, None).items():
@@ -89,11 +87,12 @@ def bounds(
 
 def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], seed: int = 0) -> None:
     """Adds runs with large changes to the bounds, in place."""
+    every = bounds(graph, values, {node.name for node in graph.nodes}, seed)
+    rounding = open_results.rounding(graph, {name: (bound.exact, bound.tolerance()) for name, bound in every.items()})
     values = {name: _wide(value) for name, value in values.items()}
     generator = torch.Generator().manual_seed(seed + 1)
-    reach = open_results.reaches(graph, {name: (bound.exact, bound.tolerance()) for name, bound in found.items()})
     for _ in range(FAR_RUNS):
-        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR, reach).items():
+        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR, rounding).items():
             bound = found[name]
             bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
@@ -108,7 +107,7 @@ def _evaluate(
     wanted: set[str],
     generator: torch.Generator | None,
     change: float = CHANGE,
-    reach: Mapping[str, torch.Tensor] | None = None,
+    rounding: open_results.Rounding | None = None,
 ) -> dict[str, torch.Tensor]:
     made: dict[torch.fx.Node, Any] = {}
     kept = {}
@@ -138,7 +137,7 @@ def _evaluate(
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
             result = call(node, args, kwargs, changed)
             if generator is not None:
-                result = open_results.vary(node, args, result, generator, reach or {})
+                result = open_results.vary(node, args, result, generator, rounding)
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]

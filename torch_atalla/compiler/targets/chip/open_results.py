@@ -6,6 +6,7 @@ result open, where rounding decides, and where the chip lets infinities spread (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf, nan
 from typing import Any
 
@@ -28,51 +29,52 @@ OPEN_FOR_NAN = {
     )
 }
 _EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
-_DIVISIONS = (aten.div.Tensor, aten.div.Tensor_mode, aten.reciprocal.default)
 # The places of the two matrices among the arguments.
 _PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.matmul: 0, aten.addmm: 1, aten.baddbmm: 1, aten.addbmm: 1}
 
 
-def compared(graph: torch.fx.Graph) -> set[str]:
-    """Names of the nodes that `reaches` asks for."""
-    return {arg.name for node in graph.nodes if node.target in _EQUALITY + _DIVISIONS for arg in node.all_input_nodes}
+@dataclass(frozen=True)
+class Rounding:
+    """What rounding decides: by node, where it may make a number 0 (a sum that cancels), and how far apart numbers may
+    be that it makes equal (infinite where the exact ones are not further apart)."""
+
+    zero: dict[str, torch.Tensor]
+    equal: dict[str, torch.Tensor]
 
 
-def reaches(graph: torch.fx.Graph, known: Known) -> dict[str, torch.Tensor]:
-    """For comparisons, how far apart numbers may be that compare as equal, and for divisions, how large a number may be
-    that rounding makes 0; infinite where the exact ones are within it."""
-    result = {}
-    for node in graph.nodes:
-        if node.target in _EQUALITY:
-            result[node.name] = _reach(node.args[:2], known)
-        elif node.target in _DIVISIONS:
-            result[node.name] = _reach((node.all_input_nodes[-1] if len(node.args) == 1 else node.args[1], 0.0), known)
-    return result
+def rounding(graph: torch.fx.Graph, known: Known) -> Rounding:
+    zero = {name: value.abs() <= reach for name, (value, reach) in known.items() if value.is_floating_point()}
+    return Rounding(zero, {node.name: _reach(node, known) for node in graph.nodes if node.target in _EQUALITY})
 
 
-def _reach(pair: Any, known: Known) -> torch.Tensor:
-    (a, first), (b, second) = (known[x.name] if isinstance(x, torch.fx.Node) else (torch.tensor(x), 0.0) for x in pair)
+def _reach(node: torch.fx.Node, known: Known) -> torch.Tensor:
+    (a, first), (b, second) = (
+        known[x.name] if isinstance(x, torch.fx.Node) else (torch.tensor(x), 0.0) for x in node.args[:2]
+    )
     if not (a.is_floating_point() or b.is_floating_point()):
         return torch.full((), -1.0, dtype=torch.float64)
     reach = first + second + torch.maximum(a.double().abs(), b.double().abs()) * 2.0**-8
     return torch.where((a.double() - b.double()).abs() <= reach, inf, reach)
 
 
-def vary(
-    node: torch.fx.Node, args: Any, result: Any, generator: torch.Generator, reach: Mapping[str, torch.Tensor]
-) -> Any:
-    """The result of a node, or another one that is as right. reach: of `reaches`."""
+def vary(node: torch.fx.Node, args: Any, result: Any, generator: torch.Generator, rounding: Rounding | None) -> Any:
+    """The result of a node, or another one that is as right."""
     target: Any = node.target
     packet = getattr(target, "overloadpacket", None)
-    if node.name in reach:
-        return _rounded(target, args, result, generator, reach[node.name])
+    if rounding is not None and node.name in rounding.equal:
+        first, second = (torch.as_tensor(x).double() for x in args[:2])
+        near = (first - second).abs() <= rounding.equal[node.name]
+        return torch.where(near, _any_of((False, True), result, generator), result)
     if target is aten._to_copy.default:
-        return _converted(args[0], result, generator)
+        result = _converted(args[0], result, generator)
     if packet in OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
                 result = torch.where(operand.isnan(), _any_of((nan, 0.0, 1.0), result, generator), result)
-    return spread(packet, args, result)
+    result = spread(packet, args, result)
+    if rounding is not None and node.name in rounding.zero and isinstance(result, torch.Tensor):
+        result = torch.where(rounding.zero[node.name] & (_any_of((0, 1, 2, 3), result, generator) == 0), 0, result)
+    return result
 
 
 def spread(op: Any, args: Any, result: Any) -> Any:
@@ -91,15 +93,6 @@ def spread(op: Any, args: Any, result: Any) -> Any:
 def _any_of(values: tuple, like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     which = torch.randint(len(values), like.shape, generator=generator)
     return torch.tensor(values, dtype=like.dtype)[which]
-
-
-def _rounded(op: Any, args: Any, result: torch.Tensor, generator: torch.Generator, reach: torch.Tensor) -> torch.Tensor:
-    first, second = (args[-1], 0.0) if len(args) == 1 else args[:2]
-    if op in _DIVISIONS:
-        near = torch.as_tensor(first if len(args) == 1 else second).double().abs() <= reach
-        return torch.where(near, _any_of((nan, inf, -inf), result, generator), result)
-    near = (torch.as_tensor(first).double() - torch.as_tensor(second).double()).abs() <= reach
-    return torch.where(near, _any_of((False, True), result, generator), result)
 
 
 def _converted(source: torch.Tensor, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
