@@ -89,7 +89,7 @@ def check_code(
             compiled, items = planned(sizes), checked(sizes)
             _check_ports(compiled, *port_layouts(description, number))
             exported = of_examples(sizes) if wide is not None and number == 0 else None
-            for item in [*items, *(x for x in (exported, compiled) if x is not None and x not in items)]:
+            for item in {id(item): item for item in (*items, exported or compiled, compiled)}.values():
                 given = example_inputs(item)
                 run = check_network(item, given, _launched(item, given, whole, name), timing=True)
                 if item.sizes:
