@@ -58,12 +58,12 @@ class Environment:
             (path / name).symlink_to(shutil.which(name) or sys.exit(f"smoke_test: {name} is missing"))
         self.path = f"{self.bin}:{path}"
 
-    def install(self, *packages: str | Path) -> None:
-        """Install with pip, which keeps this process's environment: its settings say where packages come from."""
+    def pip(self, *arguments: str | Path) -> None:
+        """Run pip, which keeps this process's environment: its settings say where packages come from."""
         environment = os.environ | {"PIP_NO_COMPILE": "1", "ATALLA_HOST_ISA_ONLY": "1"}
         environment["PATH"] = f"{self.bin}:{environment['PATH']}"
         environment.pop("PYTHONPATH", None)
-        self.check([self.bin / "python", "-m", "pip", "install", "-q", *packages], environment)
+        self.check([self.bin / "python", "-m", "pip", "-q", *arguments], environment)
 
     def run(self, *command: str | Path, compilers: bool = False) -> float:
         """Run a command in the empty folder; return its seconds. The smoke test ends if it fails."""
@@ -87,11 +87,11 @@ class Environment:
 
 def install(environment: Environment, artifact: Path) -> None:
     if artifact.suffix == ".whl":
-        environment.install(artifact)
+        environment.pip("install", artifact)
         return
-    environment.install(*BUILD_PACKAGES)
-    environment.install("--no-build-isolation", artifact)
-    environment.run(environment.bin / "python", "-m", "pip", "uninstall", "-q", "-y", "ninja")
+    environment.pip("install", *BUILD_PACKAGES)
+    environment.pip("install", "--no-build-isolation", artifact)
+    environment.pip("uninstall", "-y", "ninja")
 
 
 def use(environment: Environment) -> None:
