@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,6 @@ from typing import Any
 import torch
 
 from torch_atalla.loadable.code import Layout, port_layouts
-from torch_atalla.loadable.code_machine import CodeMachine
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.call_sites import KEY, dump_calls
@@ -20,7 +20,8 @@ from torch_atalla.loadable.file.code_section import CodeSection
 from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
-from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, sizes_text
+from ..capture.narrow import to_bfloat16
+from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
@@ -30,8 +31,11 @@ from .functional import FileBuilder
 Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
 
 
-def add_code(builder: FileBuilder) -> dict[str, Networks]:
-    """Compiles the methods of a file to Atalla code, from the launches that the file has as well."""
+def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = None) -> None:
+    """Compiles the methods of a file to Atalla code, from the launches that the file has as well.
+
+    wide: the float32 program of the first method if the file was converted from it. The report then states the error.
+    """
     networks: dict[str, Networks] = {}
     for name, compiled in builder.methods.items():
         assert compiled.lowered is not None
@@ -48,56 +52,57 @@ def add_code(builder: FileBuilder) -> dict[str, Networks]:
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(planned(sizes)))
         builder.golden_sizes[name] = [item.sizes for item in checked(sizes)]
     builder.code = code
-    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks))
+    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks, wide))
     builder.report.engine = "isa"
     builder.report.code = _facts(networks.values())
-    return networks
 
 
-def planned(sizes: Networks) -> CompiledNetwork:
-    """The network for the sizes that the file is written for: of bounded ones, the largest."""
-    wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
-    return next((item for item in sizes if item.sizes == wanted), sizes[-1])
+def check_code(
+    data: bytes, path: str, networks: Mapping[str, Networks], wide: torch.export.ExportedProgram | None = None
+) -> dict[str, Any]:
+    """Runs the code of each method for its example inputs: once, or for its smallest, middle and largest sizes.
 
-
-def check_code(data: bytes, path: str, networks: Mapping[str, Networks]) -> dict[str, Any]:
-    """Raises ExportError if the code of a file gives other ports or values than its launches. Gives the cycles of the
-    methods for the sizes of the file, those of calls on the scalar core by function and node, and those of methods with
-    dynamic sizes by method and sizes."""
-    cycles, scalar, by_size = 0, dict[str, int](), dict[str, int]()
+    Returns, for the largest sizes, the cycles, those of calls on the scalar core by function and node, and, with the
+    float32 program `wide` of the first method, how far the results are from its; and the cycles by method and sizes.
+    Raises ExportError if the code gives other ports or values than the launches of the file.
+    """
+    cycles, scalar, by_size, error = 0, dict[str, int](), dict[str, int](), dict[str, float]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
         description = describe(whole)
         for number, (name, sizes) in enumerate(networks.items()):
-            compiled = planned(sizes)
-            _check_ports(compiled, *port_layouts(description, number))
-            given = example_inputs(compiled)
-            profile = CodeMachine(whole, given, method=name).profile()
-            cycles += profile.stats.cycles
-            for call in profile.calls:
-                if call.site.function.startswith("core_"):
-                    key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
-                    scalar[key] = scalar.get(key, 0) + call.cycles
-            for item in checked(sizes):
-                given = example_inputs(item)
-                if item.sizes:
-                    text = f"{name}, {sizes_text(item.captured, item.program, item.sizes)}"
-                    by_size[text] = item.run(given).stats.cycles
-                _check_values(item, given, whole, name)
-    return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size}
+            largest = planned(sizes)
+            _check_ports(largest, *port_layouts(description, number))
+            for compiled in checked(sizes):
+                given = example_inputs(compiled)
+                run = check_network(compiled, given, _launched(whole, name, compiled, given), timing=True)
+                if compiled.sizes:
+                    text = sizes_text(compiled.captured, compiled.program, compiled.sizes)
+                    by_size[f"{name}, {text}"] = run.profile.stats.cycles
+                if compiled is not largest:
+                    continue
+                cycles += run.profile.stats.cycles
+                for call in run.profile.calls:
+                    if call.site.function.startswith("core_"):
+                        key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
+                        scalar[key] = scalar.get(key, 0) + call.cycles
+                if wide is not None and number == 0:
+                    error = _error(run.outputs, _wide_outputs(wide, compiled, given))
+    return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size, **error}
 
 
-def _check_values(compiled: CompiledNetwork, given: Sequence[torch.Tensor], path: str, name: str) -> None:
-    """Compares the code's values with those of the launches of the file's method."""
+def _launched(
+    path: str, name: str, compiled: CompiledNetwork, given: Sequence[torch.Tensor]
+) -> list[torch.Tensor] | None:
+    """What the launches of the file's method give; None where the device has no room for them."""
     try:
         method = load_loadable(path).methods[name]  # anew: mutable buffers have their first values
         args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
-        found = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
-    except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
-        check_network(compiled, given)
-    else:
-        check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
+        leaves = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
+    except torch.OutOfMemoryError:
+        return None
+    return [x for x in leaves if isinstance(x, torch.Tensor)]
 
 
 def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[Layout]) -> None:
@@ -126,15 +131,24 @@ def _facts(methods: Iterable[Networks]) -> dict[str, Any]:
     }
 
 
-def error_of(sizes: Networks, expected: Any) -> dict[str, Any]:
-    """Runs the code on the example inputs, and compares with what the float32 model gives."""
-    given = example_tensors(sizes[0])
-    shapes = [tuple(tensor.shape) for tensor in given]
-    compiled = next(item for item in sizes if [port.sizes for port in item.network.inputs] == shapes)
-    run = compiled.run(given)
-    wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
+def _wide_outputs(
+    wide: torch.export.ExportedProgram, compiled: CompiledNetwork, given: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What the float32 program gives on the CPU. Of its example inputs, those that were not narrowed to `given` are
+    replaced."""
+    leaves = torch.utils._pytree.tree_leaves(wide.example_inputs)
+    examples = [x for x in leaves if isinstance(x, torch.Tensor)]
+    inputs = [x if torch.equal(to_bfloat16(x), y) else y.to(x.dtype) for x, y in zip(examples, given, strict=True)]
+    args, kwargs = call_arguments(compiled, inputs)
+    with torch.no_grad():
+        outputs = copy.deepcopy(wide.module(check_guards=False))(*args, **kwargs)  # its mutable buffers change
+    return [x for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _error(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> dict[str, float]:
+    """The smallest cosine of an output to the expected one, and the largest error relative to the largest element."""
     cosines, worst = [], 0.0
-    for found, exact in zip(run.outputs, wanted):
+    for found, exact in zip(outputs, expected, strict=True):
         a, b = found.double(), exact.double()
         cosines.append(cosine(a, b))
         worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) if a.numel() else 0.0)
@@ -145,8 +159,3 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     """Of two tensors as vectors. Equal ones have 1, also if they are 0."""
     a, b = a.double().flatten(), b.double().flatten()
     return 1.0 if torch.equal(a, b) else float(a @ b / (a.norm() * b.norm()))
-
-
-def example_tensors(compiled: CompiledNetwork) -> list[torch.Tensor]:
-    leaves = torch.utils._pytree.tree_leaves(compiled.exported.example_inputs)
-    return [x for x in leaves if isinstance(x, torch.Tensor)]

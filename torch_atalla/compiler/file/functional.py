@@ -99,6 +99,8 @@ class FileBuilder:
             report.estimate_cycles = report.method_cycles[0]
             data = self.encoded(goldens)
             runtime.validate(data)
+        elif self.code is not None:
+            data = self.encoded(goldens)  # with what the check has added to the report
         if options.sign is not None:
             data = add_signature(data, options.sign, runtime.crc32c)
         report.file_bytes = len(data)
