@@ -61,6 +61,7 @@ FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi
 PUBLIC_HEADERS = (
     "sim/abi/atalla.h",
     "sim/abi/atalla_isa.h",
+    "sim/abi/atalla_link.h",
     "sim/abi/atalla_schedule.h",
     "runtime/c_api/atalla_runtime.h",
     "runtime/c_api/atalla_program.h",

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
@@ -23,11 +26,45 @@ from . import compare
 from .checks import against_cpu, exported_strides, reason, strides_of_copies
 from .conditioning import Bounds, jittered, measure
 from .paths import Context, Problem, Refused, export, forward, on_device, other_values, quiet
+from .unspecified import plain_control_flow
 
 METHODS = ("forward", "again")
+OTHER = 3  # the seed of the second call's values
 
 
-def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork, tuple[Any, ...]]:
+class _Integers(TorchDispatchMode):
+    """Sees whether an op gives an integer beyond 32 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor) and value.dtype in (torch.int64, torch.uint32) and value.numel():
+                self.wide |= int(value.max()) >= 2**31 or int(value.min()) < -(2**31)
+        return result
+
+
+@contextmanager
+def _of_32_bits(ctx: Context) -> Iterator[None]:
+    """The documented fault of integers beyond 32 bits, where the program has such."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "does not fit in 32 bits" not in str(error):
+            raise
+        for args in (ctx.build_bfloat16()[1], other_values(ctx.build_bfloat16()[1], OTHER)):
+            with _Integers() as seen, suppress(RuntimeError, IndexError, ValueError), plain_control_flow():
+                forward(ctx.build_bfloat16()[0], args)
+            if seen.wide:
+                raise Refused("an integer beyond 32 bits") from None
+        raise
+
+
+@lru_cache(maxsize=1)
+def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork]:
     try:
         forward(*ctx.build_bfloat16())
     except (RuntimeError, NotImplementedError) as error:
@@ -36,7 +73,7 @@ def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwo
     program = export(module, args)  # refused where the program insists on other dtypes
     try:
         with quiet():
-            return program, compile_model(program), args
+            return program, compile_model(program)
     except NoProgramError as error:
         raise Refused(_without_program(error)) from None
     except ExportError as error:
@@ -66,11 +103,16 @@ def _against_graph(
 
 def check_isa(ctx: Context) -> list[Problem]:
     """Every stored value against the graph in float64, for two sets of inputs, and the outputs against eager mode."""
-    program, compiled, args = _compiled(ctx)
+    with _of_32_bits(ctx):
+        return _isa(ctx)
+
+
+def _isa(ctx: Context) -> list[Problem]:
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     problems = _against_graph(compiled, _tensors(args))
     if problems:
         return problems
-    other = other_values(args, 3)
+    other = other_values(args, OTHER)
     if _succeeds(lambda: forward(ctx.build_bfloat16()[0], other)):
         problems = _against_graph(compiled, _tensors(other), " (second call)")
     with quiet():
@@ -86,7 +128,9 @@ def check_isa(ctx: Context) -> list[Problem]:
             return [_narrow(x) for x in forward(module, args).outputs]
 
         try:
-            return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
+            return measure(
+                expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps, chip=True) for k in range(runs)]
+            )
         except RuntimeError as error:  # a probability that the change moved beyond 1, and the like
             raise Refused(f"the CPU: {reason(error)[:80]}") from None
 
@@ -135,7 +179,12 @@ def _succeeds(call: Callable[[], Any]) -> bool:
 def check_code(ctx: Context) -> list[Problem]:
     """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
     gives without it, and several calls leave what the launches of the file leave."""
-    program, compiled, args = _compiled(ctx)
+    with _of_32_bits(ctx):
+        return _code(ctx)
+
+
+def _code(ctx: Context) -> list[Problem]:
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         with quiet():

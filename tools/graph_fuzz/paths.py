@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -143,16 +143,18 @@ def loss_and_gradients(module: torch.nn.Module, args: tuple[Any, ...]) -> list[t
     return [torch.zeros_like(x) if x.grad is None else x.grad for x in wanted]
 
 
-@dataclass
+@dataclass(eq=False)
 class Context:
     """A case with what its checks share, computed once."""
 
     case: Case
     seed: int = 0
-    _bounds: dict[str, list[Bounds]] = field(default_factory=dict)
+    change: Callable[[tuple[Any, ...]], tuple[Any, ...]] = lambda args: args  # what is called with
+    _bounds: dict[str, list[Bounds]] = field(default_factory=dict, init=False)
 
     def build(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-        return self.case.build(self.seed)
+        module, args = self.case.build(self.seed)
+        return module, self.change(args)
 
     def build_bfloat16(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
         module, args = self.build()

@@ -35,12 +35,11 @@ class Run:
 
 
 def runs(places: list[list[int]], weights: list[list[float]]) -> Iterator[Run]:
-    """All places of a dimension in runs. Taps with a weight of 0 are not read."""
+    """All places of a dimension in runs."""
     alike: dict[tuple[float, ...], list[tuple[int, list[int]]]] = {}
     rounded = torch.tensor(weights, dtype=torch.float64).bfloat16().tolist()
     for place, (row, shares) in enumerate(zip(places, rounded)):
-        taken = [(source, share) for source, share in zip(row, shares) if share]
-        alike.setdefault(tuple(share for _, share in taken), []).append((place, [source for source, _ in taken]))
+        alike.setdefault(tuple(shares), []).append((place, row))
     for shares, members in alike.items():
         while members:
             first, sources = members[0]
@@ -83,7 +82,7 @@ def linear(s: Selection, launch: Launch) -> None:
     (out,), (x, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(x, Operand)
     first = len(out.sizes) - SPATIAL
-    dims = [d for d in range(first, len(out.sizes)) if x.sizes[d] != out.sizes[d]]
+    dims = [d for d in range(first, len(out.sizes)) if not x.sizes[d] == out.sizes[d] == 1]
     dims.sort(key=lambda d: out.sizes[d] / x.sizes[d])  # those first that make the image smaller
     plans = {d: list(runs(*taps(launch, "linear", first, d - first))) for d in dims}
     most = max(map(len, plans.values()), default=0)
