@@ -42,13 +42,14 @@ SHARES = {
     "run": 0.04,
     "isa": 0.05,
     "code": 0.02,
+    "sizes": 0.0,
 }
 TRANSFERS_EACH = 250  # programs between two rounds of transfers
 
 
 def chosen(number: int, chip: bool, wanted: Sequence[str]) -> tuple[str, ...]:
     rng = Random(number * 7919 + 1)
-    shares = SHARES | ({"isa": 0.9, "code": 0.25} if chip else {})
+    shares = SHARES | ({"isa": 0.9, "code": 0.25, "sizes": 1.0} if chip else {})
     return tuple(check for check, share in shares.items() if rng.random() < share and check in wanted)
 
 

@@ -15,15 +15,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
-from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_model
-from torch_atalla.compiler.targets.chip.check import check_network
+from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.compiler.targets.chip.build import CompiledNetwork, checked, compile_lowered, compile_model
+from torch_atalla.compiler.targets.chip.check import check_network, example_inputs, reference_outputs
 from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
 from torch_atalla.loadable.errors import ExportError
 
 from . import compare
 from .checks import against_cpu, exported_strides, reason, strides_of_copies
 from .conditioning import Bounds, jittered, measure
-from .paths import Context, Problem, Refused, forward, on_device, other_values, quiet
+from .paths import Context, Problem, Refused, export, forward, on_device, other_values, quiet
 from .unspecified import plain_control_flow
 
 METHODS = ("forward", "again")
@@ -68,11 +70,7 @@ def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwo
     except (RuntimeError, NotImplementedError) as error:
         raise Refused(f"the CPU: {reason(error)[:80]}") from None
     module, args = ctx.build_bfloat16()
-    try:
-        with quiet(), torch.no_grad():
-            program = torch.export.export(module, args)
-    except Exception as error:  # the program insists on other dtypes
-        raise Refused(f"torch.export: {type(error).__name__}") from None
+    program = export(module, args)  # refused where the program insists on other dtypes
     try:
         with quiet():
             return program, compile_model(program)
@@ -92,12 +90,14 @@ def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
     return [x for x in args if isinstance(x, torch.Tensor)]
 
 
-def _against_graph(compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "") -> list[Problem]:
+def _against_graph(
+    compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "", check: str = "isa"
+) -> list[Problem]:
     try:
         with quiet():
             check_network(compiled, given)
     except ExportError as error:
-        return [Problem("isa", "check", str(error)[:300] + where)]
+        return [Problem(check, "check", str(error)[:300] + where)]
     return []
 
 
@@ -136,6 +136,31 @@ def _isa(ctx: Context) -> list[Problem]:
 
     also = strides_of_copies(found, wanted, exported_strides(program))
     return problems + against_cpu("isa", found, expected, bounds, dense=True, also=also)
+
+
+def check_sizes(ctx: Context) -> list[Problem]:
+    """Chip code for a size that the call determines, at the smallest, a middle and the largest size: every stored value
+    against the graph in float64, and the outputs against the exported program on the CPU."""
+    if ctx.case.dynamic != "bounded":
+        raise Refused("no bounded size")
+    module, args = ctx.build_bfloat16()
+    program = export(module, args, ctx.case.dynamic)
+    try:
+        with quiet():
+            lowered = lower_captured(capture(program), Options(optimize="fast", code=True))
+            sizes = compile_lowered(lowered, program)
+    except NoProgramError as error:
+        raise Refused(_without_program(error)) from None
+    except ExportError as error:
+        raise Refused(reason(error)) from None
+    if not sizes[0].sizes:
+        raise Refused("the export fixed the size")
+    problems = []
+    for compiled in checked(sizes):
+        given = example_inputs(compiled)
+        if _succeeds(lambda: reference_outputs(compiled, given)):  # noqa: B023 (called at once)
+            problems += _against_graph(compiled, given, f" (sizes {compiled.sizes})", check="sizes")
+    return problems
 
 
 def _narrow(x: torch.Tensor) -> torch.Tensor:

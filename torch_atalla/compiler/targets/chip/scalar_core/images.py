@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from math import floor
+from typing import Any
 
 import torch
 
 from ....program.ir import Operand
-from ..kernels.pointwise import Unsupported
-from . import functions as f
+from ..resampling import taps
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import lowest
@@ -21,94 +20,34 @@ from .values import Value
 SPATIAL = (2, 3, 4)
 
 
-Taps = list[tuple[int, float]]  # places of the input that a place of the result takes, and their weights
-
-
-def _taps(c: Context, kind: str, first: int, k: int) -> list[Taps]:
-    """The taps of each place of the result along spatial dimension k, equally many. As upstream, they include places of
-    weight 0, since an infinity or a NaN there counts (csrc/sim/kernels/image/resample_taps.h)."""
-    out, x = c.launch.outputs[0], c.launch.inputs[0]
-    assert isinstance(out, Operand) and isinstance(x, Operand)
-    size, target = x.sizes[first + k], out.sizes[first + k]
-    if size == target == 1 or size == target and kind not in ("linear", "cubic"):
-        return [[(i, 1.0)] for i in range(target)]
-    scale = (*c.parameter("scale"), 0.0, 0.0, 0.0)[k] or None
-    if kind == "nearest":
-        mode = c.parameter("mode")
-        op = torch.ops.aten._upsample_nearest_exact1d if "exact" in mode else torch.ops.aten.upsample_nearest1d
-        places = op(torch.arange(size, dtype=torch.float64).view(1, 1, size), [target], scale)
-        return [[(int(i), 1.0)] for i in places.flatten()]
-    align = bool(c.parameter("align_corners"))
-    if kind.endswith("_aa"):
-        return _antialiased(kind, size, target, align, scale)
-    if kind == "linear" and size == target:
-        return [[(i, 1.0), (i, 0.0)] for i in range(target)]
-    step = (size - 1) / max(target - 1, 1) if align else 1 / scale if scale else size / target
-    taps = []
-    for i in range(target):
-        position = step * i if align else step * (i + 0.5) - 0.5
-        position = max(position, 0.0) if kind == "linear" else position
-        place = min(floor(position), size - 1)
-        share = min(max(position - place, 0.0), 1.0)
-        near = [1 - share, share] if kind == "linear" else _cubic(share)
-        begin = place if kind == "linear" else place - 1
-        taps.append([(min(max(begin + j, 0), size - 1), weight) for j, weight in enumerate(near)])
-    return taps
-
-
-def _cubic(t: float) -> list[float]:
-    """Keys' weights of the four places around a position that is t behind the second."""
-
-    def near(x: float) -> float:
-        return (1.25 * x - 2.25) * x * x + 1
-
-    def far(x: float) -> float:
-        return ((-0.75 * x + 3.75) * x - 6) * x + 3
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
-
-
-def _antialiased(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[Taps]:
-    """What upstream's own resampling of the unit vectors gives."""
-    ops = {"linear_aa": torch.ops.aten._upsample_bilinear2d_aa, "cubic_aa": torch.ops.aten._upsample_bicubic2d_aa}
-    if kind not in ops:
-        raise Unsupported(f"resampling by {kind}")
-    # Two columns: with one, upstream's antialiased resampling gives the first row everywhere.
-    columns = torch.eye(size, dtype=torch.float64).view(1, size, size, 1).expand(1, size, size, 2).contiguous()
-    matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]
-    taps = [[(i, float(matrix[i, o])) for i in torch.nonzero(matrix[:, o]).flatten().tolist()] for o in range(target)]
-    for line in taps:
-        while len(line) < max(map(len, taps)):  # by halves, which sum up to the same
-            place, weight = line.pop()
-            line += [(place, weight / 2)] * 2
-    return taps
-
-
 def resample(c: Context, kind: str) -> None:
     """Separable: each place takes the product of the taps of its dimensions."""
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     first = out.rank - 3
-    tables = [_taps(c, kind, first, k) for k in range(3)]
+    tables = [taps(c.launch, kind, first, k) for k in range(3)]
     with positions(out) as here:
         target = out.element(here)
         start = x.start
         for dim in range(first):
             start = x.at(start, dim, here[dim])
-        if all(len(taps[0]) == 1 and taps[0][0][1] == 1.0 for taps in tables):
-            for k, taps in enumerate(tables):
-                start = x.at(start, first + k, _picked(c, here[first + k], [line[0][0] for line in taps]))
+        if all(len(places[0]) == 1 and weights[0] == [1.0] for places, weights in tables):
+            for k, (places, _) in enumerate(tables):
+                start = x.at(start, first + k, _picked(c, here[first + k], [p[0] for p in places]))
             out.copy_element(target, start)
             return
+        if out.kind != "f":
+            out.store(target, _fixed_point(c, start, tables, here))
+            return
         options = []
-        for k, taps in enumerate(tables):
+        for k, (places, weights) in enumerate(tables):
             options.append(
                 [
                     (
-                        _picked(c, here[first + k], [place for place, _ in column]),
-                        _picked_weight(c, here[first + k], [weight for _, weight in column]),
+                        _picked(c, here[first + k], [p[t] for p in places]),
+                        _picked_weight(c, here[first + k], [w[t] for w in weights]),
                     )
-                    for column in zip(*taps)
+                    for t in range(len(places[0]))
                 ]
             )
         total = core.constant(0.0, "f")
@@ -120,7 +59,39 @@ def resample(c: Context, kind: str) -> None:
                     weight = share if weight is None else weight * share
             value = core.convert(x.load(place), "f")
             total = total + (value if weight is None else value * weight)
-        out.store(target, total if out.kind == "f" else f.round_even(core, total))
+        out.store(target, total)
+
+
+def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], list[list[float]]]], here: Any) -> Value:
+    """As upstream has it for 8-bit images: integer weights, and rounded after each pass: over depth, width, height.
+
+    start: the address of the element at 0, 0, 0. The largest weight has 15 bits.
+    """
+    core, x = c.core, c.inputs[0]
+    first = x.rank - 3
+    source, target = c.launch.inputs[0], c.launch.outputs[0]
+    assert isinstance(source, Operand) and target is not None
+    same = [a == b for a, b in zip(source.sizes[first:], target.sizes[first:])]
+
+    def passed(place: Value, dims: list[int]) -> Value:
+        if not dims:
+            return x.load(place)
+        k, *before = dims
+        index, (places, weights) = here[first + k], tables[k]
+        if same[k]:
+            return passed(x.at(place, first + k, index), before)
+        largest = max(map(max, weights))
+        precision = next(bits for bits in range(23) if bits == 22 or 0.5 + largest * (2 << bits) >= 1 << 15)
+        total = core.value((1 << precision) >> 1)
+        for t in range(len(places[0])):
+            there = x.at(place, first + k, _picked(c, index, [row[t] for row in places]))
+            shares = [int(w * (1 << precision) + (0.5 if w > 0 else -0.5)) for w in (row[t] for row in weights)]
+            total = total + passed(there, before) * _picked(c, index, shares)
+        total = total.shifted("sra.s", precision)
+        total = core.select(total < 0, 0, total)
+        return core.select(total < 255, total, 255)
+
+    return passed(start, [1, 2, 0])
 
 
 def _picked(c: Context, index: Value, table: list[int]) -> Value:
