@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The second device of docs/tutorials/second-device.md: its commands, its conformance, and PyTorch on it."""
+"""The second device of the tutorial: built by its commands, checked for conformance, and used by PyTorch; broken versions
+of it fail the conformance test."""
 
 from __future__ import annotations
 
