@@ -26,7 +26,7 @@ def main() -> None:
     show("transposed copy", matrix.t().contiguous())
     show("matrix @ matrix", matrix @ matrix)
     show("linear", torch.nn.functional.linear(matrix, matrix, torch.ones(2, device="atalla")))
-    show("integers", torch.tensor([1, 2], device="atalla") * 3)
+    show("integers", torch.tensor([1, 2], device="atalla") + 3)
     show("softmax", torch.softmax(torch.zeros(4, device="atalla"), 0))
     show("sort", torch.sort(torch.tensor([2.0, 1.0], device="atalla")).values)
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A second device behind atalla.h (ABI 1.0): host memory, work that runs at once under one lock, five kernels.
+// A second device behind atalla.h (ABI 1.0): host memory, work that runs at once under one lock, four kernels.
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -16,11 +15,9 @@
 #include "atalla.h"
 
 namespace {
-
 using Status = atalla_status;
 constexpr Status kOk = ATALLA_OK;
 constexpr uint64_t kAlign = 64, kDefaultBytes = uint64_t{1} << 30, kMostBytes = uint64_t{1} << 40;
-
 struct Device {
   uint64_t bytes, base;  // one mapping is the device view and the engine view
   uint64_t default_stream, clock;
@@ -39,7 +36,6 @@ std::map<uint64_t, T> live;
 uint64_t last_handle = 0;
 std::mutex lock;
 thread_local std::string error_text;
-
 Status fail(Status status, const char* text) { return error_text = text, status; }
 Status bad(const char* text) { return fail(ATALLA_ERR_ARGUMENT, text); }
 Status no_handle() { return fail(ATALLA_ERR_HANDLE, "the handle is null, closed, or of another kind"); }
@@ -64,8 +60,8 @@ Status write(T value, T* out) {
   std::memcpy(&value.struct_size, &out->struct_size, sizeof(uint32_t));
   return std::memcpy(static_cast<void*>(out), &value, std::min<size_t>(out->struct_size, sizeof value)), kOk;
 }
-// Entry<body>::call is the entry of the table for body(object, arguments...): it locks, and looks the handle up. With
-// `ends`, the object ends if the body succeeds.
+// Entry<f>::call locks, and calls f(the object of the handle, arguments...). With `ends`, the object ends if f
+// succeeds.
 template <auto body, bool ends = false>
 struct Entry;
 template <class T, class... Args, Status (*body)(T&, Args...), bool ends>
@@ -80,7 +76,6 @@ struct Entry<body, ends> {
   }
 };
 Status missing(auto...) { return fail(ATALLA_ERR_UNSUPPORTED, "this is not supported"); }
-
 Status device_open(const atalla_device_params* given, atalla_device* out) {
   const std::lock_guard<std::mutex> guard(lock);
   atalla_device_params p{};
@@ -100,7 +95,6 @@ Status device_close(Device& d) {
 Status device_properties(Device& d, atalla_device_properties* out) {
   return write({0, 0, "Second device", d.bytes, d.base, kAlign, 0, 0, 0, 0, 0, 0, 1e9, 1}, out);
 }
-
 // A range of DRAM; null if it is not in there.
 char* view(const Device& d, uint64_t addr, uint64_t bytes) {
   const uint64_t offset = addr - d.base;  // wraps below the base
@@ -128,7 +122,6 @@ Status mem_info(Device& d, uint64_t* free_bytes, uint64_t* total_bytes) {
   for (const auto& [addr, bytes] : d.blocks) *free_bytes -= bytes;
   return kOk;
 }
-
 Status stream_create(Device& d, int32_t, atalla_stream* out) { return put(out, make(Stream{&d})); }
 Status stream_default(Device& d, atalla_stream* out) { return put(out, d.default_stream); }
 Status stream_end(Stream& s) {
@@ -155,7 +148,6 @@ Status event_record(Event& e, atalla_stream stream) {
   const Stream* s = find<Stream>(stream);
   return s != nullptr ? (e = s->device->clock, kOk) : no_handle();
 }
-
 // Runs work in the order of a stream. A fault stops the stream until it is synchronized.
 Status submit(Stream& s, auto work) {
   if (s.fault != kOk) return stream_query(s);
@@ -184,7 +176,6 @@ Status copy(Stream& s, const atalla_copy_params* given) {
   atalla_copy_params p{};
   return read(given, &p) ? submit(s, [&] { return run_copy(*s.device, p); }) : bad("no parameters, or no struct_size");
 }
-
 // f(a value of the dtype's C++ type); false if the device does not have the dtype.
 bool visit(atalla_dtype dtype, auto f) {
   if (dtype == ATALLA_BOOL) return f(bool{}), true;
@@ -193,12 +184,9 @@ bool visit(atalla_dtype dtype, auto f) {
   return dtype == ATALLA_F64 ? (f(double{}), true) : false;
 }
 constexpr uint64_t kNumbers = 1 << ATALLA_I64 | 1 << ATALLA_F32 | 1 << ATALLA_F64, kAll = kNumbers | 1 << ATALLA_BOOL;
-enum { kCopy, kFill, kAdd, kMul, kGemm, kKernels };
-// clang-format off
-const atalla_kernel_info kernels[] = {{0, 1, "copy", kAll}, {0, 1, "fill", kAll}, {0, 1, "pointwise.add", kNumbers},
-                                      {0, 1, "pointwise.mul", kNumbers}, {0, 1, "gemm", kNumbers}};
-// clang-format on
-
+enum { kCopy, kFill, kAdd, kGemm, kKernels };
+const char* const names[] = {"copy", "fill", "pointwise.add", "gemm"};
+uint64_t dtypes_of(atalla_kernel kernel) { return kernel <= kFill ? kAll : kNumbers; }
 // The operand's element at these indices, converted to T.
 template <class T>
 T load(const atalla_operand& o, const int64_t* index) {
@@ -211,8 +199,7 @@ T load(const atalla_operand& o, const int64_t* index) {
   });
   return value;
 }
-// An operand must lie in DRAM, and have a dtype of the device. The sizes and strides that this device takes are below
-// 2^40, so that nothing overflows.
+// An operand must lie in DRAM, and have a dtype of the device.
 Status check(const Device& d, const atalla_operand& o, bool output) {
   int64_t width = 0, low = 0, high = 0;
   if (!visit(o.dtype, [&](auto value) { width = sizeof value; })) return bad("the operand's dtype is not here");
@@ -220,15 +207,13 @@ Status check(const Device& d, const atalla_operand& o, bool output) {
   for (int k = 0; k < o.ndim; ++k) {
     if (o.sizes[k] < 0) return bad("a size is negative");
     if (o.sizes[k] == 0) return kOk;
-    int64_t reach = 0;
-    if (__builtin_mul_overflow(o.sizes[k] - 1, o.strides[k], &reach) || std::abs(reach) > int64_t{kMostBytes})
-      return outside();
-    (reach < 0 ? low : high) += reach;
+    const auto reach = static_cast<__int128>(o.sizes[k] - 1) * o.strides[k];
+    if (reach > int64_t{kMostBytes} || -reach > int64_t{kMostBytes}) return outside();
+    (reach < 0 ? low : high) += static_cast<int64_t>(reach);
   }
   const bool inside = view(d, o.addr + low * width, (high - low + 1) * width) != nullptr;
   return inside || o.immediate != 0 ? kOk : outside();
 }
-
 // Each element of operand 0 becomes f(its indices).
 Status compute(const atalla_operand& out, auto f) {
   const int64_t count = std::accumulate(out.sizes, out.sizes + out.ndim, int64_t{1}, std::multiplies<int64_t>());
@@ -246,15 +231,12 @@ template <class T>
 Status run(const atalla_launch_desc& desc, T alpha, T beta) {
   const atalla_operand *o = desc.operands, &a = o[1], &b = o[2], &c = o[3];
   const bool product = desc.kernel == kGemm, addend = product && desc.n_operands == 4 && c.addr != 0 && beta != 0;
-  const auto same = [&](const atalla_operand& x, int dim) {
-    return x.ndim == o->ndim && x.sizes[dim] == o->sizes[dim];
-  };
+  const auto same = [&](auto& x, int dim) { return x.ndim == o->ndim && x.sizes[dim] == o->sizes[dim]; };
   for (int k = 1; !product && k < desc.n_operands; ++k)
     for (int dim = 0; dim < o->ndim; ++dim)
       if (o[k].immediate == 0 && !same(o[k], dim)) return bad("the sizes of the operands differ");
   if (desc.kernel <= kFill) return compute(*o, [&](int64_t* at) { return load<T>(a, a.immediate ? nullptr : at); });
   if (desc.kernel == kAdd) return compute(*o, [&](int64_t* at) { return load<T>(a, at) + alpha * load<T>(b, at); });
-  if (desc.kernel == kMul) return compute(*o, [&](int64_t* at) { return load<T>(a, at) * load<T>(b, at); });
   const bool fit = o->ndim == 3 && same(a, 0) && same(a, 1) && same(b, 0) && same(b, 2) && a.sizes[2] == b.sizes[1];
   if (!fit || (addend && !(same(c, 0) && same(c, 1) && same(c, 2)))) return bad("gemm: the sizes do not fit");
   if (desc.iparams[2] != 0) return fail(ATALLA_ERR_UNSUPPORTED, "gemm: no activation is supported");
@@ -268,36 +250,35 @@ Status run(const atalla_launch_desc& desc, T alpha, T beta) {
   });
 }
 Status launch(Stream& s, const atalla_launch_desc* desc, size_t bytes) {
-  if (desc == nullptr || bytes < atalla_launch_desc_bytes(0)) return bad("no descriptor, or too few bytes");
+  if (desc == nullptr || bytes < atalla_launch_desc_bytes(0) || bytes < atalla_launch_desc_bytes(desc->n_operands))
+    return bad("no descriptor, or too few bytes for its operands");
   if (desc->kernel >= kKernels) return no_kernel();
   const int n = desc->n_operands, inputs = desc->kernel <= kFill ? 1 : 2;
   if (desc->n_outputs != 1 || n < 1 + inputs || n > 1 + inputs + (desc->kernel == kGemm)) return bad("operand count");
-  if (bytes < atalla_launch_desc_bytes(desc->n_operands)) return bad("too few bytes for the operands");
-  if (desc->compute_dtype > 63 || (kernels[desc->kernel].dtypes >> desc->compute_dtype & 1) == 0)
+  if (desc->compute_dtype > 63 || (dtypes_of(desc->kernel) >> desc->compute_dtype & 1) == 0)
     return fail(ATALLA_ERR_UNSUPPORTED, "the kernel does not compute in this dtype");
   return submit(s, [&] {
     Status status = kOk;
     for (int k = 0; k < n && status == kOk; ++k)
       if (k < 3 || desc->operands[k].addr != 0) status = check(*s.device, desc->operands[k], k == 0);
-    if (status != kOk) return status;
-    visit(desc->compute_dtype, [&](auto type) {
-      using T = decltype(type);
-      const int64_t* i = desc->iparams;
-      const double* f = desc->fparams;
-      status = std::is_integral_v<T> ? run<T>(*desc, T(i[0]), T(i[1])) : run<T>(*desc, T(f[0]), T(f[1]));
-    });
+    if (status == kOk)
+      visit(desc->compute_dtype, [&](auto type) {
+        using T = decltype(type);
+        const auto factor = [&](int k) { return std::is_integral_v<T> ? T(desc->iparams[k]) : T(desc->fparams[k]); };
+        status = run<T>(*desc, factor(0), factor(1));
+      });
     return status;
   });
 }
 Status kernel_count(uint32_t* out) { return put(out, kKernels); }
 Status kernel_lookup(const char* name, atalla_kernel* out) {
   if (name == nullptr) return bad("no name");
-  const auto named = [&](const atalla_kernel_info& kernel) { return std::strcmp(kernel.name, name) == 0; };
-  const auto* at = std::find_if(kernels, kernels + kKernels, named);
-  return at != kernels + kKernels ? put(out, at - kernels) : no_kernel();
+  for (atalla_kernel k = 0; k < kKernels; ++k)
+    if (std::strcmp(names[k], name) == 0) return put(out, k);
+  return no_kernel();
 }
 Status kernel_info(atalla_kernel k, atalla_kernel_info* out) {
-  return k < kKernels ? write(kernels[k], out) : no_kernel();
+  return k < kKernels ? write({0, 1, names[k], dtypes_of(k)}, out) : no_kernel();
 }
 // clang-format off
 #define NAME(status) case ATALLA_##status: return "ATALLA_" #status;
@@ -310,13 +291,10 @@ const char* status_name(Status status) {
   }
   return "an unknown status";
 }
-// clang-format on
 const char* last_error() { return error_text.c_str(); }
 Status device_count(int32_t* out) { return put(out, 1); }
-
-// In the order of atalla.h, as far as version 1.0 goes; the driver does without the rest.
+// In the order of atalla.h. The driver does without what came after version 1.0.
 constexpr uint32_t kTableBytes = offsetof(atalla_api, charge_launch);
-// clang-format off
 const atalla_api table = {
   kTableBytes, ATALLA_ABI_MAJOR, 0, 0, last_error, status_name, device_count, device_open,
   Entry<device_close, true>::call, Entry<device_properties>::call, missing, Entry<device_host_view>::call,

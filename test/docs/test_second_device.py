@@ -48,6 +48,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_size() -> None:
+    """It stays small enough to be read in one sitting."""
+    lines = [line.strip() for line in SOURCE.read_text().splitlines()]
+    assert sum(bool(line) and not line.startswith("//") for line in lines) <= 300
+
+
 def test_conformance(built: Path) -> None:
     output = run(built / "conformance", built / "libsecond_device.so")
     passed, failed, skipped = map(int, re.findall(r"passed (\d+), failed (\d+), skipped (\d+)", output)[0])
