@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The second device of the tutorial: built by its commands, checked for conformance, and used by PyTorch; broken versions
-of it fail the conformance test."""
+"""The second device of the tutorial: built by its commands, conforming, and used by PyTorch; broken versions are noticed."""
 
 from __future__ import annotations
 
