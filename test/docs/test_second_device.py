@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The second device of the tutorial: built by its commands, conforming, and used by PyTorch; broken versions are noticed."""
+"""The second device of the tutorial: its commands, its conformance, PyTorch on it, and mistakes that must be noticed."""
 
 from __future__ import annotations
 
