@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The second device of the tutorial: its commands, its conformance, PyTorch on it, and mistakes that must be noticed."""
+"""The second device of the tutorial: its commands, its conformance, PyTorch on it, and mistakes that it notices."""
 
 from __future__ import annotations
 
