@@ -31,7 +31,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Function:
-    """The listing of a function, one packet per line; labels are lines of their own. packets: all, also unlisted ones."""
+    """The listing of a function, one packet per line; labels have lines of their own. packets: all, listed or not."""
 
     packets: int
     listing: str

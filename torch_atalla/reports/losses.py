@@ -97,8 +97,8 @@ _CAUSES: dict[str, tuple[str, Text]] = {
         "Waiting for DRAM",
         lambda spans, hit, n, share: (
             f"In {_launches(len(hit))} the SDMA is the busiest unit. Transfers take {_amount(n, share)} and move "
-            f"{sum(spans[i].bytes for i in hit):,} bytes. Temporaries in scratchpads, narrower weights or a larger batch "
-            "for the same weights reduce them."
+            f"{sum(spans[i].bytes for i in hit):,} bytes. Temporaries in scratchpads, narrower weights or a larger "
+            "batch for the same weights reduce them."
         ),
     ),
     "vector": (

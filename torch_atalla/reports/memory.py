@@ -15,8 +15,8 @@ from .program import accesses
 class Piece:
     """One temporary. Offsets and sizes are in bytes; it lives from instruction `first` to instruction `last`.
 
-    pad, pad_offset: its place in a scratchpad if it is kept there; None if it is kept in DRAM. The place in DRAM is also
-    reserved for a piece in a scratchpad, for a chip that has no room.
+    pad, pad_offset: its place in a scratchpad if it is kept there; None if it is kept in DRAM. A piece in a
+    scratchpad also has its place in DRAM, for a chip without room.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The arena of one method. live[i]: bytes of pieces that live at instruction i; no plan needs less than the largest.
+    """The arena of one method. live[i]: bytes that live at instruction i; no plan needs less than the largest.
 
     weights, states: bytes of parameters and of mutable buffers in the whole file. pad_bytes: of each scratchpad.
     """

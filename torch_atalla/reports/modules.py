@@ -53,12 +53,10 @@ def module_tree(program: Program, spans: Sequence[Span]) -> list[Module]:
             find(node.module)
         else:
             add(node.module, ops=1, native=int(node.native), flops=node.flops)
-    for inst in program.instructions:
-        path = "" if inst.node is None else program.nodes[inst.node].module
+    paths = ["" if inst.node is None else program.nodes[inst.node].module for inst in program.instructions]
+    for path, inst in zip(paths, program.instructions):
         add(path, launches=int(inst.kind != "host_call"), host_calls=int(inst.kind == "host_call"))
     for span in spans:
         if span.instruction is not None:
-            node = program.instructions[span.instruction].node
-            path = "" if node is None else program.nodes[node].module
-            add(path, cycles=span.alone, bytes=span.bytes)
+            add(paths[span.instruction], cycles=span.alone, bytes=span.bytes)
     return modules

@@ -41,8 +41,8 @@ class Node:
 class Instruction:
     """One kernel launch or host call of the graph after fusion.
 
-    nodes: numbers of the nodes that it computes, its own node last. inputs: numbers of the instructions whose results it
-    reads. node: its own node, which gives the module and the line of Python; None if it belongs to none. dtype and
+    nodes: numbers of the nodes that it computes, its own node last. inputs: numbers of the instructions whose results
+    it reads. node: its own node, which gives the module and the line of Python; None if it belongs to none. dtype and
     shape are those of the first output.
     """
 
@@ -94,9 +94,7 @@ def read_program(data: dict[str, Any], number: int) -> Program:
         for i, row in enumerate(data["nodes"][first : first + count])
     ]
     edges = _edges(data, rows)
-    linear = [
-        _instruction(data, row, base, node, done, edge) for row, (node, done), edge in zip(rows, computed, edges)
-    ]
+    linear = [_instruction(data, row, base, node, done, edge) for row, (node, done), edge in zip(rows, computed, edges)]
     names = [segment["name"] for segment in data["segments"][base : base + segments]]
     return Program(method["name"], nodes, linear, names)
 
@@ -151,7 +149,7 @@ def _instruction(
     data: dict[str, Any], row: dict[str, Any], base: int, node: int | None, nodes: list[int], inputs: list[int]
 ) -> Instruction:
     outputs, _ = accesses(data, row)
-    first = outputs[0] if outputs else {"dtype": "", "sizes": []}
+    first: dict[str, Any] = outputs[0] if outputs else {"dtype": "", "sizes": []}
     is_call = row["kind"] == "host_call"
     return Instruction(
         kernel="host_call" if is_call else data["kernels"][row["kernel"]]["name"] if "kernel" in row else row["kind"],

@@ -14,7 +14,7 @@ from .timeline import Span
 class Limits:
     """The chip's limits per cycle, from its configuration.
 
-    array: multiply-accumulates of all arrays. vector: lane operations of the vector unit. dram: bytes of the SDMA's bus.
+    array: multiply-accumulates of all arrays. vector: lane operations of the vector unit. dram: bytes of the bus.
     overhead: cycles that each launch costs before its first transfer.
     """
 
@@ -46,7 +46,10 @@ def limits(chip: dict[str, Any]) -> Limits:
         return chip[section][name]["value"]
 
     return Limits(
-        array=value("array", "rows") * value("array", "columns") / value("array", "row_cycles") * value("core", "count"),
+        array=value("array", "rows")
+        * value("array", "columns")
+        / value("array", "row_cycles")
+        * value("core", "count"),
         vector=value("vector", "lanes") / value("vector", "occupancy_cycles") * value("core", "count"),
         dram=value("bus", "width_bytes") / value("sdma", "beat_cycles"),
         overhead=int(value("launch", "overhead_cycles")),

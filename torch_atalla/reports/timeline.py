@@ -19,9 +19,9 @@ class Span:
     """One launch or copy. Cycles count from the start of the recording.
 
     stream: None for the far end of a copy between devices. alone: its cycles with nothing beside it. sdma, vector,
-    array: first and past the last cycle of the unit's work for it, and the unit's busy cycles. instruction: its number in
-    the program; None for work that belongs to no instruction. dtype, shape: of the first output; of a copy, the rows and
-    the bytes of a row.
+    array: first and past the last cycle of the unit's work for it, and the unit's busy cycles. instruction: its number
+    in the program; None for work that belongs to no instruction. dtype, shape: of the first output; the shape of a copy
+    is (rows, bytes of a row).
     """
 
     name: str

@@ -128,7 +128,7 @@ class Launch:
         return replace(self, iparams=iparams, fparams=fparams)
 
     def computes_with(self, *others: Launch) -> tuple[str, ...]:
-        """Graph nodes of these launches that are not this launch's own `node`: what `fused` is after they are joined."""
+        """All graph nodes of these launches and of this one except its own: `fused` of the launch that joins them."""
         nodes = [name for launch in (*others, self) for name in (*launch.fused, launch.node)]
         return tuple(name for name in dict.fromkeys(nodes) if name and name != self.node)
 

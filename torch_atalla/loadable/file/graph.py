@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The metadata that holds the graph of a method: the edges between its nodes, and the nodes that each launch computes."""
+"""The metadata with the graph of a method: edges between nodes, and the nodes that each launch computes."""
 
 from __future__ import annotations
 
