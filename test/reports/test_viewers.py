@@ -8,8 +8,11 @@ from report_models import FallbackModel
 
 import torch_atalla
 from torch_atalla.__main__ import main
+from torch_atalla.device.chrome_trace import events
+from torch_atalla.device.html_table import html_table
 from torch_atalla.loadable.description import describe
 from torch_atalla.reports.netron import netron
+from torch_atalla.telemetry import Recording
 
 
 def producers(module: dict) -> dict[str, str]:
@@ -42,3 +45,41 @@ def test_netron_tells_why_a_node_falls_back(tmp_path: Path) -> None:
     assert "host_call" in [node["type"]["name"] for node in launches["nodes"]]
     (scale,) = [node for node in nodes["nodes"] if node["name"] == "scale"]
     assert {"name": "on the host, because", "value": "no native kernel"} in scale["attributes"]
+
+
+# ------------------------------------------------------------------------------------------------------------ traces
+def test_utilisation_counters_add_up_to_the_busy_cycles() -> None:
+    x = torch.randn(64, 64, device="atalla")
+    torch.atalla.synchronize()
+    with Recording() as recording:
+        (x @ x).relu().sum()
+    (device,) = [device for device in recording.devices if device.work]
+    counters: dict[str, list[tuple[float, float]]] = {}
+    for event in events([device], recording.origin):
+        if event["ph"] == "C" and ("utilisation" in event["name"] or event["name"] == "DRAM bytes per cycle"):
+            (value,) = event["args"].values()
+            counters.setdefault(event["name"], []).append((event["ts"] * device.clock_hz / 1e6, value))
+    expected = {f"{unit} utilisation": sum(getattr(w, f"{unit}_cycles") for w in device.work)
+                for unit in ("sdma", "vector", "array")}  # fmt: skip
+    expected["DRAM bytes per cycle"] = sum(w.dram_bytes_read + w.dram_bytes_written for w in device.work)
+    for name, points in counters.items():
+        area = sum(value * (after - cycle) for (cycle, value), (after, _) in zip(points, points[1:]))
+        assert abs(area - expected[name]) <= 0.001 * expected[name] + 1, name
+        assert points[-1][1] == 0
+    assert counters.keys() == expected.keys()
+
+
+# --------------------------------------------------------------------------------------------------------- notebooks
+def test_tables_of_notebooks(bert: Path) -> None:
+    program = torch_atalla.load_loadable(bert)
+    assert '<td style="text-align:left">input_ids</td>' in program._repr_html_()
+    assert "100.0% of ops" in program.report._repr_html_()
+    config = torch_atalla.chip.config()
+    assert "array.rows" in config._repr_html_()
+    assert f">{torch_atalla.telemetry.counters().launches:,}<" in torch_atalla.telemetry.counters()._repr_html_()
+    page = torch_atalla.report(bert)._repr_html_()
+    assert page.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert html_table([("<b>", 1234567)]) == (
+        '<table><tbody><tr><td style="text-align:left">&lt;b&gt;</td><td style="text-align:right">1,234,567</td></tr>'
+        "</tbody></table>"
+    )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The graphs of a loadable as JSON for the viewer Netron (https://netron.app).
 
-Netron reads JSON whose first key is `signature` with a value that begins with "netron:" (source/message.js): modules with
-inputs, outputs and nodes, whose arguments name values.
+Netron reads JSON whose first key is `signature`, with a value that begins with "netron:" (source/message.js). It holds
+modules with inputs, outputs and nodes, whose arguments name values.
 """
 
 from __future__ import annotations
