@@ -80,8 +80,12 @@ def of_program(
     method: str | None = None,
     device: str | int | torch.device = "atalla",
     seed: int = 0,
+    code: bool = True,
 ) -> Document:
-    """Return the document of a loadable: run one method once on its functional engine, and its Atalla code if any."""
+    """Return the document of a loadable: run one method once on its functional engine.
+
+    code: also run the Atalla code of a file that has it.
+    """
     if isinstance(program, LoadedProgram):
         path = program.path
         runnable = program if program.engine == "functional" else load_loadable(path, program.device)
@@ -101,8 +105,8 @@ def of_program(
     work = next(item for item in recording.devices if item.ordinal == runnable.device.index)
     timeline = make_timeline(work, recording.origin, found.instructions)
     report = runnable.report
-    sections = find(Path(path).read_bytes())
-    code = next((item for item in sections.methods if item.method == number), None) if sections else None
+    sections = find(Path(path).read_bytes()) if code else None
+    stored = next((item for item in sections.methods if item.method == number), None) if sections else None
     graph = data["metadata"].get("model") or Path(path).name
     drawn = any(node.inputs for node in found.nodes)
     return Document(
@@ -116,7 +120,7 @@ def of_program(
         modules=module_tree(found, timeline.spans),
         layouts=_layouts(found) if drawn else None,
         memory=memory_plan(data, number, report.arena_without_reuse, config),
-        code=read_code(path, name, code, {node.name: i for i, node in enumerate(found.nodes)}) if code else None,
+        code=read_code(path, name, stored, {node.name: i for i, node in enumerate(found.nodes)}) if stored else None,
     )
 
 
