@@ -55,10 +55,10 @@ def opened(browser: Browser, page: Path) -> Iterator[Browser]:
     assert browser.errors == []
 
 
-def colors(browser: Browser, view: str) -> int:
-    """How many colours the first canvas of a view has: 1 if nothing is drawn."""
+def colors(browser: Browser, part: str) -> int:
+    """How many colours the first canvas of a part of the page has: 1 if nothing is drawn."""
     return browser.evaluate(
-        f"""(() => {{ const c = document.querySelector("#view-{view} canvas");
+        f"""(() => {{ const c = document.querySelector("{part} canvas");
         const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
         return new Set(d).size; }})()"""
     )
@@ -76,7 +76,7 @@ def test_every_tab_is_drawn(opened: Browser, page: Path, width: int, dark: bool,
         assert opened.evaluate(f"document.querySelector('#tab-{name}').getAttribute('aria-selected')") == "true"
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
         if name in ("graph", "timeline", "memory", "roofline"):
-            assert colors(opened, name) > 10
+            assert colors(opened, f"#view-{name}") > 10
         write = os.environ.get("ATALLA_WRITE_SCREENSHOTS") == "1" and width == 1200 and not dark
         picture = (STATIC if write else tmp_path) / f"report-{name}.png"
         opened.screenshot(picture)
@@ -228,6 +228,34 @@ def test_large_model_is_small_and_fast(browser: Browser, bert: Path, tmp_path: P
     addresses = ("graph/node/2000", "timeline/span/900", "memory", "roofline", "nodes/node/2000")
     for view in ("overview", "modules", *addresses):
         browser.go(view)
-    assert colors(browser, "graph") > 5
+    assert colors(browser, "#view-graph") > 5
     assert "index_39" in browser.evaluate("document.querySelector('#view-nodes').textContent")
     assert browser.errors == []
+
+
+def test_page_of_a_memory_snapshot(browser: Browser, tmp_path: Path) -> None:
+    memory = torch.atalla.memory
+    memory._record_memory_history()
+    try:
+        a = torch.randn(512, 512, device="atalla")
+        b = a @ a
+        c = [b.relu() for _ in range(4)]
+        del a
+        d = torch.cat(c)
+        del c
+        made = torch_atalla.report(memory._snapshot(), tmp_path / "m.html")
+    finally:
+        memory._record_memory_history(None)
+    (device,) = [x for x in made.document.to_dict()["devices"] if x["name"] == "atalla:0"]
+    assert device["used"][-1] == memory.memory_allocated()
+    here = [block for block in device["blocks"] if any("test_page.py" in line for line in block["stack"])]
+    assert len(here) == 7 and sum(block["last"] is not None for block in here) == 5 and d.shape[0] == 2048
+    browser.window(1200, 820)
+    browser.open(tmp_path / "m.html")
+    browser.evaluate("document.querySelector('tbody button').click()")
+    browser.wait("document.querySelector('.card')")
+    assert colors(browser, "main") > 5 and browser.errors == []
+    write = os.environ.get("ATALLA_WRITE_SCREENSHOTS") == "1"
+    browser.screenshot((STATIC if write else tmp_path) / "report-snapshot.png")
+    with pytest.raises(ValueError, match="expected the keys 'segments' and 'device_traces'"):
+        torch_atalla.report({"segments": []})

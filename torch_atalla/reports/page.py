@@ -7,21 +7,23 @@ import base64
 import gzip
 import html
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-# In the order of their use; tabs.js starts the page.
-SCRIPTS = ("core", "plot", "chain", "overview", "modules", "graph", "timeline", "memory", "roofline", "nodes", "tabs")
+# Scripts of each kind of page, in the order of their use; the last starts the page.
+REPORT = ("core", "plot", "chain", "overview", "modules", "graph", "timeline", "memory", "roofline", "nodes", "tabs")
+SNAPSHOT = ("core", "plot", "snapshot")
 
 
-def page(document: dict[str, Any]) -> str:
-    """Return the page of a document (document.Document.to_dict). It needs no network and no other file."""
+def page(document: dict[str, Any], scripts: Sequence[str]) -> str:
+    """Return the page of a document, which its scripts show. It needs no network and no other file."""
     text = json.dumps(document, separators=(",", ":"))
     return Template(_source("page.html")).substitute(
         title=html.escape(document["title"]),
         style=_source("style.css"),
-        script="\n".join(_source(f"{name}.js") for name in SCRIPTS),
+        script="\n".join(_source(f"{name}.js") for name in scripts),
         data=base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
     )
 

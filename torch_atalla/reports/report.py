@@ -14,18 +14,20 @@ from torch_atalla.loadable.program import LoadedProgram
 from torch_atalla.telemetry import Recording
 
 from .document import Document, of_program, of_recording
-from .page import page
+from .page import REPORT, SNAPSHOT, page
+from .snapshot import Snapshot, of_snapshot
 
 
 class Report:
-    """A report. `document` has its data (reports.document.Document); in a notebook, it shows the page."""
+    """A report. `document` has its data (reports.document.Document, reports.snapshot.Snapshot). A notebook shows the
+    page."""
 
-    def __init__(self, document: Document):
+    def __init__(self, document: Document | Snapshot):
         self.document = document
 
     def html(self) -> str:
         """Return the page: one HTML text that needs no network and no other file."""
-        return page(self.document.to_dict())
+        return page(self.document.to_dict(), REPORT if isinstance(self.document, Document) else SNAPSHOT)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page. The file appears only when it is complete."""
@@ -37,32 +39,35 @@ class Report:
 
 
 def report(
-    program: LoadedProgram | Recording | str | os.PathLike[str],
+    program: LoadedProgram | Recording | dict[str, Any] | str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
     *,
     inputs: Sequence[Any] | None = None,
     method: str | None = None,
 ) -> Report:
-    """Return the report of a loadable or of a recorded run, and write it as a page.
+    """Return the report of a loadable, of a recorded run or of device memory, and write it as a page.
 
     Args:
         program: a loaded program, or the path of a loadable, of which one method is run once; or a
-            `telemetry.Recording` with work of one device.
+            `telemetry.Recording` with work of one device; or a snapshot (`torch.atalla.memory._snapshot()`).
         path: the HTML file to write; None: none.
         inputs: positional arguments of the method (default: normally distributed random numbers, and 0 for integers).
         method: name of the method (default: the first).
 
-    Raises ValueError for `inputs` or `method` of a recording, and for a recording with work of no or several devices;
-    KeyError for an unknown method; LoadableError for a file that is not a loadable.
+    Raises ValueError for `inputs` or `method` without a program to run, for a recording with work of no or several
+    devices, and for a dict that is not a snapshot; KeyError for an unknown method; LoadableError for a file that is
+    not a loadable.
 
         torch_atalla.report("model.atl", "report.html")
     """
-    if isinstance(program, Recording):
+    document: Document | Snapshot
+    if isinstance(program, (Recording, dict)):
         if inputs is not None or method is not None:
-            raise ValueError("report: a recording is not run again; expected neither inputs nor method")
-        result = Report(of_recording(program))
+            raise ValueError("report: recordings and snapshots are not run; expected neither inputs nor method")
+        document = of_recording(program) if isinstance(program, Recording) else of_snapshot(program)
     else:
-        result = Report(of_program(program, inputs, method))
+        document = of_program(program, inputs, method)
+    result = Report(document)
     if path is not None:
         result.save(path)
     return result
