@@ -58,7 +58,7 @@ R.blocks = {
     context.restore();
     context.fillText("action", plot.left + (plot.w - plot.left) / 2, bottom + 28);
     for (const tick of Plot.ticks(plot.wx(plot.left), plot.wx(plot.w), (plot.w - plot.left) / 90)) {
-      if (Number.isInteger(tick)) context.fillText(number(tick), plot.px(tick), bottom + 12);
+      if (Number.isInteger(tick) && plot.px(tick) < plot.w - 12) context.fillText(number(tick), plot.px(tick), bottom + 12);
     }
     context.textAlign = "left";
     context.save();
