@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C ABI of an Atalla device. Everything above the chip reaches it through this header and nothing else, so a
-// simulator, an RTL model or a board can stand behind it.
+// The C ABI of an Atalla device. The driver and everything above it reach the chip through this header only, so a
+// simulator, an RTL model or a board can implement it.
 //
 //   const atalla_api* api;
 //   atalla_get_api(ATALLA_ABI_MAJOR, &api);
@@ -95,7 +95,7 @@ typedef struct atalla_operand {
   atalla_dtype dtype;
   uint8_t ndim;
   uint8_t immediate;  // 1: the operand is one value and not memory; addr is 0, ndim 0, and the value's bytes, in dtype,
-                      // stand at the start of sizes (inputs of pointwise, fill and arange kernels only)
+                      // are stored at the start of sizes (inputs of pointwise, fill and arange kernels only)
   uint8_t reserved[5];
   int64_t sizes[ATALLA_MAX_DIMS];    // elements, outermost first
   int64_t strides[ATALLA_MAX_DIMS];  // elements (not bytes); 0 broadcasts
@@ -316,8 +316,8 @@ typedef struct atalla_api {
 
   // 1.1: DRAM of another process's device, given by a descriptor of the file that device_memory_fd named there. Its
   // first `bytes` bytes (0: all) become addresses of this device's view from *addr on, for operands and copies of this
-  // device; they are outside of its own DRAM, and mem_alloc never gives them. The descriptor stays the caller's. What
-  // both processes do to the same bytes they order themselves. mem_release: nothing may be running that uses them.
+  // device; they are outside of its own DRAM, and mem_alloc never gives them. The descriptor stays the caller's. The
+  // two processes must order their accesses to the same bytes. mem_release: nothing may be running that uses them.
   atalla_status (*mem_import)(atalla_device, int fd, uint64_t bytes, atalla_addr* addr);
   atalla_status (*mem_release)(atalla_device, atalla_addr addr);
 } atalla_api;
