@@ -49,7 +49,7 @@ CONFIGS = {
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
-CHIP_FOLDERS = ("abi", "device", "host", "isa", "memory", "time")  # compiled once; kernels once an instruction set
+CHIP_FOLDERS = ("abi", "device", "dram", "host", "isa", "memory", "time")  # once; kernels for each instruction set
 # Folders of csrc/aten that are one unit together: the headers of ATen take longer than the code.
 ONE_UNIT = (
     ("bindings", "device", "dispatch", "launch", "profiler"),
@@ -61,6 +61,7 @@ FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi
 PUBLIC_HEADERS = (
     "sim/abi/atalla.h",
     "sim/abi/atalla_isa.h",
+    "sim/abi/atalla_link.h",
     "sim/abi/atalla_schedule.h",
     "runtime/c_api/atalla_runtime.h",
     "runtime/c_api/atalla_program.h",

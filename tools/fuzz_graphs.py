@@ -42,13 +42,14 @@ SHARES = {
     "run": 0.04,
     "isa": 0.05,
     "code": 0.02,
+    "sizes": 0.0,
 }
 TRANSFERS_EACH = 250  # programs between two rounds of transfers
 
 
 def chosen(number: int, chip: bool, wanted: Sequence[str]) -> tuple[str, ...]:
     rng = Random(number * 7919 + 1)
-    shares = SHARES | ({"isa": 0.9, "code": 0.25} if chip else {})
+    shares = SHARES | ({"isa": 0.9, "code": 0.25, "sizes": 1.0} if chip else {})
     return tuple(check for check, share in shares.items() if rng.random() < share and check in wanted)
 
 
@@ -58,7 +59,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0, help="stop after so long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
-    parser.add_argument("--limit", type=float, default=90, help="seconds that one program may take")
+    parser.add_argument("--limit", type=float, default=90, help="seconds of the processor that one program may take")
     parser.add_argument("--checks", default=",".join(SHARES), help="comma separated; all by default")
     parser.add_argument("--all", action="store_true", help="every check for every program, instead of a share")
     parser.add_argument("--no-shrink", action="store_true", help="keep failing programs as they are")

@@ -60,8 +60,9 @@ def main() -> int:
             "state": {"step": exported(Counter(), (torch.ones(3),)), "again": exported(Counter(), (torch.ones(3),))},
             "fallback": exported(Sorted(), (torch.randn(2, 5),)),
         }
-    options: dict[str, dict[str, Any]] = {"code": {"args": (x,), "engine": "isa", "convert": "bfloat16"}}
-    programs["code"] = Mlp().eval()
+    chip: dict[str, Any] = {"engine": "isa", "convert": "bfloat16"}
+    options = {"code": {"args": (x,), **chip}, "sized-code": chip}
+    programs |= {"code": Mlp().eval(), "sized-code": programs["bounded"]}
     for name, program in programs.items():
         path = FOLDER / f"{MAJOR}.{MINOR}-{name}.atl"
         if path.exists():

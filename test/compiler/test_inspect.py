@@ -38,7 +38,7 @@ class TestInspect(TestCase):
             printed(*models.seed_models()["relu_matmul_softmax"]),
             """\
 model       ReluMatmulSoftmax
-format      1.3, needs driver 1.0
+format      1.4, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
@@ -95,7 +95,7 @@ coverage
             printed(models.HostOpInTheMiddle(), (torch.randn(3, 5),)),
             """\
 model       HostOpInTheMiddle
-format      1.3, needs driver 1.0
+format      1.4, needs driver 1.0
 written by  torch_atalla 0.1.0, torch 2.13.0
 file        N bytes
 estimate    N cycles

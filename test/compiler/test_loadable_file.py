@@ -163,7 +163,7 @@ class TestFiles(TestCase):
     # --------------------------------------------------------------------------------------------------------- corpus
     def test_older_versions_load(self):
         names = [path.name for path in sorted(CORPUS.glob("*.atl"))]
-        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1", "1.2", "1.3"})
+        self.assertEqual({name.split("-")[0] for name in names}, {"1.0", "1.1", "1.2", "1.3", "1.4"})
         for path in sorted(CORPUS.glob("*.atl")):
             with self.subTest(path.name):
                 program = torch_atalla.load_loadable(path)

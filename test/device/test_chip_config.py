@@ -121,7 +121,9 @@ class TestChipConfig(TestCase):
         self.assertGreater(len(KEYS), 45)
         changed = []
         for table, key, old in KEYS:
-            if old.startswith('"'):
+            if f"{table}.{key}" == "dram.preset":
+                new = '"ddr4_3200"'
+            elif old.startswith('"'):
                 new = '"Another"'
             elif f"{table}.{key}" == "telemetry.records":
                 new = "2"

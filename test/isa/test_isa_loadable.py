@@ -19,6 +19,7 @@ import torch_atalla
 from torch_atalla.cli.inspect import main as inspect
 from torch_atalla.cli.verify import verify
 from torch_atalla.compiler import ExportError
+from torch_atalla.compiler.targets.chip import check
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing
@@ -79,6 +80,26 @@ class TestCodeInLoadables(TestCase):
             program(x.to("atalla"))
         with self.assertRaisesRegex(TypeError, "structure"):
             program(given, given)
+
+    def test_one_run_serves_the_check_the_profile_and_the_error(self):
+        with mock.patch.object(check, "Machine", wraps=check.Machine) as machine:
+            x, report = self.save(golden=False, verify=False)
+        self.assertEqual(machine.call_count, 1)
+        profile = CodeMachine(self.path, [x.bfloat16()]).profile()
+        self.assertEqual(report.code["cycles"], profile.stats.cycles)
+        with torch.no_grad():
+            exact, found = model()(x), torch_atalla.load_loadable(self.path, engine="isa")(x.bfloat16().to("atalla"))
+        expected = torch.nn.functional.cosine_similarity(found.cpu().double().flatten(), exact.double().flatten(), 0)
+        self.assertAlmostEqual(report.code["cosine"], expected.item(), places=12)
+        self.assertIn('"cosine"', describe(self.path)["metadata"]["report"])
+
+    def test_error_for_inputs_whose_elements_are_equal(self):
+        """The check replaces them; the float32 model is then asked with the same numbers."""
+        x = torch.ones(5, 40)
+        report = torch_atalla.save_loadable(
+            model(), self.path, args=(x,), engine="isa", convert="bfloat16", golden=False, verify=False
+        )
+        self.assertGreater(report.code["cosine"], 0.999)
 
     def test_arguments_that_are_no_tensors_are_checked(self):
         class Scaled(nn.Module):

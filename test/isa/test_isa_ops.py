@@ -44,6 +44,7 @@ UNREACHED = {
     "scalar arange": "folded into constants; test_isa_codegen.py",
     "scalar cross": "taken apart",
     "scalar gemm_grouped": "the CPU has none in bfloat16",
+    "vector gemm_grouped": "test_isa_grouped.py",
     "scalar isin": "taken apart",
     "scalar pool.scatter": "taken apart",
     "scalar reduce.count_nonzero": "taken apart",
@@ -151,6 +152,7 @@ ON_SCALAR_CORE: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] =
     "log_softmax": (lambda x: torch.log_softmax(x, 0), (X,)),
     "any": (lambda x: (x > 1).any(1), (X,)),
     "roll": (lambda x: x.roll(2, 1), (INTEGERS,)),
+    "linear resampling": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (IMAGE,)),
     "copies": (lambda x: (x.t().contiguous(), torch.cat([x, x], 1)), (X,)),
 }
 

@@ -48,6 +48,10 @@ def generate(out: Path, root: Path) -> None:
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     write_folder(out / "aten", registrations.generate(entries))
     write(out / "int_to_float.inc", promoted.generate(entries))
+    presets = sorted((root / "csrc/sim/dram/presets").glob("*.toml"))
+    write(
+        out / "dram_presets.inc", "".join(f'{{"{file.stem}", R"TOML({file.read_text()})TOML"}},\n' for file in presets)
+    )
     write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
     binding = c_abi.load(root)
     write(root / "torch_atalla/driver/c_abi.py", binding.python())

@@ -3,7 +3,8 @@
 
 For a structured op every variant is emitted from the entry: upstream's meta computes shapes, type promotion, overlap
 checks and error messages; our launch takes the place of upstream's impl. (Upstream's composite functional variant would
-dispatch twice.) An op whose promoted dtype the chip does not take goes to the fallback, which counts or forbids it.
+dispatch twice.) An op whose promoted dtype the chip does not take, or whose kernels the device library does not have,
+goes to the fallback, which counts or forbids it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,12 @@ def upstream_kernel(f: NativeFunction) -> str:
 
 def kernel_definitions(entry: Entry) -> list[str]:
     if entry.adaptor or entry.family != "pointwise":
-        return [f"constexpr uint32_t kDtypes = {mask(entry.compute_dtypes)};"]
+        names = ", ".join(f'"{kernel}"' for kernel in entry.kernels)
+        return [
+            f"constexpr uint32_t kDtypes = {mask(entry.compute_dtypes)};",
+            f"constexpr const char* kNames[] = {{{names}}};",
+            "const KernelSet kernels{kNames};",
+        ]
     by_name = {f"pointwise.{p.name}": p for p in entry.pointwise}
     lines = []
     for i, kernel in enumerate(entry.kernels):
@@ -135,7 +141,7 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
         iterator = ["op"] if is_iterator and not entry.is_upstream else []
         args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
         checked = ", ".join(["op.output(0)"] + [t for t in entry.tensors() if t not in UNCHECKED])
-        lines.append(f"  if (!takes(kDtypes, {checked})) return {fallback_call(f)};")
+        lines.append(f"  if (!kernels.available() || !takes(kDtypes, {checked})) return {fallback_call(f)};")
         lines.append(f"  {'op.impl' if entry.is_upstream else entry.adaptor}({args});")
     else:
         lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
@@ -176,8 +182,8 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f)]
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
-    if checked:
-        lines.append(f"  if (!takes({dtypes}, {', '.join(checked)})) return {fallback_call(f)};")
+    taken = f" || !takes({dtypes}, {', '.join(checked)})" if checked else ""
+    lines.append(f"  if (!kernels.available(){taken}) return {fallback_call(f)};")
     if not allocates:
         adaptor = upstream_kernel(f) if entry.is_upstream else entry.adaptor
         return [*lines, f"  return {adaptor}({', '.join(names)});", "}"]

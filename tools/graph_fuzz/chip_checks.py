@@ -4,41 +4,76 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
-from torch_atalla.compiler.targets.chip.build import CompiledNetwork, compile_model
-from torch_atalla.compiler.targets.chip.check import check_network
+from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.compiler.targets.chip.build import CompiledNetwork, checked, compile_lowered, compile_model
+from torch_atalla.compiler.targets.chip.check import check_network, example_inputs, reference_outputs
 from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
 from torch_atalla.loadable.errors import ExportError
 
 from . import compare
 from .checks import against_cpu, exported_strides, reason, strides_of_copies
 from .conditioning import Bounds, jittered, measure
-from .paths import Context, Problem, Refused, forward, on_device, other_values, quiet
+from .paths import Context, Problem, Refused, export, forward, on_device, other_values, quiet
+from .unspecified import plain_control_flow
 
 METHODS = ("forward", "again")
+OTHER = 3  # the seed of the second call's values
 
 
-def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork, tuple[Any, ...]]:
+class _Integers(TorchDispatchMode):
+    """Sees whether an op gives an integer beyond 32 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor) and value.dtype in (torch.int64, torch.uint32) and value.numel():
+                self.wide |= int(value.max()) >= 2**31 or int(value.min()) < -(2**31)
+        return result
+
+
+@contextmanager
+def _of_32_bits(ctx: Context) -> Iterator[None]:
+    """The documented fault of integers beyond 32 bits, where the program has such."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "does not fit in 32 bits" not in str(error):
+            raise
+        for args in (ctx.build_bfloat16()[1], other_values(ctx.build_bfloat16()[1], OTHER)):
+            with _Integers() as seen, suppress(RuntimeError, IndexError, ValueError), plain_control_flow():
+                forward(ctx.build_bfloat16()[0], args)
+            if seen.wide:
+                raise Refused("an integer beyond 32 bits") from None
+        raise
+
+
+@lru_cache(maxsize=1)
+def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwork]:
     try:
         forward(*ctx.build_bfloat16())
     except (RuntimeError, NotImplementedError) as error:
         raise Refused(f"the CPU: {reason(error)[:80]}") from None
     module, args = ctx.build_bfloat16()
-    try:
-        with quiet(), torch.no_grad():
-            program = torch.export.export(module, args)
-    except Exception as error:  # the program insists on other dtypes
-        raise Refused(f"torch.export: {type(error).__name__}") from None
+    program = export(module, args)  # refused where the program insists on other dtypes
     try:
         with quiet():
-            return program, compile_model(program), args
+            return program, compile_model(program)
     except NoProgramError as error:
         raise Refused(_without_program(error)) from None
     except ExportError as error:
@@ -55,22 +90,29 @@ def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
     return [x for x in args if isinstance(x, torch.Tensor)]
 
 
-def _against_graph(compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "") -> list[Problem]:
+def _against_graph(
+    compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "", check: str = "isa"
+) -> list[Problem]:
     try:
         with quiet():
             check_network(compiled, given)
     except ExportError as error:
-        return [Problem("isa", "check", str(error)[:300] + where)]
+        return [Problem(check, "check", str(error)[:300] + where)]
     return []
 
 
 def check_isa(ctx: Context) -> list[Problem]:
     """Every stored value against the graph in float64, for two sets of inputs, and the outputs against eager mode."""
-    program, compiled, args = _compiled(ctx)
+    with _of_32_bits(ctx):
+        return _isa(ctx)
+
+
+def _isa(ctx: Context) -> list[Problem]:
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     problems = _against_graph(compiled, _tensors(args))
     if problems:
         return problems
-    other = other_values(args, 3)
+    other = other_values(args, OTHER)
     if _succeeds(lambda: forward(ctx.build_bfloat16()[0], other)):
         problems = _against_graph(compiled, _tensors(other), " (second call)")
     with quiet():
@@ -86,12 +128,39 @@ def check_isa(ctx: Context) -> list[Problem]:
             return [_narrow(x) for x in forward(module, args).outputs]
 
         try:
-            return measure(expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps) for k in range(runs)])
+            return measure(
+                expected, [jittered(work, ctx.build_bfloat16, 100 + k, ulps, chip=True) for k in range(runs)]
+            )
         except RuntimeError as error:  # a probability that the change moved beyond 1, and the like
             raise Refused(f"the CPU: {reason(error)[:80]}") from None
 
     also = strides_of_copies(found, wanted, exported_strides(program))
     return problems + against_cpu("isa", found, expected, bounds, dense=True, also=also)
+
+
+def check_sizes(ctx: Context) -> list[Problem]:
+    """Chip code for a size that the call determines, at the smallest, a middle and the largest size: every stored value
+    against the graph in float64, and the outputs against the exported program on the CPU."""
+    if ctx.case.dynamic != "bounded":
+        raise Refused("no bounded size")
+    module, args = ctx.build_bfloat16()
+    program = export(module, args, ctx.case.dynamic)
+    try:
+        with quiet():
+            lowered = lower_captured(capture(program), Options(optimize="fast", code=True))
+            sizes = compile_lowered(lowered, program)
+    except NoProgramError as error:
+        raise Refused(_without_program(error)) from None
+    except ExportError as error:
+        raise Refused(reason(error)) from None
+    if not sizes[0].sizes:
+        raise Refused("the export fixed the size")
+    problems = []
+    for compiled in checked(sizes):
+        given = example_inputs(compiled)
+        if _succeeds(lambda: reference_outputs(compiled, given)):  # noqa: B023 (called at once)
+            problems += _against_graph(compiled, given, f" (sizes {compiled.sizes})", check="sizes")
+    return problems
 
 
 def _narrow(x: torch.Tensor) -> torch.Tensor:
@@ -110,7 +179,12 @@ def _succeeds(call: Callable[[], Any]) -> bool:
 def check_code(ctx: Context) -> list[Problem]:
     """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
     gives without it, and several calls leave what the launches of the file leave."""
-    program, compiled, args = _compiled(ctx)
+    with _of_32_bits(ctx):
+        return _code(ctx)
+
+
+def _code(ctx: Context) -> list[Problem]:
+    (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         with quiet():

@@ -12,6 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from torch_atalla.compiler.targets.chip import open_results
+
 from . import unspecified
 
 Run = Callable[[], list[torch.Tensor]]
@@ -19,19 +21,23 @@ Run = Callable[[], list[torch.Tensor]]
 
 class Jitter(TorchDispatchMode):
     """Multiplies what each op computes by 1 + u * eps of its dtype, u uniform in [-ulps, ulps]. `joined`: a value of
-    16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded. One run in
+    16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded. `chip`:
+    infinities spread in products as they may in chip code. One run in
     four with steps of 8 units or more rounds to that many units instead: then values meet numbers that a program
     compares them with, such as whole ones."""
 
-    def __init__(self, seed: int, ulps: float, joined: bool = False):
+    def __init__(self, seed: int, ulps: float, joined: bool = False, chip: bool = False):
         super().__init__()
-        self.rounds = ulps >= 8 and seed % 4 == 0
+        self.chip = chip
+        self.rounds = ulps >= 8 and seed % 2 == 0
         self.joined = joined
         self.generator = torch.Generator().manual_seed(seed)
         self.ulps = ulps
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         result = unspecified.call(func, args, kwargs or {}, self.generator, self.rounds)
+        if self.chip:
+            result = open_results.spread(func.overloadpacket, args, result)
         if func is torch.ops.aten._efficientzerotensor.default:  # without memory, which ops under a mode do not bear
             return torch.zeros(result.shape, dtype=result.dtype)
         returns = func._schema.returns
@@ -40,6 +46,8 @@ class Jitter(TorchDispatchMode):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
                 self.move(item, self._eps_of_source(func, args, item))
+                if self.rounds:
+                    self._cancel(item)
                 unspecified.vary(func, args, item, self.generator, self.joined)
         return result
 
@@ -47,6 +55,13 @@ class Jitter(TorchDispatchMode):
         if not self.joined or func is not torch.ops.aten._to_copy.default or not is_real_or_complex(result):
             return 0.0
         return torch.finfo(args[0].dtype).eps if is_real_or_complex(args[0]) else 0.0
+
+    def _cancel(self, value: torch.Tensor) -> None:
+        """Numbers that are small beside the others may be sums that rounding makes 0: by chance, they become 0."""
+        if value.is_floating_point() and value.numel() and not value._is_zerotensor() and 0 not in value.stride():
+            reach = 2 * torch.finfo(value.dtype).eps * value.double().abs().nan_to_num(0, 0, 0).mean()
+            small = value.double().abs() <= reach
+            value.masked_fill_(small & (torch.rand(value.shape, generator=self.generator) < 0.5), 0)
 
     def move(self, value: torch.Tensor, least: float = 0.0) -> None:
         """In place. A value whose elements share memory stays."""
@@ -119,10 +134,11 @@ def jittered(
     seed: int,
     ulps: float,
     joined: bool = False,
+    chip: bool = False,
 ) -> list:
     """`work(module, args)` with everything moved. `build` gives both anew."""
     module, args = build()
-    mode = Jitter(seed, ulps, joined)
+    mode = Jitter(seed, ulps, joined, chip)
     with torch.no_grad():
         args = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) and 0 in x.stride() else x, args)
         for value in (*module.parameters(), *module.buffers(), *tree_leaves(args)):

@@ -12,7 +12,7 @@ from typing import Any
 import torch_atalla
 
 from .checks import check_backward, check_eager, check_graph
-from .chip_checks import check_code, check_isa
+from .chip_checks import check_code, check_isa, check_sizes
 from .loadable_checks import check_exact, check_fast, check_golden, check_run
 from .paths import Context, Problem, Refused
 from .program import Case
@@ -27,6 +27,7 @@ CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
     "run": check_run,
     "isa": check_isa,
     "code": check_code,
+    "sizes": check_sizes,
 }
 
 

@@ -8,9 +8,10 @@ import torch
 from .generator import Builder, template
 
 
-def _volume(x: str, dims: int, dtype: torch.dtype) -> str:
-    """Whether the CPU's convolution of volumes in float16 keeps channels last depends on the processor."""
-    return f"{x}.clone(memory_format=torch.contiguous_format)" if dims == 3 and dtype == torch.float16 else x
+def _contiguous_float16(x: str, dims: int, groups: int, dtype: torch.dtype) -> str:
+    """Whether the CPU keeps channels last in float16, for volumes or by groups, depends on the processor."""
+    special = dtype == torch.float16 and (dims == 3 or groups > 1)
+    return f"{x}.clone(memory_format=torch.contiguous_format)" if special else x
 
 
 @template("conv1d", "conv2d", "conv2d act", "conv2d bn", "conv3d", weight=1.2)
@@ -18,8 +19,8 @@ def convolution(g: Builder) -> str:
     dims = 1 if "1d" in g.name else 3 if "3d" in g.name else 2
     x = g.floats(dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
-    x = _volume(x, dims, dtype)
     groups = g.rng.choice([1, 1, 1, *(k for k in range(1, c + 1) if c % k == 0)])
+    x = _contiguous_float16(x, dims, groups, dtype)
     out = groups * g.rng.choice([1, 1, 2, 3, 8] if groups > 1 else [1, 2, 3, 8, 32])
     kernel = [g.rng.choice([1, 2, 3, 3]) for _ in range(dims)]
     scale = max(c // groups * torch.Size(kernel).numel(), 1) ** -0.5
@@ -41,8 +42,8 @@ def transposed_convolution(g: Builder) -> str:
     dims = int(g.name[-2])
     x = g.floats(dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
-    x = _volume(x, dims, dtype)
     groups = g.rng.choice([1, 1, c])
+    x = _contiguous_float16(x, dims, groups, dtype)
     weight = g.parameter((c, g.rng.choice([1, 2, 4]), *[g.rng.choice([1, 2, 3]) for _ in range(dims)]), dtype, 0.3)
     stride = g.rng.choice([1, 2])
     extra = f"output_padding={g.rng.randint(0, stride - 1)}, groups={groups}, dilation={g.rng.choice([1, 1, 2])}"

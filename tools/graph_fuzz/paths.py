@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,6 +107,25 @@ def batch_of(args: tuple[Any, ...]) -> int:
     return max(set(firsts), key=lambda size: (firsts.count(size), -firsts.index(size)), default=0)
 
 
+def export(module: torch.nn.Module, args: tuple[Any, ...], dynamic: str = "") -> torch.export.ExportedProgram:
+    """dynamic: "free" or "bounded", for a first dimension whose size the call determines. Raises Refused."""
+    shapes: Any = None
+    if dynamic:
+        batch = batch_of(args)
+        hint = torch.export.Dim.AUTO
+        if dynamic == "bounded":
+            hint = torch.export.Dim.AUTO(min=2, max=max(16, batch))
+        shapes = tuple(
+            {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
+            for x in args
+        )
+    try:
+        with quiet(), torch.no_grad():
+            return torch.export.export(module, args, dynamic_shapes=shapes)
+    except Exception as error:
+        raise Refused(f"torch.export: {type(error).__name__}") from None
+
+
 def loss_and_gradients(module: torch.nn.Module, args: tuple[Any, ...]) -> list[torch.Tensor]:
     """Of each floating-point argument and each parameter; zeros where nothing flows."""
     leaves = [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
@@ -124,16 +143,18 @@ def loss_and_gradients(module: torch.nn.Module, args: tuple[Any, ...]) -> list[t
     return [torch.zeros_like(x) if x.grad is None else x.grad for x in wanted]
 
 
-@dataclass
+@dataclass(eq=False)
 class Context:
     """A case with what its checks share, computed once."""
 
     case: Case
     seed: int = 0
-    _bounds: dict[str, list[Bounds]] = field(default_factory=dict)
+    change: Callable[[tuple[Any, ...]], tuple[Any, ...]] = lambda args: args  # what is called with
+    _bounds: dict[str, list[Bounds]] = field(default_factory=dict, init=False)
 
     def build(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-        return self.case.build(self.seed)
+        module, args = self.case.build(self.seed)
+        return module, self.change(args)
 
     def build_bfloat16(self) -> tuple[torch.nn.Module, tuple[Any, ...]]:
         module, args = self.build()
@@ -153,22 +174,7 @@ class Context:
 
     @cached_property
     def exported(self) -> torch.export.ExportedProgram:
-        module, args = self.build()
-        shapes: Any = None
-        if self.case.dynamic:
-            batch = batch_of(args)
-            hint = torch.export.Dim.AUTO
-            if self.case.dynamic == "bounded":
-                hint = torch.export.Dim.AUTO(min=2, max=max(16, batch))
-            shapes = tuple(
-                {0: hint} if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == batch and batch > 1 else None
-                for x in args
-            )
-        try:
-            with quiet(), torch.no_grad():
-                return torch.export.export(module, args, dynamic_shapes=shapes)
-        except Exception as error:
-            raise Refused(f"torch.export: {type(error).__name__}") from None
+        return export(*self.build(), self.case.dynamic)
 
     def bounds(self, ulps: float = 2.0, runs: int = 3, joined: bool = False) -> list[Bounds]:
         """Of the outputs and buffers in eager mode; `joined`: of launches that the compiler joined at "fast"."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -93,6 +95,11 @@ class Program:
         )
 
 
+@lru_cache(maxsize=4)  # a case runs a dozen times
+def _compiled(text: str, name: str) -> CodeType:
+    return compile(text, name, "exec")
+
+
 @dataclass(frozen=True)
 class Case:
     """A case file. `build` gives the same module and arguments each time, all memory new."""
@@ -107,7 +114,7 @@ class Case:
     def _run(self, seed: int) -> dict[str, Any]:
         torch.manual_seed(seed)
         namespace: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "__name__": self.name}
-        exec(compile(self.text, self.name, "exec"), namespace)
+        exec(_compiled(self.text, self.name), namespace)
         return namespace
 
     @property

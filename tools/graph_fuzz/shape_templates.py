@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from .generator import Builder, template
+from .generator import Builder, has_overlap, template
 
 VIEWS = (
     "{x}.t()",
@@ -123,10 +123,12 @@ COPIES = (
 def copy(g: Builder) -> str:
     least = 2 if any(part in g.name for part in ("tri", "rot90", "diagonal", "(0, 1, 2", "hstack")) else 1
     x = g.tensor(lambda v: v.ndim >= least and v.ndim < 5 and not v.is_complex())
-    y = g.same(x)
+    y, rank = g.same(x), g.value(x).ndim
+    if "_scatter" in g.name and has_overlap(g.value(x)):  # the CPU writes to a copy whose elements share memory, too
+        x = f"{x}.contiguous()"
     if "stack([" in g.name or "cat([{x}, {y}" in g.name:
         y = f"{y}.to({g.value(x).dtype})" if g.chance(0.1) else y
-    return g.name.format(x=x, y=y, d=g.rng.randrange(g.value(x).ndim))
+    return g.name.format(x=x, y=y, d=g.rng.randrange(rank))
 
 
 @template("channels_last", "channels_last to", "channels_last_3d", weight=0.8)

@@ -10,6 +10,8 @@ from unittest import mock
 
 import torch
 
+from torch_atalla.compiler.targets.chip.open_results import OPEN_FOR_NAN
+
 aten = torch.ops.aten
 
 # Which of equal elements these give; and where the argument `dim` is.
@@ -43,19 +45,6 @@ _NAN_OR_NOT = {
 # Zeros are what rounding left of larger numbers, and of an infinity every result may be NaN or not.
 _FOURIER = {aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default}
 
-# Of NaN the CPU's vectorised loop gives something else than the rest of it, or what was in a register.
-_OPEN_FOR_NAN = {
-    getattr(aten, name)
-    for name in (
-        *("logit", "logit_backward", "softshrink", "softshrink_backward", "hardshrink", "hardshrink_backward"),
-        *("hardtanh_backward", "hardswish_backward", "elu_backward"),
-        *(f"special_{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
-        *(f"special_{name}" for name in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l")),
-        "special_legendre_polynomial_p",
-    )
-}
-
-
 # Of infinity the CPU's vectorised loop gives NaN in float32.
 _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 
@@ -69,6 +58,13 @@ _NARROW = (torch.float16, torch.bfloat16)
 _CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
 
 
+# Of an element that is the mean of its row, what is left is what rounding left; and the place of the weight.
+_CENTRES = {aten.native_layer_norm.default: 2, aten.native_group_norm.default: 1}
+
+# Rounding decides which numbers are equal.
+_EQUALITY = {aten.eq, aten.ne}
+
+
 def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
     """The op; one that may give any of equal elements sees them in another order. `everywhere`: all elements that
     are equal but for rounding are said to come from one place, so that a place that decides about something stands at
@@ -77,9 +73,14 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         args = tuple(_moved(value, generator) for value in args)
     if op in _WRONG_OF_STRIDED:
         args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
+    if everywhere and op.overloadpacket in _EQUALITY:
+        args = (_beside(args[0], args[1], generator), args[1])
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
         result = op(*args, **kwargs)
+        if everywhere and op in _CENTRES and args[0].numel():
+            centred = _centred(args[0], args[_CENTRES[op]], result[0], result[2], generator)
+            return centred, *result[1:]
         return _of_unrounded_numbers(op, args, kwargs, result) if torch.rand((), generator=generator) < 0.5 else result
     dim = args[place] if len(args) > place else kwargs.get("dim", -1)
     order = torch.randperm(args[0].shape[dim], generator=generator)
@@ -94,6 +95,28 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         place = int(torch.randint(2, (), generator=generator)) * (args[0].shape[dim] - 1)
         indices = torch.where(tied, place, indices)
     return values, indices
+
+
+def _centred(
+    x: torch.Tensor, weight: torch.Tensor | None, result: torch.Tensor, rstd: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """A normalised tensor. Elements that are as small as what rounding leaves of x less its mean are 0 by chance."""
+    scale = 1.0 if weight is None else weight.double().abs().max()
+    reach = 4 * torch.finfo(x.dtype).eps * x.double().abs().max() * rstd.double().max() * scale
+    none = torch.rand(result.shape, generator=generator) < 0.5
+    return torch.where((result.double().abs() <= reach) & none, 0, result)
+
+
+def _beside(value: torch.Tensor, other: Any, generator: torch.Generator) -> torch.Tensor:
+    """`value`; numbers that are as close to `other` as rounding in a sum may bring them are equal to it or not by
+    chance."""
+    if not value.is_floating_point() or not value.numel():
+        return value
+    a, b = value.double(), torch.as_tensor(other).double()
+    finite = torch.where(a.isfinite(), a.abs(), 0)
+    reach = 8 * torch.finfo(value.dtype).eps * (finite + finite.mean())
+    equal = torch.rand(torch.broadcast_shapes(a.shape, b.shape), generator=generator) < 0.5
+    return torch.where((a - b).abs() <= reach, b + torch.where(equal, 0, reach), a)
 
 
 def _of_unrounded_numbers(op: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Any:
@@ -116,6 +139,8 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         real.add_(noise.to(real.dtype) * real.abs().max())
         if not bool(args[0].isfinite().all()):
             real.copy_(_anything(real, generator))
+    if op is aten._to_copy.default and args[0].is_floating_point() and not value.dtype.is_floating_point:
+        _convert_anyhow(args[0], value, generator)
     if not value.is_floating_point():
         return
     if op.overloadpacket in _OPEN_FOR_INFINITY:
@@ -126,13 +151,22 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         value.copy_(torch.where(args[0].isfinite(), value, _anything(value, generator)))
     if op in _NAN_OR_NOT:
         value.nan_to_num_(0.0, 0.0, 0.0)
-    if op.overloadpacket in _OPEN_FOR_NAN:
+    if op.overloadpacket in OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
                 value.copy_(torch.where(operand.isnan(), _anything(value, generator), value))
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
         sign = torch.rand(value.shape, generator=generator) - 0.5
         value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
+
+
+def _convert_anyhow(source: torch.Tensor, value: torch.Tensor, generator: torch.Generator) -> None:
+    """C++ leaves open which integer a NaN becomes, or a number out of range."""
+    if value.dtype is torch.bool or value.is_complex():
+        return
+    limits = torch.iinfo(value.dtype)
+    inside = (source.double() >= limits.min) & (source.double() <= limits.max)
+    value.copy_(torch.where(inside, value, torch.randint(2, value.shape, generator=generator).to(value.dtype)))
 
 
 def _moved(value: Any, generator: torch.Generator) -> Any:

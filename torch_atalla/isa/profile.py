@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
@@ -103,22 +103,29 @@ def issue_clock(stats: Stats) -> int:
     return stats.packets + sum(stats.stall_cycles.values())
 
 
-def profile(machine: Machine, calls: Sequence[tuple[int, CallSite]]) -> Profile:
+def profile(
+    machine: Machine, calls: Sequence[tuple[int, CallSite]], after: Callable[[int], None] = lambda finished: None
+) -> Profile:
     """Run a machine to its end, and attribute its cycles to calls.
 
     calls: in the order of the run, byte address of the function's first packet, which no loop enters again, and site.
+    after: called with the number of finished calls, from 0 (before the first call) to all of them; it may read the
+    machine. Raises ValueError if the program makes more calls or fewer than `calls` has.
     """
     for address, _ in calls:
         machine.breakpoint(address)
     result, before = Profile(machine.stats()), machine.stats()
-    for site in [CallSite(DRIVER if calls else WHOLE), *(site for _, site in calls)]:
+    for finished, site in enumerate([CallSite(DRIVER if calls else WHOLE), *(site for _, site in calls)]):
+        if machine.stop == "halted":
+            raise ValueError(f"expected {len(calls)} calls, found {finished - 1}")
         machine.run()
-        after = machine.stats()
-        stalls = {name: n - before.stall_cycles[name] for name, n in after.stall_cycles.items()}
+        now = machine.stats()
+        stalls = {name: n - before.stall_cycles[name] for name, n in now.stall_cycles.items()}
         stalls = {name: n for name, n in stalls.items() if n}
-        packets = after.packets - before.packets
+        packets = now.packets - before.packets
         result.calls.append(CallProfile(site, packets, packets + sum(stalls.values()), stalls))
-        before = after
+        before = now
+        after(finished)
     if machine.stop != "halted":
         raise ValueError(f"expected {len(calls)} calls, found another at 0x{machine.pc:08X}")
     result.stats = before

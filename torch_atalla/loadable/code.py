@@ -34,7 +34,8 @@ def listing(path: str | os.PathLike) -> str:
     section = find(Path(path).read_bytes())
     if section is None:
         raise ValueError('the file has no Atalla code; save it with engine="isa"')
-    listings = [disassemble(method.program()) for method in section.methods]
+    programs = {method.method: method.program() for method in reversed(section.methods)}  # one for all sizes
+    listings = {method: disassemble(programs[method]) for method in sorted(programs)}
     if len(listings) == 1:
-        return listings[0]
-    return "\n".join(f"# method {method.method}\n{text}" for method, text in zip(section.methods, listings))
+        return next(iter(listings.values()))
+    return "\n".join(f"# method {method}\n{text}" for method, text in listings.items())

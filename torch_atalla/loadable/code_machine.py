@@ -27,7 +27,8 @@ _ALIGNMENT = 4096  # of a region, and least distance to the next: a tile may tou
 
 
 class CodeMachine:
-    """One run of the code of a method. Mutable buffers have their initial values.
+    """One run of the code of a method, with the sizes that the file is written for: of bounded ones, the largest.
+    Mutable buffers have their initial values.
 
     method: name; None: the first method. inputs: CPU tensors in the order of the method's inputs; None: random numbers,
     and 0 for integers. Raises ValueError if the method has no Atalla code, or for inputs that do not match.
@@ -50,7 +51,11 @@ class CodeMachine:
         name = names[0] if method is None else method
         section = find(content)
         number = names.index(name) if name in names else -1
-        code = next((item for item in section.methods if item.method == number), None) if section else None
+        sizes = tuple(symbol["planned"] for symbol in data["symbols"] if symbol["method"] == number)
+        matching = (
+            (item for item in section.methods if (item.method, item.symbols) == (number, sizes)) if section else ()
+        )
+        code = next(iter(matching), None)
         if section is None or code is None:
             raise ValueError(f'{path}: method {name!r} has no Atalla code; save the file with engine="isa"')
         in_layouts, self._out_layouts = port_layouts(data, number)

@@ -150,6 +150,8 @@ class LoadableReport:
             plain = {key: value for key, value in self.code.items() if not isinstance(value, dict)}
             facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in plain.items())
             lines.append(f"code        {facts}")
+            for what, cycles in self.code.get("cycles_by_size", {}).items():
+                lines.append(f"            {what}: {cycles:,} cycles")
             for what, cycles in sorted(self.code.get("scalar_cycles", {}).items(), key=lambda item: -item[1]):
                 lines.append(f"            on the scalar core: {what} {cycles:,} cycles")
         lines += [f"not native  {op}" for op in self.unsupported]

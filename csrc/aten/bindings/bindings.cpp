@@ -144,6 +144,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     driver_call([&] { runtime::check(runtime::api().chip_config(runtime::Device::get(ordinal).handle(), &text)); });
     return std::string(text);
   });
+  // None: the device library has an older ABI, whose beats all take what the chip file says.
+  m.def("beat_millicycles", [](int ordinal) -> std::optional<uint64_t> {
+    const atalla_schedule_api* schedule = runtime::schedule_api();
+    if (schedule == nullptr || schedule->abi_minor < 3) return std::nullopt;
+    uint64_t found = 0;
+    driver_call([&] { runtime::check(schedule->beat_millicycles(runtime::Device::get(ordinal).handle(), &found)); });
+    return found;
+  });
   m.def("set_threads", [](uint32_t n) { driver_call([&] { runtime::check(runtime::api().set_threads(n)); }); });
   m.def("get_threads", [] {
     uint32_t n = 0;

@@ -37,7 +37,25 @@ void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dty
 
 }  // namespace
 
-void Kernel::resolve() const { id_ = runtime::kernel(name_); }
+void Kernel::resolve() const {
+  driver_call([&] { id_ = runtime::kernel(name_); });
+}
+
+bool Kernel::look_up() const {
+  return driver_call([&] {
+    if (!runtime::has_kernel(name_)) return false;
+    id_ = runtime::kernel(name_);
+    return true;
+  });
+}
+
+bool KernelSet::look_up() const {
+  return driver_call([&] {
+    const bool all = std::all_of(names_.begin(), names_.end(), [](const char* name) { return runtime::has_kernel(name); });
+    known_.store(all, std::memory_order_relaxed);
+    return all;
+  });
+}
 
 runtime::Stream& current_stream(c10::Device device) { return runtime::current_stream(device.index()); }
 
@@ -141,7 +159,8 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
       iterator.ntensors() > iterator.noutputs() || iterator.noutputs() == 0
           ? (iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype() : iterator.input_dtype(0))
           : iterator.dtype(0);
-  if (!takes_dtype(kernel.dtypes, compute)) return false;
+  if (!takes_dtype(kernel.dtypes, compute) || !kernel.kernel.available()) return false;
+  if (!takes_dtype(static_cast<uint32_t>(runtime::kernel_dtypes(kernel.kernel.id())), compute)) return false;
   if (iterator.ndim() > ATALLA_MAX_DIMS) return false;
   for (int i = 0; i < iterator.ntensors(); ++i)
     if (!takes_dtype(kChipDtypes, iterator.dtype(i))) return false;

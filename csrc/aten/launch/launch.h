@@ -6,9 +6,11 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstring>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <type_traits>
 
 #include "kernel_parameters.h"
@@ -70,13 +72,28 @@ class Kernel {
       resolve();
     return id_;
   }
+  // Whether the device library has this kernel; id() throws if not.
+  bool available() const { return id_ != kUnresolved || look_up(); }
   const char* name() const { return name_; }
 
  private:
   void resolve() const;
+  bool look_up() const;
   static constexpr atalla_kernel kUnresolved = ~0u;
   const char* name_;
   mutable atalla_kernel id_ = kUnresolved;  // a race writes the same value twice
+};
+
+// The kernels that an op launches. An op is native only on a device library that has all of them.
+class KernelSet {
+ public:
+  explicit constexpr KernelSet(std::span<const char* const> names) : names_(names) {}
+  bool available() const { return known_.load(std::memory_order_relaxed) || look_up(); }
+
+ private:
+  bool look_up() const;
+  std::span<const char* const> names_;
+  mutable std::atomic<bool> known_{false};
 };
 
 struct PointwiseKernel {
@@ -167,8 +184,8 @@ struct ScalarParam {
   bool present = true;
 };
 
-// Launches a pointwise kernel over the iterator's operands. False if the chip does not take its dtypes or its rank
-// (then nothing was launched).
+// Launches a pointwise kernel over the iterator's operands. False if the device library does not have the kernel, or if
+// the kernel does not take the dtypes or the rank (then nothing was launched).
 bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
                      int n);
 

@@ -153,7 +153,7 @@ atalla_status atalla_program_get_method(atalla_program program, uint32_t method,
       const loadable::Code code = view.code[i];
       if (code.method != method) continue;
       result.packets = code.packets.count;
-      result.code_arena_bytes = code.arena_bytes;
+      result.code_arena_bytes = std::max(result.code_arena_bytes, code.arena_bytes);
     }
     fill(info, "atalla_method_info", result);
   });

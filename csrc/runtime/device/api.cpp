@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "runtime/device/error.h"
 
@@ -118,11 +119,33 @@ int device_count() noexcept {
   }
 }
 
+bool has_kernel(const char* name) {
+  atalla_kernel id = 0;
+  const atalla_status status = api().kernel_lookup(name, &id);
+  if (status != ATALLA_ERR_UNKNOWN_KERNEL) check(status);
+  return status == ATALLA_OK;
+}
+
 atalla_kernel kernel(const char* name) {
   if (name == nullptr) throw Error(ATALLA_ERR_ARGUMENT, "a kernel name is expected, not a null pointer");
   atalla_kernel id = 0;
   check(api().kernel_lookup(name, &id));
   return id;
+}
+
+uint64_t kernel_dtypes(atalla_kernel id) {
+  static const std::vector<uint64_t> known = [] {
+    uint32_t count = 0;
+    check(api().kernel_count(&count));
+    std::vector<uint64_t> found(count, ~uint64_t{0});
+    for (uint32_t k = 0; k < count; ++k) {
+      atalla_kernel_info info{};
+      info.struct_size = sizeof info;
+      if (api().kernel_info(k, &info) == ATALLA_OK) found[k] = info.dtypes;
+    }
+    return found;
+  }();
+  return id < known.size() ? known[id] : 0;
 }
 
 std::string kernel_name(atalla_kernel id) {

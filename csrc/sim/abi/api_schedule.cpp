@@ -47,16 +47,25 @@ atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t 
   });
 }
 
+atalla_status beat_millicycles(atalla_device device, uint64_t* millicycles) {
+  return with_device(device, [&](const Device& d) {
+    if (millicycles == nullptr) return null_argument("millicycles");
+    *millicycles = d.config().beat_millicycles;
+    return atalla_status{ATALLA_OK};
+  });
+}
+
 constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 2,
+    .abi_minor = 3,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,
     .core_count = core_count,
     .scratchpad_reserve = scratchpad_reserve,
     .launch_work_on = launch_work_on,
+    .beat_millicycles = beat_millicycles,
 };
 
 }  // namespace

@@ -106,7 +106,7 @@ atalla_status event_record(atalla_event event, atalla_stream stream) {
     Stream* s = registry.streams.find(handle);
     if (s == nullptr) return bad_handle("stream", handle);
     if (s->device() != e.device) {
-      return set_error(ATALLA_ERR_ARGUMENT, "the event belongs to device %d, the stream to another",
+      return set_error(ATALLA_ERR_HANDLE, "the event belongs to device %d, the stream to another",
                        static_cast<int>(e.device->ordinal()));
     }
     e.clock.store(s->clock(), std::memory_order_release);

@@ -12,10 +12,21 @@
 // Conventions
 // - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's
 //   error text (`last_error`), which names what was given and what was expected.
-// - Structs that a caller fills start with struct_size and are zero-initialised; the callee reads
-//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version.
-// - A call on a stream may return before the work is done. Faults of such work surface at the next synchronisation.
+// - Structs that a caller fills start with struct_size and are zero-initialised; the callee reads or writes
+//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version. A struct_size below 4 is an
+//   argument error.
+// - A call on a stream may return before the work is done. A fault of such work stops its stream: the work behind it
+//   does not run, and is accepted or refused with the fault. stream_query returns the fault; stream_synchronize and
+//   device_synchronize return it and let the stream run again. A malformed call is refused at once and stops nothing.
+// - Functions may be called from any thread at any time.
+// - No function in the first struct_size bytes of the table is null. A library that lacks a facility returns
+//   ATALLA_ERR_UNSUPPORTED from its functions: device_memory_fd, device_host_view, launch_estimate, launch_records,
+//   work_records, counters_reset, scpad_*, set_threads, get_threads, chip_config, mem_import, mem_release. It has the
+//   kernels that it likes: PyTorch needs `fill` and `copy` of the dtypes of its tensors, and ops whose kernels are
+//   missing run on the CPU, which needs device_host_view.
 // - The ABI is versioned: a major version breaks, a minor version only appends.
+//
+// test/conformance checks a library against these rules.
 #ifndef ATALLA_H_
 #define ATALLA_H_
 
@@ -48,7 +59,7 @@ enum {
   ATALLA_ERR_ARGUMENT = 20,        // a malformed argument
   ATALLA_ERR_HANDLE = 21,          // a handle that is null, closed, or of another device
   ATALLA_ERR_UNKNOWN_KERNEL = 22,  // no kernel of that name or id
-  ATALLA_ERR_UNSUPPORTED = 23,     // a kernel that exists, with dtypes or parameters that it does not take
+  ATALLA_ERR_UNSUPPORTED = 23,     // dtypes or parameters that a kernel does not take, or a facility that is missing
   ATALLA_ERR_FORMAT = 24,          // malformed bytes from outside (a loadable)
   ATALLA_ERR_OUT_OF_MEMORY = 30,   // DRAM is exhausted
   ATALLA_ERR_SCRATCHPAD = 31,      // no scratchpad page of that size is free
@@ -194,7 +205,7 @@ typedef struct atalla_work_record {
 // ---------------------------------------------------------------------------------------------------------- devices
 typedef struct atalla_device_params {
   uint32_t struct_size;
-  int32_t ordinal;          // 0-based; must be below the device count
+  int32_t ordinal;          // 0-based; must be below the device count, and not open
   uint64_t dram_bytes;      // capacity, reserved and not committed; 0: the chip configuration's
   const char* chip_config;  // path of a chip TOML file; NULL: the built-in one
 } atalla_device_params;
@@ -204,8 +215,8 @@ typedef struct atalla_device_properties {
   int32_t ordinal;
   char name[64];
   uint64_t dram_bytes;
-  uint64_t dram_base;       // device view
-  uint32_t dram_alignment;  // of allocations, bytes
+  uint64_t dram_base;       // device view; no other device or host memory of the process has these addresses
+  uint32_t dram_alignment;  // of allocations, bytes; a power of two, at least 16
   uint32_t scratchpads;
   uint64_t scratchpad_bytes;  // each
   uint32_t vector_lanes;
@@ -223,7 +234,7 @@ typedef enum atalla_copy_kind {
 } atalla_copy_kind;
 
 // `rows` rows of `row_bytes` bytes. rows == 0 is read as one row. Addresses are host pointers or device addresses,
-// as the kind says.
+// as the kind says, and are not looked at when row_bytes is 0.
 typedef struct atalla_copy_params {
   uint32_t struct_size;
   atalla_copy_kind kind;
@@ -254,14 +265,15 @@ typedef struct atalla_api {
   // The engine view of [addr, addr + bytes): host code of the driver's fallback reads and writes DRAM through it.
   atalla_status (*device_host_view)(atalla_device, atalla_addr addr, uint64_t bytes, void** host);
 
-  // DRAM: first fit over the whole capacity; a driver caches above it. align 0: the device's alignment.
+  // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and of
+  // the device's alignment. mem_free of what is not the start of a block is an argument error.
   atalla_status (*mem_alloc)(atalla_device, uint64_t bytes, uint64_t align, atalla_addr*);
   atalla_status (*mem_free)(atalla_device, atalla_addr);
   atalla_status (*mem_info)(atalla_device, uint64_t* free_bytes, uint64_t* total_bytes);
 
   // streams and events. A null stream is the device's default stream where a device is given.
   atalla_status (*stream_create)(atalla_device, int32_t priority, atalla_stream*);
-  atalla_status (*stream_destroy)(atalla_stream);
+  atalla_status (*stream_destroy)(atalla_stream);  // not the default stream
   atalla_status (*stream_default)(atalla_device, atalla_stream*);
   atalla_status (*stream_query)(atalla_stream);        // ATALLA_OK, ATALLA_NOT_READY or the fault
   atalla_status (*stream_synchronize)(atalla_stream);  // returns and clears the stream's fault
@@ -269,7 +281,7 @@ typedef struct atalla_api {
   atalla_status (*event_create)(atalla_device, atalla_event*);
   atalla_status (*event_destroy)(atalla_event);
   atalla_status (*event_record)(atalla_event, atalla_stream);
-  atalla_status (*event_query)(atalla_event);
+  atalla_status (*event_query)(atalla_event);  // an event that was never recorded counts as reached
   atalla_status (*event_synchronize)(atalla_event);
   atalla_status (*event_cycles)(atalla_event, uint64_t* cycles);  // simulated clock when the event was reached
   atalla_status (*device_synchronize)(atalla_device);

@@ -79,6 +79,8 @@ typedef struct atalla_schedule_api {
   // As launch_work, which is for the built-in chip, on a chip of this geometry. Since minor 2.
   atalla_status (*launch_work_on)(const atalla_geometry*, const atalla_launch_desc*, size_t desc_bytes,
                                   atalla_launch_work*);
+  // Thousandths of a cycle that a beat of the bus takes in a stream of contiguous tiles. Since minor 3.
+  atalla_status (*beat_millicycles)(atalla_device, uint64_t* millicycles);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

@@ -12,23 +12,11 @@
 #include <set>
 
 #include "sim/abi/error.h"
-#include "sim/device/toml.h"
+#include "sim/device/parameters.h"
+#include "sim/dram/banks.h"
 
 namespace atalla::sim {
 namespace {
-
-enum class Range { kAny, kPowerOfTwo };
-
-// A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
-// one and ignoring it would give cycles of a chip that the file does not describe.
-struct IntegerField {
-  const char* key;
-  uint64_t ChipConfig::* member;
-  uint64_t low;
-  uint64_t high;
-  Range range = Range::kAny;
-  const char* only = nullptr;
-};
 
 constexpr const char* kRow =
     "the scratchpads are allocated, and addressed by instructions, in rows of 32 BF16 elements";
@@ -37,7 +25,7 @@ constexpr const char* kElement = "the SDMA's instructions move BF16 elements";
 constexpr uint64_t kMaxCycles = 1'000'000;
 constexpr uint64_t kMaxEdge = 1024;  // of the array, a vector and a tile
 
-constexpr IntegerField kIntegers[] = {
+constexpr IntegerField<ChipConfig> kIntegers[] = {
     {"chip.clock_hz", &ChipConfig::chip_clock_hz, 1, 1'000'000'000'000},
     {"chip.devices", &ChipConfig::chip_devices, 2, 2, Range::kAny, "ATALLA_DEVICE_COUNT sets the number of devices"},
     {"dram.bytes", &ChipConfig::dram_bytes, 4096, uint64_t{1} << 46},
@@ -95,80 +83,6 @@ constexpr RealField kReals[] = {
     {"sdma.measured_beat_cycles", &ChipConfig::sdma_measured_beat_cycles},
 };
 
-// Takes the checked parameters out of a document; what is left in `pending` at the end is unknown.
-class Reader {
- public:
-  Reader(const TomlDocument& document, const char* where) : document_(document), where_(where) {
-    for (const auto& [path, value] : document) pending_.insert(path);
-  }
-
-  atalla_status fail(int line, const char* reason, const std::string& key) const {
-    if (line == 0) return set_error(ATALLA_ERR_CONFIG, "%s: %s: %s", where_, key.c_str(), reason);
-    return set_error(ATALLA_ERR_CONFIG, "%s: line %d: %s: %s", where_, line, key.c_str(), reason);
-  }
-
-  const TomlValue* take(const std::string& path) {
-    const auto found = document_.find(path);
-    if (found == document_.end()) return nullptr;
-    pending_.erase(path);
-    return &found->second;
-  }
-
-  // The value of one parameter, after checking that it says unit and source.
-  atalla_status parameter(const std::string& key, const TomlValue** value) {
-    *value = take(key + ".value");
-    if (*value == nullptr) {
-      if (const TomlValue* plain = take(key)) {
-        return fail(plain->line, "expected { value = ..., unit = \"...\", source = \"...\" }", key);
-      }
-      return fail(0, "the parameter or its value is missing", key);
-    }
-    const TomlValue* unit = take(key + ".unit");
-    if (unit == nullptr || !std::holds_alternative<std::string>(unit->value)) {
-      return fail((*value)->line, "the parameter has no unit (a string)", key);
-    }
-    const TomlValue* source = take(key + ".source");
-    if (source == nullptr || !std::holds_alternative<std::string>(source->value) ||
-        std::get<std::string>(source->value).empty()) {
-      return fail((*value)->line, "the parameter has no source (a string that is not empty)", key);
-    }
-    return ATALLA_OK;
-  }
-
-  atalla_status integer(const IntegerField& field, ChipConfig* config) {
-    const TomlValue* value = nullptr;
-    if (const atalla_status status = parameter(field.key, &value)) return status;
-    const int64_t* number = std::get_if<int64_t>(&value->value);
-    if (number == nullptr) return fail(value->line, "expected an integer", field.key);
-    const bool inside =
-        *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
-    if (!inside || (field.range == Range::kPowerOfTwo && !std::has_single_bit(static_cast<uint64_t>(*number)))) {
-      char reason[160];
-      if (field.only != nullptr) {
-        snprintf(reason, sizeof reason, "the value is %" PRId64 "; the simulator supports %" PRIu64 " only: %s",
-                 *number, field.low, field.only);
-        return fail(value->line, reason, field.key);
-      }
-      snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
-               field.range == Range::kPowerOfTwo ? "a power of two" : "an integer", field.low, field.high);
-      return fail(value->line, reason, field.key);
-    }
-    config->*field.member = static_cast<uint64_t>(*number);
-    return ATALLA_OK;
-  }
-
-  atalla_status finish() const {
-    if (pending_.empty()) return ATALLA_OK;
-    const auto found = document_.find(*pending_.begin());
-    return fail(found->second.line, "this parameter is unknown", *pending_.begin());
-  }
-
- private:
-  const TomlDocument& document_;
-  const char* where_;
-  std::set<std::string> pending_;
-};
-
 }  // namespace
 
 atalla_geometry ChipConfig::geometry() const {
@@ -200,7 +114,7 @@ atalla_status check_geometry(const atalla_geometry& geometry) {
                  {"sdma.element_bytes", geometry.sdma_element_bytes},
                  {"bus.width_bytes", geometry.bus_width_bytes}};
   for (const auto& [key, value] : numbers) {
-    for (const IntegerField& field : kIntegers) {
+    for (const IntegerField<ChipConfig>& field : kIntegers) {
       if (strcmp(field.key, key) == 0 && (value < field.low || value > field.high)) {
         return set_error(ATALLA_ERR_ARGUMENT, "%s is %" PRIu64 "; expected %" PRIu64 " to %" PRIu64, key, value,
                          field.low, field.high);
@@ -214,16 +128,16 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
   TomlDocument document;
   std::string error;
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
-  Reader reader(document, where);
+  ParameterReader reader(document, where);
   const TomlValue* value = reader.take("format");
   if (value == nullptr) return reader.fail(0, "missing; expected 1", "format");
   if (value->value != decltype(value->value){int64_t{1}}) return reader.fail(value->line, "expected 1", "format");
-  if (const atalla_status status = reader.parameter("chip.name", &value)) return status;
-  const auto* name = std::get_if<std::string>(&value->value);
-  if (name == nullptr || name->empty() || name->size() >= sizeof(atalla_device_properties::name)) {
-    return reader.fail(value->line, "expected a string of 1 to 63 bytes", "chip.name");
+  constexpr size_t kMostName = sizeof(atalla_device_properties::name) - 1, kMostPath = 4095;
+  if (const atalla_status status = reader.text("chip.name", kMostName, &config->chip_name)) return status;
+  if (const atalla_status status = reader.text("dram.preset", kMostPath, &config->dram_preset)) return status;
+  if (config->dram_preset != kConstantDram) {
+    if (const atalla_status status = find_dram_preset(config->dram_preset, &config->dram)) return status;
   }
-  config->chip_name = *name;
   for (const RealField& field : kReals) {
     if (const atalla_status status = reader.parameter(field.key, &value)) return status;
     const auto* integer = std::get_if<int64_t>(&value->value);
@@ -234,10 +148,17 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
     }
     config->*field.member = number;
   }
-  for (const IntegerField& field : kIntegers) {
+  for (const IntegerField<ChipConfig>& field : kIntegers) {
     if (const atalla_status status = reader.integer(field, config)) return status;
   }
-  return reader.finish();
+  if (const atalla_status status = reader.finish()) return status;
+  config->beat_millicycles = millicycles(config->sdma_beat_cycles);
+  if (config->dram_preset != kConstantDram) {
+    const uint64_t tile_bytes = config->sdma_tile_rows * config->sdma_tile_columns * config->sdma_element_bytes;
+    const uint64_t beats = (tile_bytes + config->bus_width_bytes - 1) / config->bus_width_bytes;
+    config->beat_millicycles = stream_millicycles(config->dram, config->chip_clock_hz, tile_bytes) / beats;
+  }
+  return ATALLA_OK;
 }
 
 const std::string& builtin_chip_text() {

@@ -9,8 +9,14 @@
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"
+#include "sim/dram/preset.h"
 
 namespace atalla::sim {
+
+// The preset under which every beat of the bus takes sdma.beat_cycles.
+inline constexpr const char* kConstantDram = "constant";
+
+inline uint64_t millicycles(double cycles) { return static_cast<uint64_t>(cycles * 1000 + 0.5); }
 
 struct ChipConfig {
   std::string chip_name;
@@ -18,6 +24,9 @@ struct ChipConfig {
   uint64_t chip_devices = 0;
   uint64_t dram_bytes = 0;
   uint64_t dram_alignment = 0;
+  std::string dram_preset;
+  DramPreset dram;                // of that name; unused if it is kConstantDram
+  uint64_t beat_millicycles = 0;  // of the bus, in a stream of contiguous tiles
   uint64_t bus_width_bytes = 0;
   uint64_t scratchpad_count = 0;
   uint64_t scratchpad_bytes = 0;

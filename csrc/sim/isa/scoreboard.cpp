@@ -34,16 +34,22 @@ void Scoreboard::configure(const ChipConfig& config, uint32_t pad_count, uint32_
   for (Engine& engine : engines_) engine.queue.resize(config.sdma_queue_depth);
   branch_cycles_ = config.scalar_branch_cycles;
   service_cycles_ = config.scalar_service_cycles;
-  const double beat = dram == ATALLA_ISA_DRAM_IDEAL      ? config.sdma_ideal_beat_cycles
-                      : dram == ATALLA_ISA_DRAM_MEASURED ? config.sdma_measured_beat_cycles
-                                                         : config.sdma_beat_cycles;
   setup_cycles_ = dram == ATALLA_ISA_DRAM_IDEAL ? config.sdma_ideal_setup_cycles : config.sdma_setup_cycles;
-  beat_millicycles_ = static_cast<uint64_t>(beat * 1000 + 0.5);
+  beat_millicycles_ = dram == ATALLA_ISA_DRAM_IDEAL      ? millicycles(config.sdma_ideal_beat_cycles)
+                      : dram == ATALLA_ISA_DRAM_MEASURED ? millicycles(config.sdma_measured_beat_cycles)
+                                                         : config.beat_millicycles;
   bus_bytes_ = config.bus_width_bytes;
+  banks_.reset();
+  if (dram == ATALLA_ISA_DRAM_SPECIFIED && config.dram_preset != kConstantDram) {
+    AddressMap map;
+    address_map(config.dram, config.dram_preset.c_str(), &map);  // checked when the configuration was read
+    banks_.emplace(config.dram, std::move(map), config.chip_clock_hz);
+  }
   store_cycles_ = config.vector_store_latency_cycles;
 }
 
 void Scoreboard::reset() {
+  if (banks_) banks_->reset();
   next_ = bus_free_ = bus_cycles_ = transfers_end_ = 0;
   std::fill(std::begin(ready_), std::end(ready_), 0);
   std::fill(std::begin(unit_free_), std::end(unit_free_), 0);
@@ -101,6 +107,23 @@ uint64_t Scoreboard::words(const MemoryUse& use, const uint32_t* x, uint64_t t) 
   return free;
 }
 
+// The transfer's end, if its first request leaves at `begin` or when the bus is free.
+void Scoreboard::pass_bus(Transfer* transfer, uint64_t begin) {
+  const uint64_t start = std::max(begin, bus_free_);
+  if (banks_) {
+    const DramBanks::Span span =
+        banks_->move(transfer->low, transfer->rows, transfer->row_bytes, transfer->pitch, transfer->stores, start);
+    transfer->end = span.end;
+    bus_free_ = span.issued;
+    bus_cycles_ += span.issued - start;
+    return;
+  }
+  const uint64_t beats = transfer->rows * ((transfer->row_bytes + bus_bytes_ - 1) / bus_bytes_);
+  const uint64_t moving = (beats * beat_millicycles_ + 999) / 1000;
+  transfer->end = bus_free_ = start + moving;
+  bus_cycles_ += moving;
+}
+
 uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
   const uint32_t meta = x[use.c];
   const uint32_t sid = meta >> 30;
@@ -130,13 +153,9 @@ uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
       }
     }
   }
-  const uint64_t beats = transfer.rows * ((transfer.row_bytes + bus_bytes_ - 1) / bus_bytes_);
-  const uint64_t moving = (beats * beat_millicycles_ + 999) / 1000;
   const uint64_t begin = std::max(t, engine.free);
-  const uint64_t bus = std::max(begin + setup_cycles_, bus_free_);
-  transfer.end = bus + moving;
-  bus_free_ = engine.free = transfer.end;
-  bus_cycles_ += moving;
+  pass_bus(&transfer, begin + setup_cycles_);
+  engine.free = transfer.end;
   engine.busy += transfer.end - begin;
   ++engine.count;
   place = transfer;

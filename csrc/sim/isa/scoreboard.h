@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/device/config.h"
+#include "sim/dram/banks.h"
 #include "sim/isa/issue.h"
 
 namespace atalla::sim::isa {
@@ -95,6 +97,7 @@ class Scoreboard {
   uint64_t memory(const Issue& issue, const uint32_t* x, uint64_t t);
   uint64_t words(const MemoryUse& use, const uint32_t* x, uint64_t t);
   uint64_t tile(const MemoryUse& use, const uint32_t* x, uint64_t t);
+  void pass_bus(Transfer* transfer, uint64_t begin);
   uint64_t after_transfers(const Transfer& wanted, uint64_t t) const;
   void delay(uint64_t cycles, Stall reason) {
     next_ += cycles;
@@ -118,7 +121,8 @@ class Scoreboard {
     uint64_t busy = 0;
   };
   std::vector<Engine> engines_;
-  uint64_t bus_free_ = 0;
+  std::optional<DramBanks> banks_;  // none: every beat takes beat_millicycles_
+  uint64_t bus_free_ = 0;           // for requests
   uint64_t bus_cycles_ = 0;
   uint64_t transfers_end_ = 0;  // of all of them
 

@@ -16,7 +16,7 @@ constexpr uint64_t clip(uint64_t units) { return std::min(units, kMaxUnits); }
 }  // namespace
 
 Timing::Timing(const ChipConfig& config)
-    : beat_millicycles_(static_cast<uint64_t>(config.sdma_beat_cycles * kMilli + 0.5)),
+    : beat_millicycles_(config.beat_millicycles),
       setup_cycles_(config.sdma_setup_cycles),
       vector_occupancy_(config.vector_occupancy_cycles),
       vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +

@@ -29,7 +29,7 @@ void test_events() {
   CHECK_OK(api().event_destroy(start));
   CHECK_FAILS(api().event_destroy(start), ATALLA_ERR_HANDLE, "event handle");
   const OpenDevice other({.ordinal = 1});
-  CHECK_FAILS(api().event_record(end, other.stream), ATALLA_ERR_ARGUMENT, "belongs to device 0");
+  CHECK_FAILS(api().event_record(end, other.stream), ATALLA_ERR_HANDLE, "belongs to device 0");
 }
 
 // A stream's clock is the end of its last work; an event carries it to other streams and devices.

@@ -44,7 +44,8 @@ std::vector<Bytes> samples() {
           state_sample().build(),        dynamic_sample(true).build(),
           dynamic_sample(false).build(), golden.build(),
           resident_sample().build(),     updating_sample().build(),
-          code_only_sample().build(),    code.build()};
+          code_only_sample().build(),    code.build(),
+          sized_code_sample().build()};
 }
 
 bool small(const Bytes& file) {

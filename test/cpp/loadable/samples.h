@@ -154,9 +154,8 @@ inline Writer resident_sample() {
   return w;
 }
 
-// state_sample with code for both methods (1.3). Their tables differ in where the sum goes: to the state, or to the
-// arena.
-inline Writer code_sample() {
+// Code that adds one tensor to a multiple of another, and writes the sum to two places.
+inline const std::vector<uint64_t>& adding_code() {
   static const std::vector<uint64_t> instructions = {
       0x500a9,       // lw.s x1, 0(x10): x
       0x2050129,     // lw.s x2, 4(x10): total
@@ -180,6 +179,12 @@ inline Writer code_sample() {
       0xe480034024,  // bne.s x6, x0, to the ninth packet
       0x32,          // halt.s
   };
+  return instructions;
+}
+
+// state_sample with code for both methods (1.3). Their tables differ in where the sum goes: to the state, or to the
+// arena.
+inline Writer code_sample() {
   Writer w = state_sample();
   w.header.minor = 3;
   w.header.isa_version = 1;
@@ -187,7 +192,7 @@ inline Writer code_sample() {
   append(w.constants, constants, 2);
   for (uint32_t method : {0u, 1u}) {
     const Region sum = method == 0 ? Region::kState : Region::kArena;
-    w.method_code(method, instructions, {0, 0, 0, 0, 0, 0, 4},
+    w.method_code(method, adding_code(), {0, 0, 0, 0, 0, 0, 4},
                   {{0, Region::kInput, 0, 0, 0},
                    {1, Region::kState, 0, 0, 0},
                    {2, sum, 0, 0, 0},
@@ -199,7 +204,28 @@ inline Writer code_sample() {
   return w;
 }
 
-// The same without instructions.
+// dynamic_sample, bounded, with code for every size but 5 (1.4), which gives the first 2 n elements of x.
+inline Writer sized_code_sample() {
+  Writer w = dynamic_sample(true);
+  w.header.minor = 4;
+  w.header.isa_version = 1;
+  const std::vector<float> zeros(16);
+  const float one = 1;
+  append(w.constants, zeros.data(), zeros.size());
+  append(w.constants, &one, 1);
+  for (int64_t n : {1, 2, 3, 4, 6, 7, 8})
+    w.method_code(0, n == 1 ? adding_code() : std::vector<uint64_t>(), {0, 0, 0, 0, 0, 0, 2 * static_cast<uint32_t>(n)},
+                  {{0, Region::kInput, 0, 0, 0},
+                   {1, Region::kConstants, 0, 0, 0},
+                   {2, Region::kArena, 0, 0, 0},
+                   {3, Region::kOutput, 0, 0, 0},
+                   {4, Region::kConstants, 0, 0, 64},
+                   {5, Region::kTable, 0, 0, 24}},
+                  64, {n});
+  return w;
+}
+
+// code_sample without instructions.
 inline Writer code_only_sample() {
   Writer w = code_sample();
   w.instructions.clear();

@@ -52,11 +52,40 @@ void test_records() {
     w.packets.clear();
     w.extra.push_back({28, 0, 24, Bytes(1008)});
   });
-  Writer sized = dynamic_sample(true);
-  sized.header.minor = 3;
-  sized.header.isa_version = 1;
-  sized.method_code(0, {0x32}, {}, {}, 0);
-  CHECK(contains(problems_of(sized.build()), "the sizes of method 0 follow the call, expected fixed ones"));
+}
+
+void test_sizes() {
+  CHECK_EQ(problems_of(sized_code_sample().build()), "");
+  auto sized = [](const char* part, const std::function<void(Writer&)>& change) {
+    Writer w = sized_code_sample();
+    change(w);
+    const std::string text = problems_of(w.build());
+    check::note(contains(text, part), __FILE__, line_of_case,
+                "expected \"" + std::string(part) + "\", found \"" + text + "\"");
+  };
+#define SIZED(...) (line_of_case = __LINE__, sized(__VA_ARGS__))
+  SIZED("code 2: 0 values for the 1 symbols of method 0", [](Writer& w) { w.code[2].symbols = {}; });
+  SIZED("code 2: 2 values for the 1 symbols of method 0", [](Writer& w) {
+    w.code[2].symbols.count = 2;
+    w.integers.push_back(1);
+  });
+  SIZED("code 6: symbols 4294967295 + 1 lie outside", [](Writer& w) { w.code[6].symbols.first = kNone; });
+  SIZED("code 3: method 0 has code for these values of its symbols already",
+        [](Writer& w) { w.code[3].symbols = w.code[2].symbols; });
+  SIZED("symbol 0 is 9, expected 1 to 8", [](Writer& w) { w.integers[w.code[3].symbols.first] = 9; });
+  SIZED("code 4: packets 1 + 20 belong to code 0, too", [](Writer& w) { w.code[4].packets = {1, 20}; });
+  SIZED("offset 97 in index 0 of region 3, which has 96 bytes", [](Writer& w) {
+    w.symbols.clear();
+    w.dynamic.clear();
+    w.expressions.clear();
+    w.code.resize(1);
+    w.code[0].symbols = {};
+    w.code_words.resize(7);
+    w.relocations.resize(6);
+    w.relocations[0].offset = 97;
+  });
+  SPOILED("code 0: 1 values for the 0 symbols of method 0", [](Writer& w) { w.code[0].symbols = {0, 1}; });
+#undef SIZED
 }
 
 void test_relocations() {
@@ -106,6 +135,32 @@ void fails(atalla_status status, const char* part, int line, F&& call) {
 #define FAILS(status, part, ...) fails((status), (part), __LINE__, [&] { __VA_ARGS__; })
 
 constexpr uint32_t kBoth = ATALLA_ENGINE_FUNCTIONAL | ATALLA_ENGINE_ISA;
+
+void test_runs_of_sizes() {
+  const Bytes file = sized_code_sample().build();
+  atalla::Program program(file.data(), file.size());
+  program.load(0, ATALLA_ENGINE_ISA);
+  Values x(27);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 1;
+  auto rows = [&](int64_t n) {
+    const auto y = program.run({atalla::Tensor::of({n, 3}, x.data())}, "forward");
+    CHECK(y[0].shape() == (std::vector<int64_t>{n, 2}));
+    const auto count = static_cast<size_t>(2 * n);
+    CHECK(Values(y[0].data<float>(), y[0].data<float>() + count) == Values(x.begin(), x.begin() + 2 * n));
+    return program.stats().packets;
+  };
+  const uint64_t one = rows(1);
+  for (int64_t n : {8, 3, 4, 2, 6, 7, 3}) CHECK_EQ(rows(n) - one, 12u * (2 * static_cast<uint64_t>(n) - 2));
+  FAILS(ATALLA_ERR_UNSUPPORTED, "has no Atalla code for these sizes; use the functional engine", rows(5));
+  FAILS(ATALLA_ERR_ARGUMENT, "dimension 0 is 9, expected 1 to 8", rows(9));
+  Writer behind = sized_code_sample();
+  behind.relocations[0].offset = 13;  // legal for the 96 bytes of 8 rows
+  const Bytes moved = behind.build();
+  atalla::Program other(moved.data(), moved.size());
+  other.load(0, ATALLA_ENGINE_ISA);
+  FAILS(ATALLA_ERR_FORMAT, "relocation 0 has the offset 13 in an input or output of 12 bytes",
+        other.run({atalla::Tensor::of({1, 3}, x.data())}, "forward"));
+}
 
 void test_engines_share_states() {
   const Bytes file = code_sample().build();
@@ -254,6 +309,8 @@ void test_threads() {
 void body() {
   test_records();
   test_relocations();
+  test_sizes();
+  test_runs_of_sizes();
   test_engines_share_states();
   test_code_alone();
   test_code_only();

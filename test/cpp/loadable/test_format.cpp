@@ -97,7 +97,7 @@ void test_versions() {
   CHECK(contains(problems_of(w.build()), "reserved bytes of the header"));
   w = linear_sample();
   w.header.min_runtime = 0x00020003;
-  CHECK(contains(problems_of(w.build()), "needs a driver of version 2.3 at least; this one is 1.3"));
+  CHECK(contains(problems_of(w.build()), "needs a driver of version 2.3 at least; this one is 1.4"));
   w = linear_sample();
   w.header.isa_version = 9;
   w.header.flags = 4;

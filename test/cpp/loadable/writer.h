@@ -176,14 +176,17 @@ struct Writer {
   void follows(DynamicKind kind, uint32_t index, uint32_t expression, uint32_t method = 0) {
     dynamic.push_back({kind, index, expression, method});
   }
-  // A method as code that begins with packets of one instruction each.
+  // A method as code that begins with packets of one instruction each; without any, with those of the latest code.
   void method_code(uint32_t method, const std::vector<uint64_t>& instructions, const std::vector<uint32_t>& words,
-                   const std::vector<Relocation>& moved, uint64_t arena_bytes) {
+                   const std::vector<Relocation>& moved, uint64_t arena_bytes, const std::vector<int64_t>& sizes = {}) {
     auto next = [](const auto& records, size_t count) {
       return Range{static_cast<uint32_t>(records.size()), static_cast<uint32_t>(count)};
     };
-    code.push_back({method, kCodeVersion, next(packets, instructions.size()), next(code_words, words.size()),
-                    next(relocations, moved.size()), arena_bytes});
+    const Range own = instructions.empty() ? code.back().packets : next(packets, instructions.size());
+    const Range symbol_values = sizes.empty() ? Range{} : next(integers, sizes.size());
+    code.push_back({method, kCodeVersion, own, next(code_words, words.size()), next(relocations, moved.size()),
+                    arena_bytes, symbol_values});
+    integers.insert(integers.end(), sizes.begin(), sizes.end());
     constexpr uint64_t kNop = 0x31;
     for (uint64_t instruction : instructions) {
       Packet& packet = packets.emplace_back();
@@ -230,7 +233,7 @@ struct Writer {
     add(SectionKind::kGuards, 16, guards, kMustUnderstand);
     add(SectionKind::kGoldens, 56, goldens);
     add(SectionKind::kResidency, 16, residency);
-    add(SectionKind::kCode, 40, code);
+    add(SectionKind::kCode, sizeof(Code), code);
     add(SectionKind::kRelocations, 24, relocations);
     add(SectionKind::kCodeWords, 4, code_words);
     add(SectionKind::kPackets, 20, packets);

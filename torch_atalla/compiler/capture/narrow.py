@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
 
 from torch_atalla.loadable.errors import ExportError
 
@@ -22,17 +23,51 @@ def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
     """The program with parameters, mutable buffers and floating-point inputs in bfloat16.
 
     What the program computes in float32 without them, as positions and masks, stays so until it meets a bfloat16
-    tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Raises ExportError
-    for a program without example inputs.
+    tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Sizes that the
+    export left to the call stay so. Raises ExportError for a program without example inputs.
     """
     if program.example_inputs is None:
         raise ExportError("convert: the exported program has no example inputs; give args=(...)")
     args, kwargs = pytree.tree_map(to_bfloat16, program.example_inputs)
     with torch.no_grad():
-        named = type(model_name(program) or "Narrow", (_Narrow,), {"forward": _forward(program, args, kwargs)})
-        result = torch.export.export(named(program), args, kwargs)
+        forward = _forward(program, args, kwargs)
+        named = type(model_name(program) or "Narrow", (_Narrow,), {"forward": forward})
+        names = list(inspect.signature(forward).parameters)[1:]
+        shapes = dynamic_shapes(program, dict(zip(names, args)) | kwargs)
+        result = torch.export.export(named(program), args, kwargs, dynamic_shapes=shapes)
     _take_sources(result.graph, program.graph)
     return result
+
+
+def dynamic_shapes(program: torch.export.ExportedProgram, given: dict[str, Any]) -> dict[str, Any] | None:
+    """The `dynamic_shapes` with which a program was exported. given: its example inputs by argument; those of its
+    tensors are the program's inputs in order. None if all sizes are fixed."""
+    found: dict[Any, Any] = {}
+
+    def dimension(size: Any) -> Any:
+        expr = size.node.shape_env.replace(size.node.expr)
+        if expr.is_number:
+            return None
+        (symbol,) = expr.free_symbols
+        if symbol not in found:
+            bounds = program.range_constraints[symbol]
+            most = None if bounds.upper is int_oo else int(bounds.upper)
+            found[symbol] = torch.export.Dim(str(symbol), min=int(bounds.lower), max=most)
+        factor, offset = expr.coeff(symbol, 1), expr.coeff(symbol, 0)
+        dim = found[symbol] if factor == 1 else int(factor) * found[symbol]
+        return dim + int(offset) if offset else dim
+
+    inputs = {node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")}
+    values = iter([inputs[str(name)] for name in program.graph_signature.user_inputs])
+
+    def sizes(_: Any) -> Any:
+        value = next(values)
+        if not isinstance(value, torch.Tensor):
+            return None
+        return {d: dimension(size) for d, size in enumerate(value.shape) if isinstance(size, torch.SymInt)} or None
+
+    shapes = pytree.tree_map(sizes, given, is_leaf=lambda leaf: leaf is None)
+    return shapes if found else None
 
 
 _KEPT = ("stack_trace", "nn_module_stack", "source_fn_stack")

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from torch_atalla.loadable.code import Layout, port_layouts
-from torch_atalla.loadable.code_machine import CodeMachine
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.call_sites import KEY, dump_calls
@@ -20,61 +20,103 @@ from torch_atalla.loadable.file.code_section import CodeSection
 from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
-from ..targets.chip.build import CompiledNetwork, compile_lowered
+from ..capture.narrow import to_bfloat16
+from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
-from ..targets.chip.section import call_sites, of_network
+from ..targets.chip.section import call_sites, method_code
 from .functional import FileBuilder
 
+Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
 
-def add_code(builder: FileBuilder) -> dict[str, CompiledNetwork]:
-    """Compiles the methods of a file to Atalla code, from the launches that the file has as well."""
-    networks: dict[str, CompiledNetwork] = {}
+
+def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = None) -> None:
+    """Compiles the methods of a file to Atalla code, from the launches that the file has as well.
+
+    wide: the float32 program of the first method if the file was converted from it. The report then states the error.
+    """
+    networks: dict[str, Networks] = {}
     for name, compiled in builder.methods.items():
         assert compiled.lowered is not None
         networks[name] = compile_lowered(compiled.lowered, builder.exported[name])
     states = list(dict.fromkeys(name for method in builder.methods.values() for name in method.program.states))
     code = CodeSection([], b"")
-    for number, (name, compiled_network) in enumerate(networks.items()):
+    for number, (name, sizes) in enumerate(networks.items()):
         code.constants += bytes(-len(code.constants) % ALIGN)
-        made = of_network(compiled_network.network, compiled_network.code, number, states, len(code.constants))
-        code.methods += made.methods
-        code.constants += made.constants
-        builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(compiled_network))
+        packets, first = sizes[0].code.encode().tobytes(), len(code.constants)
+        for item in sizes:
+            places: dict[str, Any] = {"states": states, "constants": first, "symbols": item.sizes}
+            code.methods.append(method_code(item.network, packets, method=number, **places))
+        code.constants += sizes[0].network.constants
+        builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(planned(sizes)))
+        builder.golden_sizes[name] = [item.sizes for item in checked(sizes)]
     builder.code = code
-    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks))
+    builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks, wide))
     builder.report.engine = "isa"
     builder.report.code = _facts(networks.values())
-    return networks
 
 
-def check_code(data: bytes, path: str, networks: Mapping[str, CompiledNetwork]) -> dict[str, Any]:
-    """Raises ExportError if the code of a file gives other ports or values than its launches. Gives the cycles of the
-    methods for their example inputs, and those of calls on the scalar core by function and node."""
-    cycles, scalar = 0, dict[str, int]()
+def planned(sizes: Networks) -> CompiledNetwork:
+    """The network for the sizes that the file is written for: of bounded ones, the largest."""
+    wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
+    return next((item for item in sizes if item.sizes == wanted), sizes[-1])
+
+
+def of_examples(sizes: Networks) -> CompiledNetwork:
+    """The network for the sizes of the exported program's example inputs."""
+    leaves = torch.utils._pytree.tree_leaves(sizes[0].exported.example_inputs)
+    shapes = [tuple(x.shape) for x in leaves if isinstance(x, torch.Tensor)]
+    return next((item for item in sizes if [port.sizes for port in item.network.inputs] == shapes), planned(sizes))
+
+
+def check_code(
+    data: bytes, path: str, networks: Mapping[str, Networks], wide: torch.export.ExportedProgram | None = None
+) -> dict[str, Any]:
+    """Runs the code of each method once for its example inputs; of a method with dynamic sizes, once for each of the
+    sizes that saving checks.
+
+    Returns the cycles for the sizes of the file, those of calls on the scalar core by function and node, those of
+    methods with dynamic sizes by method and sizes, and, with the float32 program `wide` of the first method, how far
+    the results are from its. Raises ExportError if the code gives other ports or values than the launches of the file.
+    """
+    cycles, scalar, by_size, error = 0, dict[str, int](), dict[str, int](), dict[str, float]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
         description = describe(whole)
-        for number, (name, compiled) in enumerate(networks.items()):
+        for number, (name, sizes) in enumerate(networks.items()):
+            compiled, items = planned(sizes), checked(sizes)
             _check_ports(compiled, *port_layouts(description, number))
-            given = example_inputs(compiled)
-            profile = CodeMachine(whole, given, method=name).profile()
-            cycles += profile.stats.cycles
-            for call in profile.calls:
-                if call.site.function.startswith("core_"):
-                    key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
-                    scalar[key] = scalar.get(key, 0) + call.cycles
-            try:
-                method = load_loadable(whole).methods[name]  # anew: mutable buffers have their first values
-                args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
-                found = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
-            except torch.OutOfMemoryError:  # then with what PyTorch gives on the CPU
-                check_network(compiled, given)
-                continue
-            check_network(compiled, given, [x for x in found if isinstance(x, torch.Tensor)])
-    return {"cycles": cycles, "scalar_cycles": scalar}
+            exported = of_examples(sizes) if wide is not None and number == 0 else None
+            for item in {id(item): item for item in (*items, exported or compiled, compiled)}.values():
+                given = example_inputs(item)
+                run = check_network(item, given, _launched(item, given, whole, name), timing=True)
+                if item.sizes:
+                    by_size[f"{name}, {sizes_text(item.captured, item.program, item.sizes)}"] = run.profile.stats.cycles
+                if item is exported and wide is not None:
+                    error = _error(run.outputs, _wide_outputs(wide, item, given))
+                if item is not compiled:
+                    continue
+                cycles += run.profile.stats.cycles
+                for call in run.profile.calls:
+                    if call.site.function.startswith("core_"):
+                        key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
+                        scalar[key] = scalar.get(key, 0) + call.cycles
+    return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size, **error}
+
+
+def _launched(
+    compiled: CompiledNetwork, given: Sequence[torch.Tensor], path: str, name: str
+) -> list[torch.Tensor] | None:
+    """What the launches of the file's method give; None if the device has no memory for them."""
+    try:
+        method = load_loadable(path).methods[name]  # anew: mutable buffers have their first values
+        args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])
+        leaves = torch.utils._pytree.tree_leaves(method(*args, **kwargs))
+    except torch.OutOfMemoryError:
+        return None
+    return [x for x in leaves if isinstance(x, torch.Tensor)]
 
 
 def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[Layout]) -> None:
@@ -89,24 +131,38 @@ def _check_ports(compiled: CompiledNetwork, inputs: list[Layout], outputs: list[
             )
 
 
-def _facts(networks: Any) -> dict[str, Any]:
-    networks = list(networks)
+def _facts(methods: Iterable[Networks]) -> dict[str, Any]:
+    methods = list(methods)
+    networks = [planned(sizes) for sizes in methods]
     return {
         "packets": sum(len(n.code) for n in networks),
         "functions": sum(len(n.network.image.functions) for n in networks),
         "calls": sum(len(n.network.image.calls) for n in networks),
         "scalar_calls": sum(len(n.network.scalar_calls) for n in networks),
         "constant_bytes": sum(len(n.network.constants) for n in networks),
-        "arena_bytes": max(n.network.arena_bytes for n in networks),
+        "arena_bytes": max(n.network.arena_bytes for sizes in methods for n in sizes),
+        "sizes": sum(map(len, methods)),
     }
 
 
-def error_of(compiled: CompiledNetwork, expected: Any) -> dict[str, Any]:
-    """Runs the code on the example inputs, and compares with what the float32 model gives."""
-    run = compiled.run(example_tensors(compiled))
-    wanted = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
+def _wide_outputs(
+    wide: torch.export.ExportedProgram, compiled: CompiledNetwork, given: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What the float32 program gives on the CPU. Of its example inputs, those that were not narrowed to `given` are
+    replaced."""
+    leaves = torch.utils._pytree.tree_leaves(wide.example_inputs)
+    examples = [x for x in leaves if isinstance(x, torch.Tensor)]
+    inputs = [x if torch.equal(to_bfloat16(x), y) else y.to(x.dtype) for x, y in zip(examples, given, strict=True)]
+    args, kwargs = call_arguments(compiled, inputs)
+    with torch.no_grad():
+        outputs = copy.deepcopy(wide.module(check_guards=False))(*args, **kwargs)  # its mutable buffers change
+    return [x for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+
+
+def _error(outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> dict[str, float]:
+    """The smallest cosine of an output to the expected one, and the largest error relative to the largest element."""
     cosines, worst = [], 0.0
-    for found, exact in zip(run.outputs, wanted):
+    for found, exact in zip(outputs, expected, strict=True):
         a, b = found.double(), exact.double()
         cosines.append(cosine(a, b))
         worst = max(worst, float((a - b).abs().max() / b.abs().max().clamp(min=1e-30)) if a.numel() else 0.0)
@@ -117,8 +173,3 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     """Of two tensors as vectors. Equal ones have 1, also if they are 0."""
     a, b = a.double().flatten(), b.double().flatten()
     return 1.0 if torch.equal(a, b) else float(a @ b / (a.norm() * b.norm()))
-
-
-def example_tensors(compiled: CompiledNetwork) -> list[torch.Tensor]:
-    leaves = torch.utils._pytree.tree_leaves(compiled.exported.example_inputs)
-    return [x for x in leaves if isinstance(x, torch.Tensor)]

@@ -60,13 +60,16 @@ class FileBuilder:
     report: LoadableReport
     metadata: dict[str, str] = field(default_factory=dict)
     code: CodeSection | None = None
+    golden_sizes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)  # by method: values of its symbols
     check_code: Callable[[bytes], None] = lambda data: None  # raises ExportError where it gives other values
 
     def goldens(self, measured: bool) -> list[GoldenRecord]:
         options = self.options
+        same: dict[str, Any] = {"seed": options.seed, "weights": options.weights, "measured": measured}
         made = [
-            make_golden(self.exported[name], compiled, k, seed=options.seed, weights=options.weights, measured=measured)
+            make_golden(self.exported[name], compiled, k, sizes=sizes, **same)
             for k, (name, compiled) in enumerate(self.methods.items())
+            for sizes in self.golden_sizes.get(name, [None])
         ]
         return [item for item in made if item is not None]
 
@@ -96,6 +99,8 @@ class FileBuilder:
             report.estimate_cycles = report.method_cycles[0]
             data = self.encoded(goldens)
             runtime.validate(data)
+        elif self.code is not None:
+            data = self.encoded(goldens)  # with what the check has added to the report
         if options.sign is not None:
             data = add_signature(data, options.sign, runtime.crc32c)
         report.file_bytes = len(data)

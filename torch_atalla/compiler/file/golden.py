@@ -47,10 +47,12 @@ def make_golden(
     seed: int = 0,
     weights: str | None = None,
     measured: bool = False,
+    sizes: Sequence[int] | None = None,
 ) -> GoldenRecord | None:
     """None for a program whose results are random, or that was exported for a device: its graph names it; and, with a
     warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
-    the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything."""
+    the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything.
+    sizes: the values of the program's symbols, otherwise small ones."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
         return None
     ports = compiled.program.inputs
@@ -58,16 +60,16 @@ def make_golden(
     if len(bounds) != len(ports) or any(port.operand.dtype not in CODES for port in ports):
         return None
     symbols = compiled.captured.symbols
-    values = _sizes(symbols)
+    values = _sizes(symbols) if sizes is None else list(sizes)
     numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
     exported = {node.name: node.meta["val"] for node in compiled.captured.graph.find_nodes(op="placeholder")}
     tensors = []
     for k, (port, (low, high)) in enumerate(zip(ports, bounds)):
-        sizes, strides = (
+        shape, strides = (
             [int(number.expr.xreplace(numbers)) if isinstance(number, Size) else number for number in several]
             for several in (port.operand.sizes, port.operand.strides)
         )
-        tensor = seeded_input(seed, k, port.operand.dtype, sizes, low, high)
+        tensor = seeded_input(seed, k, port.operand.dtype, shape, low, high)
         with lowering_with(symbols):
             as_exported = layout_of(exported[port.name])[1] == port.operand.strides
         tensors.append(_laid_out(tensor, strides if as_exported else None))
@@ -151,8 +153,7 @@ def _sizes(symbols: Symbols) -> list[int]:
         between = min(symbol.min + 2, (symbol.min + symbol.max) // 2)
         choices.append((between, *range(symbol.min, min(symbol.min + 8, symbol.max) + 1)))
     for values in islice(product(*choices), 1000):
-        numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
-        if all(guard.xreplace(numbers) != False for guard, _ in symbols.guards):  # noqa: E712 (sympy's false too)
+        if symbols.allow(values):
             return list(values)
     return planned
 

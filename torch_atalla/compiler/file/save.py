@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-
-import torch
 
 from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.code import listing
@@ -100,24 +97,12 @@ def save_loadable(
         code=chip,
     )
     builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
-    if not chip:
-        data = builder.build()
-    else:
-        from .code import add_code, error_of  # late: only this engine needs the chip target
+    if chip:
+        from .code import add_code  # late: only this engine needs the chip target
 
-        networks = add_code(builder)
-        if convert:
-            first = next(iter(networks))
-            builder.report.code |= error_of(networks[first], expected_of(source[first]))
-        data = builder.build()
+        add_code(builder, next(iter(source.values())) if convert else None)
+    data = builder.build()
     write_whole(Path(path), data)
     if chip and dump is not None:
         (Path(dump) / "listing.s").write_text(listing(path))
     return builder.report
-
-
-def expected_of(program: torch.export.ExportedProgram) -> Any:
-    """What a program gives for its example inputs on the CPU."""
-    args, kwargs = program.example_inputs or ((), {})
-    with torch.no_grad():
-        return copy.deepcopy(program.module(check_guards=False))(*args, **kwargs)

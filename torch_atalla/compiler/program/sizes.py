@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,11 @@ class Symbols:
 
         numbers = {symbol: sympy.Integer(value) for symbol, value in self.assignment().items()}
         return int(expr.xreplace(numbers).doit())
+
+    def allow(self, values: Sequence[int]) -> bool:
+        """Whether the conditions hold for these values of the symbols, in their order."""
+        numbers = {symbol.symbol: value for symbol, value in zip(self.symbols, values, strict=True)}
+        return all(guard.xreplace(numbers) != False for guard, _ in self.guards)  # noqa: E712 (sympy's false too)
 
     def ranges(self) -> dict[sympy.Symbol, ValueRanges]:
         from torch.utils._sympy.value_ranges import ValueRanges

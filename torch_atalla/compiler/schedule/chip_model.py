@@ -110,8 +110,11 @@ class ChipModel:
         return self.overhead + longest + fill + latency + (n - 1) * self.core_start
 
 
-def chip_model(config: str | dict[str, Any]) -> ChipModel:
-    """From a chip's TOML text (`torch_atalla.chip.config_text()`), or what it parses to."""
+def chip_model(config: str | dict[str, Any], beat: int | None = None) -> ChipModel:
+    """From a chip's TOML text (`torch_atalla.chip.config_text()`), or what it parses to.
+
+    `beat`: thousandths of a cycle per bus beat, which a chip with a bank-level DRAM tells (default: sdma.beat_cycles).
+    """
     chip = tomllib.loads(config) if isinstance(config, str) else config
 
     def value(section: str, name: str) -> Any:
@@ -124,7 +127,7 @@ def chip_model(config: str | dict[str, Any]) -> ChipModel:
         scratchpads=value("scratchpad", "count"),
         **{name: value(*place) for name, place in GEOMETRY.items()},
         setup=value("sdma", "setup_cycles"),
-        beat=int(value("sdma", "beat_cycles") * _MILLI + 0.5),
+        beat=int(value("sdma", "beat_cycles") * _MILLI + 0.5) if beat is None else beat,
         occupancy=value("vector", "occupancy_cycles"),
         vector_latency=sum(value("vector", name) for name in latencies),
         exp_latency=value("vector", "exp_latency_cycles"),

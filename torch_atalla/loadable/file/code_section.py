@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch_atalla.isa.program import Program
@@ -15,18 +16,21 @@ from .format import CODE_VERSION, FORMATS, ISA_VERSION, STRIDES, Region, Section
 Relocation = tuple[int, Region, int, int]  # word of the table, region, index of the port or state, offset in it
 
 _KINDS = (Section.CODE, Section.RELOCATIONS, Section.CODE_WORDS, Section.PACKETS, Section.CONSTANTS)
+_SIZED_RUNTIME = 0x00010004  # the first driver version that runs code for several sizes
 _PACKET_BYTES = STRIDES[Section.PACKETS]
 
 
 @dataclass
 class MethodCode:
-    """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet."""
+    """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet. symbols: the values
+    of the method's symbols that the table is for."""
 
     method: int
     code: bytes
     words: list[int]
     relocations: list[Relocation]
     arena_bytes: int
+    symbols: tuple[int, ...] = ()
 
     def program(self) -> Program:
         return Program.decode(self.code)
@@ -34,26 +38,36 @@ class MethodCode:
 
 @dataclass
 class CodeSection:
-    """The code of a file: at most one record per method. All methods share the constants."""
+    """The code of a file: at most one record per method and values of its symbols. All methods share the constants, and
+    the records of a method, which are neighbours, share its packets."""
 
     methods: list[MethodCode]
     constants: bytes
 
-    def sections(self) -> list[SectionData]:
+    def sections(self, first_integer: int) -> tuple[list[SectionData], bytes]:
+        """The sections, and what goes to INTEGERS from its entry `first_integer` on."""
         content = {kind: bytearray() for kind in _KINDS}
         content[Section.CONSTANTS] += self.constants
+        integers: list[int] = []
+        number, packets = -1, (0, 0)
         for method in self.methods:
+            if method.method != number:
+                number = method.method
+                packets = len(content[Section.PACKETS]) // _PACKET_BYTES, len(method.code) // _PACKET_BYTES
+                content[Section.PACKETS] += method.code
             parts = {
-                Section.PACKETS: method.code,
                 Section.CODE_WORDS: struct.pack(f"<{len(method.words)}I", *method.words),
                 Section.RELOCATIONS: b"".join(FORMATS[Section.RELOCATIONS].pack(*item) for item in method.relocations),
             }
             ranges = [size // STRIDES[kind] for kind, part in parts.items() for size in (len(content[kind]), len(part))]
-            record = (method.method, CODE_VERSION, *ranges, method.arena_bytes)
+            symbols = (first_integer + len(integers), len(method.symbols)) if method.symbols else (0, 0)
+            integers += method.symbols
+            record = (method.method, CODE_VERSION, *packets, *ranges, method.arena_bytes, *symbols)
             content[Section.CODE] += FORMATS[Section.CODE].pack(*record)
             for kind, part in parts.items():
                 content[kind] += part
-        return [SectionData(kind, data, stride=STRIDES[kind]) for kind, data in content.items()]
+        sections = [SectionData(kind, data, stride=STRIDES[kind]) for kind, data in content.items()]
+        return sections, struct.pack(f"<{len(integers)}q", *integers)
 
 
 def find(data: bytes) -> CodeSection | None:
@@ -65,20 +79,41 @@ def find(data: bytes) -> CodeSection | None:
         (word, Region(region), index, offset)
         for word, region, index, offset in FORMATS[Section.RELOCATIONS].iter_unpack(content[Section.RELOCATIONS])
     ]
-    methods = []
-    for record in FORMATS[Section.CODE].iter_unpack(content[Section.CODE]):
-        method, _, packet, packets, word, n_words, relocation, n_relocations, arena_bytes = record
-        code = content[Section.PACKETS][_PACKET_BYTES * packet : _PACKET_BYTES * (packet + packets)]
+    integers = memoryview(container.find(Section.INTEGERS) or b"").cast("q")
+    methods, codes = [], dict[tuple[int, int], bytes]()
+    for record in _records(container):
+        method, _, packet, packets, word, n_words, relocation, n_relocations, arena_bytes, symbol, n_symbols = record
+        code = codes.setdefault(
+            (packet, packets), content[Section.PACKETS][_PACKET_BYTES * packet : _PACKET_BYTES * (packet + packets)]
+        )
         of_method = relocations[relocation : relocation + n_relocations]
-        methods.append(MethodCode(method, code, list(words[word : word + n_words]), of_method, arena_bytes))
+        symbols = tuple(integers[symbol : symbol + n_symbols])
+        methods.append(MethodCode(method, code, list(words[word : word + n_words]), of_method, arena_bytes, symbols))
     return CodeSection(methods, content[Section.CONSTANTS]) if methods else None
 
 
+def _records(container: Container) -> Iterator[tuple[int, ...]]:
+    """Of CODE. Those of format 1.3 are shorter."""
+    layout = FORMATS[Section.CODE]
+    for section in container.sections:
+        if section.kind == Section.CODE:
+            for first in range(0, len(section.content), section.stride):
+                record = bytes(section.content[first : first + section.stride])
+                yield layout.unpack(record[: layout.size].ljust(layout.size, b"\0"))
+
+
 def attach(data: bytes, section: CodeSection, crc32c: Checksum) -> bytes:
-    """Return the file with the code. Readers that do not know its sections skip them."""
+    """Return the file with the code. Readers that do not know its sections skip them; those of format 1.3 would misread
+    code for several sizes, and refuse it by the file's least driver version."""
     container = Container.read(data)
+    pool = next((present for present in container.sections if present.kind == Section.INTEGERS), None)
+    sections, integers = section.sections(len(pool.content) // 8 if pool else 0)
+    if integers:
+        assert pool is not None  # the sizes of the method's inputs are there
+        pool.content, pool.crc = bytes(pool.content) + integers, None
+        container.min_runtime = _SIZED_RUNTIME
     kinds = [present.kind for present in container.sections]
     at = kinds.index(Section.WEIGHTS) if Section.WEIGHTS in kinds else len(kinds)
-    container.sections[at:at] = section.sections()
+    container.sections[at:at] = sections
     container.isa_version = ISA_VERSION
     return container.pack(crc32c)

@@ -31,12 +31,12 @@ void check(const Tensor& input, const Tensor& grid, int64_t spatial, int64_t int
 Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
                    bool align_corners, int64_t spatial) {
   check(input, grid, spatial, interpolation_mode);
-  TORCH_CHECK(grid.scalar_type() == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ",
-              grid.scalar_type());
   DimVector sizes(input.sizes().slice(0, 2));
   for (int64_t d = 0; d < spatial; ++d) sizes.push_back(grid.size(1 + d));
   const Tensor out = empty_like_dtype(input, sizes, input.scalar_type());
   if (out.numel() == 0) return out;
+  TORCH_CHECK(grid.scalar_type() == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ",
+              grid.scalar_type());
   launch(kGridSample, input.scalar_type(), {Image(out, spatial)}, {Image(input, spatial), Grid(grid)},
          GridSampleParameters{.mode = static_cast<GridMode>(interpolation_mode),
                               .padding = static_cast<GridPadding>(padding_mode),

@@ -87,6 +87,7 @@ class Describer {
       range("words", r.words);
       range("relocations", r.relocations);
       json_.field("arena_bytes", r.arena_bytes);
+      range("symbols", r.symbols);
     });
     json_.field("constant_bytes", view_.constant_bytes);
     array("goldens", view_.goldens, [&](const Golden& r) {

@@ -15,8 +15,8 @@ static_assert(std::endian::native == std::endian::little, "loadable records are 
 
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'A', 'T', 'L', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 3;
-inline constexpr uint32_t kRuntimeVersion = 0x00010003;  // major << 16 | minor of this driver
+inline constexpr uint16_t kMinor = 4;
+inline constexpr uint32_t kRuntimeVersion = 0x00010004;  // major << 16 | minor of this driver
 inline constexpr uint32_t kIsaVersion = 1;               // newest Atalla instruction set that it can execute
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
 inline constexpr uint64_t kSectionAlignment = 64;
@@ -318,7 +318,7 @@ struct Golden {
   double atol;
 };
 
-// 1.3: a method as Atalla code. The words are the table of its calls.
+// 1.3: a method as Atalla code, for one assignment of its symbols. The words are the table of its calls.
 struct Code {
   uint32_t method;
   uint32_t version;
@@ -326,6 +326,7 @@ struct Code {
   Range words;
   Range relocations;
   uint64_t arena_bytes;
+  Range symbols;  // 1.4: in INTEGERS: values of the method's symbols
 };
 
 // A word of a table that becomes a DRAM address: that of the region's first byte, plus the offset.

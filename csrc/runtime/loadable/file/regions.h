@@ -13,12 +13,12 @@ namespace atalla::runtime::loadable {
 
 inline constexpr uint64_t kCodeReach = uint64_t{1} << 32;  // addresses of code are words, from the DRAM's base
 
-// Methods that have code and no instructions: only code writes their outputs.
+// Methods that have code, outputs and no instructions: only code writes their outputs.
 inline std::vector<bool> code_only_methods(const View& view) {
   std::vector<bool> found(view.methods.size());
   for (uint32_t i = 0; i < view.code.size(); ++i)
     if (const uint32_t method = view.code[i].method; method < view.methods.size())
-      found[method] = view.methods[method].instructions.count == 0;
+      found[method] = view.methods[method].instructions.count == 0 && view.methods[method].outputs.count != 0;
   return found;
 }
 

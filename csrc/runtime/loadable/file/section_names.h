@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "runtime/loadable/file/format.h"
@@ -13,8 +14,13 @@ struct SectionInfo {
   uint32_t stride;  // of the version that brought it: the least that a reader takes
 };
 
+template <class T>
+inline constexpr uint32_t kFirstBytes = sizeof(T);
+template <>
+inline constexpr uint32_t kFirstBytes<Code> = offsetof(Code, symbols);
+
 #define ATALLA_SECTION_BYTES(number, kind, name) {#name, 1},
-#define ATALLA_SECTION_TABLE(number, kind, name, record, member) {#name, sizeof(record)},
+#define ATALLA_SECTION_TABLE(number, kind, name, record, member) {#name, kFirstBytes<record>},
 inline constexpr std::array<SectionInfo, kSectionKinds> kSectionInfo = {
     {{"unknown", 1}, ATALLA_LOADABLE_SECTIONS(ATALLA_SECTION_BYTES, ATALLA_SECTION_TABLE)}};
 #undef ATALLA_SECTION_BYTES

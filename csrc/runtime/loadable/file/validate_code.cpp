@@ -2,6 +2,8 @@
 //
 // Rules of Atalla code: CODE, RELOCATIONS, CODE_WORDS, PACKETS, CONSTANTS.
 #include <cinttypes>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "runtime/loadable/file/record_reporter.h"
@@ -19,6 +21,7 @@ class CodeChecker : RecordReporter {
   CodeChecker(const View& view, Problems& problems)
       : RecordReporter(view, problems, false),
         methods_(view.methods.size(), kNone),
+        symbols_(view.methods.size()),
         sized_(view.methods.size()),
         packets_(view.packets.size(), kNone),
         words_(view.code_words.size(), kNone),
@@ -28,7 +31,7 @@ class CodeChecker : RecordReporter {
   void run() {
     if (view_.code.size() > 0 && view_.header.isa_version == 0)
       problems_.add("code, but instruction set version 0, expected 1 to %u", kIsaVersion);
-    for (uint32_t i = 0; i < view_.symbols.size(); ++i) sized_[view_.symbols[i].method] = true;
+    for (uint32_t i = 0; i < view_.symbols.size(); ++i) symbols_[view_.symbols[i].method].push_back(i);
     for (uint32_t i = 0; i < view_.dynamic.size(); ++i) sized_[view_.dynamic[i].method] = true;
     each("code", view_.code, [&](const Code& r) { check_code(r); });
     check_orphans("packet", packets_);
@@ -42,16 +45,46 @@ class CodeChecker : RecordReporter {
   void check_code(const Code& r) {
     if (r.version != kCodeVersion) problem("version %u, expected %u", r.version, kCodeVersion);
     if (index("method", r.method, view_.methods, "METHODS")) {
-      if (methods_[r.method] != kNone) problem("method %u has code %u already", r.method, methods_[r.method]);
-      methods_[r.method] = index_;
-      if (sized_[r.method]) problem("the sizes of method %u follow the call, expected fixed ones", r.method);
+      check_symbols(r);
+      if (methods_[r.method] == kNone) methods_[r.method] = index_;
     }
     if (r.packets.count == 0) problem("no packet, at least one is expected");
     if (r.arena_bytes >= kCodeReach)
       problem("arena of %" PRIu64 " bytes, fewer than %" PRIu64 " expected", r.arena_bytes, kCodeReach);
-    own("packets", r.packets, view_.packets, "PACKETS", packets_);
+    if (!shares_packets(r)) own("packets", r.packets, view_.packets, "PACKETS", packets_);
     own("words", r.words, view_.code_words, "CODE_WORDS", words_);
     own("relocations", r.relocations, view_.relocations, "RELOCATIONS", relocations_);
+  }
+
+  // Each code of a method is for another assignment of its symbols; a method without symbols has one code.
+  void check_symbols(const Code& r) {
+    const std::vector<uint32_t>& symbols = symbols_[r.method];
+    if (!range("symbols", r.symbols, view_.integers, "INTEGERS")) return;
+    if (r.symbols.count != symbols.size())
+      return problem("%u values for the %zu symbols of method %u", r.symbols.count, symbols.size(), r.method);
+    if (symbols.empty()) {
+      if (sized_[r.method]) problem("numbers of method %u follow symbols, but it has none", r.method);
+      if (methods_[r.method] != kNone) problem("method %u has code %u already", r.method, methods_[r.method]);
+      return;
+    }
+    std::vector<int64_t> values;
+    for (uint32_t k = 0; k < r.symbols.count; ++k) {
+      const int64_t value = view_.integers[r.symbols.first + k];
+      const Symbol symbol = view_.symbols[symbols[k]];
+      if (value < symbol.min || value > symbol.max)
+        problem("symbol %u is %" PRId64 ", expected %" PRId64 " to %" PRId64, symbols[k], value, symbol.min,
+                symbol.max);
+      values.push_back(value);
+    }
+    if (!assignments_.emplace(r.method, std::move(values)).second)
+      problem("method %u has code for these values of its symbols already", r.method);
+  }
+
+  // Whether the packets are those of the method's first code, exactly.
+  bool shares_packets(const Code& r) {
+    if (r.method >= methods_.size() || methods_[r.method] == kNone || methods_[r.method] == index_) return false;
+    const Range first = view_.code[methods_[r.method]].packets;
+    return first.first == r.packets.first && first.count == r.packets.count;
   }
 
   template <class T>
@@ -84,13 +117,16 @@ class CodeChecker : RecordReporter {
     if (r.index >= count)
       return problem("index %u of region %u, of which method %u has %u", r.index, region, code.method, count);
     const uint64_t bytes = region_bytes(view_, code, r.region, r.index);
-    if (r.offset > bytes)
+    const bool follows_call = r.region == Region::kInput || r.region == Region::kOutput;  // then checked for each size
+    if (r.offset > bytes && !(follows_call && !symbols_[code.method].empty()))
       problem("offset %" PRIu64 " in index %u of region %u, which has %" PRIu64 " bytes", r.offset, r.index, region,
               bytes);
   }
 
-  Owners methods_;
-  std::vector<bool> sized_;  // methods whose sizes follow the call
+  Owners methods_;                              // the first code of each
+  std::vector<std::vector<uint32_t>> symbols_;  // by method
+  std::vector<bool> sized_;                     // methods with numbers that follow symbols
+  std::set<std::pair<uint32_t, std::vector<int64_t>>> assignments_;
   Owners packets_, words_, relocations_;
   std::vector<bool> relocated_;  // by word
 };

@@ -32,15 +32,28 @@ void check_runs_code(const Device& device) {
 
 }  // namespace
 
-MethodCode::MethodCode(const View& view, const Code& code, Device& device, const CodePlaces& places)
+IsaProgram::IsaProgram(const View& view, Range packets, Device& device) {
+  const std::byte* first = view.packets.data() + size_t{packets.first} * sizeof(Packet);
+  check(isa_api()->program_create(device.handle(), first, uint64_t{packets.count} * sizeof(Packet), &handle_));
+}
+
+IsaProgram::~IsaProgram() { isa_api()->program_destroy(handle_); }
+
+MethodCode::MethodCode(const View& view, const Code& code, Device& device, const CodePlaces& places,
+                       const IsaProgram& program)
     : MethodPorts(view, code.method, device.properties().dram_base),
       device_(device),
+      program_(program),
       table_(device, region_bytes(view, code, Region::kTable, 0)),
       words_(code.words.count) {
   for (uint32_t i = 0; i < code.words.count; ++i) words_[i] = view.code_words[code.words.first + i];
   for (uint32_t i = 0; i < code.relocations.count; ++i) {
     const Relocation r = view.relocations[code.relocations.first + i];
     const uint64_t bytes = region_bytes(view, code, r.region, r.index);
+    if (r.offset > bytes)
+      throw Error(ATALLA_ERR_FORMAT, "relocation " + std::to_string(code.relocations.first + i) + " has the offset " +
+                                         std::to_string(r.offset) + " in an input or output of " +
+                                         std::to_string(bytes) + " bytes; save the file again");
     auto fixed = [&](uint64_t addr, const char* what) {
       words_[r.word] = word_of(addr, bytes, what) + static_cast<uint32_t>(r.offset);
     };
@@ -65,11 +78,7 @@ MethodCode::MethodCode(const View& view, const Code& code, Device& device, const
         break;
     }
   }
-  const std::byte* packets = view.packets.data() + size_t{code.packets.first} * sizeof(Packet);
-  check(isa_api()->program_create(device.handle(), packets, uint64_t{code.packets.count} * sizeof(Packet), &program_));
 }
-
-MethodCode::~MethodCode() { isa_api()->program_destroy(program_); }
 
 // The address as code sees it. Regions without bytes lie nowhere: 0.
 uint32_t MethodCode::word_of(uint64_t addr, uint64_t bytes, const char* what) const {
@@ -95,25 +104,37 @@ void MethodCode::run(Stream& stream, uint64_t max_packets, atalla_isa_stats* sta
   params.n_args = 1;
   params.args[0] = word_of(table_.addr(), table_bytes, "the table of calls");
   params.max_packets = max_packets;
-  stream.launch_program(program_, params, stats);
+  stream.launch_program(program_.handle(), params, stats);
 }
 
-ProgramCode::ProgramCode(File& file, Device& device, uint64_t state) {
+ProgramCode::ProgramCode(File& file, Device& device, uint64_t state) : device_(device) {
   const View& view = file.view();
   if (view.code.size() == 0)
     throw Error(ATALLA_ERR_UNSUPPORTED, file.name() + " has no Atalla code; save it with engine=\"isa\"");
   check_runs_code(device);
   uint64_t arena_bytes = 0;
   for (uint32_t i = 0; i < view.code.size(); ++i) arena_bytes = std::max(arena_bytes, view.code[i].arena_bytes);
-  constants = DeviceBuffer(device, view.constant_bytes);
-  arena = DeviceBuffer(device, arena_bytes);
+  constants_ = DeviceBuffer(device, view.constant_bytes);
+  arena_ = DeviceBuffer(device, arena_bytes);
   file.read(SectionKind::kConstants, [&](size_t at, std::span<const std::byte> piece) {
-    device.default_stream().memcpy_h2d(static_cast<std::byte*>(constants.data()) + at, piece.data(), piece.size());
+    device.default_stream().memcpy_h2d(static_cast<std::byte*>(constants_.data()) + at, piece.data(), piece.size());
   });
-  methods.resize(view.methods.size());
-  const CodePlaces places{constants.addr(), arena.addr(), state};
-  for (uint32_t i = 0; i < view.code.size(); ++i)
-    methods[view.code[i].method] = std::make_unique<MethodCode>(view, view.code[i], device, places);
+  places_ = {constants_.addr(), arena_.addr(), state};
+  records_.resize(view.methods.size());
+  fixed_.resize(view.methods.size());
+  for (uint32_t i = 0; i < view.code.size(); ++i) {
+    const Code code = view.code[i];
+    auto& program = programs_[code.packets.first];
+    if (!program) program = std::make_unique<IsaProgram>(view, code.packets, device);
+    std::vector<int64_t> values(code.symbols.count);
+    for (uint32_t k = 0; k < code.symbols.count; ++k) values[k] = view.integers[code.symbols.first + k];
+    if (values.empty()) fixed_[code.method] = make(view, code);
+    records_[code.method].emplace(std::move(values), code);
+  }
+}
+
+std::unique_ptr<MethodCode> ProgramCode::make(const View& view, const Code& code) const {
+  return std::make_unique<MethodCode>(view, code, device_, places_, *programs_.at(code.packets.first));
 }
 
 }  // namespace atalla::runtime::loadable

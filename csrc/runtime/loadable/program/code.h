@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -20,12 +21,25 @@ struct CodePlaces {
   uint64_t state;
 };
 
-// One method as code.
+// Decoded packets.
+class IsaProgram {
+ public:
+  IsaProgram(const View& view, Range packets, Device& device);
+  ~IsaProgram();
+  IsaProgram(const IsaProgram&) = delete;
+  IsaProgram& operator=(const IsaProgram&) = delete;
+  atalla_isa_program handle() const noexcept { return handle_; }
+
+ private:
+  atalla_isa_program handle_ = nullptr;
+};
+
+// One method as code, for the sizes of the view.
 class MethodCode : public MethodPorts {
  public:
-  // Throws Error (ATALLA_ERR_UNSUPPORTED) for a region beyond the addresses of code.
-  MethodCode(const View& view, const Code& code, Device& device, const CodePlaces& places);
-  ~MethodCode();
+  // Throws Error: ATALLA_ERR_UNSUPPORTED for a region beyond the addresses of code, ATALLA_ERR_FORMAT for a relocation
+  // behind an input or output of these sizes. The program must outlive the code.
+  MethodCode(const View& view, const Code& code, Device& device, const CodePlaces& places, const IsaProgram& program);
   MethodCode(const MethodCode&) = delete;
   MethodCode& operator=(const MethodCode&) = delete;
 
@@ -43,20 +57,35 @@ class MethodCode : public MethodPorts {
   uint32_t word_of(uint64_t addr, uint64_t bytes, const char* what) const;
 
   Device& device_;
-  atalla_isa_program program_ = nullptr;
+  const IsaProgram& program_;
   DeviceBuffer table_;
   std::vector<uint32_t> words_;
   std::vector<PortWord> port_words_;
 };
 
-struct ProgramCode {
-  DeviceBuffer constants;
-  DeviceBuffer arena;                                // methods share it
-  std::vector<std::unique_ptr<MethodCode>> methods;  // by method; null without code
+class ProgramCode {
+ public:
+  using Records = std::map<std::vector<int64_t>, Code>;  // by values of the method's symbols
 
   // Reads the file's constants. Throws Error: ATALLA_ERR_UNSUPPORTED for a file without code, or why the device cannot
   // run it; ATALLA_ERR_OUT_OF_MEMORY. `state` is the address of the program's mutable buffers.
   ProgramCode(File& file, Device& device, uint64_t state);
+
+  // Of a method; empty without code.
+  const Records& records(uint32_t method) const { return records_[method]; }
+  // The code of a method without symbols, or null.
+  MethodCode* fixed(uint32_t method) { return fixed_[method].get(); }
+  // A method's code for the sizes of the view.
+  std::unique_ptr<MethodCode> make(const View& view, const Code& code) const;
+
+ private:
+  Device& device_;
+  DeviceBuffer constants_;
+  DeviceBuffer arena_;  // methods share it
+  CodePlaces places_{};
+  std::map<uint32_t, std::unique_ptr<IsaProgram>> programs_;  // by first packet
+  std::vector<Records> records_;
+  std::vector<std::unique_ptr<MethodCode>> fixed_;
 };
 
 }  // namespace atalla::runtime::loadable

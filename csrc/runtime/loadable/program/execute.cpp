@@ -77,9 +77,9 @@ void Program::check_method(uint32_t index) {
                 "method " + std::to_string(index) + " of " + std::to_string(image_->methods.size()));
 }
 
-MethodCode& Program::code_of(uint32_t index) {
+void Program::check_has_code(uint32_t index) {
   check_method(index);
-  if (image_->code->methods[index] != nullptr) return *image_->code->methods[index];
+  if (!image_->code->records(index).empty()) return;
   throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() + ": method '" + view().string(view().methods[index].name) +
                                           "' has no Atalla code; use the functional engine");
 }
@@ -92,10 +92,9 @@ MethodImage& Program::launches_of(uint32_t index) {
   return *image_->methods[index].image;
 }
 
-MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
-  constexpr size_t kKept = 16;  // images of the latest sizes
+LoadedMethod::Sized& Program::sized_for(uint32_t index, const atalla_tensor* inputs) {
+  constexpr size_t kKept = 16;  // the latest sizes
   LoadedMethod& loaded = image_->methods[index];
-  if (!loaded.dynamic.dynamic()) return *loaded.image;
   Problems problems;
   std::vector<int64_t> symbols =
       bind_symbols(view(), loaded.dynamic, view().methods[index].inputs.first, inputs, problems);
@@ -103,19 +102,41 @@ MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
   for (LoadedMethod::Sized& sized : loaded.sized)
     if (sized.instance->symbols == symbols) {
       sized.used = ++clock_;
-      return *sized.image;
+      return sized;
     }
   auto instance = instantiate(view(), index, loaded.dynamic, std::move(symbols));
-  if (loaded.dynamic.plans_arena) make_room(instance->view.methods[index].arena_bytes);
-  auto made = std::make_unique<MethodImage>(instance->view, index, image_->kernels, image_->places(loaded.dynamic));
   if (loaded.sized.size() == kKept) {
     if (last_stream_ != nullptr) last_stream_->drain();  // what the oldest one owns may be in use
     auto oldest = std::min_element(loaded.sized.begin(), loaded.sized.end(),
                                    [](const auto& a, const auto& b) { return a.used < b.used; });
     loaded.sized.erase(oldest);
   }
-  loaded.sized.push_back({std::move(instance), std::move(made), ++clock_});
-  return *loaded.sized.back().image;
+  loaded.sized.push_back({std::move(instance), nullptr, nullptr, ++clock_});
+  return loaded.sized.back();
+}
+
+MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
+  LoadedMethod& loaded = image_->methods[index];
+  if (!loaded.dynamic.dynamic()) return *loaded.image;
+  LoadedMethod::Sized& sized = sized_for(index, inputs);
+  if (sized.image) return *sized.image;
+  const View& sizes = sized.instance->view;
+  if (loaded.dynamic.plans_arena) make_room(sizes.methods[index].arena_bytes);
+  sized.image = std::make_unique<MethodImage>(sizes, index, image_->kernels, image_->places(loaded.dynamic));
+  return *sized.image;
+}
+
+MethodCode& Program::code_for(uint32_t index, const atalla_tensor* inputs) {
+  if (MethodCode* fixed = image_->code->fixed(index)) return *fixed;
+  LoadedMethod::Sized& sized = sized_for(index, inputs);
+  if (sized.code) return *sized.code;
+  const ProgramCode::Records& records = image_->code->records(index);
+  const auto found = records.find(sized.instance->symbols);
+  if (found == records.end())
+    throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() + ": method '" + view().string(view().methods[index].name) +
+                                            "' has no Atalla code for these sizes; use the functional engine");
+  sized.code = image_->code->make(sized.instance->view, found->second);
+  return *sized.code;
 }
 
 // A larger arena is another one, so that images which point into the old one go.
@@ -124,16 +145,17 @@ void Program::make_room(uint64_t arena_bytes) {
   if (arena_bytes <= image.grown_bytes) return;
   if (last_stream_ != nullptr) last_stream_->drain();
   for (LoadedMethod& other : image.methods)
-    if (other.dynamic.plans_arena) other.sized.clear();
+    if (other.dynamic.plans_arena)
+      for (LoadedMethod::Sized& sized : other.sized) sized.image.reset();
   image.grown = DeviceBuffer();
   image.grown_bytes = 0;
   image.grown = DeviceBuffer(image.device, arena_bytes);
   image.grown_bytes = arena_bytes;
 }
 
-void Program::check_counts(const MethodPorts& method, const atalla_run_params& params) const {
+void Program::check_counts(const Method& method, const atalla_run_params& params) const {
   Problems problems;
-  size_t n_in = method.inputs.size(), n_out = method.outputs.size();
+  const size_t n_in = method.inputs.count, n_out = method.outputs.count;
   if (params.n_inputs != n_in) problems.add("%zu inputs given, expected %zu", params.n_inputs, n_in);
   if (params.n_outputs != n_out) problems.add("%zu outputs given, expected %zu", params.n_outputs, n_out);
   if ((params.n_inputs > 0 && params.inputs == nullptr) || (params.n_outputs > 0 && params.outputs == nullptr))
@@ -300,11 +322,13 @@ void Program::run_between_ports(MethodPorts& method, const atalla_run_params& pa
 void Program::run(const atalla_run_params& params) {
   std::lock_guard lock(mutex_);
   if (engine_ == ATALLA_ENGINE_ISA) {
-    MethodCode& code = code_of(params.method);
-    check_counts(code, params);
+    check_has_code(params.method);
+    check_counts(view().methods[params.method], params);
+    MethodCode& code = code_for(params.method, params.inputs);
     return run_between_ports(code, params, [&](Stream& stream) { run_code(code, params.method, stream); });
   }
-  check_counts(launches_of(params.method), params);
+  launches_of(params.method);
+  check_counts(view().methods[params.method], params);
   MethodImage& image = method_for(params.method, params.inputs);
   if (!image.host_calls.empty() && host_call_ == nullptr)
     throw Error(ATALLA_ERR_UNSUPPORTED,
@@ -323,8 +347,11 @@ void Program::resolve(uint32_t index, std::span<const atalla_tensor> inputs, std
   params.outputs = outputs.data();
   params.n_outputs = outputs.size();
   const bool code = engine_ == ATALLA_ENGINE_ISA;
-  check_counts(code ? static_cast<MethodPorts&>(code_of(index)) : launches_of(index), params);
-  const MethodPorts& method = code ? static_cast<MethodPorts&>(code_of(index)) : method_for(index, inputs.data());
+  if (code) check_has_code(index);
+  else launches_of(index);
+  check_counts(view().methods[index], params);
+  const MethodPorts& method =
+      code ? static_cast<MethodPorts&>(code_for(index, inputs.data())) : method_for(index, inputs.data());
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = method.outputs[i].type;
 }
 

@@ -54,12 +54,14 @@ class Program {
 
  private:
   void check_method(uint32_t index);
-  MethodCode& code_of(uint32_t index);
+  void check_has_code(uint32_t index);
   MethodImage& launches_of(uint32_t index);  // for the sizes of the file
-  // The image for the sizes of these inputs, which may be new.
+  // What the method is for the sizes of these inputs, which may be new.
+  LoadedMethod::Sized& sized_for(uint32_t index, const atalla_tensor* inputs);
   MethodImage& method_for(uint32_t index, const atalla_tensor* inputs);
+  MethodCode& code_for(uint32_t index, const atalla_tensor* inputs);
   void make_room(uint64_t arena_bytes);
-  void check_counts(const MethodPorts& method, const atalla_run_params& params) const;
+  void check_counts(const Method& method, const atalla_run_params& params) const;
   void check_arguments(const MethodPorts& method, const atalla_run_params& params, bool host) const;
   void bind(MethodPorts& method, Stream& stream, const atalla_run_params& params, bool host);
   // Checks and binds the arguments, calls work(stream), and gives the outputs.

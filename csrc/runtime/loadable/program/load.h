@@ -103,7 +103,8 @@ class MethodImage : public MethodPorts {
 struct LoadedMethod {
   struct Sized {
     std::unique_ptr<Instance> instance;
-    std::unique_ptr<MethodImage> image;
+    std::unique_ptr<MethodImage> image;  // null until launches run, as the code until code runs
+    std::unique_ptr<MethodCode> code;
     uint64_t used;  // time of its latest run
   };
   DynamicMethod dynamic;
@@ -138,7 +139,8 @@ struct Image {
   void for_each_image(F&& f) {
     for (LoadedMethod& method : methods) {
       if (method.image) f(*method.image);
-      for (LoadedMethod::Sized& sized : method.sized) f(*sized.image);
+      for (LoadedMethod::Sized& sized : method.sized)
+        if (sized.image) f(*sized.image);
     }
   }
 };

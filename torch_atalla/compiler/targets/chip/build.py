@@ -14,12 +14,15 @@ from torch_atalla.isa.program import Program
 from ...capture.capture import Captured, capture, export_module
 from ...capture.narrow import narrowed
 from ...linearize.partition import source_of
+from ...program.assignment import Assignment, assignments, count_assignments
 from ...program.ir import LinearProgram
 from ..functional.pipeline import Lowered, Options, lower_captured
-from .generate import compile_network
+from .generate import compile_networks
 from .network import Network, NoProgramError
 from .place import Run, run_network
 from .ports import same_layout, separate_ports
+
+MOST_ASSIGNMENTS = 1024  # of sizes, each of which has a table of calls in the file
 
 
 @dataclass
@@ -29,10 +32,11 @@ class CompiledNetwork:
     captured: Captured
     program: LinearProgram
     network: Network
-    code: Program
+    code: Program  # networks of one program for several sizes have the same
     exported: torch.export.ExportedProgram = field(repr=False)
     graph: torch.fx.Graph = field(repr=False)  # after the passes, before layouts change
     constants: dict[str, torch.Tensor] = field(repr=False)  # of that graph
+    sizes: tuple[int, ...] = ()  # the values of the program's symbols that it is for
 
     def run(self, inputs: Sequence[torch.Tensor], **options: Any) -> Run:
         """On an engine with DRAM of its own. options: of torch_atalla.isa.run (profile, timing, max_packets)."""
@@ -53,11 +57,15 @@ def compile_model(
     """
     exported = export_module(program, args, kwargs)
     exported = narrowed(exported) if convert else exported
-    return compile_lowered(lower_captured(capture(exported), Options(optimize="fast", code=True)), exported)
+    lowered = lower_captured(capture(exported), Options(optimize="fast", code=True))
+    if lowered.captured.symbols.symbols:
+        raise NoProgramError("expected a program of fixed sizes; compile_lowered compiles one for several sizes")
+    return compile_lowered(lowered, exported)[0]
 
 
-def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) -> CompiledNetwork:
-    """The code of a program that was lowered with the option `code`."""
+def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) -> list[CompiledNetwork]:
+    """The code of a program that was lowered with the option `code`: one network, or one for each of the sizes that a
+    call may have, in ascending order, with the same code."""
     captured = lowered.captured
     assert lowered.graph is not None
     for constant in captured.constants.values():
@@ -66,18 +74,51 @@ def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) ->
                 f"no Atalla program for the parameter {constant.fqn} of {constant.tensor.dtype}; expected bfloat16 "
                 "(convert the model to bfloat16)"
             )
-    dynamic = [node.name for node in captured.graph.nodes if _is_dynamic(node.meta.get("val"))]
-    if dynamic:
-        raise NoProgramError(f"no Atalla program for sizes that the call determines: node {dynamic[0]}")
-    linear = separate_ports(lowered.program)
-    network = compile_network(linear, {node.name: source_of(node) for node in lowered.graph.nodes})
-    for port, result in zip(network.outputs, captured.results, strict=True):
-        if same_layout(port.sizes, port.strides, result.stride()):
-            port.strides = tuple(result.stride())  # those of dimensions of one element are free
-    return CompiledNetwork(captured, linear, network, network.code(), exported, lowered.graph, lowered.constants)
+    allowed = _assignments(lowered)
+    programs = [separate_ports(assignment.program(lowered.program)) for assignment in allowed]
+    sources = {node.name: source_of(node) for node in lowered.graph.nodes}
+    texts = [sizes_text(captured, lowered.program, item.values) for item in allowed]
+    networks = compile_networks(programs, sources, texts)
+    code, compiled = networks[0].code(), []
+    for assignment, linear, network in zip(allowed, programs, networks):
+        for port, result in zip(network.outputs, captured.results, strict=True):
+            strides = tuple(assignment.stride(stride) for stride in result.stride())
+            if same_layout(port.sizes, port.strides, strides):
+                port.strides = strides  # those of dimensions of one element are free
+        made = (captured, linear, network, code, exported, lowered.graph, lowered.constants, assignment.values)
+        compiled.append(CompiledNetwork(*made))
+    return compiled
 
 
-def _is_dynamic(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(not isinstance(size, int) for size in value.shape)
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+def _assignments(lowered: Lowered) -> list[Assignment]:
+    """All sizes that a call may have. Raises NoProgramError if they have no bound, or are too many for one file."""
+    symbols, ports = lowered.captured.symbols, lowered.program.inputs
+    for symbol in symbols.symbols:
+        if not symbol.bounded:
+            raise NoProgramError(
+                f"no Atalla program for dimension {symbol.dim} of input {ports[symbol.input].name}, which has no upper "
+                "bound; expected dynamic_shapes with Dim(..., max=...)"
+            )
+    count = count_assignments(symbols)
+    if count > MOST_ASSIGNMENTS:
+        raise NoProgramError(
+            f"dynamic_shapes allow {count:,} combinations of sizes; Atalla code is for at most {MOST_ASSIGNMENTS:,}. "
+            "Lower the bounds, or let a dimension be a multiple (32 * Dim(...))"
+        )
+    return assignments(symbols)
+
+
+def checked(sizes: Sequence[CompiledNetwork]) -> list[CompiledNetwork]:
+    """Those of compile_lowered's networks that saving checks: for the smallest and largest sizes, and for those in the
+    middle of all ranges."""
+    middle = tuple((symbol.min + symbol.max) // 2 for symbol in sizes[0].captured.symbols.symbols)
+    place = next((place for place, item in enumerate(sizes) if item.sizes == middle), len(sizes) // 2)
+    return [sizes[place] for place in sorted({0, place, len(sizes) - 1})]
+
+
+def sizes_text(captured: Captured, program: LinearProgram, values: Sequence[int]) -> str:
+    """As text, the sizes of those dimensions of inputs that symbols determine."""
+    return ", ".join(
+        f"dimension {symbol.dim} of {program.inputs[symbol.input].name} {symbol.multiplier * value + symbol.offset}"
+        for symbol, value in zip(captured.symbols.symbols, values)
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from torch_atalla.isa.engine import Machine
 from torch_atalla.isa.geometry import LANES
+from torch_atalla.isa.profile import Profile, profile
 from torch_atalla.loadable.errors import ExportError
 
 from ...program.ir import BufferKind, Operand
@@ -25,8 +27,20 @@ from .network import Network, element_bytes
 from .noise import Bound, bounds, widen
 from .place import Placed, place_network
 from .ports import same_layout
+from .section import call_sites
 
+WIDER = 3  # how often bounds are widened: of many elements that rounding decides about, some meet no run that does
 UNWRITTEN = 0xFF  # bytes that are NaN as BF16
+
+
+@dataclass
+class CheckedRun:
+    """One run of the code: its outputs, what it stored on the way, and where its cycles went."""
+
+    outputs: list[torch.Tensor]
+    profile: Profile
+    found: dict[str, torch.Tensor] = field(repr=False)  # values of the nodes, also those of mutable buffers in the end
+    stray: str  # what is written where nothing may be, or ""
 
 
 def check_network(
@@ -35,13 +49,14 @@ def check_network(
     expected: Sequence[torch.Tensor] | None = None,
     *,
     seed: int = 0,
-) -> None:
-    """Runs the code, and compares every stored value with what the graph computes.
+    timing: bool = False,
+) -> CheckedRun:
+    """Runs the code once, and compares every stored value with what the graph computes.
 
     inputs: CPU tensors in the order of the ports; by default the program's example inputs, or random numbers from
     `seed`. expected: outputs of another engine for these inputs; by default those of the exported program on the CPU.
-    Raises ExportError, which names the first graph node whose value differs by more than rounding explains (noise.py
-    has the bound).
+    timing: count cycles; without it, those of the profile are 0. Raises ExportError, which names the first graph node
+    whose value differs by more than rounding explains (noise.py has the bound).
     """
     network = compiled.network
     given = example_inputs(compiled, seed) if inputs is None else list(inputs)
@@ -56,23 +71,25 @@ def check_network(
     values = dict(zip((port.name for port in network.inputs), given)) | compiled.constants
     values |= {name: state.tensor for name, state in compiled.captured.states.items()}
     known = bounds(compiled.graph, values, {*stored, *results, *changed.values()}, seed)
-    found, outputs, stray = _run(compiled, stored, changed, given)
-    if stray:
-        raise ExportError(f"the chip code writes to memory that is not its program's: {stray}")
-    problems, wrong = _differences(network, found, outputs, expected, results, known, given_strides)
-    if problems or wrong:
-        widen(known, compiled.graph, values, seed)
-        problems, wrong = _differences(network, found, outputs, expected, results, known, given_strides)
+    run = _run(compiled, stored, changed, given, timing)
+    if run.stray:
+        raise ExportError(f"the chip code writes to memory that is not its program's: {run.stray}")
+    problems, wrong = _differences(network, run, expected, results, known, given_strides)
+    for attempt in range(WIDER):
+        if not problems and not wrong:
+            break
+        widen(known, compiled.graph, values, seed + attempt)
+        problems, wrong = _differences(network, run, expected, results, known, given_strides)
     if problems or wrong:
         first = (problems or wrong)[0]
         more = f" ({len(problems)} nodes and {len(wrong)} outputs differ)" if problems else ""
         raise ExportError(f"the chip code gives other values than the program: {first}{more}")
+    return run
 
 
 def _differences(
     network: Network,
-    found: Mapping[str, torch.Tensor],
-    outputs: Sequence[torch.Tensor],
+    run: CheckedRun,
     expected: Sequence[torch.Tensor],
     results: Sequence[str],
     known: Mapping[str, Bound],
@@ -80,12 +97,13 @@ def _differences(
 ) -> tuple[list[str], list[str]]:
     """Of the stored values, and of the outputs."""
     problems = []
-    for name, value in found.items():
+    for name, value in run.found.items():
         text = _difference(value, known[name].exact, known[name]) if name in known else ""
         if text:
             problems.append(f"node {name}: {text}")
     wrong = []
-    for number, (port, value, right, name) in enumerate(zip(network.outputs, outputs, expected, results, strict=True)):
+    ports = zip(network.outputs, run.outputs, expected, results, strict=True)
+    for number, (port, value, right, name) in enumerate(ports):
         if (tuple(right.shape), right.dtype) != (port.sizes, port.dtype):
             text = f"{port.dtype} of {list(port.sizes)}, expected {right.dtype} of {list(right.shape)}"
         elif given_strides and not same_layout(port.sizes, port.strides, tuple(right.stride())):
@@ -100,7 +118,8 @@ def _differences(
 
 
 def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tensor]:
-    """The program's own. Random numbers instead of floating-point ones that are missing or all the same."""
+    """The program's own, repeated or cut where the network is for other sizes. Random numbers instead of floating-point
+    ones that are missing or all the same."""
     generator = torch.Generator().manual_seed(seed)
     ports = compiled.network.inputs
     examples = compiled.exported.example_inputs
@@ -110,10 +129,23 @@ def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tenso
         tensors = [torch.zeros(port.sizes, dtype=port.dtype) for port in ports]
     result = []
     for port, tensor in zip(ports, tensors):
+        if tuple(tensor.shape) != port.sizes:
+            tensor = _resized(tensor, port.sizes, generator)
         if tensor.dtype.is_floating_point and tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all()):
             tensor = torch.randn(port.sizes, generator=generator).to(port.dtype)
         result.append(tensor)
     return result
+
+
+def _resized(tensor: torch.Tensor, sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Of other sizes: the elements again and again, floating-point ones changed by random factors."""
+    if tensor.numel() == 0:
+        return torch.zeros(tuple(sizes), dtype=tensor.dtype)
+    for dim, size in enumerate(sizes):
+        tensor = tensor.index_select(dim, torch.arange(size) % tensor.shape[dim])
+    if not tensor.dtype.is_floating_point:
+        return tensor
+    return (tensor * torch.empty(tensor.shape).uniform_(0.5, 1.5, generator=generator)).to(tensor.dtype)
 
 
 def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -132,8 +164,10 @@ def call_arguments(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) ->
 
 
 def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
-    """For each buffer that a call writes, the first node whose value it holds."""
+    """For each buffer that a call writes and something reads, the first node whose value it holds."""
     network, program = compiled.network, compiled.program
+    computing = [inst for inst in program.instructions if any(0 not in operand.sizes for operand in inst.writes())]
+    read = {operand.buffer for inst in computing for operand in inst.reads()}
     stored: dict[int, tuple[str, Operand]] = {}
     for node in compiled.graph.nodes:
         operand = program.values.get(node.name)
@@ -141,39 +175,44 @@ def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
             continue
         buffer = program.buffers[operand.buffer]
         written = operand.buffer in network.complete and 0 not in operand.sizes
-        if written and buffer.kind in (BufferKind.TEMPORARY, BufferKind.OUTPUT):
+        if written and (
+            buffer.kind is BufferKind.OUTPUT or buffer.kind is BufferKind.TEMPORARY and buffer.index in read
+        ):
             stored.setdefault(operand.buffer, (node.name, operand))
     return dict(stored.values())
 
 
 def _run(
-    compiled: CompiledNetwork, stored: dict[str, Operand], changed: dict[str, str], inputs: Sequence[torch.Tensor]
-) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], str]:
-    """Values of the nodes, of those that mutable buffers hold in the end (`changed`), outputs, and what is written
-    where nothing may be."""
+    compiled: CompiledNetwork,
+    stored: dict[str, Operand],
+    changed: dict[str, str],
+    inputs: Sequence[torch.Tensor],
+    timing: bool,
+) -> CheckedRun:
+    """stored: the operands of the nodes to read, each after the call that completes it. changed: mutable buffer -> the
+    node of its new value."""
     network = compiled.network
     placed = place_network(network, inputs, fill=UNWRITTEN)
-    machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, timing=False)
+    machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, timing=timing)
     unwritten = np.full((SCRATCH_ROWS, LANES), np.nan, np.float32)
     for sid in range(2):
         machine.write_scratchpad(sid, 0, unwritten)
-    for function in network.image.functions:
-        machine.breakpoint(function)
     after: dict[int, list[str]] = {}
     for name, operand in stored.items():
         after.setdefault(network.complete[operand.buffer], []).append(name)
-    found: dict[str, torch.Tensor] = {}
-    calls = 0
-    while machine.run() != "halted":
-        found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
-        calls += 1
-    found |= {name: _read(compiled, placed, machine, stored[name]) for name in after.get(calls, ())}
-    assert calls == len(network.image.calls)
+    read: dict[str, torch.Tensor] = {}
+
+    def keep(finished: int) -> None:
+        read.update({name: _read(compiled, placed, machine, stored[name]) for name in after.get(finished, ())})
+
+    functions = network.image.functions
+    calls = [(functions[site.function].address, site) for site in call_sites(compiled)]
+    profiled = profile(machine, calls, keep)
     outputs = [placed.output(port, machine.dram) for port in network.outputs]
-    found = {name: found[name] for name in stored if name in found}
+    found = {name: read[name] for name in stored if name in read}
     for state, node in changed.items():
         found[node] = placed.output(network.states[state][0], machine.dram)
-    return found, outputs, _stray_writes(placed, machine)
+    return CheckedRun(outputs, profiled, found, _stray_writes(placed, machine))
 
 
 def _stray_writes(placed: Placed, machine: Machine) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -26,7 +26,32 @@ from .selection import Selection, check_dtypes
 def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = None) -> Network:
     """The program of a linear program. sources: the Python lines of graph nodes. Raises NoProgramError, which lists
     every launch that has none, with its node, line and the reason."""
-    selection = Selection(program, sources or {})
+    return compile_networks([program], sources or {}, [""])[0]
+
+
+def compile_networks(
+    programs: Sequence[LinearProgram], sources: Mapping[str, str], texts: Sequence[str]
+) -> list[Network]:
+    """One program for several sizes, which the texts state. The networks have the same constants and functions. Raises
+    NoProgramError as compile_network, for the first sizes without a program."""
+    selections: list[Selection] = []
+    for program, text in zip(programs, texts, strict=True):
+        selections.append(Selection(program, sources, selections[0] if selections else None))
+        try:
+            _select_all(selections[-1])
+        except NoProgramError as error:
+            raise (NoProgramError(f"{error}\n(with {text})") if text else error) from None
+    networks = [selection.network for selection in selections]
+    functions = {name: function for network in networks for name, function in network.image.functions.items()}
+    for network in networks:
+        network.image.functions = functions
+    networks[0].constants.extend(bytes(SLACK))
+    return networks
+
+
+def _select_all(selection: Selection) -> None:
+    """A kernel for every launch, and a place for every temporary."""
+    program = selection.program
     missing = []
     for launch in fuse(program):
         try:
@@ -46,8 +71,6 @@ def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = 
     network.states = {name: _state(selection, name, operand) for name, operand in program.states.items()}
     keep_temporaries(selection)
     _place_temporaries(selection)
-    network.constants.extend(bytes(SLACK))
-    return network
 
 
 def _select(selection: Selection, launch: Instruction) -> None:

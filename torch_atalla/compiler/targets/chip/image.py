@@ -46,8 +46,11 @@ class Call:
 
 @dataclass
 class Image:
+    """compiled: every function by its name, also those that no call names any more. Images may share it."""
+
     functions: dict[str, Function] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    compiled: dict[str, Function] = field(default_factory=dict, repr=False)
 
     def call(
         self,
@@ -60,7 +63,7 @@ class Image:
     ) -> None:
         """Adds a call; the function is compiled where it is called first."""
         if name not in self.functions:
-            self.functions[name] = compile_function(build())
+            self.functions[name] = self._compile(name, build)
         missing = [key for key in self.functions[name].parameters if key not in words]
         if missing:
             raise KeyError(f"{name}: no value for {', '.join(missing)}")
@@ -69,8 +72,13 @@ class Image:
     def function(self, builder: Builder) -> str:
         """The name of the builder's function, which is compiled if there is none of this name."""
         if builder.name not in self.functions:
-            self.functions[builder.name] = compile_function(builder)
+            self.functions[builder.name] = self._compile(builder.name, lambda: builder)
         return builder.name
+
+    def _compile(self, name: str, build: Callable[[], Builder]) -> Function:
+        if name not in self.compiled:
+            self.compiled[name] = compile_function(build())
+        return self.compiled[name]
 
     def drop_unused(self) -> None:
         """Drops functions that no call names."""

@@ -14,7 +14,8 @@ to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest val
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
 FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
-few of them may take the decision that the program took. An element of
+few of them may take the decision that the program took. In these runs, numbers that are equal within their tolerances
+count as equal or not at random, and numbers that are 0 within them become 0 at random. An element of
 integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
@@ -26,6 +27,7 @@ from typing import Any
 
 import torch
 
+from . import open_results
 from .reference import call
 
 RUNS, CHANGE, FACTOR, SHARE, FLOOR = 8, 2.0**-8, 16.0, 2.0, 2.0**-20
@@ -85,10 +87,12 @@ def bounds(
 
 def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], seed: int = 0) -> None:
     """Adds runs with large changes to the bounds, in place."""
+    every = bounds(graph, values, {node.name for node in graph.nodes}, seed)
+    rounding = open_results.rounding(graph, {name: (bound.exact, bound.tolerance()) for name, bound in every.items()})
     values = {name: _wide(value) for name, value in values.items()}
     generator = torch.Generator().manual_seed(seed + 1)
     for _ in range(FAR_RUNS):
-        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR).items():
+        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR, rounding).items():
             bound = found[name]
             bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
@@ -103,6 +107,7 @@ def _evaluate(
     wanted: set[str],
     generator: torch.Generator | None,
     change: float = CHANGE,
+    rounding: open_results.Rounding | None = None,
 ) -> dict[str, torch.Tensor]:
     made: dict[torch.fx.Node, Any] = {}
     kept = {}
@@ -130,7 +135,9 @@ def _evaluate(
             )
             if rounds:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
-            result = call(node, args, kwargs, changed, change if change > CHANGE else 0.0)
+            result = call(node, args, kwargs, changed)
+            if generator is not None:
+                result = open_results.vary(node, args, result, generator, rounding)
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]

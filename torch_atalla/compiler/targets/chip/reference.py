@@ -20,9 +20,8 @@ _ACTIVATIONS: dict[str, Any] = {
 }
 
 
-def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, apart: float = 0.0) -> Any:
-    """The result of a node. changed: moves a value that the chip rounds. apart: relative distance of numbers that count
-    as equal, unless it is 0."""
+def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
+    """The result of a node. changed: moves a value that the chip rounds."""
     target: Any = node.target
     if target in (aten.view.default, aten._unsafe_view.default):
         return args[0].reshape(args[1])
@@ -41,24 +40,19 @@ def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any, apart: float
         args = (args[0].contiguous(), *args[1:])
     if target in _STABLE:
         return _STABLE[target](*args, **kwargs)
-    if apart and target in _EQUALITY:
-        return _near(target, args[0], args[1], apart)
+    if target in _VARIANCE_AND_MEAN:
+        return _variance_and_mean(target, *args, **kwargs)
     result = target(*args, **kwargs)
     activation = node.meta.get(ACTIVATION_KEY)
     return _ACTIVATIONS[activation](changed(result)) if activation else result
 
 
-_EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
+_VARIANCE_AND_MEAN = (aten.var_mean.correction, aten.std_mean.correction)
 
 
-def _near(target: Any, a: Any, b: Any, apart: float) -> torch.Tensor:
-    """Numbers a few roundings apart may be equal in bfloat16."""
-    exact, first, second = target(a, b), torch.as_tensor(a), torch.as_tensor(b)
-    if not (first.is_floating_point() or second.is_floating_point()):
-        return exact
-    size = torch.maximum(first.abs().double(), second.abs().double())
-    equal = (first.double() - second.double()).abs() <= apart * size
-    return torch.where(equal, torch.tensor(target in _EQUALITY[:2]), exact)
+def _variance_and_mean(op: Any, x: torch.Tensor, dim: list[int] | None = None, **kwargs: Any) -> Any:
+    """With the sum's mean: the CPU's running one is NaN after an infinity."""
+    return op(x, dim, **kwargs)[0], x.mean(dim, kwargs.get("keepdim", False))
 
 
 def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:

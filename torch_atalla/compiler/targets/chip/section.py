@@ -22,10 +22,22 @@ def call_sites(compiled: CompiledNetwork) -> list[CallSite]:
     return [CallSite(call.function, call.comment, sources.get(call.comment, "")) for call in calls]
 
 
-def of_network(
-    network: Network, code: Program, method: int = 0, states: Sequence[str] = (), constants: int = 0
-) -> CodeSection:
-    """states: the file's mutable buffers in their order. constants: bytes of those that stand before the network's."""
+def of_network(network: Network, code: Program) -> CodeSection:
+    """The code of a file without mutable buffers that has only this method."""
+    return CodeSection([method_code(network, code.encode().tobytes())], bytes(network.constants))
+
+
+def method_code(
+    network: Network,
+    code: bytes,
+    *,
+    method: int = 0,
+    states: Sequence[str] = (),
+    constants: int = 0,
+    symbols: tuple[int, ...] = (),
+) -> MethodCode:
+    """states: the file's mutable buffers in their order. constants: bytes of those that stand before the network's.
+    symbols: the values of the method's symbols that the network is for."""
     words, found = network.image.table_words()
     places: dict[str, tuple[Region, int, int]] = {"table": (Region.TABLE, 0, 0)}
     places |= {port.region: (Region.INPUT, i, 0) for i, port in enumerate(network.inputs)}
@@ -37,6 +49,4 @@ def of_network(
     for word, address in found:
         region, index, offset = places[address.region]
         relocations.append((word, region, index, offset + address.offset))
-    encoded = code.encode().tobytes()
-    record = MethodCode(method, encoded, words, relocations, network.arena_bytes)
-    return CodeSection([record], bytes(network.constants))
+    return MethodCode(method, code, words, relocations, network.arena_bytes, symbols)

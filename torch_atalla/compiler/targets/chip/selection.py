@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -33,13 +33,22 @@ def _in_lines(operand: Operand) -> bool:
 class Selection:
     """What the selectors of single launches work with."""
 
-    def __init__(self, program: LinearProgram, sources: Mapping[str, str]) -> None:
+    def __init__(self, program: LinearProgram, sources: Mapping[str, str], like: Selection | None = None) -> None:
+        """like: the selection of the same program for other sizes. Both then have one block of constants, and each
+        function is compiled once."""
         self.program, self.sources = program, sources  # sources: Python lines of graph nodes
         self.network = Network()
         self.image = self.network.image
+        self.known: dict[bytes, str] = {}  # regions of constants by their bytes
+        self.packed: dict[Hashable, str] = {}  # and by what they were made from
+        if like is not None:
+            self.network.constants, self.network.constant_offsets = (
+                like.network.constants,
+                like.network.constant_offsets,
+            )
+            self.known, self.packed, self.image.compiled = like.known, like.packed, like.image.compiled
         self.sizes: dict[str, int] = {}  # bytes of temporaries
         self.dtypes = {port.operand.buffer: port.operand.dtype for port in program.inputs}  # of a buffer's elements
-        self.known: dict[bytes, str] = {}
         self.node = ""
         self.taps: dict[int, Any] = {}  # select/max_pool.py: of buffers of positions, which are not written
         self.whole_lines: dict[str, bool] = {}  # temporaries: whether all operands are lines of whole scratchpad rows
@@ -98,6 +107,12 @@ class Selection:
             self.known[data] = f"packed{len(self.known)}"
             self.place_constant(self.known[data], data)
         return self.known[data]
+
+    def constant_of(self, source: Hashable, make: Callable[[], torch.Tensor]) -> str:
+        """A region with the values that `make` gives. It is called once for equal sources."""
+        if source not in self.packed:
+            self.packed[source] = self.constant(make())
+        return self.packed[source]
 
     def place_constant(self, name: str, data: bytes) -> None:
         block = self.network.constants

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import inf, isnan, nan
 from typing import Any
 from zlib import crc32
+
+import torch
 
 from torch_atalla.isa.geometry import LANES
 
@@ -281,6 +284,19 @@ def by_lane(b: Builder, name: str, x: Reg, lanes: int) -> Reg:
     return out
 
 
+def _comparand(relation: str, value: float) -> float:
+    """A number of bfloat16 with which its numbers compare as they do with `value`: the vector unit rounds scalars."""
+    near = torch.tensor(value, dtype=torch.float64).to(torch.bfloat16)
+    if float(near) == value or isnan(value):
+        return value
+    if relation in ("meq", "mneq"):
+        return nan
+    upwards = relation == "mlt"
+    if (float(near) > value) != upwards:
+        near = torch.nextafter(near, torch.tensor(inf if upwards else -inf, dtype=torch.bfloat16))
+    return float(near)
+
+
 def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0) -> Reg:
     """One step on vector registers."""
     name, *operands = step
@@ -294,7 +310,7 @@ def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0)
     def compare(relation: str) -> Reg:
         x, other = values[operands[0]], operands[1]
         if isinstance(other, float):
-            return b.cmp(f"{relation}.mvs", x, k(other))
+            return b.cmp(f"{relation}.mvs", x, k(_comparand(relation, other)))
         return b.cmp(f"{relation}.mvv", x, values[other])
 
     def assign(y: Reg, value: int | float, mask: Reg | None = None) -> Reg:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 
 from ....program.ir import Operand
-from ..kernels.pointwise import Unsupported
-from . import functions as f
+from ..resampling import taps
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import lowest
@@ -20,49 +20,12 @@ from .values import Value
 SPATIAL = (2, 3, 4)
 
 
-def _taps(c: Context, kind: str, first: int, k: int) -> tuple[list[list[int]], list[list[float]]]:
-    """For each place of the result along spatial dimension k, the places of the input that it takes and their weights:
-    what upstream's own resampling of the unit vectors gives."""
-    out, x = c.launch.outputs[0], c.launch.inputs[0]
-    assert isinstance(out, Operand) and isinstance(x, Operand)
-    size, target = x.sizes[first + k], out.sizes[first + k]
-    if size == target and kind not in ("cubic",):
-        return [[i] for i in range(target)], [[1.0]] * target
-    scale = (*c.parameter("scale"), 0.0, 0.0, 0.0)[k] or None
-    unit = torch.eye(size, dtype=torch.float64)
-    aten = torch.ops.aten
-    if kind == "nearest":
-        mode = c.parameter("mode")
-        op = aten._upsample_nearest_exact1d if "exact" in mode else aten.upsample_nearest1d
-        weights = op(torch.arange(size, dtype=torch.float64).view(1, 1, size), [target], scale)
-        return [[int(i)] for i in weights.flatten()], [[1.0]] * target
-    align = bool(c.parameter("align_corners"))
-    if kind == "linear":
-        matrix = aten.upsample_linear1d(unit.view(1, size, size), [target], align, scale)[0]
-    else:
-        ops = {
-            "cubic": aten.upsample_bicubic2d,
-            "linear_aa": aten._upsample_bilinear2d_aa,
-            "cubic_aa": aten._upsample_bicubic2d_aa,
-        }
-        if kind not in ops:
-            raise Unsupported(f"resampling by {kind}")
-        # Two columns: with one, upstream's antialiased resampling gives the first row everywhere.
-        columns = unit.view(1, size, size, 1).expand(1, size, size, 2).contiguous()
-        matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]
-    # matrix[i, o]: the weight of input i in result o.
-    places = [torch.nonzero(matrix[:, o]).flatten().tolist() for o in range(target)]
-    most = max(map(len, places))
-    weights_of = [[float(matrix[i, o]) for i in places[o]] for o in range(target)]
-    return [p + [p[-1]] * (most - len(p)) for p in places], [w + [0.0] * (most - len(w)) for w in weights_of]
-
-
 def resample(c: Context, kind: str) -> None:
     """Separable: each place takes the product of the taps of its dimensions."""
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     first = out.rank - 3
-    tables = [_taps(c, kind, first, k) for k in range(3)]
+    tables = [taps(c.launch, kind, first, k) for k in range(3)]
     with positions(out) as here:
         target = out.element(here)
         start = x.start
@@ -72,6 +35,9 @@ def resample(c: Context, kind: str) -> None:
             for k, (places, _) in enumerate(tables):
                 start = x.at(start, first + k, _picked(c, here[first + k], [p[0] for p in places]))
             out.copy_element(target, start)
+            return
+        if out.kind != "f":
+            out.store(target, _fixed_point(c, start, tables, here))
             return
         options = []
         for k, (places, weights) in enumerate(tables):
@@ -93,7 +59,39 @@ def resample(c: Context, kind: str) -> None:
                     weight = share if weight is None else weight * share
             value = core.convert(x.load(place), "f")
             total = total + (value if weight is None else value * weight)
-        out.store(target, total if out.kind == "f" else f.round_even(core, total))
+        out.store(target, total)
+
+
+def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], list[list[float]]]], here: Any) -> Value:
+    """As upstream has it for 8-bit images: integer weights, and rounded after each pass: over depth, width, height.
+
+    start: the address of the element at 0, 0, 0. The largest weight has 15 bits.
+    """
+    core, x = c.core, c.inputs[0]
+    first = x.rank - 3
+    source, target = c.launch.inputs[0], c.launch.outputs[0]
+    assert isinstance(source, Operand) and target is not None
+    same = [a == b for a, b in zip(source.sizes[first:], target.sizes[first:])]
+
+    def passed(place: Value, dims: list[int]) -> Value:
+        if not dims:
+            return x.load(place)
+        k, *before = dims
+        index, (places, weights) = here[first + k], tables[k]
+        if same[k]:
+            return passed(x.at(place, first + k, index), before)
+        largest = max(map(max, weights))
+        precision = next(bits for bits in range(23) if bits == 22 or 0.5 + largest * (2 << bits) >= 1 << 15)
+        total = core.value((1 << precision) >> 1)
+        for t in range(len(places[0])):
+            there = x.at(place, first + k, _picked(c, index, [row[t] for row in places]))
+            shares = [int(w * (1 << precision) + (0.5 if w > 0 else -0.5)) for w in (row[t] for row in weights)]
+            total = total + passed(there, before) * _picked(c, index, shares)
+        total = total.shifted("sra.s", precision)
+        total = core.select(total < 0, 0, total)
+        return core.select(total < 255, total, 255)
+
+    return passed(start, [1, 2, 0])
 
 
 def _picked(c: Context, index: Value, table: list[int]) -> Value:

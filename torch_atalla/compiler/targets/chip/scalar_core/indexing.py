@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch_atalla.driver import c_abi
 
-from .formula import maximum, minimum
+from .formula_functions import maximum, minimum
 from .memory import Tensor
 from .routine import Context
 from .values import Value

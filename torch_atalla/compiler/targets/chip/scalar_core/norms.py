@@ -8,7 +8,7 @@ from functools import partial
 from torch_atalla.driver import c_abi
 
 from . import functions as f
-from .formula import maximum
+from .formula_functions import maximum
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import NEGATIVE_INFINITY, lines, mean_and_squares

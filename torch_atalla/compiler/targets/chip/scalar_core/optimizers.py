@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 
 from . import functions as f
-from .formula import maximum
+from .formula_functions import maximum
 from .memory import Tensor
 from .routine import Context
 from .values import Core, Value

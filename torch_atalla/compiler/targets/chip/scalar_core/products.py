@@ -9,7 +9,7 @@ from math import inf
 from torch_atalla.driver import c_abi
 
 from . import functions as f
-from .formula import maximum
+from .formula_functions import maximum
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import NEGATIVE_INFINITY

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from . import functions as f
-from .formula import maximum, minimum
+from .formula_functions import maximum, minimum
 from .memory import Tensor
 from .routine import Context
 from .values import INFINITY, SIGN, Core, Value

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -138,12 +139,7 @@ class _Convolution:
             if not s.is_constant(weight):
                 found.append(packing.pack(s, part, taps))
                 continue
-            values = s.tensor(part).permute(0, 2, 3, 1)
-            if taps.merged:
-                values = torch.nn.functional.pad(values, (0, taps.channels - taps.c))
-            values = values.reshape(per, -1, taps.run)
-            values = torch.nn.functional.pad(values, (0, tiles(taps.run) * LANES - taps.run)).reshape(1, per, -1)
-            found.append(Address(s.constant(pack_weights(values))))
+            found.append(Address(s.constant_of((part, taps), partial(_packed, s.tensor(part), taps))))
         return found
 
     def addresses(self, group: int, weights: Address, a_start: int, c_start: int) -> dict[str, Address]:
@@ -162,6 +158,16 @@ class _Convolution:
         elif bias is not None:
             found["bias"] = s.address(bias, group * per)
         return found
+
+
+def _packed(weight: torch.Tensor, taps: packing.Taps) -> torch.Tensor:
+    """[o, c, kh, kw] in tiles."""
+    per, values = weight.shape[0], weight.permute(0, 2, 3, 1)
+    if taps.merged:
+        values = torch.nn.functional.pad(values, (0, taps.channels - taps.c))
+    values = values.reshape(per, -1, taps.run)
+    values = torch.nn.functional.pad(values, (0, tiles(taps.run) * LANES - taps.run)).reshape(1, per, -1)
+    return pack_weights(values)
 
 
 def convolution(s: Selection, launch: Launch) -> None:

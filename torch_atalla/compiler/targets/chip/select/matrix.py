@@ -91,9 +91,9 @@ def product(s: Selection, launch: Launch) -> None:
     if m > 1 and a.strides[1] == 0:  # all rows are one in memory
         a = dense(s, a)
     if s.is_constant(w):
-        packed = pack_weights(s.tensor(w).transpose(1, 2)[: 1 if s_b == 0 else b])
-        layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else packed[0].numel()
-        w_address = Address(s.constant(packed))
+        source = replace(w, sizes=(1 if s_b == 0 else b, k, n))
+        w_address = Address(s.constant_of(("tiles", source), lambda: pack_weights(s.tensor(source).transpose(1, 2))))
+        layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else tiles(n) * tiles(k) * LANES * LANES
     else:
         if (k > 1 and w.strides[1] == 0) or (n > 1 and s_n == 0):
             w = dense(s, w)

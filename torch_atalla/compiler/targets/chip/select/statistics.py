@@ -17,7 +17,8 @@ from ..scalar_core import routine_of
 from ..scalar_core.routine import emit as emit_routine
 from ..selection import Selection
 from . import pointwise
-from .normal import moved, norm, reduce_into
+from .normal import moved, norm
+from .reductions import reduce_into
 
 
 def like(s: Selection, x: Operand, sizes: Sequence[int] | None = None) -> Operand:

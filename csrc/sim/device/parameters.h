@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reads parameters out of TOML text in which each one is { value = ..., unit = "...", source = "..." }.
+#pragma once
+
+#include <bit>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "sim/abi/error.h"
+#include "sim/device/toml.h"
+
+namespace atalla::sim {
+
+enum class Range { kAny, kPowerOfTwo };
+
+// A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
+// one and ignoring it would give cycles of a chip that the file does not describe.
+template <class Config>
+struct IntegerField {
+  const char* key;
+  uint64_t Config::* member;
+  uint64_t low;
+  uint64_t high;
+  Range range = Range::kAny;
+  const char* only = nullptr;
+};
+
+// Takes the checked parameters out of a document. What has not been taken at the end is unknown.
+class ParameterReader {
+ public:
+  ParameterReader(const TomlDocument& document, const char* where) : document_(document), where_(where) {
+    for (const auto& [path, value] : document) pending_.insert(path);
+  }
+
+  atalla_status fail(int line, const char* reason, const std::string& key) const {
+    if (line == 0) return set_error(ATALLA_ERR_CONFIG, "%s: %s: %s", where_, key.c_str(), reason);
+    return set_error(ATALLA_ERR_CONFIG, "%s: line %d: %s: %s", where_, line, key.c_str(), reason);
+  }
+
+  const TomlValue* take(const std::string& path) {
+    const auto found = document_.find(path);
+    if (found == document_.end()) return nullptr;
+    pending_.erase(path);
+    return &found->second;
+  }
+
+  // The value of one parameter, after checking that it says unit and source.
+  atalla_status parameter(const std::string& key, const TomlValue** value) {
+    *value = take(key + ".value");
+    if (*value == nullptr) {
+      if (const TomlValue* plain = take(key)) {
+        return fail(plain->line, "expected { value = ..., unit = \"...\", source = \"...\" }", key);
+      }
+      return fail(0, "the parameter or its value is missing", key);
+    }
+    const TomlValue* unit = take(key + ".unit");
+    if (unit == nullptr || !std::holds_alternative<std::string>(unit->value)) {
+      return fail((*value)->line, "the parameter has no unit (a string)", key);
+    }
+    const TomlValue* source = take(key + ".source");
+    if (source == nullptr || !std::holds_alternative<std::string>(source->value) ||
+        std::get<std::string>(source->value).empty()) {
+      return fail((*value)->line, "the parameter has no source (a string that is not empty)", key);
+    }
+    return ATALLA_OK;
+  }
+
+  template <class Config>
+  atalla_status integer(const IntegerField<Config>& field, Config* config) {
+    const TomlValue* value = nullptr;
+    if (const atalla_status status = parameter(field.key, &value)) return status;
+    const int64_t* number = std::get_if<int64_t>(&value->value);
+    if (number == nullptr) return fail(value->line, "expected an integer", field.key);
+    const bool inside =
+        *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
+    if (!inside || (field.range == Range::kPowerOfTwo && !std::has_single_bit(static_cast<uint64_t>(*number)))) {
+      char reason[160];
+      if (field.only != nullptr) {
+        snprintf(reason, sizeof reason, "the value is %" PRId64 "; the simulator supports %" PRIu64 " only: %s",
+                 *number, field.low, field.only);
+        return fail(value->line, reason, field.key);
+      }
+      snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
+               field.range == Range::kPowerOfTwo ? "a power of two" : "an integer", field.low, field.high);
+      return fail(value->line, reason, field.key);
+    }
+    config->*field.member = static_cast<uint64_t>(*number);
+    return ATALLA_OK;
+  }
+
+  // A string of 1 to `most` bytes.
+  atalla_status text(const std::string& key, size_t most, std::string* text) {
+    const TomlValue* value = nullptr;
+    if (const atalla_status status = parameter(key, &value)) return status;
+    const auto* found = std::get_if<std::string>(&value->value);
+    if (found == nullptr || found->empty() || found->size() > most) {
+      char reason[64];
+      snprintf(reason, sizeof reason, "expected a string of 1 to %zu bytes", most);
+      return fail(value->line, reason, key);
+    }
+    *text = *found;
+    return ATALLA_OK;
+  }
+
+  atalla_status finish() const {
+    if (pending_.empty()) return ATALLA_OK;
+    const auto found = document_.find(*pending_.begin());
+    return fail(found->second.line, "this parameter is unknown", *pending_.begin());
+  }
+
+ private:
+  const TomlDocument& document_;
+  const char* where_;
+  std::set<std::string> pending_;
+};
+
+}  // namespace atalla::sim

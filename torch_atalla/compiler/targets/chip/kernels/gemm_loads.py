@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loading the operands of a product: blocks of A or lines of an image, panels of W."""
+
+from __future__ import annotations
+
+from torch_atalla.isa.geometry import LANES
+
+from ..vir import ROWS, X0, Reg
+from .common import ELEMENT, TILE_BYTES, Kernel, tiles
+from .gemm_plan import A_SID, W_SID, Variant
+
+
+class GemmLoads(Kernel):
+    v: Variant
+    a_first: Reg  # scratchpad address of A
+    stream: list[Reg]  # of the next panel: scratchpad, DRAM, tiles left
+
+    def __getitem__(self, name: str) -> Reg:
+        return self.p[name]
+
+    # -- A -------------------------------------------------------------------------------------------------------------
+    def load_block(self, a: Reg, buffer: Reg, rows: int, last: bool) -> None:
+        """A block of A: for each step of k one tile a row tile. Row tiles are kt tiles apart in the scratchpad."""
+        b, v = self.b, self.v
+        if v.image:
+            self.load_pixels(a, buffer, self["g_rest" if last else "g_main"])
+            return
+        count = tiles(rows)
+
+        def step(dram: Reg, scratch: Reg, k_last: bool) -> None:
+            d, s = dram, scratch
+            for tile in range(count):
+                end = last and tile == count - 1
+                meta = self[("a_last" if end else "a_meta") + ("_k" if k_last else "")]
+                if k_last and v.k_tail:
+                    self.zero_rows(s, A_SID, "A")
+                b.tile_load(s, d, meta, "A")
+                if tile < count - 1:
+                    d, s = b.s("add.s", d, self["a_tile"]), b.s("add.s", s, self["k_bytes"])
+
+        dram, scratch = b.s("addi.s", a, 0), b.s("addi.s", buffer, 0)
+        if not v.one_step:
+            tile_bytes = self.k.integer(TILE_BYTES)
+            with b.loop(self["k_whole"], skip_empty=True):
+                step(dram, scratch, False)
+                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+                b.emit("add.s", scratch, scratch, tile_bytes)
+        step(dram, scratch, True)
+
+    def clear_border(self) -> None:
+        """Zeros in all planes; images come on top of them."""
+        b = self.b
+        place = b.s("addi.s", self.a_first, 0)
+        with b.loop(self["border_tiles"]):
+            self.zero_rows(place, A_SID, "A")
+            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
+
+    def start_image(self) -> None:
+        """What the first block looks at; the other lines follow block by block."""
+        b = self.b
+        self.image_line = b.s("addi.s", self["a"], 0)
+        self.plane_line = b.s("add.s", self.a_first, self["origin"])
+        self.lines_left = b.s("addi.s", self["later"], 0)
+        self.load_lines(self["early"])
+
+    def next_lines(self) -> None:
+        self.load_lines(self.share(self["next"], self.lines_left))
+
+    def load_lines(self, count: Reg) -> None:
+        """The next lines of the image, into all planes."""
+        b = self.b
+        with b.loop(count, skip_empty=True):
+            left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
+            with b.loop(self["channel_tiles"]):
+                self.load_tiles(left, channels, "x", "x_piece", "A")
+                b.emit("add.s", left, left, self["plane"])
+                b.emit("addi.s", channels, channels, LANES * ELEMENT)
+            b.emit("add.s", self.plane_line, self.plane_line, self["row"])
+            b.emit("add.s", self.image_line, self.image_line, self["x_line"])
+
+    def load_pixels(self, a: Reg, buffer: Reg, lines: Reg) -> None:
+        """The rows of a convolution's block, for each step of k: pixels of `lines` output lines under one tap."""
+        b, v = self.b, self.v
+        scratch, top = b.s("addi.s", buffer, 0), b.s("addi.s", a, 0)
+        pieces = [min(LANES, v.image - start) for start in range(0, v.image, LANES)]
+        with b.loop(self["kh"]):
+            left = b.s("addi.s", top, 0)
+            with b.loop(self["kw"]):
+                part = b.s("addi.s", left, 0)
+                with b.loop(self["kj"]):
+                    line = b.s("addi.s", part, 0)
+                    with b.loop(lines):
+                        dram = line
+                        for number, pixels in enumerate(pieces):
+                            if number:
+                                dram = b.s("add.s", dram, self["a_piece"])
+                            b.tile_load(scratch, dram, self["a_meta" if pixels == LANES else "a_last"], "A")
+                            b.emit("addi.s", scratch, scratch, pixels * 32)
+                            b.emit("addi.s", scratch, scratch, pixels * 32)
+                        b.emit("add.s", line, line, self["a_line"])
+                    b.emit("addi.s", part, part, LANES * ELEMENT)
+                b.emit("add.s", left, left, self["a_kw"])
+            b.emit("add.s", top, top, self["a_kh"])
+
+    # -- W -------------------------------------------------------------------------------------------------------------
+    def load_panel(self, w: Reg, buffer: Reg, count: Reg, ends: Reg) -> None:
+        """`count` column tiles of W; `ends`: 1 if the last of them is the last of all."""
+        b, v = self.b, self.v
+        scratch, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
+        if v.weights == "packed":
+            self.load_packed(scratch, b.s("addi.s", w, 0), b.s("mul.s", count, self["kt"]))
+            return
+        column = b.s("addi.s", w, 0)
+        meta, meta_k = b.s("addi.s", self["w_meta"], 0), b.s("addi.s", self["w_meta_k"], 0)
+        final = b.s("mul.s", count, ends)  # the index of the last column tile, or 0
+        with b.loop(count) as index:
+            with b.unless("bne.s", index, final):
+                b.mov(meta, self["w_meta_n"])
+                b.mov(meta_k, self["w_meta_nk"])
+            dram = b.s("addi.s", column, 0)
+            if not v.one_step:
+                with b.loop(self["k_whole"], skip_empty=True):
+                    if v.weights == "columns" and v.k_tail:
+                        self.zero_rows(scratch, W_SID, "W")
+                    b.tile_load(scratch, dram, meta, "W")
+                    b.emit("add.s", dram, dram, self["w_k"])
+                    b.emit("add.s", scratch, scratch, tile_bytes)
+            if v.k_tail:
+                self.zero_rows(scratch, W_SID, "W")
+            b.tile_load(scratch, dram, meta_k, "W")
+            b.emit("add.s", scratch, scratch, tile_bytes)
+            b.emit("add.s", column, column, self["w_n"])
+
+    def load_packed(self, scratch: Reg, dram: Reg, count: Reg) -> None:
+        """`count` packed tiles, none if it is 0; both pointers move on."""
+        b = self.b
+        with b.loop(count, skip_empty=True):
+            b.tile_load(scratch, dram, self["w_meta"], "W")
+            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+
+    def load_piece(self) -> None:
+        """A block's share of the next panel: an SDMA engine queues few; a whole panel would stop the block."""
+        scratch, dram, left = self.stream
+        self.load_packed(scratch, dram, self.share(self["piece"], left))
+
+    def load_one(self) -> None:
+        """A tile of the next panel, if there is one left."""
+        b = self.b
+        scratch, dram, left = self.stream
+        with b.unless("ble.s", left, X0):
+            b.tile_load(scratch, dram, self["w_meta"], "next W")
+            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
+            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+            b.emit("addi.s", left, left, -1)
+
+    def transpose_panel(self, buffer: Reg, count: Reg) -> None:
+        b = self.b
+        units = self.unit_vectors()
+        total = count if self.v.one_step else b.s("mul.s", count, b.s("addi.s", self["k_whole"], 1))
+        tile, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
+        rows = self.load_tile_rows(tile, W_SID, "W")
+        with b.loop(total):
+            # The rows of the next tile come in while this one leaves.
+            self.push_tile(rows)
+            following = b.s("add.s", tile, tile_bytes)
+            for lane, row in enumerate(rows):
+                b.load_row(following, ROWS[lane], W_SID, "W", "next", out=row)
+            for lane, unit in enumerate(units):
+                out = b.v()
+                b.row(out, unit)
+                b.store_row(out, tile, ROWS[lane], W_SID, "W", ("this", lane))
+            b.mov(tile, following)

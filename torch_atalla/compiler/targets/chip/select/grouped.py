@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Products by groups of rows, whose ends are data.
+
+The array computes the product of all rows with every group's matrix, and each row of the result is taken from the
+product of its group: there is no branch on data, and the result of a row depends on no other group. All matrices are
+loaded in any case; for few rows, their transfers take longer than the products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from torch_atalla.driver import c_abi
+
+from ....program.ir import Launch, Operand, contiguous_strides
+from ..kernels.pointwise import Unsupported
+from ..scalar_core.routine import Context
+from ..scalar_core.routine import emit as emit_routine
+from ..selection import Selection
+from . import pointwise
+from .matrix import dense, product
+
+CHUNK = 4  # groups of one batched product, and of one selection of rows
+
+
+def group_members(c: Context) -> None:
+    """Ones in the rows of each group. Faults for ends that decrease or are beyond the rows."""
+    core = c.core
+    (members,), (ends,) = c.outputs, c.inputs
+    begin = core.variable(0)
+    with ends.each([0], [ends, members]) as (place, group):
+        end = ends.load(place)
+        core.fault_unless(~((end < begin) | (end > members.size(1))), c_abi.ATALLA_ISA_FAULT_ELEMENT)
+        with core.range(end - begin) as row:
+            members.store(members.at(group, 1, begin + row), core.constant(1, "b"))
+        begin.set(end)
+
+
+def grouped_product(s: Selection, launch: Launch) -> None:
+    """out [m, n] = a [m, k] @ w [g, k, n] with g by row; 0 behind the last group."""
+    (out,), (a, w, ends) = launch.outputs, launch.inputs
+    assert isinstance(out, Operand) and isinstance(a, Operand) and isinstance(w, Operand)
+    if len(w.sizes) != 3 or len(out.sizes) != 2:
+        raise Unsupported("groups of columns or of the contracted dimension")
+    groups, k, n = w.sizes
+    m = a.sizes[0]
+    if k > 1 and a.strides[1] != 1:
+        a = dense(s, a)
+    members = s.new_operand((groups, m), (m, 1), groups * m, torch.bool)
+    pointwise.emit(s, replace(members, sizes=(groups * m,), strides=(1,)), [], (("const", 0.0),))
+    emit_routine(s, replace(launch, outputs=(members,), inputs=(ends,)), group_members)
+    for first in range(0, groups, CHUNK):
+        count = min(CHUNK, groups - first)
+        sizes = (count, m, n)
+        results = s.new_operand(sizes, contiguous_strides(sizes), count * m * n)
+        rows = replace(a, sizes=(count, m, k), strides=(0, *a.strides))
+        matrices = replace(w, offset=w.offset + first * w.strides[0] * w.dtype.itemsize, sizes=(count, k, n))
+        batched = Launch("gemm", (results,), (rows, matrices, None), launch.compute_dtype, node=launch.node)
+        product(s, batched.with_parameters(alpha=1.0, beta=0.0, activation="none"))
+        given = [replace(results, offset=2 * g * m * n, sizes=(m, n), strides=(n, 1)) for g in range(count)]
+        given += [replace(members, offset=(first + g) * m, sizes=(m, n), strides=(1, 0)) for g in range(count)]
+        given += [out] if first else []
+        steps: list[tuple] = []
+        other: int | float = 2 * count if first else 0.0
+        for g in range(count):
+            steps.append(("where", count + g, g, other))
+            other = len(given) + g
+        pointwise.emit(s, out, given, tuple(steps))
+
+
+SELECTORS = {"gemm_grouped": grouped_product}
