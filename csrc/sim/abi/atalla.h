@@ -266,7 +266,7 @@ typedef struct atalla_api {
   atalla_status (*device_host_view)(atalla_device, atalla_addr addr, uint64_t bytes, void** host);
 
   // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and of
-  // the device's alignment. mem_free of what is not the start of a block is an argument error.
+  // the device's alignment. mem_free of an address that does not start a block is an argument error.
   atalla_status (*mem_alloc)(atalla_device, uint64_t bytes, uint64_t align, atalla_addr*);
   atalla_status (*mem_free)(atalla_device, atalla_addr);
   atalla_status (*mem_info)(atalla_device, uint64_t* free_bytes, uint64_t* total_bytes);
