@@ -1,4 +1,6 @@
-# make demo   install, build and run the main job on real input
+# make demo   install, build and run the demo
+# make wheel  build a wheel and an sdist into dist/ and test both in new environments; PYTHON=python3.12 for another Python
+# make newcomer   the wheel in a new environment: demo, first tutorial, loadable in a C++ program
 # make test   install, build and run all tests
 # make build  install and build only
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
@@ -13,7 +15,8 @@
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
-# Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`pip install .`) have all.
+# Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`make wheel`) have all.
+# A checkout that was never built takes the compiled files of a wheel in dist/ that was made from the same sources.
 export ATALLA_HOST_ISA_ONLY ?= 1
 # What is imported compiles itself; all of PyTorch takes pip 15 seconds.
 export PIP_NO_COMPILE ?= 1
@@ -21,7 +24,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
+.PHONY: demo wheel newcomer test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -54,8 +57,21 @@ $(VENV)/package.stamp: $(VENV)/base.stamp setup.py pyproject.toml
 build: $(VENV)/package.stamp
 	$(PY) tools/build.py sim runtime ext
 
-demo: build $(VENV)/demo.stamp
-	$(PY) examples/quickstart.py
+demo: build
+	$(PY) -m torch_atalla demo -o build/demo
+
+$(VENV)/wheel.stamp: $(VENV)/base.stamp requirements-wheel.txt
+	$(PIP) install -r requirements-wheel.txt
+	touch $@
+
+
+wheel: $(VENV)/wheel.stamp
+	$(PY) tools/wheel.py
+	$(PY) tools/smoke_test.py
+	$(PY) tools/smoke_test.py --sdist
+
+newcomer: $(VENV)/base.stamp
+	$(PY) tools/smoke_test.py --examples
 
 test: build $(VENV)/demo.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal

@@ -16,14 +16,17 @@ configurations stay in build/<config>. Environment:
   ATALLA_COMPILER_LAUNCHER  a program in front of the compiler, such as ccache
 
 Every path in build.ninja is relative to the top of the repository, where ninja runs: a cache of objects serves every
-checkout, and a copied checkout does not rebuild.
+checkout, and a copied checkout does not rebuild. A checkout that was never built takes the compiled files from a wheel
+in dist/, if the wheel was made from the same sources (tools/prebuilt.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -36,6 +39,8 @@ sys.path.insert(0, str(ROOT))
 
 from tools.codegen.families import instruction_sets  # noqa: E402
 from tools.codegen.files import write  # noqa: E402
+from tools.prebuilt import reuse, version  # noqa: E402
+from tools.source_digest import digest  # noqa: E402
 
 ISAS = {
     "baseline": "-march=x86-64-v2 -O2",
@@ -72,9 +77,8 @@ EXTENSION_FLAGS = "-DTORCH_EXTENSION_NAME=_C -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER
 
 def host_isa() -> dict[str, str]:
     """The widest instruction set of this machine: all that a build for debugging compiles."""
-    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
-    best = "avx512" if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(flags) else "baseline"
-    best = "avx2" if best == "baseline" and {"avx2", "fma", "f16c", "bmi2"} <= set(flags) else best
+    found = runpy.run_path(str(ROOT / "torch_atalla/driver/host.py"))["supported"]()
+    best = found[-1] if found else "baseline"
     return {best: ISAS[best]}
 
 
@@ -250,10 +254,10 @@ class Build:
         for source in sorted(Path("csrc/runtime/package").iterdir()):
             folder = Path("torch_atalla/share") / ("pkgconfig" if source.suffix == ".pc" else "cmake/atalla")
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, folder)
+            write(folder / source.name, source.read_text().replace("@VERSION@", version()))
 
     def write_build_info(self) -> None:
-        """What `python -m torch_atalla info` tells about the build."""
+        """What `python -m torch_atalla info` and `doctor` tell about the build."""
         if self.config != "release":
             return
         first_line = subprocess.run(["g++", "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
@@ -263,6 +267,8 @@ class Build:
             "flags": self.flags,
             "isas": list(host_isa() if self.one_isa else ISAS),
             "extension_flags": EXTENSION_FLAGS,
+            "torch": importlib.metadata.version("torch"),
+            "sources": digest(ROOT),
         }
         write(Path("torch_atalla/_generated/build.json"), json.dumps(found, indent=1) + "\n")
 
@@ -310,6 +316,8 @@ def main() -> None:
     from tools.codegen.kernels import ContractError
     from tools.codegen.model import EntryError
 
+    if args.config == "release" and "tests" not in args.targets and reuse():
+        return
     try:
         Build(args.config).run(args.targets or ["sim", "runtime", "ext"], args.jobs)
     except (ContractError, EntryError) as error:

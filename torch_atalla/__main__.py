@@ -10,6 +10,8 @@ import sys
 
 # Command (a module of `cli`) -> help text.
 COMMANDS = {
+    "demo": "train, compile, export and run a small model; write a report",
+    "doctor": "check the installation; tell how to fix what is wrong",
     "info": "print devices, chip parameters, memory, versions and build flags",
     "ops": "list the native ops",
     "compile": "compile programs saved by torch.export.save into a loadable",

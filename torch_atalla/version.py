@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The version of the package."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

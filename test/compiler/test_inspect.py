@@ -39,7 +39,7 @@ class TestInspect(TestCase):
             """\
 model       ReluMatmulSoftmax
 format      1.4, needs driver 1.0
-written by  torch_atalla 0.1.0, torch 2.13.0
+written by  torch_atalla 0.2.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
 
@@ -96,7 +96,7 @@ coverage
             """\
 model       HostOpInTheMiddle
 format      1.4, needs driver 1.0
-written by  torch_atalla 0.1.0, torch 2.13.0
+written by  torch_atalla 0.2.0, torch 2.13.0
 file        N bytes
 estimate    N cycles
 

@@ -45,7 +45,7 @@ class TestInfo(TestCase):
         self.assertEqual(found["chip"]["chip"]["clock_hz"]["value"], 800_000_000)
 
     def test_host_kernels_are_those_in_use(self):
-        if "baseline" not in info.build().get("isas", []):
+        if "baseline" not in info.build_info().get("isas", []):
             self.skipTest("this build has the kernels of one instruction set only")
         self.assertEqual(json.loads(command("--json", ATALLA_ISA="baseline"))["versions"]["host_kernels"], "baseline")
 

@@ -44,7 +44,7 @@ def results(isa: str) -> dict[str, str]:
     return json.loads(child.stdout)
 
 
-@unittest.skipUnless("baseline" in info.build()["isas"], "built for the host only: make test-isas")
+@unittest.skipUnless("baseline" in info.build_info()["isas"], "built for the host only: make test-isas")
 class TestInstructionSets(TestCase):
     @classmethod
     def setUpClass(cls):

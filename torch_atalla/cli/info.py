@@ -14,7 +14,7 @@ import torch
 from torch_atalla import chip, ops
 from torch_atalla.device import namespace as device
 from torch_atalla.driver import runtime
-from torch_atalla.driver.paths import GENERATED
+from torch_atalla.driver.installation import build_info
 from torch_atalla.version import __version__
 
 # Environment variable that the package reads at run time -> its default, as shown.
@@ -32,12 +32,6 @@ SETTINGS = {
     "TORCH_ATALLA_BLOCKING_WAIT": "0",
     "TORCH_ATALLA_CACHE_LIMIT": "1 GiB",
 }  # fmt: skip
-
-
-def build() -> dict[str, Any]:
-    """Return how tools/build.py built the package, or {} if another tool built it."""
-    path = GENERATED / "build.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def versions() -> dict[str, Any]:
@@ -74,7 +68,7 @@ def collect() -> dict[str, Any]:
     count = device.device_count()
     return {
         "versions": versions(),
-        "build": build(),
+        "build": build_info(),
         "devices": [describe_device(i) for i in range(count)],
         "host_memory": dict(device.host_memory_stats()) if hasattr(device, "host_memory_stats") else {},
         "chip": chip.config(0) if count else {},
