@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lints the prose of README.md, docs/, the public headers and the package's docstrings and command line help.
+"""Lints the prose of pages, public headers, docstrings and help texts of the command line.
 
 textlint applies the rules of rules.yml. Comments and strings are copied to build/prose/ as Markdown with the line
 numbers of the source, so that a finding names the line to change. Needs Node.js 20 or newer; `make lint` installs
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "prose"
-PAGES = ["README.md", "docs/**/*.md"]
+PAGES = ["*.md", "docs/**/*.md"]
 HEADERS = ["csrc/sim/abi/atalla*.h", "csrc/runtime/c_api/atalla*.h*"]
 PYTHON = ["torch_atalla/*.py", "torch_atalla/cli/*.py", "torch_atalla/device/*.py", "torch_atalla/loadable/*.py"]
 HELP_KEYWORDS = {"help", "description", "epilog"}
