@@ -100,13 +100,16 @@ test-launch-modes: build
 	ATALLA_LAUNCH=queued $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal
 	ATALLA_LAUNCH=inline $(PY) -m pytest $(MODE_TESTS) -q -n 2 --dist worksteal
 
-# 8 threads x 4 streams x 10,000 steps, under the thread and the address sanitizer.
+# 8 threads x 4 streams x 10,000 steps, and 6 threads x 400 programs with Atalla code, under the thread and the address
+# sanitizer.
 soak: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config tsan
 	$(PY) tools/run_cpp_tests.py tsan test_driver_
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py tsan test_driver_soak
+	ATALLA_SOAK=400 $(PY) tools/run_cpp_tests.py tsan test_loadable_code_soak
 	$(PY) tools/build.py tests --config asan
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
+	ATALLA_SOAK=400 $(PY) tools/run_cpp_tests.py asan test_loadable_code_soak
 
 check: lint test test-sanitize fuzz-short
 

@@ -197,6 +197,14 @@ def test_nan_of_reductions(sizes: tuple[int, int]) -> None:
     check_function(reductions, special(*sizes, share=0.02, subnormal=False))
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 33), (2, 64), (3, 65), (1, 257)])
+def test_sorted_lines(sizes: tuple[int, int], descending: bool) -> None:
+    """By merging, also of runs that are cut; equal elements keep their order."""
+    x, integers = special(*sizes, subnormal=False), torch.arange(sizes[0] * sizes[1]).reshape(sizes) * 7 % 11
+    check_function(lambda x, y: [t.sort(stable=True, dim=1, descending=descending) for t in (x, y)], x, integers)
+
+
 def test_nan_of_windows() -> None:
     image = special(2, 40, 12, 13, share=0.01).to(memory_format=torch.channels_last)
     check_function(lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 1)), image)

@@ -57,10 +57,6 @@ class Library:
         self.check(self._head.stream_default(device, ctypes.byref(stream)))
         return stream
 
-    def clear_fault(self, stream: ctypes.c_void_p) -> None:
-        """Of a launch whose error was read."""
-        self._head.stream_synchronize(stream)
-
     def check(self, status: int) -> None:
         if status:
             text = self._head.last_error().decode(errors="replace")

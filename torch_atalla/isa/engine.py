@@ -388,11 +388,7 @@ def launch(
     params = lib.params(start, tuple(args), profile, True, dram_timing, max_packets, tag)
     raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
     stream = library.default_stream(_device_handle(ordinal))
-    try:
-        library.check(library.api.launch(stream, code.handle, ctypes.byref(params), ctypes.byref(raw)))
-    except ExecutionError:
-        library.clear_fault(stream)  # it is told now, and need not be told again
-        raise
+    library.check(library.api.launch(stream, code.handle, ctypes.byref(params), ctypes.byref(raw)))
     return stats_of(raw)
 
 

@@ -88,8 +88,7 @@ void Stream::launch_program(atalla_isa_program program, const atalla_isa_params&
   const Submission submission(kLaunchProgram);
   atalla_isa_params tagged = params;
   tagged.tag = submission.tag();
-  const atalla_status status = isa_api()->launch(handle_, program, &tagged, stats);
-  if (status != ATALLA_OK) throw_fault(status);
+  check(isa_api()->launch(handle_, program, &tagged, stats));
 }
 
 void Stream::copy_now(const atalla_copy_params& params) {

@@ -63,7 +63,8 @@ atalla_status Stream::launch_program(uint64_t handle, const isa::Program& progra
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  return finish(isa::launch(*device(), ordinal_, &clock_, program, params, stats));
+  // The caller has waited for the program, and is told of its fault. Another thread's work on the stream must not be.
+  return isa::launch(*device(), ordinal_, &clock_, program, params, stats);
 }
 
 atalla_status Stream::execute_launch(uint64_t handle, const atalla_launch_desc* desc, size_t desc_bytes) {

@@ -21,7 +21,7 @@ from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
 from ..capture.narrow import to_bfloat16
-from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, sizes_text
+from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
@@ -57,28 +57,14 @@ def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = N
     builder.report.code = _facts(networks.values())
 
 
-def planned(sizes: Networks) -> CompiledNetwork:
-    """The network for the sizes that the file is written for: of bounded ones, the largest."""
-    wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
-    return next((item for item in sizes if item.sizes == wanted), sizes[-1])
-
-
-def of_examples(sizes: Networks) -> CompiledNetwork:
-    """The network for the sizes of the exported program's example inputs."""
-    leaves = torch.utils._pytree.tree_leaves(sizes[0].exported.example_inputs)
-    shapes = [tuple(x.shape) for x in leaves if isinstance(x, torch.Tensor)]
-    return next((item for item in sizes if [port.sizes for port in item.network.inputs] == shapes), planned(sizes))
-
-
 def check_code(
     data: bytes, path: str, networks: Mapping[str, Networks], wide: torch.export.ExportedProgram | None = None
 ) -> dict[str, Any]:
-    """Runs the code of each method once for its example inputs; of a method with dynamic sizes, once for each of the
-    sizes that saving checks.
+    """Runs the code of each method for its example inputs: once, or for its smallest, middle and largest sizes.
 
-    Returns the cycles for the sizes of the file, those of calls on the scalar core by function and node, those of
-    methods with dynamic sizes by method and sizes, and, with the float32 program `wide` of the first method, how far
-    the results are from its. Raises ExportError if the code gives other ports or values than the launches of the file.
+    Returns, for the largest sizes, the cycles, those of calls on the scalar core by function and node, and, with the
+    float32 program `wide` of the first method, how far the results are from its; and the cycles by method and sizes.
+    Raises ExportError if the code gives other ports or values than the launches of the file.
     """
     cycles, scalar, by_size, error = 0, dict[str, int](), dict[str, int](), dict[str, float]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
@@ -86,30 +72,30 @@ def check_code(
         Path(whole).write_bytes(data)
         description = describe(whole)
         for number, (name, sizes) in enumerate(networks.items()):
-            compiled, items = planned(sizes), checked(sizes)
-            _check_ports(compiled, *port_layouts(description, number))
-            exported = of_examples(sizes) if wide is not None and number == 0 else None
-            for item in {id(item): item for item in (*items, exported or compiled, compiled)}.values():
-                given = example_inputs(item)
-                run = check_network(item, given, _launched(item, given, whole, name), timing=True)
-                if item.sizes:
-                    by_size[f"{name}, {sizes_text(item.captured, item.program, item.sizes)}"] = run.profile.stats.cycles
-                if item is exported and wide is not None:
-                    error = _error(run.outputs, _wide_outputs(wide, item, given))
-                if item is not compiled:
+            largest = planned(sizes)
+            _check_ports(largest, *port_layouts(description, number))
+            for compiled in checked(sizes):
+                given = example_inputs(compiled)
+                run = check_network(compiled, given, _launched(whole, name, compiled, given), timing=True)
+                if compiled.sizes:
+                    text = sizes_text(compiled.captured, compiled.program, compiled.sizes)
+                    by_size[f"{name}, {text}"] = run.profile.stats.cycles
+                if compiled is not largest:
                     continue
                 cycles += run.profile.stats.cycles
                 for call in run.profile.calls:
                     if call.site.function.startswith("core_"):
                         key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
                         scalar[key] = scalar.get(key, 0) + call.cycles
+                if wide is not None and number == 0:
+                    error = _error(run.outputs, _wide_outputs(wide, compiled, given))
     return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size, **error}
 
 
 def _launched(
-    compiled: CompiledNetwork, given: Sequence[torch.Tensor], path: str, name: str
+    path: str, name: str, compiled: CompiledNetwork, given: Sequence[torch.Tensor]
 ) -> list[torch.Tensor] | None:
-    """What the launches of the file's method give; None if the device has no memory for them."""
+    """What the launches of the file's method give; None where the device has no room for them."""
     try:
         method = load_loadable(path).methods[name]  # anew: mutable buffers have their first values
         args, kwargs = call_arguments(compiled, [x.to(method.device) for x in given])

@@ -108,12 +108,18 @@ def _assignments(lowered: Lowered) -> list[Assignment]:
     return assignments(symbols)
 
 
+def planned(sizes: Sequence[CompiledNetwork]) -> CompiledNetwork:
+    """Of compile_lowered's networks, that for the sizes for which memory is planned and the file is written: the
+    largest."""
+    wanted = tuple(symbol.value for symbol in sizes[0].captured.symbols.symbols)
+    return next((item for item in sizes if item.sizes == wanted), sizes[-1])
+
+
 def checked(sizes: Sequence[CompiledNetwork]) -> list[CompiledNetwork]:
-    """Those of compile_lowered's networks that saving checks: for the smallest and largest sizes, and for those in the
-    middle of all ranges."""
+    """Those that saving checks: for the smallest sizes, for those in the middle of all ranges, and `planned`."""
     middle = tuple((symbol.min + symbol.max) // 2 for symbol in sizes[0].captured.symbols.symbols)
-    place = next((place for place, item in enumerate(sizes) if item.sizes == middle), len(sizes) // 2)
-    return [sizes[place] for place in sorted({0, place, len(sizes) - 1})]
+    between = next((item for item in sizes if item.sizes == middle), sizes[len(sizes) // 2])
+    return list({item.sizes: item for item in (sizes[0], between, planned(sizes))}.values())
 
 
 def sizes_text(captured: Captured, program: LinearProgram, values: Sequence[int]) -> str:

@@ -67,30 +67,69 @@ def select_sorted(c: Context, all_of_them: bool) -> None:
 
 
 def sort(c: Context) -> None:
-    """By counting how many come before an element: stable, and without room for a copy. values and the input may be
-    one only if there are no values to write."""
+    """By merging: the order of each line as positions, in runs of 1, 2, 4 and more that are sorted already. Stable.
+    values and the input may be one only if there are no values to write."""
     core, x = c.core, c.inputs[0]
     values, indices = c.outputs
-    dim, descending = c.parameter("dim"), c.parameter("descending")
+    dim = c.parameter("dim")
     if values is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
         raise Unsupported("sorting in place")
+    count = c.launch.reads()[0].sizes[dim]
+    order, other = c.scratch(count), c.scratch(count)
     tensors = [t for t in (values, indices, x) if t is not None]
     with lines(x, dim, tensors) as places:
         at = dict(zip(map(id, tensors), places))
-        number = core.variable(0)
-        with x.each([dim], {x: at[id(x)]}) as (place,):
-            mine = key(c, x.load(place))
-            rank, other = core.variable(0), core.variable(0)
-            with x.each([dim], {x: at[id(x)]}) as (there,):
-                theirs = key(c, x.load(there))
-                before = first_of(c, descending, theirs, mine) | (theirs.equals(mine) & (other < number))
-                rank.set(rank + core.convert(before, "i"))
-                other.set(other + 1)
+        line, size = at[id(x)], x.size(dim)
+        source, target, width = core.variable(order.start), core.variable(other.start), core.variable(1)
+        with core.range(size) as number:
+            order.store(order.at(source, 0, number), number)
+        with core.repeat_while(lambda: width < size):
+            begin = core.variable(0)
+            with core.repeat_while(lambda: begin < size):
+                middle = core.variable(core.select(begin + width < size, begin + width, size))
+                end = core.variable(core.select(middle + width < size, middle + width, size))
+                _merge(c, order, line, (source, target), begin, middle, end)
+                begin.set(end)
+            before = core.variable(source)
+            source.set(target)
+            target.set(before)
+            width.set(width + width)
+        with core.range(size) as rank:
+            number = order.load(order.at(source, 0, rank))
             if values is not None:
-                values.copy_element(values.at(at[id(values)], dim, rank), place)
+                values.copy_element(values.at(at[id(values)], dim, rank), x.at(line, dim, number))
             if indices is not None:
                 indices.store(indices.at(at[id(indices)], dim, rank), number)
-            number.set(number + 1)
+
+
+def _merge(
+    c: Context, order: Tensor, line: Value, buffers: tuple[Value, Value], begin: Value, middle: Value, end: Value
+) -> None:
+    """The runs begin ... middle and middle ... end of positions in `line`, from one buffer to the other; both have the
+    form of `order`."""
+    core, x, (source, target) = c.core, c.inputs[0], buffers
+    dim, descending = c.parameter("dim"), c.parameter("descending")
+    heads = []  # of both runs: its place, its end, the position in the line, and the key there
+    for first, last in ((begin, middle), (middle, end)):
+        heads.append((core.variable(first), last, core.variable(0), core.variable(0)))
+
+    def load(place: Value, last: Value, number: Value, value: Value) -> None:
+        with core.when(place < last):
+            number.set(order.load(order.at(source, 0, place)))
+            value.set(key(c, x.load(x.at(line, dim, number))))
+
+    for head in heads:
+        load(*head)
+    (left, _, _, left_key), (right, _, _, right_key) = heads
+    out = core.variable(order.at(target, 0, begin))
+    with core.range(end - begin):
+        takes_right = left.equals(middle) | ((right < end) & first_of(c, descending, right_key, left_key))
+        for head, taken in zip(heads, (~takes_right, takes_right)):
+            with core.when(taken):
+                order.store(out, head[2])
+                head[0].set(head[0] + 1)
+                load(*head)
+        out.set(out + order.stride(0))
 
 
 def median(c: Context) -> None:

@@ -30,6 +30,7 @@ class Context:
         self.outputs: list[Any] = operands[:count]
         self.inputs: list[Any] = operands[count:]
         self.constants: dict[int, torch.Tensor] = {}
+        self.scratches: dict[int, int] = {}  # operand -> elements
         self._next = len(operands)
 
     def _operand(self, number: int, form: Form | Immediate | None) -> Tensor | Value | None:
@@ -43,6 +44,13 @@ class Context:
         self._next += 1
         self.constants[number] = values
         return Tensor(self.core, number, Form(values.dtype, values.ndim))
+
+    def scratch(self, elements: int) -> Tensor:
+        """Room for 32-bit integers in DRAM, without contents."""
+        number = self._next
+        self._next += 1
+        self.scratches[number] = elements
+        return Tensor(self.core, number, Form(torch.int32, 1))
 
     def wrapped(self, value: Any) -> Any:
         """An integer as one of the compute dtype, if that has fewer than 32 bits."""
@@ -86,6 +94,9 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
     for number, values in context.constants.items():
         address = Address(s.constant(values))
         words |= words_of(number, address, values.shape, values.stride(), values.element_size())
+    for number, elements in context.scratches.items():
+        scratch = s.new_operand((elements,), (1,), elements, torch.int32)
+        words |= words_of(number, s.address(scratch), scratch.sizes, scratch.strides, element_bytes(scratch.dtype))
     s.image.call(builder.name, lambda: builder, words, s.node)
     s.network.scalar_calls.append(len(s.image.calls) - 1)
 
