@@ -9,7 +9,7 @@
 # make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
 # make check  what CI runs: lint, tests, tests under sanitizers, three minutes of random programs
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
-# make lint   ruff, mypy, import-linter, the layout of the sources, clang-format
+# make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
@@ -41,6 +41,12 @@ $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
 
 $(VENV)/site.stamp: $(VENV)/base.stamp requirements-site.txt
 	$(PIP) install -r requirements-site.txt
+	touch $@
+
+build/prose/installed.stamp: tools/prose/package.json
+	@command -v npm > /dev/null || { echo "make lint: npm is missing; apt-get install npm (Node.js 20 or newer)"; exit 1; }
+	mkdir -p $(@D) && cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
 	touch $@
 
 # The package is installed editable once; later builds only run ninja.
@@ -126,7 +132,7 @@ fuzz-graphs: build
 fuzz-loader: build
 	$(PY) tools/fuzz.py --jobs 2 $(FUZZ)
 
-lint: $(VENV)/lint.stamp
+lint: $(VENV)/lint.stamp build/prose/installed.stamp
 	$(PY) -m tools.codegen.c_abi
 	$(PY) -m tools.codegen.loadable_records
 	$(VENV)/bin/ruff check .
@@ -134,6 +140,7 @@ lint: $(VENV)/lint.stamp
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) tools/check_layout.py
+	$(PY) tools/prose/lint.py
 	git ls-files '*.h' '*.cpp' '*.c' | xargs $(VENV)/bin/clang-format --dry-run -Werror
 
 docs: build

@@ -16,16 +16,16 @@ INTRODUCTION = """# Benchmarks of torch.compile
 
 Written by `make bench-compile` (benchmarks/compile.py): `torch.compile(model)` on the device against eager mode on the
 device, and against `torch.compile(model)` of the same model on the CPU, which is Inductor. Calls are timed until their
-results are there; the two of a pair run in turn in one process, and a ratio is the median of ratios of neighbours, with
-its quartiles. Below 1, the compiled model on the device is faster. The models are those of tools/model_zoo.py and
-tools/vision_zoo.py, small forms with random weights, so that much of the time is the cost of calls. Training is a
-forward pass, a loss and a backward pass.
+results are available. The two sides of a pair alternate in one process. A ratio is the median of ratios of neighbours,
+with its quartiles; below 1, the compiled model on the device is faster. The models are those of tools/model_zoo.py and
+tools/vision_zoo.py: small forms with random weights, so launch overhead is much of the time. Training is a forward
+pass, a loss and a backward pass.
 
 **Cold** is the first call with empty caches, **warm** the first call of the same model in a new compilation that finds
-its programs on disk. **Equal**: "bits" where all results, or all gradients, have eager mode's bits; else the greatest
+its programs on disk. **Equal**: "bits" if all results, or all gradients, have eager mode's bits; otherwise the greatest
 difference as a part of the greatest value of the tensor.
 
-Autograd runs the backward pass of a device on a thread of its own, and the CPU's on the thread that called it. The
+Autograd runs the backward pass of a device on a separate thread, and the CPU's on the calling thread. The
 hand-over takes about a tenth of a small decoder's training step; `torch.autograd.set_multithreading_enabled(False)`
 shows the time without it."""
 

@@ -69,7 +69,7 @@ def load(path: Path, rounds: int = 20) -> float:
 
 
 def copy_to_fresh_memory(size: int) -> float:
-    """Seconds of a memcpy of that many bytes into memory that nobody has touched."""
+    """Seconds of a memcpy of that many bytes into untouched memory."""
     source = torch.ones(max(size, 1), dtype=torch.uint8)
     fresh = mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # malloc might give used pages again
     target = ctypes.addressof(ctypes.c_char.from_buffer(fresh))

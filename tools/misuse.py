@@ -222,7 +222,7 @@ def page(results: dict[str, dict[str, str]]) -> str:
 
     names = list(results)
     lines = [
-        "# What misuse gives",
+        "# Results of misuse",
         "",
         "`python tools/misuse.py --peers PYTHON --write` makes this page. The model is a linear layer on x [4, 8];",
         "each case runs in a process of its own.",

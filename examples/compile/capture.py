@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Dynamo and AOTAutograd capture: the graph of Python calls, and the graphs of ATen ops, forward and backward.
+"""Graphs of Dynamo and AOTAutograd: the graph of Python calls, and the graphs of ATen ops, forward and backward.
 
 python examples/compile/capture.py
 """

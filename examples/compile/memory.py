@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory: what a compiled model holds, beside eager mode, forward and in a training step.
+"""Memory: memory of a compiled model and of eager mode, forward and in a training step.
 
 python examples/compile/memory.py
 """

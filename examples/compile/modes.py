@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modes and options: what each costs and gives, in host time and in simulated cycles.
+"""Modes and options: compile time and simulated cycles of each mode.
 
 reduce-overhead and max-autotune replay a device graph. That saves the host's work between the programs and eager nodes
 of a graph; it costs a copy of the inputs and of the results, which is more than it saves where, as here, all is one

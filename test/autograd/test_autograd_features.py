@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What training code uses around autograd: checkpointing, hooks, saved tensors, parametrizations, subclasses, modes."""
+"""Features of autograd in training code: checkpointing, hooks, saved tensors, parametrizations, subclasses, modes."""
 
 from __future__ import annotations
 

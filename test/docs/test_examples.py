@@ -380,14 +380,3 @@ def test_loading_beside_a_copy(benchmarks, tmp_path: Path) -> None:
 def test_docs_have_the_markers(benchmarks) -> None:
     text = benchmarks.report.DOCS.read_text()
     assert text.count(benchmarks.report.BEGIN) == text.count(benchmarks.report.END) == 1
-
-
-def test_tutorial_of_torch_compile() -> None:
-    """The page has the scripts as they are, and what they print but for numbers."""
-    from tools.codegen import tutorial
-
-    page = tutorial.PAGE.read_text()
-    assert sorted(path.stem for path in tutorial.SCRIPTS.glob("*.py")) == sorted(tutorial.ORDER)
-    for name in tutorial.ORDER:
-        wanted = tutorial.without_numbers(tutorial.section(name, tutorial.output(name)))
-        assert wanted in tutorial.without_numbers(page), f"{name}: run python -m tools.codegen.tutorial"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The documentation site lists every page, public module and public header, without building it."""
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -84,6 +85,18 @@ def test_everything_public_has_a_docstring(name: str) -> None:
                 ours[f"{key}.{member}"] = method
     # A dataclass without a docstring gets its signature as one.
     assert [key for key, value in ours.items() if not value.__doc__ or value.__doc__.startswith(f"{key}(")] == []
+
+
+def test_every_option_of_the_command_line_has_a_help_text() -> None:
+    without = [
+        f"{path.name}:{node.lineno}"
+        for path in (ROOT / "torch_atalla/cli").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add_argument")
+        if "help" not in {keyword.arg for keyword in node.keywords}
+        if not ast.unparse(node.func).startswith("output.")  # trace reads -o once more, also behind the script
+    ]
+    assert without == []
 
 
 def test_every_public_header_is_read_and_shown() -> None:

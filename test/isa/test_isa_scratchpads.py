@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who owns the scratchpads while programs of both engines are loaded, and which chips have scratchpads enough."""
+"""Owners of the scratchpads while programs of both engines are loaded, and chips with too few scratchpads."""
 
 from __future__ import annotations
 

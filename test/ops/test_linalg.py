@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Linear algebra where upstream's OpInfo samples do not reach: factors that are unique up to a phase are checked by
-what they must satisfy, and strides, `info`, errors, degenerate matrices and blocked sizes against the CPU."""
+their equations, and strides, `info`, errors, degenerate matrices and blocked sizes against the CPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Graphs: torch.accelerator.Graph and torch.atalla.graph. What a replay computes equals eager work; what a
-capture cannot hold is refused."""
+"""Graphs: torch.accelerator.Graph and torch.atalla.graph. A replay computes the results of
+eager mode, and a capture refuses calls that it cannot hold."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reduction over ranks gives, and which of them there are (the table of docs/guides/distributed.md)."""
+"""Expected results of reductions over ranks, and the list of reductions (the table of docs/guides/distributed.md)."""
 
 from __future__ import annotations
 

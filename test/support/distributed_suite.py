@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of several processes share. The processes of a class start once and run all of its tests."""
+"""Shared code of the tests of several processes. The processes of a class start once and run all of its tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Example calls of ATen overloads: what the samples of upstream's op database call, and what they do not reach."""
+"""Example calls of ATen overloads: those of upstream's op database, and calls that its samples do not reach."""
 
 from __future__ import annotations
 

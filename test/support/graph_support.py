@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the suites about graphs share."""
+"""Shared code of the tests of graphs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of device memory share."""
+"""Shared code of the tests of device memory."""
 
 import gc
 import os

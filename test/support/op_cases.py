@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # ruff: noqa: E501
-"""Small programs with what single calls do not have: views of values, mixed dtypes, several results.
+"""Small programs with features that single calls lack: views of values, mixed dtypes, several results.
 
 name -> (function, example inputs)
 """

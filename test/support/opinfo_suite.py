@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the OpInfo suites share: the native OpInfos with the dtypes of the record, the base class, expected failures.
+"""Shared code of the OpInfo suites: native OpInfos with the dtypes of the record, the base class, expected failures.
 
 The record (opinfo_native.json) is written by tools/opinfo_sweep.py --write. It may grow and must not shrink.
 """

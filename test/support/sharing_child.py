@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the children of test_multiprocessing.py run. A module of its own, which a spawned process imports quickly."""
+"""Code of the child processes of test_multiprocessing.py, in a module that a spawned process imports quickly."""
 
 import gc
 

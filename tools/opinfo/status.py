@@ -133,7 +133,7 @@ def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
         "",
         *totals(ops, rows),
         "",
-        "## What is not run",
+        "## Excluded OpInfos",
         "",
         "| OpInfo | reason |",
         "| --- | --- |",

@@ -20,7 +20,9 @@ def read(path: str) -> str:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_atalla asm", description="Assemble text into a program.")
     parser.add_argument("source", help="assembly file, or - for standard input")
-    parser.add_argument("-o", "--output", help="write `.bin` code bytes, or else a `.in` text image (default: print)")
+    parser.add_argument(
+        "-o", "--output", help="file to write: code bytes if it ends in `.bin`, otherwise a text image (default: print)"
+    )
     parser.add_argument("--no-check", action="store_true", help="accept packets that the hardware cannot issue")
     args = parser.parse_args(argv)
     try:

@@ -14,7 +14,7 @@ def main(argv: list[str]) -> int:
         prog="python -m torch_atalla cache", description="Show or clear the programs stored by torch.compile."
     )
     parser.add_argument("--clear", action="store_true", help="remove all entries")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print the entries as JSON")
     options = parser.parse_args(argv)
     found = cache.statistics()
     if options.clear:

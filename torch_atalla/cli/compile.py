@@ -22,18 +22,38 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m torch_atalla compile", description="Compile a program saved by torch.export.save."
     )
     result.add_argument(
-        "programs", nargs="+", metavar="[METHOD=]PROGRAM", help="exported program (.pt2); name each of several"
+        "programs",
+        nargs="+",
+        metavar="[METHOD=]PROGRAM",
+        help="program saved by torch.export.save (.pt2); give each of several a method name",
     )
     result.add_argument("-o", "--output", help="loadable to write (default: the first program's name with .atl)")
     result.add_argument(
-        "--optimize", choices=("none", "exact", "fast"), default="exact", help="see docs/concepts/compiler-passes.md"
+        "--optimize",
+        choices=("none", "exact", "fast"),
+        default="exact",
+        help="passes to run; exact keeps the bits of eager mode (default: %(default)s)",
     )
-    result.add_argument("--fallback", choices=("cpu", "error"), default="cpu", help="for ops without a kernel")
-    result.add_argument("--weights", choices=("bfloat16", "int8"), help="dtype of stored matrix weights")
-    result.add_argument("--engine", choices=("functional", "isa"), default="functional", help="isa adds Atalla code")
-    result.add_argument("--convert", choices=("bfloat16",), help="for float32 programs with --engine isa")
+    result.add_argument(
+        "--fallback",
+        choices=("cpu", "error"),
+        default="cpu",
+        help="for an op without a kernel: run it on the CPU, or refuse the program (default: %(default)s)",
+    )
+    result.add_argument(
+        "--weights", choices=("bfloat16", "int8"), help="dtype of stored matrix weights (default: that of the program)"
+    )
+    result.add_argument(
+        "--engine",
+        choices=("functional", "isa"),
+        default="functional",
+        help="isa adds Atalla code (default: %(default)s)",
+    )
+    result.add_argument(
+        "--convert", choices=("bfloat16",), help="convert a float32 program to this dtype; for --engine isa"
+    )
     result.add_argument("--dump", metavar="DIR", help="write the output of every stage and pass to DIR")
-    result.add_argument("--seed", type=int, default=0, help="seed of the golden inputs")
+    result.add_argument("--seed", type=int, default=0, help="seed of the golden inputs (default: %(default)s)")
     result.add_argument("--no-golden", action="store_true", help="do not store golden outputs")
     result.add_argument("--no-verify", action="store_true", help="write the file without checking it in a trial run")
     return result

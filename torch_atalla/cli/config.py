@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
         prog="python -m torch_atalla config", description="Print where C and C++ programs find headers and libraries."
     )
     for name in found:
-        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help="print this path only")
     args = parser.parse_args(argv)
     wanted = [name for name in found if getattr(args, name)]
     for name in wanted or found:

@@ -96,7 +96,7 @@ def huge_pages(setting: str | None) -> Finding:
 
 
 def memory(available: int | None, devices: int, dram_bytes: int) -> Finding:
-    """Compare available host memory with what programs need. DRAM of devices is reserved, and used when written."""
+    """Compare available host memory with the needs of programs. DRAM of devices is reserved, and used when written."""
     if available is None:
         return Finding("memory", "ok", "not reported by this kernel")
     text = f"{gib(available)} available; {devices} devices of {gib(dram_bytes)} DRAM, which is used as it is written"
@@ -215,7 +215,7 @@ def render(findings: list[Finding]) -> str:
 def main(argv: list[str]) -> int:
     """Print the findings. Return 1 if a check failed; warnings do not count."""
     parser = argparse.ArgumentParser(prog="python -m torch_atalla doctor", description="Check the installation.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     args = parser.parse_args(argv)
     found = diagnose()
     print(json.dumps([asdict(finding) for finding in found], indent=1) if args.json else render(found))

@@ -144,7 +144,7 @@ def text(found: dict[str, Any]) -> str:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_atalla info", description="Print devices and versions.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     args = parser.parse_args(argv)
     found = collect()
     print(json.dumps(found, indent=1, default=str) if args.json else text(found))

@@ -11,7 +11,7 @@ from torch_atalla.ops import families, support
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_atalla ops", description="List the native ops.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
     table = families()
     if parser.parse_args(argv).json:
         print(json.dumps({"families": table, "support": support()}, indent=1))

@@ -23,11 +23,18 @@ from torch_atalla.loadable.load import load_loadable
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m torch_atalla run", description="Run a loadable once.")
     result.add_argument("path", help="a file written by save_loadable")
-    result.add_argument("--engine", choices=runtime.ENGINES, default="functional", help="isa runs the Atalla code")
-    result.add_argument("--method", metavar="NAME", help="default: the first method")
+    result.add_argument(
+        "--engine",
+        choices=runtime.ENGINES,
+        default="functional",
+        help="isa runs the Atalla code (default: %(default)s)",
+    )
+    result.add_argument("--method", metavar="NAME", help="method to run (default: the first one)")
     result.add_argument("--inputs", metavar="FILE", help="list of arguments written by torch.save (default: random)")
     result.add_argument("--outputs", metavar="FILE", help="write the list of outputs with torch.save")
-    result.add_argument("--seed", type=int, default=0, help="of random inputs; integers are 0")
+    result.add_argument(
+        "--seed", type=int, default=0, help="seed of random inputs (default: %(default)s); integer inputs are 0"
+    )
     result.add_argument("--profile", action="store_true", help="print cycles by call, unit and reason (--engine isa)")
     result.add_argument("--json", action="store_true", help="print the profile as JSON")
     result.add_argument("--konata", metavar="FILE", help="write a pipeline trace for the viewer Konata (--engine isa)")

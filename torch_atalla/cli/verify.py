@@ -24,8 +24,13 @@ def main(argv: list[str]) -> int:
         prog="python -m torch_atalla verify", description="Replay a loadable's golden outputs; check its signature."
     )
     parser.add_argument("path", help="a file written by save_loadable")
-    parser.add_argument("--device", type=int, default=0)
-    parser.add_argument("--engine", choices=tuple(runtime.ENGINES), default="functional", help="that replays them")
+    parser.add_argument("--device", type=int, default=0, help="ordinal of the device (default: %(default)s)")
+    parser.add_argument(
+        "--engine",
+        choices=tuple(runtime.ENGINES),
+        default="functional",
+        help="engine that replays them (default: %(default)s)",
+    )
     parser.add_argument("--key", help="Ed25519 public key that must have signed the file, 64 hexadecimal digits")
     args = parser.parse_args(argv)
     try:

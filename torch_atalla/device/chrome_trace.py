@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chrome traces of what the chip did, in simulated time."""
+"""Chrome traces of the chip's work, in simulated time."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _maybe_exchange_device = _exchange_device  # no device is opened by being curren
 
 
 class _DeviceGuard:
-    """What torch's generated code holds while it works on a device, by ordinal."""
+    """Selects a device by ordinal while torch's generated code works on it."""
 
     def __init__(self, index: int):
         self.idx = index

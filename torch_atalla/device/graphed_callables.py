@@ -48,7 +48,7 @@ def _prepare(function: Callable[..., Any], args: Sequence[Any]) -> _Part:
 def _gradients(
     part: _Part, outputs: Sequence[Any], grad_outputs: Sequence[torch.Tensor | None], allow_unused: bool
 ) -> tuple[torch.Tensor | None, ...]:
-    """Of the outputs that require one, for each input; None where there is none."""
+    """The gradient of the outputs for each input; None for an input without one."""
     wanted = [i for i in part.inputs if i.requires_grad]
     pairs = [(o, g) for o, g in zip(outputs, grad_outputs) if g is not None]
     if not wanted or not pairs:
@@ -140,7 +140,7 @@ def make_graphed_callables(
         pool: id of a memory pool to share.
 
     Returns the modules themselves, whose forward replays while `training` is what it was here, and a new function for
-    each function. Results and gradients stand in the same memory at every call: the next call overwrites them. No
+    each function. Results and gradients are in the same memory at every call: the next call overwrites them. No
     double backward; autocast only with `cache_enabled=False`.
     """
     if torch.is_autocast_enabled("atalla") and torch.is_autocast_cache_enabled():

@@ -8,7 +8,7 @@
     static.copy_(batch)
     graph.replay()  # `result` holds the new values
 
-docs/guides/graphs.md says what may stand in a capture.
+docs/guides/graphs.md lists the calls that a capture may contain.
 """
 
 from __future__ import annotations

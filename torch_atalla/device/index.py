@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what users write for a device (None, 1, "atalla:1", torch.device) to its ordinal."""
+"""Converts the ways to name a device (None, 1, "atalla:1", torch.device) to its ordinal."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """What torch calls before the device's first use: refuses a forked child of a process that has used it."""
+    """Called by torch before the device's first use. Raises in a forked child of a process that has used it."""
     if _is_in_bad_fork():
         raise RuntimeError(_C.forked_error())
     _C.register_fork_handler()

@@ -77,10 +77,11 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
 def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
     """The caching allocator's counters, with torch.cuda.memory_stats' keys and meaning.
 
-    "<what>.<pool>.<metric>" with what in allocation, segment, active, inactive_split, allocated_bytes, reserved_bytes,
-    active_bytes, inactive_split_bytes, requested_bytes; pool in all, small_pool (requests up to 1 MiB), large_pool;
-    metric in current, peak, allocated, freed. Without pools: oversize_allocations, oversize_segments. Plain numbers:
-    num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc, num_device_free, max_split_size (-1: none).
+    "<quantity>.<pool>.<metric>" with quantity in allocation, segment, active, inactive_split, allocated_bytes,
+    reserved_bytes, active_bytes, inactive_split_bytes, requested_bytes; pool in all, small_pool (requests up to
+    1 MiB), large_pool; metric in current, peak, allocated, freed. Without pools: oversize_allocations,
+    oversize_segments. Plain numbers: num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc,
+    num_device_free, max_split_size (-1: none).
     "reserved_bytes_by_private_pools.<id>.<pool>.<metric>" for each `MemPool` and graph pool.
     """
     return _flat(memory_stats_as_nested_dict(device))
@@ -169,14 +170,14 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) of the device's DRAM. What the allocator caches is not free."""
+    """Return (free, total) bytes of the device's DRAM. Memory that the allocator caches is not free."""
     return torch.accelerator.get_memory_info(_index(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
     """Limits what the caching allocator may reserve to `fraction` (0 to 1) of the device's memory.
 
-    Beyond it an allocation is out of memory. What is reserved already stays.
+    An allocation beyond it raises OutOfMemoryError. Memory that is already reserved stays.
     """
     if not isinstance(fraction, float):
         raise TypeError("Invalid type for fraction argument, must be `float`")
@@ -188,7 +189,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """What `set_per_process_memory_fraction` set; 1.0 at first."""
+    """Return the value of `set_per_process_memory_fraction`; 1.0 at first."""
     return _fractions.get(_index(device), 1.0)
 
 
@@ -275,5 +276,5 @@ def reset_accumulated_host_memory_stats() -> None:
 
 
 def empty_host_cache() -> None:
-    """Gives pinned memory that nobody uses back to the system."""
+    """Give unused pinned memory back to the system."""
     torch._C._accelerator_emptyHostCache()

@@ -53,12 +53,12 @@ def _record_memory_history(
     global_record_annotations: bool = False,
     skip_actions: list[str] | None = None,
 ) -> None:
-    """Starts or ends the recording of what the caching allocators of all devices do.
+    """Start or end recording the actions of the caching allocators of all devices.
 
     Args:
         enabled: "all" records actions; "state" only where the blocks in use were allocated; None ends it. (True and
             False are "all" and None.)
-        context: of what to keep the stack: None, "state" (blocks in use), "alloc" (allocations), "all" (frees too).
+        context: actions whose stack is kept: None, "state" (blocks in use), "alloc" (allocations), "all" (frees too).
         stacks: "python", or "all" for C++ frames too.
         max_entries: of each device; the latest ones stay.
         device: ignored, as in CUDA.

@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _utils:
-    """What torch asks of a device module under this name."""
+    """Functions that torch calls on a device module under this name."""
 
     _get_device_index = staticmethod(_get_device_index)
 

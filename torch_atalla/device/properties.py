@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a device is: its name, sizes, clock and what it can compute."""
+"""Properties of a device: its name, sizes, clock and supported dtypes."""
 
 from __future__ import annotations
 

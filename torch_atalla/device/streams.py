@@ -64,7 +64,7 @@ class Stream(torch.Stream):
         event.wait(self)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Work submitted to the stream from now on waits for what `stream` has by now. Returns at once."""
+        """Make later work of this stream wait for the work that `stream` has now. Returns at once."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:

@@ -11,7 +11,7 @@ _MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What calls that make the host wait do in this process: 0 "default" nothing, 1 "warn" warn, 2 "error" raise.
+    """Set how calls that make the host wait behave in this process: 0 "default", 1 "warn", 2 "error" (raise).
 
     Such calls are item() and whatever depends on values (nonzero, masks as indices), copies to the host
     that are not `non_blocking`, the fallback, and a stream's synchronize. Waiting that a program asks for by

@@ -49,7 +49,7 @@ typedef struct atalla_tensor {
   int64_t strides[ATALLA_MAX_DIMS];  // elements
 } atalla_tensor;
 
-// CRC32C of what `crc` is the CRC of, followed by `data`. Start with 0.
+// Extends `crc`, the CRC32C of the preceding bytes, by `data`. Start with 0.
 ATALLA_EXPORT uint32_t atalla_crc32c(uint32_t crc, const void* data, size_t bytes);
 
 // ------------------------------------------------------------------------------------------------- files, no device
@@ -132,7 +132,7 @@ ATALLA_EXPORT atalla_status atalla_program_state(atalla_program program, uint32_
 
 // The value of a metadata key; NULL when there is none.
 ATALLA_EXPORT atalla_status atalla_program_metadata(atalla_program program, const char* key, const char** value);
-// Everything but the weights' bytes as one JSON object. The text lives as long as the program.
+// The program without the bytes of its weights, as one JSON object. The text lives as long as the program.
 ATALLA_EXPORT atalla_status atalla_program_describe_json(atalla_program program, const char** json);
 
 // ------------------------------------------------------------------------------------------------- on a device
@@ -185,7 +185,7 @@ typedef struct atalla_run_params {
   // the program updates (describe_json has "updated") is read, too: the caller gives its memory.
   atalla_tensor* outputs;
   size_t n_outputs;
-  // What a program with random numbers draws from: the seed, and the first of the positions that it takes. A run with
+  // Random numbers of the program: the seed, and the first of the positions that it takes. A run with
   // the same numbers gives the same results. In a capture of a graph, `random_source` is the number of the source that
   // gives both at replay; else it is 0.
   uint64_t random_seed;
@@ -195,7 +195,7 @@ typedef struct atalla_run_params {
 } atalla_run_params;
 
 // Queues the method's instructions on the stream. Wrong arguments (count, dtype, shape, strides, device, alignment) are
-// ATALLA_ERR_ARGUMENT, with what was given and what is expected, before anything runs. A program with fallback segments
+// ATALLA_ERR_ARGUMENT, with the given and the expected value, before anything runs. A program with fallback segments
 // and no host-call function is ATALLA_ERR_UNSUPPORTED, with the names of the ops. On the ISA engine, the call waits for
 // all work of the device and runs the code to its end; a method without code is ATALLA_ERR_UNSUPPORTED.
 ATALLA_EXPORT atalla_status atalla_program_run(atalla_program program, const atalla_run_params* params);

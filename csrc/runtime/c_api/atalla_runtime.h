@@ -51,7 +51,7 @@ typedef struct atalla_rt_params {
   uint64_t memory_limit;  // bytes that the caching allocator may reserve; 0: all of DRAM
 } atalla_rt_params;
 
-// What the caching allocator holds, in bytes.
+// Memory that the caching allocator holds, in bytes.
 typedef struct atalla_rt_memory {
   uint32_t struct_size;
   uint32_t reserved;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C ABI of an Atalla device. Everything above the chip reaches it through this header and nothing else, so a
-// simulator, an RTL model or a board can stand behind it.
+// The C ABI of an Atalla device. The driver and everything above it reach the chip through this header only, so a
+// simulator, an RTL model or a board can implement it.
 //
 //   const atalla_api* api;
 //   atalla_get_api(ATALLA_ABI_MAJOR, &api);
@@ -13,8 +13,8 @@
 // - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's
 //   error text (`last_error`), which names what was given and what was expected.
 // - Structs that a caller fills start with struct_size and are zero-initialised; the callee reads or writes
-//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version. A struct_size below 4 is
-//   an argument error.
+//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version. A struct_size below 4 is an
+//   argument error.
 // - A call on a stream may return before the work is done. A fault of such work stops its stream: the work behind it
 //   does not run, and is accepted or refused with the fault. stream_query returns the fault; stream_synchronize and
 //   device_synchronize return it and let the stream run again. A malformed call is refused at once and stops nothing.
@@ -106,7 +106,7 @@ typedef struct atalla_operand {
   atalla_dtype dtype;
   uint8_t ndim;
   uint8_t immediate;  // 1: the operand is one value and not memory; addr is 0, ndim 0, and the value's bytes, in dtype,
-                      // stand at the start of sizes (inputs of pointwise, fill and arange kernels only)
+                      // are stored at the start of sizes (inputs of pointwise, fill and arange kernels only)
   uint8_t reserved[5];
   int64_t sizes[ATALLA_MAX_DIMS];    // elements, outermost first
   int64_t strides[ATALLA_MAX_DIMS];  // elements (not bytes); 0 broadcasts
@@ -265,8 +265,8 @@ typedef struct atalla_api {
   // The engine view of [addr, addr + bytes): host code of the driver's fallback reads and writes DRAM through it.
   atalla_status (*device_host_view)(atalla_device, atalla_addr addr, uint64_t bytes, void** host);
 
-  // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and
-  // of the device's alignment. mem_free of what is not the start of a block is an argument error.
+  // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and of
+  // the device's alignment. mem_free of an address that does not start a block is an argument error.
   atalla_status (*mem_alloc)(atalla_device, uint64_t bytes, uint64_t align, atalla_addr*);
   atalla_status (*mem_free)(atalla_device, atalla_addr);
   atalla_status (*mem_info)(atalla_device, uint64_t* free_bytes, uint64_t* total_bytes);
@@ -328,8 +328,8 @@ typedef struct atalla_api {
 
   // 1.1: DRAM of another process's device, given by a descriptor of the file that device_memory_fd named there. Its
   // first `bytes` bytes (0: all) become addresses of this device's view from *addr on, for operands and copies of this
-  // device; they are outside of its own DRAM, and mem_alloc never gives them. The descriptor stays the caller's. What
-  // both processes do to the same bytes they order themselves. mem_release: nothing may be running that uses them.
+  // device; they are outside of its own DRAM, and mem_alloc never gives them. The descriptor stays the caller's. The
+  // two processes must order their accesses to the same bytes. mem_release: nothing may be running that uses them.
   atalla_status (*mem_import)(atalla_device, int fd, uint64_t bytes, atalla_addr* addr);
   atalla_status (*mem_release)(atalla_device, atalla_addr addr);
 } atalla_api;

@@ -106,8 +106,8 @@ typedef struct atalla_isa_api {
   uint32_t reserved;
   // An open device by its ordinal, and the device address that is address 0 of its programs.
   atalla_status (*device_find)(int32_t ordinal, atalla_device*, atalla_addr* base);
-  // `bytes` of code, 20 a packet, are copied. Latencies are those of the device; null: of the built-in chip. Slots that
-  // are no instructions become faults when they are reached.
+  // `bytes` of code, 20 per packet, are copied. Latencies are those of the device; null: of the built-in chip. Slots
+  // that do not hold an instruction become faults when they are reached.
   atalla_status (*program_create)(atalla_device, const void* code, uint64_t bytes, atalla_isa_program*);
   atalla_status (*program_destroy)(atalla_isa_program);
   // Runs to the end on the calling thread, after the stream's earlier work, and charges the cycles to the stream. A

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a compiler needs to place a program on the chip: how much work a launch is, the scratchpads as memory for
+// Facts that a compiler needs to place a program on the chip: how much work a launch is, the scratchpads as memory for
 // operands, and over how many cores a launch is divided. docs/concepts/timing.md says what it costs.
 //
 //   const atalla_schedule_api* schedule;
@@ -44,7 +44,7 @@ typedef struct atalla_geometry {
   uint32_t bus_width_bytes;
 } atalla_geometry;
 
-// What a launch does, wherever its operands lie and however many cores share it.
+// The work of a launch. It depends neither on the place of its operands nor on the number of cores that share it.
 typedef struct atalla_launch_work {
   uint32_t struct_size;
   uint32_t shared;   // bit k: each core reads all of operand k
@@ -69,7 +69,7 @@ typedef struct atalla_schedule_api {
   uint32_t abi_major;
   uint32_t abi_minor;
   uint32_t reserved;
-  // Addresses are not looked at, but for 0, which means that the operand is absent.
+  // Ignores addresses. The exception is 0, which means that the operand is absent.
   atalla_status (*launch_work)(const atalla_launch_desc*, size_t desc_bytes, atalla_launch_work*);
   atalla_status (*scratchpad_base)(atalla_device, atalla_addr* base);
   atalla_status (*core_count)(atalla_device, uint32_t* cores);

@@ -173,7 +173,7 @@ struct Value {
   uint32_t reserved1;
 };
 
-// 1.2: an ARENA storage that may stand in a scratchpad instead.
+// 1.2: an ARENA storage that may be placed in a scratchpad instead.
 struct Residency {
   uint32_t storage;
   uint32_t pad;
