@@ -58,7 +58,7 @@ def dynamic_shapes(program: torch.export.ExportedProgram, given: dict[str, Any])
         return dim + int(offset) if offset else dim
 
     inputs = {node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")}
-    values = iter([inputs[str(name)] for name in program.graph_signature.user_inputs])
+    values = iter([inputs.get(str(name)) for name in program.graph_signature.user_inputs])  # constants have no node
 
     def sizes(_: Any) -> Any:
         value = next(values)

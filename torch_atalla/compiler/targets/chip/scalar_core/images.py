@@ -77,9 +77,10 @@ def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], l
         if not dims:
             return x.load(place)
         k, *before = dims
-        index, (places, weights) = here[first + k], tables[k]
+        index = here[first + k]
         if same[k]:
             return passed(x.at(place, first + k, index), before)
+        places, weights = _joined(*tables[k])
         largest = max(map(max, weights))
         precision = next(bits for bits in range(23) if bits == 22 or 0.5 + largest * (2 << bits) >= 1 << 15)
         total = core.value((1 << precision) >> 1)
@@ -92,6 +93,20 @@ def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], l
         return core.select(total < 255, total, 255)
 
     return passed(start, [1, 2, 0])
+
+
+def _joined(places: list[list[int]], weights: list[list[float]]) -> tuple[list[list[int]], list[list[float]]]:
+    """Taps of one place as one, whose weight is rounded once."""
+    found: list[dict[int, float]] = [{} for _ in places]
+    for joined, line, shares in zip(found, places, weights):
+        for place, share in zip(line, shares):
+            joined[place] = joined.get(place, 0.0) + share
+    most = max(map(len, found))
+    fill = [most - len(line) for line in found]
+    return (
+        [[*line, *[next(iter(line))] * n] for line, n in zip(found, fill)],
+        [[*line.values(), *[0.0] * n] for line, n in zip(found, fill)],
+    )
 
 
 def _picked(c: Context, index: Value, table: list[int]) -> Value:
