@@ -1,3 +1,5 @@
+"""The loadable of which the tests of reports make pages."""
+
 from pathlib import Path
 
 import pytest
