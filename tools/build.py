@@ -7,7 +7,7 @@ Four kinds of target, each of which brings what it needs:
   sim      libatalla_sim.so      the chip: no torch, no Python
   runtime  libatalla_runtime.so  the driver: no torch, no Python; loads the chip at run time
   ext      torch_atalla/_C.so    the PyTorch extension
-  tests    executables of test/cpp and examples/c, linked to the two libraries only
+  tests    executables of test/cpp and examples/c, linked to the two libraries only; test/conformance, linked to none
 
 A release build puts libraries and headers into the package (torch_atalla/lib, torch_atalla/include); the other
 configurations stay in build/<config>. Environment:
@@ -211,6 +211,13 @@ class Build:
             out = self.dir / "bin" / f"test_{source.parent.name}_{source.stem.removeprefix('test_')}"
             self.ninja.build(out, "link", [obj], libraries, flags=self.flags, libs=libs)
             found.append(out)
+        objects = [
+            self.object(f, flags="-std=c++17 -Icsrc/sim/abi -O1")
+            for f in sorted(Path("test/conformance").glob("*.cpp"))
+        ]
+        conformance = self.dir / "bin/test_conformance"
+        self.ninja.build(conformance, "link", objects, flags=self.flags, libs="-ldl")
+        found.append(conformance)
         for source in sorted(Path("test/cpp").glob("*/fake_*.cpp")):
             obj = self.object(source)
             out = self.dir / "bin" / f"lib{source.stem}.so"

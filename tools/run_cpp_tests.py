@@ -2,7 +2,8 @@
 """Runs the C++ tests and C examples: python tools/run_cpp_tests.py [release|asan|tsan|debug] [PREFIX].
 
 Every executable must exit with 0; tests print 'N passed, N failed', and at least MINIMUM checks must have run in all.
-With a prefix, only the tests whose names begin with it run, and there is no minimum. A report of a sanitizer fails.
+The conformance test runs on the simulator, with at least CONFORMANCE checks. With a prefix, only the tests whose names
+begin with it run, and there is no minimum in all. A report of a sanitizer fails.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import scipy_openblas32
 
 ROOT = Path(__file__).resolve().parents[1]
 MINIMUM = 200_000
+CONFORMANCE = 420
 
 
 def main() -> int:
@@ -36,12 +38,17 @@ def main() -> int:
         if not test.name.startswith(prefix or "test_"):
             continue
         begin = time.monotonic()
-        result = subprocess.run([test], env=env, capture_output=True, text=True, timeout=900)
+        conformance = test.name == "test_conformance"
+        command = [test, lib / "libatalla_sim.so"] if conformance else [test]
+        result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
         output = result.stdout + result.stderr
         found = re.findall(r"(\d+) passed, (\d+) failed", output)
+        if conformance:
+            found = re.findall(r"passed (\d+), failed (\d+)", output)
         passed += sum(int(p) for p, _ in found)
         reports = len(re.findall(r"(?:WARNING: ThreadSanitizer|ERROR: AddressSanitizer|runtime error:)", output))
         ok = result.returncode == 0 and bool(found) and not reports
+        ok = ok and (not conformance or int(found[-1][0]) >= CONFORMANCE)
         print(
             f"{'ok  ' if ok else 'FAIL'} {test.name:36} {found[-1] if found else ''} {time.monotonic() - begin:.1f} s"
         )

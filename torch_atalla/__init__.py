@@ -30,6 +30,7 @@ from .loadable import load_loadable  # noqa: E402
 if TYPE_CHECKING:
     from .compiler.capture.training_step import TrainingStep
     from .compiler.file.save import save_loadable
+    from .reports.report import report
 else:
 
     def __getattr__(name: str) -> Any:
@@ -37,6 +38,10 @@ else:
             from .compiler.file.save import save_loadable
 
             return save_loadable
+        if name == "report":
+            from .reports.report import report
+
+            return report
         if name == "TrainingStep":
             from .compiler.capture.training_step import TrainingStep
 
@@ -47,5 +52,6 @@ else:
 distributed.register()
 
 __all__ = [
-    "TrainingStep", "chip", "distributed", "fallback", "isa", "load_loadable", "ops", "save_loadable", "telemetry",
+    "TrainingStep", "chip", "distributed", "fallback", "isa", "load_loadable", "ops", "report", "save_loadable",
+    "telemetry",
 ]  # fmt: skip

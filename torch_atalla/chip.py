@@ -7,13 +7,28 @@ import contextlib
 import tomllib
 from typing import Any
 
+from .device.html_table import html_table
 from .device.index import device_index
 from .driver.extension import _C
 
 
-def config(device: Any = None) -> dict[str, Any]:
+class Config(dict[str, Any]):
+    """Chip parameters by section and name: {"array": {"rows": {"value": ..., "unit": ..., "source": ...}}}."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{section}.{name}", entry["value"], entry.get("unit", ""), entry.get("source", ""))
+            for section, entries in self.items()
+            if isinstance(entries, dict)
+            for name, entry in entries.items()
+            if isinstance(entry, dict) and "value" in entry
+        ]
+        return html_table(rows, ("parameter", "value", "unit", "source"))
+
+
+def config(device: Any = None) -> Config:
     """Return all chip parameters, parsed from its TOML file. Sizes are in bytes, latencies in cycles."""
-    return tomllib.loads(config_text(device))
+    return Config(tomllib.loads(config_text(device)))
 
 
 def config_text(device: Any = None) -> str:

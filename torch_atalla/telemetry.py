@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .device.chrome_trace import write
+from .device.html_table import html_table
 from .device.index import device_index
 from .device.properties import get_device_properties
 from .device.work import DeviceWork, Work
@@ -44,6 +45,10 @@ class Counters:
     def to_json(self) -> str:
         """Return the counters as one JSON object."""
         return json.dumps(asdict(self))
+
+    def _repr_html_(self) -> str:
+        shares = [(f"{unit} utilisation", f"{share:.1%}") for unit, share in self.utilisation().items()]
+        return html_table([*asdict(self).items(), *shares], ("counter", "value"))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ sections
   nodes                ...        3
   segments             ...        1
   methods              ...        1
-  metadata             ...       11
+  metadata             ...       12
   goldens              ...        1
   residency            ...        2
   weights              ...
@@ -116,7 +116,7 @@ sections
   nodes                ...        5
   segments             ...        3
   methods              ...        1
-  metadata             ...       11
+  metadata             ...       12
   goldens              ...        1
 
 interface

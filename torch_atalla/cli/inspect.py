@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`python -m torch_atalla inspect model.atl [--asm | --json]`: print the content of a loadable."""
+"""`python -m torch_atalla inspect model.atl [--asm | --json | --netron FILE]`: print the content of a loadable."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.description import describe, render
+from torch_atalla.reports.netron import netron
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -18,12 +20,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("path", help="a file written by save_loadable")
     parser.add_argument("--asm", action="store_true", help="print the Atalla code as assembly")
     parser.add_argument("--json", action="store_true", help="print all records as JSON")
+    parser.add_argument("--netron", metavar="FILE", help="write the graphs as JSON for the viewer Netron")
     args = parser.parse_args(argv)
     try:
         data = describe(args.path)
     except (OSError, runtime.RuntimeLibraryError) as error:
         print(f"{args.path}: {error}", file=sys.stderr)
         return 1
+    if args.netron:
+        Path(args.netron).write_text(json.dumps(netron(data)))
+        return 0
     if args.asm:
         try:
             print(listing(args.path))

@@ -61,6 +61,27 @@ def _counters(device: DeviceWork, at: Any) -> Iterator[dict[str, Any]]:
         yield base | {"name": "MACs", "args": {"macs": macs}}
 
 
+def _utilisation(device: DeviceWork, at: Any) -> Iterator[dict[str, Any]]:
+    """The share of cycles in which each unit works, and the DRAM bytes per cycle, from change to change."""
+    changes: dict[int, dict[str, float]] = {}
+    for w in device.work:
+        rates = {unit: (getattr(w, unit), getattr(w, f"{unit}_cycles")) for unit in _UNITS}
+        rates["bytes"] = (w.sdma, w.dram_bytes_read + w.dram_bytes_written)
+        for rate, ((begin, end), amount) in rates.items():
+            for cycle, sign in ((begin, 1), (end, -1)) if end > begin else ():
+                change = changes.setdefault(cycle, {})
+                change[rate] = change.get(rate, 0.0) + sign * amount / (end - begin)
+    now = dict.fromkeys((*_UNITS, "bytes"), 0.0)
+    for cycle in sorted(changes):
+        for rate, difference in changes[cycle].items():
+            now[rate] += difference
+        base = {"ph": "C", "pid": device.ordinal, "tid": _COUNTER_ROW, "ts": at(cycle)}
+        shown = {rate: max(round(value, 4), 0.0) for rate, value in now.items()}
+        for unit in _UNITS:
+            yield base | {"name": f"{unit} utilisation", "args": {"busy": shown[unit]}}
+        yield base | {"name": "DRAM bytes per cycle", "args": {"bytes": shown["bytes"]}}
+
+
 def events(devices: Iterable[DeviceWork], origin: int) -> Iterator[dict[str, Any]]:
     """The trace's events. A process is a device; its rows are its streams, and its units below them."""
     for device in devices:
@@ -87,6 +108,7 @@ def events(devices: Iterable[DeviceWork], origin: int) -> Iterator[dict[str, Any
                 yield {"ph": "X", "cat": "unit", "pid": pid, "tid": row, "name": w.name, "ts": at(begin),
                        "dur": (end - begin) / mhz, "args": served}  # fmt: skip
         yield from _counters(device, at)
+        yield from _utilisation(device, at)
 
 
 def write(path: str | Path, devices: Sequence[DeviceWork], origin: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_atalla.device.html_table import html_table
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.isa.engine import Stats, stats_of
@@ -70,6 +71,15 @@ class LoadedProgram:
         if name not in self.methods:
             raise KeyError(f"no method {name!r}; the program has {', '.join(map(repr, self.methods))}")
         return self.methods[name]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (method.name, what, spec.name, f"{dtype_name(spec.dtype)}{list(spec.shape)}")
+            for method in self.methods.values()
+            for what, specs in (("input", method.inputs), ("output", method.outputs))
+            for spec in specs
+        ]
+        return html_table(rows, ("method", "port", "name", "type"), f"{self.path} on {self.device}")
 
     def signature(self) -> str:
         """Return the inputs and outputs of the first method as text, one per line."""

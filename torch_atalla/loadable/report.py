@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from torch_atalla.device.html_table import html_table
+
 from .errors import UnsupportedOp
 
 
@@ -128,6 +130,11 @@ class LoadableReport:
         data["by_op"] = [OpCoverage(**item) for item in data.get("by_op", [])]
         data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
         return LoadableReport(**data)
+
+    def _repr_html_(self) -> str:
+        table = html_table([(line[:12].strip(), line[12:]) for line in str(self).splitlines()])
+        rows = [(r.op, r.native, r.nodes, f"{r.flops / max(self.flops, 1):.1%}") for r in self.by_op]
+        return table + (html_table(rows, ("op", "native", "nodes", "share of FLOPs")) if rows else "")
 
     def __str__(self) -> str:
         native = sum(segment.native for segment in self.segments)

@@ -51,7 +51,8 @@ bool Kernel::look_up() const {
 
 bool KernelSet::look_up() const {
   return driver_call([&] {
-    const bool all = std::all_of(names_.begin(), names_.end(), [](const char* name) { return runtime::has_kernel(name); });
+    const bool all =
+        std::all_of(names_.begin(), names_.end(), [](const char* name) { return runtime::has_kernel(name); });
     known_.store(all, std::memory_order_relaxed);
     return all;
   });

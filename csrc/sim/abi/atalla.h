@@ -21,7 +21,7 @@
 // - Functions may be called from any thread at any time.
 // - No function in the first struct_size bytes of the table is null. A library that lacks a facility returns
 //   ATALLA_ERR_UNSUPPORTED from its functions: device_memory_fd, device_host_view, launch_estimate, launch_records,
-//   work_records, counters_reset, scpad_*, set_threads, get_threads, chip_config, mem_import, mem_release. It has the
+//   work_records, counters_*, scpad_*, set_threads, get_threads, chip_config, mem_import, mem_release. It has the
 //   kernels that it likes: PyTorch needs `fill` and `copy` of the dtypes of its tensors, and ops whose kernels are
 //   missing run on the CPU, which needs device_host_view.
 // - The ABI is versioned: a major version breaks, a minor version only appends.

@@ -26,7 +26,10 @@ from torch_atalla.loadable.file.format import (
     Space,
     ValueKind,
 )
+from torch_atalla.loadable.file.graph import KEY as GRAPH_KEY
+from torch_atalla.loadable.file.graph import Graph
 from torch_atalla.loadable.file.records import Ref, Tables, write_file
+from torch_atalla.loadable.leaves import method_key
 
 from ..capture.capture import Captured
 from ..linearize.partition import Partition, source_of
@@ -86,7 +89,7 @@ def emit(
     folded = file.folded(methods.values())
     packed = "\n".join(f"{name} {shape}" for name, shape in sorted(file.packed.items()))
     extra = {key: text for key, text in (("folded", folded), ("packed", packed)) if text}
-    for key, value in {**metadata, **extra}.items():
+    for key, value in {**metadata, **file.metadata, **extra}.items():
         file.tables.add(Section.METADATA, *file.tables.string(key), *file.tables.string(value))
     return write_file(file.tables, crc32c)
 
@@ -105,6 +108,7 @@ class _File:
         self.state_bytes = 0
         self.kept: set[str] = set()  # parameters and buffers that can be replaced
         self.used: set[str] = set()  # parameters and buffers that went into other constants
+        self.metadata: dict[str, str] = {}  # of the methods
         self.packed: dict[str, str] = {}  # name -> orientation and sizes of a matrix that the file holds packed
 
     def kernel(self, name: str) -> int:
@@ -251,6 +255,7 @@ class _Emitter:
         return self.dynamic_runs[key]
 
     def _nodes_and_segments(self) -> None:
+        """The nodes, and as metadata the edges between them and the nodes that each launch computes."""
         tables = self.tables
         reasons = {op.node: op.reason for op in self.partition.unsupported}
         follows = "part of a node that is not native"
@@ -277,6 +282,20 @@ class _Emitter:
                 *_range(len(instructions), self.base[Section.INSTRUCTIONS] + instructions[0] if instructions else 0),
                 SegmentKind.NATIVE if segment.native else SegmentKind.FALLBACK,
             )
+        self._graph()
+
+    def _graph(self) -> None:
+        base = self.base[Section.NODES]
+        number = {name: index - base for name, index in self.nodes.items()}
+        nodes = [node for segment in self.partition.segments for node in segment.nodes]
+        graph = Graph(
+            inputs=[[number[arg.name] for arg in node.all_input_nodes if arg.name in number] for node in nodes],
+            fused=[
+                [number[name] for name in inst.fused if name in number] if isinstance(inst, Launch) else []
+                for inst in self.program.instructions
+            ],
+        )
+        self.file.metadata[method_key(GRAPH_KEY, self.name, self.method)] = graph.to_json()
 
     def _storages(self) -> None:
         """In-place results share a storage, as they share their piece of the arena."""

@@ -112,6 +112,7 @@ class Launch:
     fparams: tuple[float, ...] = ()
     node: str = ""
     program: VectorProgram | None = None  # of `fused`, and of kernels that end with one
+    fused: tuple[str, ...] = ()  # other graph nodes that this launch computes as well
 
     @property
     def contract(self) -> kernels.Contract:
@@ -125,6 +126,11 @@ class Launch:
         """The launch with these parameters and no others."""
         iparams, fparams = kernels.pack(self.kernel, self.compute_dtype, given)
         return replace(self, iparams=iparams, fparams=fparams)
+
+    def computes_with(self, *others: Launch) -> tuple[str, ...]:
+        """All graph nodes of these launches and of this one except its own: `fused` of the launch that joins them."""
+        nodes = [name for launch in (*others, self) for name in (*launch.fused, launch.node)]
+        return tuple(name for name in dict.fromkeys(nodes) if name and name != self.node)
 
     def reads(self) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.inputs if isinstance(operand, Operand))

@@ -8,7 +8,9 @@ CHECKS = ("isa",)
 class M(torch.nn.Module):
     def forward(self, x, y, z, image, weight):
         products = torch.addbmm(z, x, y), torch.baddbmm(z, x, y).relu(), y.mT @ y, x[0] @ y[0]
-        return (*products, F.scaled_dot_product_attention(y, y, y), F.conv2d(image, weight))
+        heads = y.view(1, 7, 33, 40).narrow(1, 0, 2)
+        groups = F.scaled_dot_product_attention(heads.repeat(1, 2, 1, 1), heads, heads, enable_gqa=True)
+        return (*products, F.scaled_dot_product_attention(y, y, y), groups, F.conv2d(image, weight))
 
 
 infinite = torch.randn(7, 33, 40).masked_fill(torch.rand(7, 33, 40) > 0.999, -torch.inf)

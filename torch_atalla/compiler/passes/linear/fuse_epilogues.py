@@ -169,6 +169,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         inputs=(*product.inputs, *[None] * (before - len(product.inputs)), *extras),
         node=reader.node,
         program=program,
+        fused=reader.computes_with(product),
     ).with_parameters(**given)
 
 

@@ -115,7 +115,13 @@ class _Fusion:
         assert isinstance(last, Launch)
         vector_ops, exp_ops = program.cost()
         return Launch(
-            "fused", tuple(outputs), tuple(builder.operands), outputs[0].dtype, node=last.node, program=program
+            "fused",
+            tuple(outputs),
+            tuple(builder.operands),
+            outputs[0].dtype,
+            node=last.node,
+            program=program,
+            fused=last.computes_with(*(inst for inst in launches if isinstance(inst, Launch))),
         ).with_parameters(vector_ops=vector_ops, exp_ops=exp_ops)
 
     def _is_internal(self, buffer: int, members: set[int]) -> bool:

@@ -137,9 +137,11 @@ class _Group:
         if not 1 <= len(self.members) <= MAX_STEPS:
             return None
         builder = Builder(self.rounds)
+        joined: list[Launch] = []
         for i in sorted(self.members):
             inst = self.program.instructions[i]
             assert isinstance(inst, Launch)
+            joined.append(inst)
             viewed = viewed_launch(inst, source.sizes)
             if viewed is None:
                 return None
@@ -152,5 +154,8 @@ class _Group:
         vector_ops, exp_ops = program.cost()
         given = {"reduced": reduction.parameter("reduced"), "reduction": _reduction(reduction)}
         inputs, dtype = tuple(builder.operands), reduction.compute_dtype
-        fused = Launch("reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program)
+        nodes = reduction.computes_with(*joined)
+        fused = Launch(
+            "reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program, fused=nodes
+        )
         return fused.with_parameters(**given, vector_ops=vector_ops, exp_ops=exp_ops)

@@ -121,6 +121,8 @@ def _spread_columns(matrix: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         return result
     tiles = torch.nn.functional.pad(bad, (0, -columns % LANES)).unflatten(-1, (-1, LANES)).any(-1)
     bad = tiles.repeat_interleave(LANES, -1)[..., :columns].unsqueeze(-2)
+    if bad.ndim == result.ndim > 2 and bad.shape[-3] > 1:  # attention: a head of values serves several of queries
+        bad = bad.repeat_interleave(result.shape[-3] // bad.shape[-3], -3)
     return torch.where(bad, nan, result)
 
 

@@ -10,39 +10,42 @@ import torch
 from ...program.ir import Launch, Operand
 from .kernels.pointwise import Unsupported
 
-_Taps = list[tuple[int, float]]  # places of the input that a place of the result takes, and their weights
+aten = torch.ops.aten
+Taps = list[tuple[int, float]]  # of a place of the result: places of the input, and their weights
 
 
 def taps(launch: Launch, kind: str, first: int, k: int) -> tuple[list[list[int]], list[list[float]]]:
     """For each place of the result along spatial dimension k, the places of the input that it takes and their weights.
 
     kind: nearest, linear, cubic, linear_aa or cubic_aa. first: the dimension of the operands that is k = 0. All places
-    have equally many taps. As upstream, they include taps of weight 0, since an infinity or a NaN there counts
+    have equally many taps. As upstream, they include places of weight 0, since an infinity or a NaN there counts
     (csrc/sim/kernels/image/resample_taps.h).
     """
-    found = _taps(launch, kind, first, k)
-    return [[place for place, _ in line] for line in found], [[weight for _, weight in line] for line in found]
-
-
-def _taps(launch: Launch, kind: str, first: int, k: int) -> list[_Taps]:
     out, x = launch.outputs[0], launch.inputs[0]
     assert isinstance(out, Operand) and isinstance(x, Operand)
     size, target = x.sizes[first + k], out.sizes[first + k]
-    if size == target == 1 or size == target and kind not in ("linear", "cubic"):
-        return [[(i, 1.0)] for i in range(target)]
     scale = (*launch.parameter("scale"), 0.0, 0.0, 0.0)[k] or None
-    if kind == "nearest":
-        mode = launch.parameter("mode")
-        op = torch.ops.aten._upsample_nearest_exact1d if "exact" in mode else torch.ops.aten.upsample_nearest1d
+    if size == target == 1 or size == target and kind not in ("linear", "cubic"):
+        lines: list[Taps] = [[(i, 1.0)] for i in range(target)]
+    elif kind == "nearest":
+        op = aten._upsample_nearest_exact1d if "exact" in launch.parameter("mode") else aten.upsample_nearest1d
         places = op(torch.arange(size, dtype=torch.float64).view(1, 1, size), [target], scale)
-        return [[(int(i), 1.0)] for i in places.flatten()]
-    align = bool(launch.parameter("align_corners"))
-    if kind.endswith("_aa"):
-        return _antialiased(kind, size, target, align, scale)
+        lines = [[(int(i), 1.0)] for i in places.flatten()]
+    elif kind.endswith("_aa"):
+        lines = _antialiased(kind, size, target, bool(launch.parameter("align_corners")), scale)
+        _fill_up(lines, x.dtype.is_floating_point)
+    elif kind in ("linear", "cubic"):
+        lines = _plain(kind, size, target, bool(launch.parameter("align_corners")), scale)
+    else:
+        raise Unsupported(f"resampling by {kind}")
+    return [[place for place, _ in line] for line in lines], [[weight for _, weight in line] for line in lines]
+
+
+def _plain(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[Taps]:
     if kind == "linear" and size == target:
         return [[(i, 1.0), (i, 0.0)] for i in range(target)]
     step = (size - 1) / max(target - 1, 1) if align else 1 / scale if scale else size / target
-    found: list[_Taps] = []
+    lines = []
     for i in range(target):
         position = step * i if align else step * (i + 0.5) - 0.5
         position = max(position, 0.0) if kind == "linear" else position
@@ -50,8 +53,8 @@ def _taps(launch: Launch, kind: str, first: int, k: int) -> list[_Taps]:
         share = min(max(position - place, 0.0), 1.0)
         near = [1 - share, share] if kind == "linear" else _cubic(share)
         begin = place if kind == "linear" else place - 1
-        found.append([(min(max(begin + j, 0), size - 1), weight) for j, weight in enumerate(near)])
-    return found
+        lines.append([(min(max(begin + j, 0), size - 1), weight) for j, weight in enumerate(near)])
+    return lines
 
 
 def _cubic(t: float) -> list[float]:
@@ -66,17 +69,21 @@ def _cubic(t: float) -> list[float]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-def _antialiased(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[_Taps]:
+def _antialiased(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[Taps]:
     """What upstream's own resampling of the unit vectors gives."""
-    ops = {"linear_aa": torch.ops.aten._upsample_bilinear2d_aa, "cubic_aa": torch.ops.aten._upsample_bicubic2d_aa}
+    ops = {"linear_aa": aten._upsample_bilinear2d_aa, "cubic_aa": aten._upsample_bicubic2d_aa}
     if kind not in ops:
         raise Unsupported(f"resampling by {kind}")
     # Two columns: with one, upstream's antialiased resampling gives the first row everywhere.
     columns = torch.eye(size, dtype=torch.float64).view(1, size, size, 1).expand(1, size, size, 2).contiguous()
-    matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]
-    found = [[(i, float(matrix[i, o])) for i in torch.nonzero(matrix[:, o]).flatten().tolist()] for o in range(target)]
-    for line in found:
-        while len(line) < max(map(len, found)):  # by halves, which sum up to the same
+    matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]  # [i, o]: of input i in result o
+    return [[(i, float(matrix[i, o])) for i in torch.nonzero(matrix[:, o]).flatten().tolist()] for o in range(target)]
+
+
+def _fill_up(lines: list[Taps], halve: bool) -> None:
+    """Repeats last taps until all lines are as long: with a weight of 0, or halved, so that an infinity stays one."""
+    most = max(map(len, lines))
+    for line in lines:
+        while len(line) < most:
             place, weight = line.pop()
-            line += [(place, weight / 2)] * 2
-    return found
+            line += [(place, weight / 2)] * 2 if halve else [(place, weight), (place, 0.0)]

@@ -82,7 +82,7 @@ def linear(s: Selection, launch: Launch) -> None:
     (out,), (x, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(x, Operand)
     first = len(out.sizes) - SPATIAL
-    dims = [d for d in range(first, len(out.sizes)) if not x.sizes[d] == out.sizes[d] == 1]
+    dims = [d for d in range(first, len(out.sizes)) if x.sizes[d] != out.sizes[d] or x.sizes[d] > 1]
     dims.sort(key=lambda d: out.sizes[d] / x.sizes[d])  # those first that make the image smaller
     plans = {d: list(runs(*taps(launch, "linear", first, d - first))) for d in dims}
     most = max(map(len, plans.values()), default=0)
