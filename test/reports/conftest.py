@@ -1,3 +1,5 @@
+"""Fixtures of the tests of reports."""
+
 from pathlib import Path
 
 import pytest
