@@ -140,7 +140,7 @@ class TestCodeInLoadables(TestCase):
             return calls
 
         with mock.patch.object(rows, "plan", wrong):
-            with self.assertRaisesRegex(ExportError, "other values than the program: node layer_norm: .* expected"):
+            with self.assertRaisesRegex(ExportError, "differ from the program's: node layer_norm: .* expected"):
                 self.save()
         self.assertEqual(os.listdir(self.directory.name), [])
 

@@ -1,4 +1,4 @@
-"""The loadable of which the tests of reports make pages."""
+"""Fixtures of the tests of reports."""
 
 from pathlib import Path
 

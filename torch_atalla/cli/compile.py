@@ -98,4 +98,4 @@ def _load(path: str) -> torch.export.ExportedProgram:
     try:
         return torch.export.load(path)
     except (RuntimeError, ValueError, KeyError, AssertionError) as error:
-        raise ExportError(f"{path}: no program that torch.export.load takes: {error}") from None
+        raise ExportError(f"{path}: torch.export.load cannot read it: {error}") from None

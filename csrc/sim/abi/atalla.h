@@ -13,8 +13,8 @@
 // - Every call returns an atalla_status; a failing call leaves its outputs untouched and sets the calling thread's
 //   error text (`last_error`), which names what was given and what was expected.
 // - Structs that a caller fills start with struct_size and are zero-initialised; the callee reads or writes
-//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version. A struct_size below 4 is an
-//   argument error.
+//   min(struct_size, its own size) bytes, so that fields can be appended in a minor version. A struct_size below 4 is
+//   an argument error.
 // - A call on a stream may return before the work is done. A fault of such work stops its stream: the work behind it
 //   does not run, and is accepted or refused with the fault. stream_query returns the fault; stream_synchronize and
 //   device_synchronize return it and let the stream run again. A malformed call is refused at once and stops nothing.
@@ -265,8 +265,8 @@ typedef struct atalla_api {
   // The engine view of [addr, addr + bytes): host code of the driver's fallback reads and writes DRAM through it.
   atalla_status (*device_host_view)(atalla_device, atalla_addr addr, uint64_t bytes, void** host);
 
-  // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and of
-  // the device's alignment. mem_free of an address that does not start a block is an argument error.
+  // DRAM: a driver caches above it. bytes: at least 1. align: a power of two, or 0; addresses are multiples of it and
+  // of the device's alignment. mem_free of an address that does not start a block is an argument error.
   atalla_status (*mem_alloc)(atalla_device, uint64_t bytes, uint64_t align, atalla_addr*);
   atalla_status (*mem_free)(atalla_device, atalla_addr);
   atalla_status (*mem_info)(atalla_device, uint64_t* free_bytes, uint64_t* total_bytes);

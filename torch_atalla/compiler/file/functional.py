@@ -219,7 +219,7 @@ def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool) -> tuple[l
         if error.status == c_abi.ATALLA_ERR_OUT_OF_MEMORY:
             return [0] * len(methods), []
         if error.status == c_abi.ATALLA_ERR_FORMAT:
-            raise ExportError(f"the program does not give what PyTorch does: {error}") from None
+            raise ExportError(f"the results of the program differ from PyTorch's: {error}") from None
         raise
 
 

@@ -42,13 +42,13 @@ def _op_name(node: torch.fx.Node) -> str:
     name = getattr(node.target, "__name__", "")
     if name == GETITEM or name in SIZE_ARITHMETIC and node.target is getattr(operator, name):
         return name
-    raise ExportError(f"node {node.name}: {node.target} is no operator of a library; a host call cannot carry it")
+    raise ExportError(f"node {node.name}: {node.target} is not an operator; a file stores host calls of operators only")
 
 
 def _encode(arg: Any, numbers: dict[torch.fx.Node, int]) -> Any:
     if isinstance(arg, torch.fx.Node):
         if arg not in numbers:
-            raise ExportError(f"the value {arg.name} is no tensor; a host call cannot carry it")
+            raise ExportError(f"the value {arg.name} is not a tensor; a file stores host calls on tensors only")
         return {"v": numbers[arg]}
     if isinstance(arg, (list, tuple)):
         return [_encode(item, numbers) for item in arg]
@@ -64,4 +64,6 @@ def _encode(arg: Any, numbers: dict[torch.fx.Node, int]) -> Any:
         return {"device": "cpu"}
     if isinstance(arg, (torch.memory_format, torch.layout)):
         return {"layout" if isinstance(arg, torch.layout) else "memory_format": str(arg).removeprefix("torch.")}
-    raise ExportError(f"an argument of type {type(arg).__name__} cannot stand in a host call")
+    raise ExportError(
+        f"a host call has an argument of type {type(arg).__name__}; expected a tensor, number, string, dtype or device"
+    )

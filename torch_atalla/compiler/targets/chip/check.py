@@ -73,7 +73,7 @@ def check_network(
     known = bounds(compiled.graph, values, {*stored, *results, *changed.values()}, seed)
     run = _run(compiled, stored, changed, given, timing)
     if run.stray:
-        raise ExportError(f"the chip code writes to memory that is not its program's: {run.stray}")
+        raise ExportError(f"the chip code writes outside the memory of its program: {run.stray}")
     problems, wrong = _differences(network, run, expected, results, known, given_strides)
     for attempt in range(WIDER):
         if not problems and not wrong:
@@ -83,7 +83,7 @@ def check_network(
     if problems or wrong:
         first = (problems or wrong)[0]
         more = f" ({len(problems)} nodes and {len(wrong)} outputs differ)" if problems else ""
-        raise ExportError(f"the chip code gives other values than the program: {first}{more}")
+        raise ExportError(f"the results of the chip code differ from the program's: {first}{more}")
     return run
 
 
