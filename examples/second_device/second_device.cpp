@@ -185,6 +185,7 @@ bool visit(atalla_dtype dtype, auto f) {
 }
 constexpr uint64_t kNumbers = 1 << ATALLA_I64 | 1 << ATALLA_F32 | 1 << ATALLA_F64, kAll = kNumbers | 1 << ATALLA_BOOL;
 enum { kCopy, kFill, kAdd, kGemm, kKernels };
+enum { kAlpha, kBeta, kActivation };  // places of launch parameters, as docs/reference/kernels.md lists them
 const char* const names[] = {"copy", "fill", "pointwise.add", "gemm"};
 uint64_t dtypes_of(atalla_kernel kernel) { return kernel <= kFill ? kAll : kNumbers; }
 // The operand's element at these indices, converted to T.
@@ -239,7 +240,7 @@ Status run(const atalla_launch_desc& desc, T alpha, T beta) {
   if (desc.kernel == kAdd) return compute(*o, [&](int64_t* at) { return load<T>(a, at) + alpha * load<T>(b, at); });
   const bool fit = o->ndim == 3 && same(a, 0) && same(a, 1) && same(b, 0) && same(b, 2) && a.sizes[2] == b.sizes[1];
   if (!fit || (addend && !(same(c, 0) && same(c, 1) && same(c, 2)))) return bad("gemm: the sizes do not fit");
-  if (desc.iparams[2] != 0) return fail(ATALLA_ERR_UNSUPPORTED, "gemm: no activation is supported");
+  if (desc.iparams[kActivation] != 0) return fail(ATALLA_ERR_UNSUPPORTED, "gemm: no activation is supported");
   return compute(*o, [&](const int64_t* at) {
     T sum{};
     for (int64_t k = 0; k < a.sizes[2]; ++k) {
@@ -265,7 +266,7 @@ Status launch(Stream& s, const atalla_launch_desc* desc, size_t bytes) {
       visit(desc->compute_dtype, [&](auto type) {
         using T = decltype(type);
         const auto factor = [&](int k) { return std::is_integral_v<T> ? T(desc->iparams[k]) : T(desc->fparams[k]); };
-        status = run<T>(*desc, factor(0), factor(1));
+        status = run<T>(*desc, factor(kAlpha), factor(kBeta));
       });
     return status;
   });

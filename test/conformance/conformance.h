@@ -27,7 +27,7 @@ int report();
 // "ATALLA_ERR_HANDLE (the text of the library)".
 std::string shown(atalla_status status);
 
-// Whether the library's table has this function. Functions of later minor versions may be absent.
+// True if the table of the library has this function. Functions of later minor versions may be absent.
 #define CONFORMANCE_HAS(function)                                                                              \
   (::conformance::api->struct_size >= offsetof(atalla_api, function) + sizeof(::conformance::api->function) && \
    ::conformance::api->function != nullptr)

@@ -129,6 +129,13 @@ void check_conversion(const Session& session) {
   expect_values<float>(session, desc, out, {-3, 0, 1 << 20}, "copy of I64 to F32");
 }
 
+// Places of launch parameters, as docs/reference/kernels.md lists them. Kernels of integers read iparams.
+enum Parameter { kAlpha, kBeta };
+void set_factor(atalla_launch_desc* desc, Parameter parameter, int value) {
+  desc->fparams[parameter] = value;
+  desc->iparams[parameter] = value;
+}
+
 template <class T>
 void check_add(const Session& session, atalla_dtype dtype, const std::string& name) {
   atalla_kernel add = 0;
@@ -136,8 +143,7 @@ void check_add(const Session& session, atalla_dtype dtype, const std::string& na
   const atalla_addr a = session.upload(counting<T>(6, 10)), b = session.upload(counting<T>(3, 1));
   const atalla_addr out = session.alloc(6 * sizeof(T));
   atalla_launch_desc desc = description(add, dtype);
-  desc.fparams[0] = 2;
-  desc.iparams[0] = 2;
+  set_factor(&desc, kAlpha, 2);
   add_operand(&desc, out, dtype, {2, 3});
   add_operand(&desc, a, dtype, {2, 3});
   add_operand(&desc, b, dtype, {2, 3}, {0, 1});
@@ -174,17 +180,14 @@ void check_gemm(const Session& session, atalla_dtype dtype, const std::string& n
     return values;
   };
   atalla_launch_desc desc = description(gemm, dtype);
-  desc.fparams[0] = 1;
-  desc.iparams[0] = 1;
+  set_factor(&desc, kAlpha, 1);
   add_operand(&desc, out, dtype, {kBatch, kM, kN});
   add_operand(&desc, at_a, dtype, {kBatch, kM, kK});
   add_operand(&desc, at_b, dtype, {kBatch, kK, kN}, {kN * kK, 1, kK});
   expect_values(session, desc, out, reference(1, 0, kK), "gemm of " + name + " with a transposed operand");
   add_operand(&desc, at_c, dtype, {kBatch, kM, kN}, {0, 0, 1});
-  desc.fparams[0] = 2;
-  desc.iparams[0] = 2;
-  desc.fparams[1] = 3;
-  desc.iparams[1] = 3;
+  set_factor(&desc, kAlpha, 2);
+  set_factor(&desc, kBeta, 3);
   expect_values(session, desc, out, reference(2, 3, kK), "gemm of " + name + " with alpha, beta and an addend");
   desc.operands[1].sizes[2] = desc.operands[2].sizes[1] = 0;
   expect_values(session, desc, out, reference(2, 3, 0), "gemm of " + name + " of depth 0");

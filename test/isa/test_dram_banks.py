@@ -88,15 +88,19 @@ class TestDramBanks(TestCase):
         chip.write_text(CHIP.replace('preset = { value = "constant"', f'preset = {{ value = "{file}"'))
         return str(chip)
 
-    def cycles(self, studies: list) -> list[int]:
+    def child(self, text: str, argument: list) -> list:
+        """What a process with a device per chip file prints."""
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, json.dumps(studies)],
+            [sys.executable, "-c", text, json.dumps(argument)],
             env=os.environ | {"ATALLA_DEVICE_COUNT": "64"},
             capture_output=True,
             text=True,
         )
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return json.loads(done.stdout)
+
+    def cycles(self, studies: list) -> list[int]:
+        return self.child(CHILD, studies)
 
     def test_published_cycles(self):
         """The chip team ran Ramulator with one memory cycle per bus cycle of 800 MHz, on a matrix stored row by row.
@@ -159,14 +163,7 @@ class TestDramBanks(TestCase):
             ({"page": "half"}, 'controller.page is "half"'),
         ]
         paths = [self.chip("ddr4_3200", **changes) for changes, _ in cases]
-        done = subprocess.run(
-            [sys.executable, "-c", REFUSED, json.dumps(paths)],
-            env=os.environ | {"ATALLA_DEVICE_COUNT": "64"},
-            capture_output=True,
-            text=True,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-        for error, (_, text) in zip(json.loads(done.stdout), cases, strict=True):
+        for error, (_, text) in zip(self.child(REFUSED, paths), cases, strict=True):
             self.assertIn(text, error)
 
 

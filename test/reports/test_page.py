@@ -57,6 +57,7 @@ def opened(browser: Browser, page: Path) -> Iterator[Browser]:
 
 def colors(browser: Browser, part: str) -> int:
     """How many colours the first canvas of a part of the page has: 1 if nothing is drawn."""
+    browser.paint()
     return browser.evaluate(
         f"""(() => {{ const c = document.querySelector("{part} canvas");
         const d = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);

@@ -63,6 +63,10 @@ class Browser:
     def go(self, address: str) -> None:
         """Go to an address inside the page, and wait until it is drawn."""
         self.evaluate(f"location.hash = {json.dumps(address)}")
+        self.paint()
+
+    def paint(self) -> None:
+        """Wait until changes of the page are drawn."""
         self.evaluate(
             "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 60))"
         )

@@ -72,7 +72,7 @@ class Kernel {
       resolve();
     return id_;
   }
-  // Whether the device library has this kernel; id() throws if not.
+  // True if the device library has this kernel; id() throws otherwise.
   bool available() const { return id_ != kUnresolved || look_up(); }
   const char* name() const { return name_; }
 

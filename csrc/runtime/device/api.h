@@ -28,7 +28,7 @@ ATALLA_RUNTIME_API const atalla_isa_api* isa_api();
 // Devices that the device library offers; 0 if it cannot be loaded. Opens none of them.
 ATALLA_RUNTIME_API int device_count() noexcept;
 
-// Whether the device library has a kernel of this name. Libraries need not have all kernels of
+// True if the device library has a kernel of this name. A library need not have all kernels of
 // docs/reference/kernels.md.
 ATALLA_RUNTIME_API bool has_kernel(const char* name);
 

@@ -42,7 +42,6 @@ void DramBanks::reset() {
   channel.banks.assign(channel.groups.size() * preset_.banks, Bank{});
   channels_.assign(preset_.channels, channel);
   issue_ = 0;
-  counters_ = {};
 }
 
 // The cycle at which there is room for `requests` more, `t` at the earliest.
@@ -73,7 +72,6 @@ void DramBanks::refresh(Channel& channel, uint64_t rank, uint64_t t) {
   const uint64_t due = (t - next) / preset_.refi + 1;
   uint64_t begin = next + (due - 1) * preset_.refi;
   next += due * preset_.refi;
-  counters_.refreshes += due;
   const uint64_t count = preset_.bank_groups * preset_.banks;
   Bank* const banks = &channel.banks[rank * count];
   for (uint64_t i = 0; i < count; ++i)
@@ -137,7 +135,6 @@ uint64_t DramBanks::access(Channel& channel, const Place& place, uint64_t n, boo
             .ready = t + preset_.ras + preset_.rp,
             .closable = t + preset_.ras,
             .column = t + preset_.rcd};
-    ++counters_.activates;
   }
   uint64_t t = std::max(arrival, bank.column);
   if (writes && channel.last_read != 0) {
@@ -163,7 +160,6 @@ uint64_t DramBanks::access(Channel& channel, const Place& place, uint64_t n, boo
   } else {
     channel.last_read = std::max(channel.last_read, last);
   }
-  (writes ? counters_.writes : counters_.reads) += n;
   return last;
 }
 

@@ -15,13 +15,6 @@
 
 namespace atalla::sim {
 
-struct DramCounters {
-  uint64_t activates = 0;
-  uint64_t reads = 0;  // column accesses
-  uint64_t writes = 0;
-  uint64_t refreshes = 0;  // of one rank
-};
-
 class DramBanks {
  public:
   // `map` belongs to `preset`; `chip_hz` is the clock of the cycles that `move` takes and returns.
@@ -35,8 +28,6 @@ class DramBanks {
   // Rows of `row_bytes` bytes, `pitch` bytes apart, whose first request leaves at cycle `start` at the earliest. Calls
   // are in the order in which the requests reach the controller.
   Span move(uint64_t address, uint64_t rows, uint64_t row_bytes, uint64_t pitch, bool writes, uint64_t start);
-
-  const DramCounters& counters() const { return counters_; }
 
  private:
   static constexpr int64_t kNoRow = -1;
@@ -128,7 +119,6 @@ class DramBanks {
   uint64_t step_ = 0;           // between two requests, with kFraction binary places
   uint64_t issue_ = 0;          // when the next request may leave, likewise
   std::vector<Channel> channels_;
-  DramCounters counters_;
 };
 
 // Thousandths of a chip cycle that a tile of `bytes` contiguous bytes takes in a long stream of reads, each of which

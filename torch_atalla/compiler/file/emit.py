@@ -27,7 +27,6 @@ from torch_atalla.loadable.file.format import (
     ValueKind,
 )
 from torch_atalla.loadable.file.graph import KEY as GRAPH_KEY
-from torch_atalla.loadable.file.graph import Graph
 from torch_atalla.loadable.file.records import Ref, Tables, write_file
 from torch_atalla.loadable.leaves import method_key
 
@@ -41,6 +40,7 @@ from ..program.support import qualified_name
 from ..schedule.plan import ALIGNMENT
 from ..targets.functional.pipeline import Compiled
 from .flops import node_flops
+from .graph import graph_of
 from .report import segment_name
 
 _SPACES = {
@@ -255,7 +255,7 @@ class _Emitter:
         return self.dynamic_runs[key]
 
     def _nodes_and_segments(self) -> None:
-        """The nodes, and as metadata the edges between them and the nodes that each launch computes."""
+        """The nodes and segments, and as metadata their graph."""
         tables = self.tables
         reasons = {op.node: op.reason for op in self.partition.unsupported}
         follows = "part of a node that is not native"
@@ -282,19 +282,7 @@ class _Emitter:
                 *_range(len(instructions), self.base[Section.INSTRUCTIONS] + instructions[0] if instructions else 0),
                 SegmentKind.NATIVE if segment.native else SegmentKind.FALLBACK,
             )
-        self._graph()
-
-    def _graph(self) -> None:
-        base = self.base[Section.NODES]
-        number = {name: index - base for name, index in self.nodes.items()}
-        nodes = [node for segment in self.partition.segments for node in segment.nodes]
-        graph = Graph(
-            inputs=[[number[arg.name] for arg in node.all_input_nodes if arg.name in number] for node in nodes],
-            fused=[
-                [number[name] for name in inst.fused if name in number] if isinstance(inst, Launch) else []
-                for inst in self.program.instructions
-            ],
-        )
+        graph = graph_of(self.program, self.partition)
         self.file.metadata[method_key(GRAPH_KEY, self.name, self.method)] = graph.to_json()
 
     def _storages(self) -> None:

@@ -33,29 +33,15 @@ R.views.memory = {
     this.plots.push(plot);
     host.before(plot.buttons());
   },
-  height(plot) { return plot.h - 48; },
   rect(plot, total, { piece, offset }) {
-    const scale = this.height(plot) / Math.max(total, 1);
-    const x = plot.px(piece.first), y = 12 + this.height(plot) - (offset + piece.bytes) * scale;
+    const scale = plot.high() / Math.max(total, 1);
+    const x = plot.px(piece.first), y = 12 + plot.high() - (offset + piece.bytes) * scale;
     return [x, y, Math.max(plot.px(piece.last + 1) - x - 1, 1), Math.max(piece.bytes * scale - 1, 1)];
   },
   draw(plot, context, total, boxes, live) {
-    const h = this.height(plot), plan = R.doc.memory, scale = h / Math.max(total, 1), bottom = 12 + h;
-    context.textAlign = "right";
-    for (const tick of Plot.ticks(0, total, 5)) {
-      const y = bottom - tick * scale;
-      context.fillStyle = R.color("line");
-      context.fillRect(plot.left, y, plot.w - plot.left, 1);
-      context.fillStyle = R.color("quiet");
-      context.fillText(number(tick), plot.left - 6, y);
-    }
+    const h = plot.high(), plan = R.doc.memory, scale = h / Math.max(total, 1), bottom = 12 + h;
+    plot.axis(context, "bytes", total);
     context.textAlign = "left";
-    context.save();
-    context.translate(10, 12 + h / 2);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "center";
-    context.fillText("bytes", 0, 0);
-    context.restore();
     context.save();
     context.beginPath();
     context.rect(plot.left, 0, plot.w - plot.left, plot.h);

@@ -119,6 +119,26 @@ class Plot {
       this.draw(this, context);
     });
   }
+  // Height of a chart whose axes have room for their numbers and titles.
+  high() { return this.h - 48; }
+  // The y axis of a chart from 0 to `most`.
+  axis(context, title, most) {
+    const h = this.high(), bottom = 12 + h;
+    context.textAlign = "right";
+    for (const tick of Plot.ticks(0, most, 5)) {
+      const y = bottom - h * tick / Math.max(most, 1);
+      context.fillStyle = R.color("line");
+      context.fillRect(this.left, y, this.w - this.left, 1);
+      context.fillStyle = R.color("quiet");
+      context.fillText(number(tick), this.left - 6, y);
+    }
+    context.textAlign = "center";
+    context.save();
+    context.translate(10, 12 + h / 2);
+    context.rotate(-Math.PI / 2);
+    context.fillText(title, 0, 0);
+    context.restore();
+  }
   buttons(...more) {
     return el("div", { class: "bar" },
       el("button", { click: () => this.zoom(1.4), "aria-label": "Zoom in" }, "+"),

@@ -37,25 +37,12 @@ R.blocks = {
         el("td", {}, String(block.stream))))))));
   },
   rect({ device, total }, plot, block) {
-    const h = plot.h - 48, x = plot.px(block.first), end = plot.px(block.last ?? Math.max(device.actions, 1));
+    const h = plot.high(), x = plot.px(block.first), end = plot.px(block.last ?? Math.max(device.actions, 1));
     return [x, 12 + h * (1 - (block.place + block.bytes) / total), Math.max(end - x, 1), Math.max(h * block.bytes / total, 1)];
   },
   draw(chart, plot, context) {
-    const { device, total } = chart, h = plot.h - 48, bottom = 12 + h;
-    context.textAlign = "right";
-    for (const tick of Plot.ticks(0, total / 1024, 5)) {
-      const y = bottom - h * tick * 1024 / total;
-      context.fillStyle = R.color("line");
-      context.fillRect(plot.left, y, plot.w - plot.left, 1);
-      context.fillStyle = R.color("quiet");
-      context.fillText(number(tick), plot.left - 6, y);
-    }
-    context.textAlign = "center";
-    context.save();
-    context.translate(10, 12 + h / 2);
-    context.rotate(-Math.PI / 2);
-    context.fillText("KiB of all segments", 0, 0);
-    context.restore();
+    const { device, total } = chart, h = plot.high(), bottom = 12 + h;
+    plot.axis(context, "KiB of all segments", total / 1024);
     context.fillText("action", plot.left + (plot.w - plot.left) / 2, bottom + 28);
     for (const tick of Plot.ticks(plot.wx(plot.left), plot.wx(plot.w), (plot.w - plot.left) / 90)) {
       if (Number.isInteger(tick) && plot.px(tick) < plot.w - 12) context.fillText(number(tick), plot.px(tick), bottom + 12);

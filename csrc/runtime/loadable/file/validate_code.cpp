@@ -80,7 +80,7 @@ class CodeChecker : RecordReporter {
       problem("method %u has code for these values of its symbols already", r.method);
   }
 
-  // Whether the packets are those of the method's first code, exactly.
+  // True if the packets equal those of the method's first code.
   bool shares_packets(const Code& r) {
     if (r.method >= methods_.size() || methods_[r.method] == kNone || methods_[r.method] == index_) return false;
     const Range first = view_.code[methods_[r.method]].packets;

@@ -56,7 +56,7 @@ class Program {
   void check_method(uint32_t index);
   void check_has_code(uint32_t index);
   MethodImage& launches_of(uint32_t index);  // for the sizes of the file
-  // What the method is for the sizes of these inputs, which may be new.
+  // The layout and code of the method for the sizes of these inputs. Makes them if the sizes are new.
   LoadedMethod::Sized& sized_for(uint32_t index, const atalla_tensor* inputs);
   MethodImage& method_for(uint32_t index, const atalla_tensor* inputs);
   MethodCode& code_for(uint32_t index, const atalla_tensor* inputs);
