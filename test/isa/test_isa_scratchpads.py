@@ -71,7 +71,8 @@ class TestScratchpads(TestCase):
         pad, address = _u32(), _u32()
         self.assertEqual(alloc(device, 4096, 0, ctypes.byref(pad), ctypes.byref(address)), 0)
         try:
-            held = r"refused: .* 4096 bytes at 0x0 of scratchpad \d, held by the host \(scpad_alloc;"
+            place = rf"{address.value:#x} of scratchpad {pad.value}"
+            held = rf"refused: .* 4096 bytes at {place}, held by the host \(scpad_alloc;"
             with self.assertRaisesRegex(RuntimeError, held) as caught:
                 program(self.x)
             self.assertEqual(caught.exception.name, "ATALLA_ERR_SCRATCHPAD")
