@@ -38,8 +38,7 @@ def test_demo(tmp_path: Path) -> None:
     cycles = [int(text.replace(",", "")) for text in re.findall(r"launches, ([\d,]+) cycles", done.stdout)]
     assert len(cycles) == 3 and max(cycles) == cycles[0] > 0
     assert "train: 100%" in done.stderr and "5/5" in done.stderr  # tqdm's bars
-    assert Path(lines[-1].split()[-1]).read_text()
-    assert json.loads((tmp_path / "report.json").read_text())["methods"]
+    assert "<title>" in Path(lines[-1].split()[-1]).read_text()
 
 
 def test_demo_refuses_no_steps(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from torch_atalla import fallback, telemetry
 from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.device import namespace as device
 from torch_atalla.loadable import load_loadable
-from torch_atalla.loadable.description import describe, render
+from torch_atalla.reports.report import report
 
 BATCH, TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 8, 64, 64, 4, 2, 128
 TOLERANCE = 1e-4  # largest difference of a logit between the device and the CPU; both compute in float32
@@ -77,15 +76,6 @@ def measure(function: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, telemet
     result = function()
     device.synchronize()
     return result, telemetry.counters(), 1e3 * (time.perf_counter() - start)
-
-
-def write_report(loadable: Path, folder: Path) -> Path:
-    """Write the report of a loadable and return its path: the one place that decides what the demo shows at the end."""
-    data = describe(str(loadable))
-    (folder / "report.json").write_text(json.dumps(data, indent=1))
-    path = folder / "report.txt"
-    path.write_text(render(data) + "\n")
-    return path
 
 
 class Demo:
@@ -149,7 +139,9 @@ class Demo:
         self.add("chip code", f"{text} (at most {CODE_TOLERANCE:.0%})", difference <= CODE_TOLERANCE)
 
     def write_report(self) -> None:
-        self.add("report", str(write_report(self.path, self.folder)))
+        path = self.folder / "report.html"
+        report(self.code_path if self.with_chip_code else self.path, path, inputs=(self.tokens,))
+        self.add("report", str(path))
 
     def run(self) -> None:
         self.train()
