@@ -257,6 +257,17 @@ def test_integers_of_32_bits(value: int) -> None:
                 compile_model(Function(INTEGER_OPS[name]), (x,)).run([x])
 
 
+@pytest.mark.parametrize(
+    "values", [[0.0, -0.0, 0.0, -0.0, 1.0], [2.0] * 6, [math.nan, 1.0, math.nan, 1.0], [math.nan] * 3]
+)
+def test_position_of_the_median(values: list[float]) -> None:
+    """Of equal elements PyTorch returns the one at the median's place in a stable order; of NaNs, the first."""
+    x = torch.tensor(values, dtype=torch.bfloat16)
+    program = compile_model(Function(lambda x: (*x.median(0), *x.nanmedian(0))), (x,))
+    for found, expected in zip(program.run([x]).outputs, (*x.median(0), *x.nanmedian(0)), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
 # -- layouts -----------------------------------------------------------------------------------------------------------
 LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
     "transposed": lambda: bf16(35, 40).t(),

@@ -70,22 +70,11 @@ def _stable_kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = Fal
     return tuple(part if keepdim else part.squeeze(dim) for part in parts)
 
 
-def _first_median(op: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return op(x, dim, keepdim)
-    values = op(x, dim, True)[0]
-    same = (x == values) | (x.isnan() & values.isnan())
-    indices = same.to(torch.int64).cumsum(dim).eq(1).logical_and(same).to(torch.int64).argmax(dim, keepdim=True)
-    return tuple(part if keepdim else part.squeeze(dim) for part in (values, indices))
-
-
 # The order of equal elements is free; the chip's is stable.
 _STABLE: dict[Any, Any] = {
     aten.sort.default: _stable_sort,
     aten.topk.default: _stable_topk,
     aten.kthvalue.default: _stable_kthvalue,
-    aten.median.dim: partial(_first_median, aten.median.dim),
-    aten.nanmedian.dim: partial(_first_median, aten.nanmedian.dim),
 }
 
 

@@ -133,8 +133,8 @@ def _merge(
 
 
 def median(c: Context) -> None:
-    """The lower median, by counting for each element how many are smaller or equal; its first position. A NaN, if they
-    count."""
+    """The lower median, by counting for each element how many come before it: smaller ones, and equal ones at earlier
+    positions. The first NaN, if they count."""
     core, x = c.core, c.inputs[0]
     values, indices = c.outputs
     dim = c.parameter("dim")
@@ -149,13 +149,11 @@ def median(c: Context) -> None:
         if c.parameter("ignore_nan"):
             rank = (size - is_nan - 1).shifted("sra.s", 1)
         else:
-            rank = core.select(is_nan > 0, size - 1, (size - 1).shifted("sra.s", 1))
+            rank = core.select(is_nan > 0, size - is_nan, (size - 1).shifted("sra.s", 1))
         best, number = core.variable(-1), core.variable(0)
         with x.each([dim], {x: at[id(x)]}) as (place,):
             mine = key(c, x.load(place))
-            below, same = _below_and_equal(c, x, dim, at[id(x)], mine)
-            hit = best.equals(-1) & (below <= rank) & (rank < below + same)
-            with core.when(hit):
+            with core.when(_before(c, x, dim, at[id(x)], mine, number).equals(rank)):
                 best.set(number)
             number.set(number + 1)
         best.set(core.select(best < 0, 0, best))  # all are NaN
@@ -165,13 +163,23 @@ def median(c: Context) -> None:
             indices.store(at[id(indices)], best)
 
 
-def _below_and_equal(c: Context, x: Tensor, dim: int, first: Value, mine: Value) -> tuple[Value, Value]:
-    below, same = c.core.variable(0), c.core.variable(0)
+def _before(c: Context, x: Tensor, dim: int, first: Value, mine: Value, number: Value) -> Value:
+    """How many elements of a line come before the one with key `mine` at position `number`."""
+    count, at = c.core.variable(0), c.core.variable(0)
     with x.each([dim], {x: first}) as (place,):
         theirs = key(c, x.load(place))
-        below.set(below + c.core.convert(theirs < mine, "i"))
-        same.set(same + c.core.convert(theirs.equals(mine), "i"))
-    return below, same
+        earlier = (theirs < mine) | (theirs.equals(mine) & (at < number))
+        count.set(count + c.core.convert(earlier, "i"))
+        at.set(at + 1)
+    return count
+
+
+def _equal(c: Context, x: Tensor, dim: int, first: Value, mine: Value) -> Value:
+    """How many elements of a line have the key `mine`."""
+    count = c.core.variable(0)
+    with x.each([dim], {x: first}) as (place,):
+        count.set(count + c.core.convert(key(c, x.load(place)).equals(mine), "i"))
+    return count
 
 
 def mode(c: Context) -> None:
@@ -185,7 +193,7 @@ def mode(c: Context) -> None:
         best, most, best_key, number = core.variable(0), core.variable(0), core.variable(0), core.variable(0)
         with x.each([dim], {x: at[id(x)]}) as (place,):
             mine = key(c, x.load(place))
-            _, same = _below_and_equal(c, x, dim, at[id(x)], mine)
+            same = _equal(c, x, dim, at[id(x)], mine)
             with core.when((same > most) | (same.equals(most) & (mine <= best_key))):
                 for variable, value in ((best, number), (most, same), (best_key, mine)):
                     variable.set(value)
