@@ -66,9 +66,9 @@ _EQUALITY = {aten.eq, aten.ne}
 
 
 def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
-    """The op; one that may give any of equal elements sees them in another order. `everywhere`: all elements that
-    are equal but for rounding are said to come from one place, so that a place that decides about something stands at
-    each of them."""
+    """Calls the op. If it may return any of equal elements, it gets them in another order. `everywhere`: all elements
+    that are equal but for rounding are said to come from one place, so that a place that decides about something
+    stands at each of them."""
     if op.overloadpacket in _CANCELS and not op._schema.is_mutable:
         args = tuple(_moved(value, generator) for value in args)
     if op in _WRONG_OF_STRIDED:

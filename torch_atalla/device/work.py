@@ -11,8 +11,9 @@ class Work:
     """One launch or copy. Cycles of the device's clock; `dtype` is the chip's dtype code (c10::ScalarType's number).
 
     `kind` is "launch", "host_to_device", "device_to_host" or "device_to_device"; a copy has no kernel and the shape
-    (rows, bytes of a row). `sdma`, `vector` and `array` are the first and past the last cycle in which the unit worked
-    for it. `stream` is None for the far end of a copy between devices, whose stream is the other device's.
+    (rows, bytes of a row). `sdma`, `vector` and `array` give the first cycle in which the unit worked for it, and the
+    cycle after the last. `stream` is None for the far end of a copy between devices, whose stream is the other
+    device's.
     """
 
     sequence: int
