@@ -126,7 +126,7 @@ class Plot {
     const h = this.high(), bottom = 12 + h;
     context.textAlign = "right";
     for (const tick of Plot.ticks(0, most, 5)) {
-      const y = bottom - h * tick / Math.max(most, 1);
+      const y = bottom - h * tick / (most || 1);
       context.fillStyle = R.color("line");
       context.fillRect(this.left, y, this.w - this.left, 1);
       context.fillStyle = R.color("quiet");
