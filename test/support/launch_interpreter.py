@@ -355,6 +355,7 @@ def _sort(launch: Launch, name: str, ins: list, outs: list) -> list:
 
 def _topk(launch: Launch, name: str, ins: list, outs: list) -> list:
     largest, ordered = bool(launch.parameter("largest")), bool(launch.parameter("sorted"))
+    assert not launch.parameter("stable")
     return list(torch.topk(ins[0], launch.parameter("k"), launch.parameter("dim"), largest, ordered))
 
 

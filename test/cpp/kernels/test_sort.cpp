@@ -101,6 +101,21 @@ void long_rows_and_threads() {
   CHECK_EQ(wrong, 0);
 }
 
+// Equal elements in the order of their positions.
+void selects_stably(Tensor& in, int64_t k) {
+  Tensor value(in.dtype, {4, 1}), index(ATALLA_I64, {4, 1}), top(in.dtype, {4, k}), places(ATALLA_I64, {4, k});
+  CHECK_EQ(launch("kthvalue", {&value, &index, &in}, 2, {1, k, 1}), ATALLA_OK);
+  CHECK_EQ(launch("topk", {&top, &places, &in}, 2, {1, k, 1, 1, 1}), ATALLA_OK);
+  int64_t wrong = 0;
+  for (int64_t r = 0; r < 4; ++r) {
+    const auto x = column(in, r, 1);
+    wrong += index.get_integer({r, 0}) != stable_order(x, false)[k - 1];
+    const auto order = stable_order(x, true);
+    for (int64_t i = 0; i < k; ++i) wrong += places.get_integer({r, i}) != order[i];
+  }
+  CHECK_EQ(wrong, 0);
+}
+
 void selections() {
   Random random;
   for (const atalla_dtype dtype : kDtypes) {
@@ -126,6 +141,7 @@ void selections() {
         }
       }
       CHECK_EQ(wrong, 0);
+      selects_stably(in, k);
     }
     CHECK_EQ(launch("median", {&value, &index, &in}, 2, {1, 1}), ATALLA_OK);
     CHECK_EQ(launch("mode", {&value, &index, &in}, 2, {1}), ATALLA_OK);

@@ -66,6 +66,7 @@ class FileBuilder:
     def goldens(self, measured: bool) -> list[GoldenRecord]:
         options = self.options
         same: dict[str, Any] = {"seed": options.seed, "weights": options.weights, "measured": measured}
+        same["stable"] = self.code is not None
         made = [
             make_golden(self.exported[name], compiled, k, sizes=sizes, **same)
             for k, (name, compiled) in enumerate(self.methods.items())

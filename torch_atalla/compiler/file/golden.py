@@ -24,6 +24,7 @@ from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.format import MOST_SAMPLES
 from torch_atalla.loadable.leaves import Leaf
 
+from ..capture.stable_order import STABLE
 from ..program.layouts import layout_of
 from ..program.sizes import Size, Symbols, lowering_with
 from ..targets.functional.pipeline import Compiled
@@ -48,11 +49,13 @@ def make_golden(
     weights: str | None = None,
     measured: bool = False,
     sizes: Sequence[int] | None = None,
+    stable: bool = False,
 ) -> GoldenRecord | None:
     """None for a program whose results are random, or that was exported for a device: its graph names it; and, with a
     warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
     the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything.
-    sizes: the values of the program's symbols, otherwise small ones."""
+    sizes: the values of the program's symbols, otherwise small ones. stable: sorting and selecting keep the order of
+    equal elements, as Atalla code does."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
         return None
     ports = compiled.program.inputs
@@ -76,8 +79,8 @@ def make_golden(
     leaves = compiled.captured.inputs
     outputs: list[torch.Tensor]
     try:
-        outputs = _reference(program, leaves, tensors)
-        others = [_reference(program, leaves, _jittered(tensors, k)) for k in range(_RUNS if measured else 0)]
+        outputs = _reference(program, leaves, tensors, stable)
+        others = [_reference(program, leaves, _jittered(tensors, k), stable) for k in range(_RUNS if measured else 0)]
     except (RuntimeError, IndexError, ValueError) as error:  # as offsets that must begin with 0, or rise
         reason = str(error).strip().split("\n")[0]
         warnings.warn(f"the file gets no golden outputs: PyTorch refuses seeded inputs ({reason})", stacklevel=4)
@@ -180,7 +183,7 @@ def _range(tensor: torch.Tensor) -> tuple[float, float]:
 
 
 def _reference(
-    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor]
+    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor], stable: bool
 ) -> list[torch.Tensor]:
     """The tensors among the results, on copies of the parameters and buffers on the CPU."""
     state = {name: tensor.detach().cpu().clone() for name, tensor in _stored(program).items()}
@@ -191,7 +194,7 @@ def _reference(
         args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
     module = program.graph_module
     with torch.no_grad(), _deterministic():
-        results = _Checked(module).run(*args)
+        results = _Checked(module, stable).run(*args)
     mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
     return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
 
@@ -200,7 +203,13 @@ class _Checked(torch.fx.Interpreter):
     """PyTorch on the CPU. Offsets of groups that end elsewhere than the rows or columns they divide, which the CPU
     passes over and the chip refuses, are an error."""
 
+    def __init__(self, module: torch.fx.GraphModule, stable: bool) -> None:
+        super().__init__(module)
+        self.stable = stable
+
     def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if self.stable and target in STABLE:
+            return STABLE[target](*args, **kwargs)
         if target is torch.ops.aten._grouped_mm.default:
             left, right, *rest = args
             offsets = rest[0] if rest else kwargs.get("offs")

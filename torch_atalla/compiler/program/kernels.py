@@ -158,5 +158,6 @@ def replace_parameters(
         bank, place, count = _slot(_parameter(kernel, name), compute_dtype)
         if count != 1:
             raise ValueError(f"{kernel}: parameter `{name}` has {count} values; expected one")
+        banks[bank] += [0] * (place + 1 - len(banks[bank]))  # those that a launch leaves out are 0
         banks[bank][place] = value
     return tuple(banks["i"]), tuple(banks["f"])

@@ -4,6 +4,7 @@
 //
 // Which of several equal elements is returned follows upstream's CPU: its algorithms are the standard library's
 // partial_sort, nth_element and sort, and a quickselect with a median of three, over pairs that compare by value alone.
+// Where a launch asks for the stable order, pairs compare by value and then by position.
 //
 // Instruction sets: up to avx2
 #include <algorithm>
@@ -25,10 +26,16 @@ struct ByKeyThenPosition {
 struct TopK {
   static constexpr const char* kName = "topk";
   int64_t k;
-  bool descending, sorted;
+  bool descending, sorted, stable;
 
   template <class E>
   void select(E* e, int64_t n) const {
+    if (stable) std::partial_sort(e, e + k, e + n, ByKeyThenPosition{});
+    else select_as_upstream(e, n);
+  }
+
+  template <class E>
+  void select_as_upstream(E* e, int64_t n) const {
     if (k * 64 <= n) {
       std::partial_sort(e, e + k, e + n, ByKey{});
       return;
@@ -41,11 +48,19 @@ struct TopK {
 struct KthValue {
   static constexpr const char* kName = "kthvalue";
   int64_t k;  // from 0 on
+  bool stable;
   bool descending = false;
 
-  // Quickselect with a median of three: Sedgewick, "Implementing Quicksort Programs", CACM 1978.
   template <class E>
   void select(E* e, int64_t n) const {
+    if (stable) std::nth_element(e, e + k, e + n, ByKeyThenPosition{});
+    else quickselect(e, n);
+    std::swap(e[0], e[k]);
+  }
+
+  // With a median of three: Sedgewick, "Implementing Quicksort Programs", CACM 1978.
+  template <class E>
+  void quickselect(E* e, int64_t n) const {
     auto order = [&](int64_t a, int64_t b) {
       if (e[a].key() > e[b].key()) std::swap(e[a], e[b]);
     };
@@ -70,7 +85,6 @@ struct KthValue {
       if (j >= k) right = j - 1;
     }
     if (right == left + 1) order(left, right);
-    std::swap(e[0], e[k]);
   }
 };
 
@@ -106,13 +120,15 @@ struct Mode {
   static constexpr const char* kName = "mode";
   bool has_nan;
   uint64_t nan_key;
+  bool stable;
   bool descending = false;
   static constexpr int64_t k = 1;
 
   // The least of the most frequent values. A NaN equals nothing.
   template <class E>
   void select(E* e, int64_t n) const {
-    std::sort(e, e + n, ByKey{});
+    if (stable) std::sort(e, e + n, ByKeyThenPosition{});
+    else std::sort(e, e + n, ByKey{});
     int64_t frequency = 0, most = 0, found = 0;
     for (int64_t i = 0; i < n; ++i) {
       ++frequency;
@@ -182,13 +198,13 @@ atalla_status check_k(const char* name, const Launch& l, int64_t dim, int64_t k,
 atalla_status run_topk(const Launch& l) {
   const TopkParameters p = TopkParameters::read(l.desc);
   ATALLA_CHECK(check_k("topk", l, p.dim, p.k, 0));
-  return run_selection("topk", l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted}; });
+  return run_selection("topk", l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted, p.stable}; });
 }
 
 atalla_status run_kthvalue(const Launch& l) {
   const KthvalueParameters p = KthvalueParameters::read(l.desc);
   ATALLA_CHECK(check_k("kthvalue", l, p.dim, p.k, 1));
-  return run_selection("kthvalue", l, p.dim, 1, [&](auto) { return KthValue{p.k - 1}; });
+  return run_selection("kthvalue", l, p.dim, 1, [&](auto) { return KthValue{p.k - 1, p.stable}; });
 }
 
 atalla_status run_median(const Launch& l) {
@@ -198,8 +214,8 @@ atalla_status run_median(const Launch& l) {
 }
 
 atalla_status run_mode(const Launch& l) {
-  const int64_t dim = ModeParameters::read(l.desc).dim;
-  return run_selection("mode", l, dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>}; });
+  const ModeParameters p = ModeParameters::read(l.desc);
+  return run_selection("mode", l, p.dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>, p.stable}; });
 }
 
 // A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.

@@ -13,7 +13,12 @@ from ..registry import lowers
 
 @lowers("sort.default")
 def sort(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, descending: bool) -> tuple[Value, Value]:
-    return _sort(ctx, self, dim, descending)
+    if self.ndim == 0:
+        raise NotNativeError("a 0-d input is not taken")
+    values, indices = ctx.empty(self.shape, self.dtype), ctx.empty(self.shape, torch.int64)
+    parameters = {"dim": dim % self.ndim, "descending": descending, "any_order": True}
+    ctx.launch("sort", [values, indices], [self], self.dtype, **parameters)
+    return values, indices
 
 
 @lowers("topk.default")
@@ -26,12 +31,4 @@ def topk(
     values, indices = ctx.empty(sizes, self.dtype), ctx.empty(sizes, torch.int64)
     outputs = [values, indices]
     ctx.launch("topk", outputs, [self], self.dtype, dim=dim % self.ndim, k=k, largest=largest, sorted=sorted)
-    return values, indices
-
-
-def _sort(ctx: LoweringContext, self: Value, dim: int, descending: bool) -> tuple[Value, Value]:
-    if self.ndim == 0:
-        raise NotNativeError("a 0-d input is not taken")
-    values, indices = ctx.empty(self.shape, self.dtype), ctx.empty(self.shape, torch.int64)
-    ctx.launch("sort", [values, indices], [self], self.dtype, dim=dim % self.ndim, descending=descending)
     return values, indices

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...capture.stable_order import STABLE
 from ...lower.matrix.gemm import ACTIVATION_KEY
 
 aten = torch.ops.aten
@@ -38,8 +39,8 @@ def call(node: torch.fx.Node, args: Any, kwargs: Any, changed: Any) -> Any:
         args = (args[0].clamp(0, 1), args[1].clamp(0, 1), *args[2:])
     if target in (aten.native_group_norm.default, aten._pdist_forward.default):  # which refuse other strides
         args = (args[0].contiguous(), *args[1:])
-    if target in _STABLE:
-        return _STABLE[target](*args, **kwargs)
+    if target in STABLE:
+        return STABLE[target](*args, **kwargs)
     if target in _VARIANCE_AND_MEAN:
         return _variance_and_mean(target, *args, **kwargs)
     result = target(*args, **kwargs)
@@ -53,29 +54,6 @@ _VARIANCE_AND_MEAN = (aten.var_mean.correction, aten.std_mean.correction)
 def _variance_and_mean(op: Any, x: torch.Tensor, dim: list[int] | None = None, **kwargs: Any) -> Any:
     """With the sum's mean: the CPU's running one is NaN after an infinity."""
     return op(x, dim, **kwargs)[0], x.mean(dim, kwargs.get("keepdim", False))
-
-
-def _stable_sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
-    return aten.sort.stable(x, stable=True, dim=dim, descending=descending)
-
-
-def _stable_topk(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, *_: Any, **__: Any) -> Any:
-    return tuple(part.narrow(dim, 0, k) if x.ndim else part for part in _stable_sort(x, dim, largest))
-
-
-def _stable_kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    if not x.ndim:
-        return aten.kthvalue.default(x, k, dim, keepdim)
-    parts = (part.narrow(dim, k - 1, 1) for part in _stable_sort(x, dim))
-    return tuple(part if keepdim else part.squeeze(dim) for part in parts)
-
-
-# The order of equal elements is free; the chip's is stable.
-_STABLE: dict[Any, Any] = {
-    aten.sort.default: _stable_sort,
-    aten.topk.default: _stable_topk,
-    aten.kthvalue.default: _stable_kthvalue,
-}
 
 
 def _layer_norm(

@@ -20,6 +20,7 @@ from ...lower.shape.views import MEMORY_VIEWS
 from ...passes.graph import PassResult, run_passes
 from ...passes.graph.channels_last import channels_innermost
 from ...passes.linear import check_program, run_linear_passes
+from ...passes.linear.stable_order import keep_order_of_equals
 from ...passes.linear.states import update_states_in_place
 from ...program.ir import LinearProgram
 from ...program.support import SupportTable, support_table
@@ -76,7 +77,7 @@ class Options:
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
     otherwise a better schedule is looked for. code: the program is lowered for chip code as well: channels innermost,
-    and an activation joined to the product before it. Raises ExportError for a value
+    an activation joined to the product before it, and equal elements sorted in the order of their positions. Raises ExportError for a value
     that an option does not have.
     """
 
@@ -172,8 +173,9 @@ def lower_captured(
     linear = linearize(captured, parts, table, keep_strides=keep_strides)
     check_program(linear, "linearize")
     out.program("linearize", linear)
-    if captured.updates:
-        linear, result = update_states_in_place(linear)
+    changes = [keep_order_of_equals] * options.code + [update_states_in_place] * bool(captured.updates)
+    for change in changes:
+        linear, result = change(linear)
         check_program(linear, result.name)
         passes.append(result)
         out.program(result.name, linear)

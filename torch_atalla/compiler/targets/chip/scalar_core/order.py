@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ..kernels.pointwise import Unsupported
 from .memory import Tensor
@@ -28,59 +29,18 @@ def first_of(c: Context, better: bool, a: Value, b: Value) -> Value:
     return a > b if better else a < b
 
 
-def select_sorted(c: Context, all_of_them: bool) -> None:
-    """topk, or of its elements the last one (kthvalue): k passes over the line, each of which finds the next one in
-    (key, position) order."""
-    core, x = c.core, c.inputs[0]
-    values, indices = c.outputs
-    dim, k = c.parameter("dim"), c.parameter("k")
-    largest = all_of_them and c.parameter("largest")
-    tensors = [t for t in (values, indices, x) if t is not None]
-    with lines(x, dim, tensors) as places:
-        at = dict(zip(map(id, tensors), places))
-        v, i = (at.get(id(t)) for t in (values, indices))
-        v, i = (None if place is None else core.variable(place) for place in (v, i))
-        last_key, last = core.variable(0), core.variable(-1)  # of the element that was taken before
-        with core.range(k) as rank:
-            best_key, best, number = core.variable(0), core.variable(-1), core.variable(0)
-            with x.each([dim], {x: at[id(x)]}) as (place,):
-                here = key(c, x.load(place))
-                after = first_of(c, largest, last_key, here) | (here.equals(last_key) & (number > last))
-                wins = (last.equals(-1) | after) & (best.equals(-1) | first_of(c, largest, here, best_key))
-                with core.when(wins):
-                    best_key.set(here)
-                    best.set(number)
-                number.set(number + 1)
-            last_key.set(best_key)
-            last.set(best)
-            wanted = core.bits(1, "b") if all_of_them else rank.equals(k - 1)
-            with core.when(wanted):
-                for tensor, place in ((values, v), (indices, i)):
-                    if tensor is None or place is None:
-                        continue
-                    if tensor is values:
-                        tensor.copy_element(place, x.at(at[id(x)], dim, best))
-                    else:
-                        tensor.store(place, best)
-                    if all_of_them:
-                        place.set(place + tensor.stride(dim))
+class _Order:
+    """The order of a line as positions, by merging runs of 1, 2, 4 and more that are sorted already. Stable."""
 
+    def __init__(self, c: Context, x: Tensor, dim: int, descending: bool = False) -> None:
+        self.c, self.x, self.dim, self.descending = c, x, dim, descending
+        count = c.launch.reads()[0].sizes[dim]
+        self.order, self.other = c.scratch(count), c.scratch(count)
 
-def sort(c: Context) -> None:
-    """By merging: the order of each line as positions, in runs of 1, 2, 4 and more that are sorted already. Stable.
-    values and the input may be one only if there are no values to write."""
-    core, x = c.core, c.inputs[0]
-    values, indices = c.outputs
-    dim = c.parameter("dim")
-    if values is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
-        raise Unsupported("sorting in place")
-    count = c.launch.reads()[0].sizes[dim]
-    order, other = c.scratch(count), c.scratch(count)
-    tensors = [t for t in (values, indices, x) if t is not None]
-    with lines(x, dim, tensors) as places:
-        at = dict(zip(map(id, tensors), places))
-        line, size = at[id(x)], x.size(dim)
-        source, target, width = core.variable(order.start), core.variable(other.start), core.variable(1)
+    def sort(self, line: Value) -> Callable[[Value], Value]:
+        """Sorts the line. Returns how to load the position of the element that has a rank."""
+        core, order, size = self.c.core, self.order, self.x.size(self.dim)
+        source, target, width = core.variable(order.start), core.variable(self.other.start), core.variable(1)
         with core.range(size) as number:
             order.store(order.at(source, 0, number), number)
         with core.repeat_while(lambda: width < size):
@@ -88,120 +48,159 @@ def sort(c: Context) -> None:
             with core.repeat_while(lambda: begin < size):
                 middle = core.variable(core.select(begin + width < size, begin + width, size))
                 end = core.variable(core.select(middle + width < size, middle + width, size))
-                _merge(c, order, line, (source, target), begin, middle, end)
+                self._merge(line, source, target, begin, middle, end)
                 begin.set(end)
             before = core.variable(source)
             source.set(target)
             target.set(before)
             width.set(width + width)
-        with core.range(size) as rank:
-            number = order.load(order.at(source, 0, rank))
+        return lambda rank: order.load(order.at(source, 0, rank))
+
+    def key(self, line: Value, number: Value) -> Value:
+        return key(self.c, self.x.load(self.x.at(line, self.dim, number)))
+
+    def _merge(self, line: Value, source: Value, target: Value, begin: Value, middle: Value, end: Value) -> None:
+        """The runs begin ... middle and middle ... end, from one buffer to the other."""
+        c, core, order = self.c, self.c.core, self.order
+        heads = []  # of both runs: its place, its end, the position in the line, and the key there
+        for first, last in ((begin, middle), (middle, end)):
+            heads.append((core.variable(first), last, core.variable(0), core.variable(0)))
+
+        def load(place: Value, last: Value, number: Value, value: Value) -> None:
+            with core.when(place < last):
+                number.set(order.load(order.at(source, 0, place)))
+                value.set(self.key(line, number))
+
+        for head in heads:
+            load(*head)
+        (left, _, _, left_key), (right, _, _, right_key) = heads
+        out = core.variable(order.at(target, 0, begin))
+        with core.range(end - begin):
+            takes_right = left.equals(middle) | ((right < end) & first_of(c, self.descending, right_key, left_key))
+            for head, taken in zip(heads, (~takes_right, takes_right)):
+                with core.when(taken):
+                    order.store(out, head[2])
+                    head[0].set(head[0] + 1)
+                    load(*head)
+            out.set(out + order.stride(0))
+
+
+def sort(c: Context) -> None:
+    """values and the input may be one only if there are no values to write."""
+    _, values, _ = _operands(c)
+    if values is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
+        raise Unsupported("sorting in place")
+    dim = c.parameter("dim")
+    order = _Order(c, c.inputs[0], dim, c.parameter("descending"))
+    with _selection(c) as (line, write):
+        position = order.sort(line)
+        with c.core.range(c.inputs[0].size(dim)) as rank:
+            write(position(rank), rank)
+
+
+def top(c: Context) -> None:
+    _ranks(c, 0, c.parameter("k"), c.parameter("largest"))
+
+
+def kth_value(c: Context) -> None:
+    _ranks(c, c.parameter("k") - 1, 1, False)
+
+
+def _operands(c: Context) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The input, values and indices."""
+    values, indices = c.outputs
+    return c.inputs[0], values, indices
+
+
+@contextmanager
+def _selection(c: Context) -> Iterator[tuple[Value, Callable[[Value, Value | int], None]]]:
+    """For each line, its place, and how to write an element: its position, and where along the outputs it goes."""
+    x, values, indices = _operands(c)
+    dim, tensors = c.parameter("dim"), [t for t in (values, indices, x) if t is not None]
+    with lines(x, dim, tensors) as places:
+        at = dict(zip(map(id, tensors), places))
+
+        def write(number: Value, place: Value | int) -> None:
             if values is not None:
-                values.copy_element(values.at(at[id(values)], dim, rank), x.at(line, dim, number))
+                values.copy_element(values.at(at[id(values)], dim, place), x.at(at[id(x)], dim, number))
             if indices is not None:
-                indices.store(indices.at(at[id(indices)], dim, rank), number)
+                indices.store(indices.at(at[id(indices)], dim, place), number)
+
+        yield at[id(x)], write
 
 
-def _merge(
-    c: Context, order: Tensor, line: Value, buffers: tuple[Value, Value], begin: Value, middle: Value, end: Value
-) -> None:
-    """The runs begin ... middle and middle ... end of positions in `line`, from one buffer to the other; both have the
-    form of `order`."""
-    core, x, (source, target) = c.core, c.inputs[0], buffers
-    dim, descending = c.parameter("dim"), c.parameter("descending")
-    heads = []  # of both runs: its place, its end, the position in the line, and the key there
-    for first, last in ((begin, middle), (middle, end)):
-        heads.append((core.variable(first), last, core.variable(0), core.variable(0)))
+def _ranks(c: Context, first: int, count: int, descending: bool) -> None:
+    """The elements of `count` ranks, from `first` on: after sorting, or, if that takes less, by passes over the line,
+    each of which finds the next element in the order."""
+    x, dim = c.inputs[0], c.parameter("dim")
+    size = c.launch.reads()[0].sizes[dim]
+    if first + count <= 2 * size.bit_length():
+        _ranks_by_passes(c, first, count, descending)
+        return
+    order = _Order(c, x, dim, descending)
+    with _selection(c) as (line, write):
+        position = order.sort(line)
+        with c.core.range(count) as rank:
+            write(position(rank + first), rank)
 
-    def load(place: Value, last: Value, number: Value, value: Value) -> None:
-        with core.when(place < last):
-            number.set(order.load(order.at(source, 0, place)))
-            value.set(key(c, x.load(x.at(line, dim, number))))
 
-    for head in heads:
-        load(*head)
-    (left, _, _, left_key), (right, _, _, right_key) = heads
-    out = core.variable(order.at(target, 0, begin))
-    with core.range(end - begin):
-        takes_right = left.equals(middle) | ((right < end) & first_of(c, descending, right_key, left_key))
-        for head, taken in zip(heads, (~takes_right, takes_right)):
-            with core.when(taken):
-                order.store(out, head[2])
-                head[0].set(head[0] + 1)
-                load(*head)
-        out.set(out + order.stride(0))
+def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> None:
+    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
+    with _selection(c) as (line, write):
+        last_key, last = core.variable(0), core.variable(-1)  # of the element that was taken before
+        with core.range(first + count) as rank:
+            best_key, best, number = core.variable(0), core.variable(-1), core.variable(0)
+            with x.each([dim], {x: line}) as (place,):
+                here = key(c, x.load(place))
+                after = first_of(c, descending, last_key, here) | (here.equals(last_key) & (number > last))
+                wins = (last.equals(-1) | after) & (best.equals(-1) | first_of(c, descending, here, best_key))
+                with core.when(wins):
+                    best_key.set(here)
+                    best.set(number)
+                number.set(number + 1)
+            last_key.set(best_key)
+            last.set(best)
+            with core.when(rank >= first):
+                write(best, rank - first)
 
 
 def median(c: Context) -> None:
-    """The lower median, by counting for each element how many come before it: smaller ones, and equal ones at earlier
-    positions. The first NaN, if they count."""
-    core, x = c.core, c.inputs[0]
-    values, indices = c.outputs
-    dim = c.parameter("dim")
-    tensors = [t for t in (values, indices, x) if t is not None]
-    with lines(x, dim, tensors) as places:
-        at = dict(zip(map(id, tensors), places))
-        size, is_nan = x.size(dim), core.variable(0)
-        with x.each([dim], {x: at[id(x)]}) as (place,):
+    """The element at the middle of the stable order, of those that are no NaN; but the first NaN, if they count."""
+    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
+    order = _Order(c, x, dim)
+    with _selection(c) as (line, write):
+        size, are_nan = x.size(dim), core.variable(0)
+        with x.each([dim], {x: line}) as (place,):
             value = x.load(place)
             if value.kind == "f":
-                is_nan.set(is_nan + core.convert(core.is_nan(value), "i"))
+                are_nan.set(are_nan + core.convert(core.is_nan(value), "i"))
         if c.parameter("ignore_nan"):
-            rank = (size - is_nan - 1).shifted("sra.s", 1)
+            rank = (size - are_nan - 1).shifted("sra.s", 1)
         else:
-            rank = core.select(is_nan > 0, size - is_nan, (size - 1).shifted("sra.s", 1))
-        best, number = core.variable(-1), core.variable(0)
-        with x.each([dim], {x: at[id(x)]}) as (place,):
-            mine = key(c, x.load(place))
-            with core.when(_before(c, x, dim, at[id(x)], mine, number).equals(rank)):
-                best.set(number)
-            number.set(number + 1)
-        best.set(core.select(best < 0, 0, best))  # all are NaN
-        if values is not None:
-            values.copy_element(at[id(values)], x.at(at[id(x)], dim, best))
-        if indices is not None:
-            indices.store(at[id(indices)], best)
-
-
-def _before(c: Context, x: Tensor, dim: int, first: Value, mine: Value, number: Value) -> Value:
-    """How many elements of a line come before the one with key `mine` at position `number`."""
-    count, at = c.core.variable(0), c.core.variable(0)
-    with x.each([dim], {x: first}) as (place,):
-        theirs = key(c, x.load(place))
-        earlier = (theirs < mine) | (theirs.equals(mine) & (at < number))
-        count.set(count + c.core.convert(earlier, "i"))
-        at.set(at + 1)
-    return count
-
-
-def _equal(c: Context, x: Tensor, dim: int, first: Value, mine: Value) -> Value:
-    """How many elements of a line have the key `mine`."""
-    count = c.core.variable(0)
-    with x.each([dim], {x: first}) as (place,):
-        count.set(count + c.core.convert(key(c, x.load(place)).equals(mine), "i"))
-    return count
+            rank = core.select(are_nan > 0, size - are_nan, (size - 1).shifted("sra.s", 1))
+        write(order.sort(line)(core.select(rank < 0, 0, rank)), 0)  # below 0: all are NaN
 
 
 def mode(c: Context) -> None:
-    """The smallest of the most frequent values, and its last position."""
-    core, x = c.core, c.inputs[0]
-    values, indices = c.outputs
-    dim = c.parameter("dim")
-    tensors = [t for t in (values, indices, x) if t is not None]
-    with lines(x, dim, tensors) as places:
-        at = dict(zip(map(id, tensors), places))
-        best, most, best_key, number = core.variable(0), core.variable(0), core.variable(0), core.variable(0)
-        with x.each([dim], {x: at[id(x)]}) as (place,):
-            mine = key(c, x.load(place))
-            same = _equal(c, x, dim, at[id(x)], mine)
-            with core.when((same > most) | (same.equals(most) & (mine <= best_key))):
-                for variable, value in ((best, number), (most, same), (best_key, mine)):
-                    variable.set(value)
-            number.set(number + 1)
-        if values is not None:
-            values.copy_element(at[id(values)], x.at(at[id(x)], dim, best))
-        if indices is not None:
-            indices.store(at[id(indices)], best)
+    """The smallest of the most frequent values, and its last position. A NaN equals nothing."""
+    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
+    order = _Order(c, x, dim)
+    with _selection(c) as (line, write):
+        position = order.sort(line)
+        best, most, run, before = core.variable(0), core.variable(0), core.variable(0), core.variable(0)
+        with core.range(x.size(dim)) as rank:
+            number = position(rank)
+            value = x.load(x.at(line, dim, number))
+            here = key(c, value)
+            same = here.equals(before)
+            if value.kind == "f":
+                same = same & ~core.is_nan(value)
+            run.set(core.select(same, run + 1, 1))  # the first run may count up from 0 as well
+            before.set(here)
+            with core.when(run > most):
+                most.set(run)
+                best.set(number)
+        write(best, 0)
 
 
 def searchsorted(c: Context) -> None:
@@ -263,7 +262,6 @@ def histogram(c: Context) -> None:
 
 
 ROUTINES = {
-    "topk": partial(select_sorted, all_of_them=True), "kthvalue": partial(select_sorted, all_of_them=False),
-    "sort": sort, "searchsorted": searchsorted, "isin": isin,
-    "histogram": histogram, "median": median, "mode": mode,
+    "topk": top, "kthvalue": kth_value, "sort": sort, "median": median, "mode": mode,
+    "searchsorted": searchsorted, "isin": isin, "histogram": histogram,
 }  # fmt: skip
