@@ -41,6 +41,14 @@ def test_batch_norm_of_a_slice_keeps_channels_last() -> None:
     close(y, expected, torch.float32)
 
 
+def test_batch_norm_of_strides_that_suggest_no_format() -> None:
+    x = torch.randn(1, 33, 33, 1).permute(3, 2, 1, 0)  # channels last has no gaps, and its strides do not fall
+    parameter = torch.rand(33)
+    expected = torch.nn.functional.batch_norm(x, parameter, parameter)
+    on_device = torch.randn(1, 33, 33, 1, device=DEVICE).permute(3, 2, 1, 0).copy_(x)
+    close(torch.nn.functional.batch_norm(on_device, *2 * [parameter.to(DEVICE)]), expected, torch.float32)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("layout", LAYOUTS)

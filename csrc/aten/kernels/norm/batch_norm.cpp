@@ -19,9 +19,12 @@ Parameters unpack(const std::optional<Tensor>& weight, const std::optional<Tenso
   return {weight.value_or(none), bias.value_or(none), running_mean.value_or(none), running_var.value_or(none)};
 }
 
-// The memory format of the result, as upstream chooses it.
+// The memory format of the result, as upstream chooses it: one in which the input has no gaps, also where its strides
+// suggest none.
 MemoryFormat format_of(const Tensor& t) {
-  return t.is_contiguous() ? MemoryFormat::Contiguous : t.suggest_memory_format();
+  for (const MemoryFormat format : {MemoryFormat::Contiguous, MemoryFormat::ChannelsLast3d, MemoryFormat::ChannelsLast})
+    if (t.is_contiguous(format)) return format;
+  return t.suggest_memory_format();
 }
 
 // [n, c, ...] as [a, k, b]: channels in the middle, or innermost with b = 1.

@@ -14,15 +14,17 @@ to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest val
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
 FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
-few of them may take the decision that the program took. In these runs, numbers that are equal within their tolerances
+few of them may take the decision that the program took, and, near a pole, as one evaluation that rounds every operand
+and result to bfloat16. In the runs with large changes, numbers that are equal within their tolerances
 count as equal or not at random, and numbers that are 0 within them become 0 at random. An element of
 integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,12 +77,13 @@ def bounds(
     """Bounds of the nodes `wanted`. values: of placeholders and attributes by name."""
     values = {name: _wide(value) for name, value in values.items()}
     found: dict[str, Bound] = {}
-    for name, value in _evaluate(graph, values, wanted, None).items():
+    for name, value in _evaluate(graph, values, wanted).items():
         none = torch.zeros(value.shape, dtype=torch.float64)
         found[name] = Bound(value, none, none.clone())
     generator = torch.Generator().manual_seed(seed)
+    runs = _factors(generator, CHANGE), partial(open_results.vary, generator=generator, rounding=None)
     for _ in range(RUNS):
-        for name, value in _evaluate(graph, values, wanted, generator).items():
+        for name, value in _evaluate(graph, values, wanted, *runs).items():
             found[name].square += _distance(value, found[name].exact).square()
     return found
 
@@ -91,8 +94,9 @@ def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str
     rounding = open_results.rounding(graph, {name: (bound.exact, bound.tolerance()) for name, bound in every.items()})
     values = {name: _wide(value) for name, value in values.items()}
     generator = torch.Generator().manual_seed(seed + 1)
-    for _ in range(FAR_RUNS):
-        for name, value in _evaluate(graph, values, set(found), generator, CHANGE * FACTOR, rounding).items():
+    far = _factors(generator, CHANGE * FACTOR), partial(open_results.vary, generator=generator, rounding=rounding)
+    for run in [*[far] * FAR_RUNS, (_rounded, None)]:
+        for name, value in _evaluate(graph, values, set(found), *run).items():
             bound = found[name]
             bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
@@ -101,14 +105,26 @@ def _wide(value: Any) -> Any:
     return value.detach().double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
+def _factors(generator: torch.Generator, change: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def changed(value: torch.Tensor) -> torch.Tensor:
+        factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - change, 1 + change, generator=generator)
+        return factor.mul_(value)
+
+    return changed
+
+
+def _rounded(value: torch.Tensor) -> torch.Tensor:
+    return value.to(torch.bfloat16).to(value.dtype)
+
+
 def _evaluate(
     graph: torch.fx.Graph,
     values: Mapping[str, torch.Tensor],
     wanted: set[str],
-    generator: torch.Generator | None,
-    change: float = CHANGE,
-    rounding: open_results.Rounding | None = None,
+    change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    vary: Callable[[torch.fx.Node, Any, Any], Any] | None = None,
 ) -> dict[str, torch.Tensor]:
+    """The values of nodes. change: of the operands and results of computing ops. vary: of the result of any op."""
     made: dict[torch.fx.Node, Any] = {}
     kept = {}
     last = {arg: node for node in graph.nodes for arg in node.all_input_nodes}
@@ -117,10 +133,9 @@ def _evaluate(
         ends.setdefault(node, []).append(arg)
 
     def changed(value: Any) -> Any:
-        if generator is None or not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+        if change is None or not (isinstance(value, torch.Tensor) and value.is_floating_point()):
             return value
-        factor = torch.empty(value.shape, dtype=torch.float64).uniform_(1 - change, 1 + change, generator=generator)
-        return factor.mul_(value)
+        return change(value)
 
     for node in graph.nodes:
         if node.op == "output":
@@ -136,8 +151,8 @@ def _evaluate(
             if rounds:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
             result = call(node, args, kwargs, changed)
-            if generator is not None:
-                result = open_results.vary(node, args, result, generator, rounding)
+            if vary is not None:
+                result = vary(node, args, result)
             made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]
