@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, product
 from typing import Any
@@ -27,6 +27,7 @@ from torch_atalla.loadable.leaves import Leaf
 from ..capture.stable_order import STABLE
 from ..program.layouts import layout_of
 from ..program.sizes import Size, Symbols, lowering_with
+from ..targets.chip.noise import rounds
 from ..targets.functional.pipeline import Compiled
 from .emit import GoldenRecord
 
@@ -53,7 +54,7 @@ def make_golden(
 ) -> GoldenRecord | None:
     """None for a program whose results are random, or that was exported for a device: its graph names it; and, with a
     warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
-    the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything.
+    the tolerance covers what last bits of the numbers change; None, with a warning, where they change everything.
     sizes: the values of the program's symbols, otherwise small ones. stable: sorting and selecting keep the order of
     equal elements, as Atalla code does."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
@@ -80,7 +81,7 @@ def make_golden(
     outputs: list[torch.Tensor]
     try:
         outputs = _reference(program, leaves, tensors, stable)
-        others = [_reference(program, leaves, _jittered(tensors, k), stable) for k in range(_RUNS if measured else 0)]
+        others = [_jittered_reference(program, leaves, tensors, stable, k) for k in range(_RUNS if measured else 0)]
     except (RuntimeError, IndexError, ValueError) as error:  # as offsets that must begin with 0, or rise
         reason = str(error).strip().split("\n")[0]
         warnings.warn(f"the file gets no golden outputs: PyTorch refuses seeded inputs ({reason})", stacklevel=4)
@@ -96,23 +97,26 @@ def make_golden(
     noise = max((_difference(samples, other) for other in others), default=0.0)
     if noise > _MOST_NOISE * largest and noise > 0:
         warnings.warn(
-            f"the file gets no golden outputs: the last bits of the inputs change results by {noise:.3g}", stacklevel=4
+            f"the file gets no golden outputs: last bits of the numbers change results by {noise:.3g}", stacklevel=4
         )
         return None
     return GoldenRecord(method, seed, flat, tuple(values), tuple(samples), rtol, max(rtol * largest, 8 * noise))
 
 
-def _jittered(tensors: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """With other last bits."""
+def _jittered_reference(
+    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor], stable: bool, seed: int
+) -> list[torch.Tensor]:
+    """With other last bits of the inputs and of what ops compute."""
     generator = torch.Generator().manual_seed(seed)
-    changed = []
-    for tensor in tensors:
-        if tensor.is_floating_point():
-            up = torch.rand(tensor.shape, generator=generator) > 0.5
-            factor = 1 + torch.finfo(tensor.dtype).eps * (up.to(torch.float64) * 2 - 1)
-            tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor * factor)
-        changed.append(tensor)
-    return changed
+
+    def jittered(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        up = torch.rand(value.shape, generator=generator) > 0.5
+        factor = 1 + torch.finfo(value.dtype).eps * (up.to(torch.float64) * 2 - 1)
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value * factor)
+
+    return _reference(program, leaves, [jittered(tensor) for tensor in tensors], stable, jittered)
 
 
 def _difference(samples: list[float], outputs: list[torch.Tensor]) -> float:
@@ -183,9 +187,14 @@ def _range(tensor: torch.Tensor) -> tuple[float, float]:
 
 
 def _reference(
-    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor], stable: bool
+    program: torch.export.ExportedProgram,
+    leaves: list[Leaf],
+    tensors: list[torch.Tensor],
+    stable: bool,
+    changed: Callable[[Any], Any] | None = None,
 ) -> list[torch.Tensor]:
-    """The tensors among the results, on copies of the parameters and buffers on the CPU."""
+    """The tensors among the results, on copies of the parameters and buffers on the CPU. changed: of what an op
+    computes."""
     state = {name: tensor.detach().cpu().clone() for name, tensor in _stored(program).items()}
     given = iter(tensors)
     user = [next(given) if leaf.is_tensor else leaf.value for leaf in leaves]
@@ -194,7 +203,7 @@ def _reference(
         args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
     module = program.graph_module
     with torch.no_grad(), _deterministic():
-        results = _Checked(module, stable).run(*args)
+        results = _Checked(module, stable, changed).run(*args)
     mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
     return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
 
@@ -203,9 +212,13 @@ class _Checked(torch.fx.Interpreter):
     """PyTorch on the CPU. Offsets of groups that end elsewhere than the rows or columns they divide, which the CPU
     passes over and the chip refuses, are an error."""
 
-    def __init__(self, module: torch.fx.GraphModule, stable: bool) -> None:
+    def __init__(self, module: torch.fx.GraphModule, stable: bool, changed: Callable[[Any], Any] | None) -> None:
         super().__init__(module)
-        self.stable = stable
+        self.stable, self.changed = stable, changed
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        return pytree.tree_map(self.changed, result) if self.changed is not None and rounds(n) else result
 
     def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.stable and target in STABLE:
