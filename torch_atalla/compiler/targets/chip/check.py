@@ -113,9 +113,7 @@ def _differences(
             text = f"strides {list(port.strides)}, expected {list(right.stride())}"
         else:
             text = _difference(value, right.cpu(), known[name])
-            if text and (
-                by_step or not given_strides
-            ):  # PyTorch on the CPU may be imprecise, or one of several right answers
+            if text and (by_step or not given_strides):  # PyTorch may be imprecise, or one of several right answers
                 text = _difference(value, known[name].exact, known[name])
         if text:
             wrong.append(f"output {number} ({port.name}): {text}")
