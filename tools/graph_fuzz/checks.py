@@ -20,7 +20,7 @@ from .conditioning import Bounds
 from .paths import Context, Forward, Problem, Refused, forward, loss_and_gradients, on_device, other_values, quiet
 
 FACTOR = 12.0  # times what rounding moves: ops on the device may round otherwise at every step
-WIDE = (8.0, 16)  # ulps and runs, before a difference counts
+WIDE = (8.0, 192)  # ulps and runs, before a difference counts
 
 
 def against_cpu(

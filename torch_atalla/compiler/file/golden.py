@@ -35,7 +35,7 @@ RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 RTOL_OTHERS = 5e-4
 RTOL_WEIGHTS = {"bfloat16": 5e-2, "int8": 1e-1}
 
-_RUNS = 3  # of the reference, to measure how far results depend on last bits
+_RUNS = 16  # of the reference, to measure how far results depend on last bits
 _MOST_NOISE = 0.05  # of the largest value
 
 _RANDOM = torch.Tag.nondeterministic_seeded
@@ -94,7 +94,7 @@ def make_golden(
     largest = max((abs(number) for number in samples if math.isfinite(number)), default=0.0)
     flat = tuple(float(number) for pair in bounds for number in pair)
     rtol = max(rtol, RTOL_WEIGHTS.get(weights or "", 0.0))
-    noise = max((_difference(samples, other) for other in others), default=0.0)
+    noise = max((_difference(outputs, other) for other in others), default=0.0)
     if noise > _MOST_NOISE * largest and noise > 0:
         warnings.warn(
             f"the file gets no golden outputs: last bits of the numbers change results by {noise:.3g}", stacklevel=4
@@ -119,11 +119,16 @@ def _jittered_reference(
     return _reference(program, leaves, [jittered(tensor) for tensor in tensors], stable, jittered)
 
 
-def _difference(samples: list[float], outputs: list[torch.Tensor]) -> float:
-    """The largest one; infinite where one of two numbers is no finite one."""
-    found = [number for output in outputs for number in _sample(output)]
-    pairs = [(a, b) for a, b in zip(samples, found) if not (a == b or a != a and b != b)]
-    return max((abs(a - b) if math.isfinite(a - b) else math.inf for a, b in pairs), default=0.0)
+def _difference(outputs: list[torch.Tensor], others: list[torch.Tensor]) -> float:
+    """The largest one; infinite where one of two numbers is no finite one, or where integers or truth values differ,
+    for which there is no tolerance."""
+    found = 0.0
+    for output, other in zip(outputs, others):
+        exact = not (output.is_floating_point() or output.is_complex())
+        for a, b in zip(_sample(output), _sample(other)):
+            if a != b and not (a != a and b != b):
+                found = max(found, math.inf if exact or not math.isfinite(a - b) else abs(a - b))
+    return found
 
 
 def _is_random(node: torch.fx.Node) -> bool:
