@@ -30,6 +30,7 @@ from .loadable import load_loadable  # noqa: E402
 if TYPE_CHECKING:
     from .compiler.capture.training_step import TrainingStep
     from .compiler.file.save import save_loadable
+    from .explorer.study import explore
     from .reports.report import report
 else:
 
@@ -38,6 +39,10 @@ else:
             from .compiler.file.save import save_loadable
 
             return save_loadable
+        if name == "explore":
+            from .explorer.study import explore
+
+            return explore
         if name == "report":
             from .reports.report import report
 
@@ -52,6 +57,6 @@ else:
 distributed.register()
 
 __all__ = [
-    "TrainingStep", "chip", "distributed", "fallback", "isa", "load_loadable", "ops", "report", "save_loadable",
+    "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "report", "save_loadable",
     "telemetry",
 ]  # fmt: skip

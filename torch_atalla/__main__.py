@@ -19,6 +19,7 @@ COMMANDS = {
     "asm": "assemble Atalla code",
     "disasm": "disassemble Atalla code",
     "run": "run a loadable; profile and trace its Atalla code",
+    "explore": "run networks on variants of the chip; write a page",
     "report": "run a loadable and write its report as one HTML page",
     "verify": "replay a loadable's golden outputs; check its signature",
     "config": "print where C and C++ programs find headers and libraries",
