@@ -6,9 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tools import rtl
+from tools.isa_exports import Micro
 from torch_atalla import isa
+from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.isa import ops
 
 pytestmark = pytest.mark.skipif(not rtl.installed(), reason=rtl.MISSING)
@@ -195,6 +199,17 @@ def test_whole_program() -> None:
         assert found.stats == expected.stats
         np.testing.assert_array_equal(found.memory(0xC000, 3072), expected.memory(0xC000, 3072))
         assert len(np.unique(expected.memory(0xC000, 1536, np.uint16))) > 500
+
+
+def test_network() -> None:
+    """A transformer block as the compiler's Atalla code: products, attention, transposes and sums through the array."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 32, 32)
+    compiled = compile_model(Micro().eval(), (x,), convert=True)
+    expected = compiled.run([to_bfloat16(x)])
+    found = compiled.run([to_bfloat16(x)], array=rtl.SystolicTile())
+    assert found.stats == expected.stats and expected.stats.macs > 1024 * 100
+    assert torch.equal(found.outputs[0].view(torch.int16), expected.outputs[0].view(torch.int16))
 
 
 def test_misuse() -> None:
