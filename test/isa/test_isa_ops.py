@@ -33,8 +33,6 @@ _SEGMENT = "runs on the host, which chip code does not"
 WITHOUT_PROGRAM: dict[tuple[str, int | None], str] = {
     ("_embedding_bag", None): _SEGMENT,
     ("_pdist_forward", None): _SEGMENT,
-    ("vdot", 1): "a product over no elements",
-    ("vdot", 3): "a product over no elements",
 }
 TRAINING = ("backward", "optimizer")  # kernels of training steps, which no forward op reaches
 # The selectors and routines that no example call reaches are run by FURTHER, except these.
@@ -266,6 +264,27 @@ def test_position_of_the_median(values: list[float]) -> None:
     program = compile_model(Function(lambda x: (*x.median(0), *x.nanmedian(0))), (x,))
     for found, expected in zip(program.run([x]).outputs, (*x.median(0), *x.nanmedian(0)), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+NOTHING = torch.zeros(0, dtype=torch.bfloat16)
+NO_PLACES = torch.zeros(0, dtype=torch.int64)
+EMPTY: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "reductions": (lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), (x > 0).all(1)), (NOTHING.view(3, 0),)),
+    "all of it": (lambda x: (x.sum(), x.var(), x.median(), (x > 0).any(), torch.dot(x, x)), (NOTHING,)),
+    "product": (lambda x, y: (x @ y, x @ y + 1), (NOTHING.view(3, 0), NOTHING.view(0, 5))),
+    "attention": (F.scaled_dot_product_attention, (bf16(1, 2, 3, 4), *2 * [NOTHING.view(1, 2, 0, 4)])),
+    "bag": (lambda i, x: F.embedding_bag(i, x, torch.tensor([0, 0])), (NO_PLACES, bf16(3, 4))),
+    "index_add": (lambda x, i: x.index_add(0, i, x[:0]), (bf16(3, 4), NO_PLACES)),
+    "scatter": (lambda x, i: x.scatter(1, i, 5.0), (bf16(3, 4), NO_PLACES.view(3, 0))),
+    "masked_scatter": (lambda x, y: x.masked_scatter(x > 1e9, y), (bf16(3, 4), NOTHING)),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (bf16(3, 4), NOTHING.view(3, 0))),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_operands_without_elements(name: str) -> None:
+    call, tensors = EMPTY[name]
+    check_function(call, *tensors)
 
 
 # -- layouts -----------------------------------------------------------------------------------------------------------

@@ -61,12 +61,10 @@ def test_both_engines_are_stable(name: str, dtype: torch.dtype, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.uint8], ids=str)
-def test_programs_without_code_are_as_pytorch(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
+def test_programs_without_code_are_as_eager_mode(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     x = values(torch.int32).abs().to(dtype)
-    torch_atalla.save_loadable(
-        Function(lambda x: tuple(CALLS[name](x))), tmp_path / "a.atl", args=(x,), fallback="error"
-    )
+    function = Function(lambda x: tuple(CALLS[name](x)))
+    torch_atalla.save_loadable(function, tmp_path / "a.atl", args=(x,), fallback="error", golden=False)
     found = torch_atalla.load_loadable(tmp_path / "a.atl")(x.to("atalla"))
-    for a, b, c in zip(found, CALLS[name](x), CALLS[name](x.to("atalla")), strict=True):
-        torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0)
-        torch.testing.assert_close(a, c, rtol=0, atol=0)
+    for a, b in zip(found, CALLS[name](x.to("atalla")), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)

@@ -179,6 +179,23 @@ class TestSizes(TestCase):
         self.assertEqual(found, chip(x.to("atalla")).cpu(), rtol=0, atol=0)
         self.assertIn(f"{chip.stats.cycles} cycles", text.stdout + text.stderr)
 
+    def test_converted_program_with_a_number_among_its_inputs(self):
+        class Scaled(nn.Module):
+            def forward(self, x: torch.Tensor, factor: int, y: torch.Tensor) -> torch.Tensor:
+                return x * factor + y
+
+        b, x = Dim("b", min=2, max=5), torch.randn(4, 40)
+        shapes = {"x": {0: b}, "factor": None, "y": {0: b}}
+        self.save(Scaled(), (x, 3, x + 1), shapes, convert="bfloat16")
+        chip = torch_atalla.load_loadable(self.path, engine="isa")
+        for rows in (2, 5):
+            x = torch.randn(rows, 40)
+            found = chip(x.to(BF16).to("atalla"), 3, x.to(BF16).to("atalla")).cpu()
+            self.assertEqual(found.float(), 4 * x, rtol=0.02, atol=0.02)
+        with self.assertRaisesRegex(ValueError, "dimension 0 is 6, expected 2 to 5"):
+            x = torch.randn(6, 40).to(BF16).to("atalla")
+            chip(x, 3, x)
+
     def test_profile_is_that_of_the_largest_sizes(self):
         report, *_ = self.save(mlp(), (torch.randn(4, 40).to(BF16),), ({0: Dim("b", min=1, max=5)},))
         run = CodeMachine(self.path)

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
+from torch_atalla.compiler.targets.chip.ports import same_layout
 from torch_atalla.device.graphs import Graph
 from torch_atalla.device.graphs import graph as capture
 
@@ -19,7 +20,7 @@ from .conditioning import Bounds
 from .paths import Context, Forward, Problem, Refused, forward, loss_and_gradients, on_device, other_values, quiet
 
 FACTOR = 12.0  # times what rounding moves: ops on the device may round otherwise at every step
-WIDE = (8.0, 16)  # ulps and runs, before a difference counts
+WIDE = (8.0, 192)  # ulps and runs, before a difference counts
 
 
 def against_cpu(
@@ -45,11 +46,25 @@ def against_cpu(
 
 def check_eager(ctx: Context) -> list[Problem]:
     expected, found = ctx.cpu, ctx.eager
-    problems = against_cpu("eager", found.all, expected.all, ctx.bounds)
+    problems = against_cpu(
+        "eager", found.all, expected.all, ctx.bounds, also=_of_converted(ctx, found.all, expected.all)
+    )
     shared, wanted = compare.sharing(found.outputs), compare.sharing(expected.outputs)
     if not problems and [first for first, _ in shared] != [first for first, _ in wanted]:
         problems.append(Problem("eager", "aliasing", f"outputs share memory as {shared}, expected {wanted}"))
     return problems
+
+
+def _of_converted(
+    ctx: Context, found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
+) -> list[tuple[int, ...] | None]:
+    """The strides of `found` that differ from the expected ones in dimensions of size 1 alone, if the inputs have
+    several dtypes: the CPU, and no other device, converts operands before it looks at their strides."""
+    if len({x.dtype for x in tree_leaves(ctx.build()[1]) if isinstance(x, torch.Tensor)}) < 2:
+        return []
+    return [
+        a.stride() if same_layout(tuple(b.shape), a.stride(), b.stride()) else None for a, b in zip(found, expected)
+    ]
 
 
 def check_backward(ctx: Context) -> list[Problem]:

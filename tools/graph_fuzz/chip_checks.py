@@ -188,9 +188,7 @@ def _code(ctx: Context) -> list[Problem]:
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         with quiet():
-            torch_atalla.save_loadable(
-                dict.fromkeys(METHODS, program), path, engine="isa", fallback="error", golden=False
-            )
+            torch_atalla.save_loadable(dict.fromkeys(METHODS, program), path, engine="isa", fallback="error")
         chip = torch_atalla.load_loadable(path, engine="isa")
         launches = torch_atalla.load_loadable(path)
     given = tree_map(on_device, args)

@@ -56,10 +56,14 @@ class Jitter(TorchDispatchMode):
             return 0.0
         return torch.finfo(args[0].dtype).eps if is_real_or_complex(args[0]) else 0.0
 
+    def eps(self, dtype: torch.dtype) -> float:
+        """Chip code keeps numbers of all dtypes in bfloat16."""
+        return torch.finfo(torch.bfloat16 if self.chip else dtype).eps
+
     def _cancel(self, value: torch.Tensor) -> None:
         """Numbers that are small beside the others may be sums that rounding makes 0: by chance, they become 0."""
         if value.is_floating_point() and value.numel() and not value._is_zerotensor() and 0 not in value.stride():
-            reach = 2 * torch.finfo(value.dtype).eps * value.double().abs().nan_to_num(0, 0, 0).mean()
+            reach = (4 if self.chip else 2) * self.eps(value.dtype) * value.double().abs().nan_to_num(0, 0, 0).mean()
             small = value.double().abs() <= reach
             value.masked_fill_(small & (torch.rand(value.shape, generator=self.generator) < 0.5), 0)
 
@@ -73,7 +77,7 @@ class Jitter(TorchDispatchMode):
         if real.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
             return
         wide = torch.float64 if real.dtype in (torch.float32, torch.float64) else torch.float32
-        eps = max(least, torch.finfo(real.dtype).eps)
+        eps = max(least, self.eps(real.dtype))
         if self.rounds:
             fraction, exponent = torch.frexp(real.to(wide))
             real.copy_(torch.ldexp((fraction / (self.ulps * eps)).round() * (self.ulps * eps), exponent))

@@ -55,7 +55,10 @@ _WRONG_OF_STRIDED = {aten.native_batch_norm_backward.default}
 _NARROW = (torch.float16, torch.bfloat16)
 
 # Differences inside of an op leave what rounding of their operands left: the operands move, too.
-_CANCELS = {aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv}
+_CANCELS = {
+    *(aten.tanh_backward, aten.lerp, aten.addcmul, aten.addcdiv),
+    *(aten.std, aten.var, aten.std_mean, aten.var_mean),  # of equal elements, whose mean is another number
+}
 
 
 # Of an element that is the mean of its row, what is left is what rounding left; and the place of the weight.

@@ -8,6 +8,7 @@ import inspect
 from typing import Any
 
 import torch
+from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.numbers import int_oo
 
@@ -58,7 +59,7 @@ def dynamic_shapes(program: torch.export.ExportedProgram, given: dict[str, Any])
         return dim + int(offset) if offset else dim
 
     inputs = {node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")}
-    values = iter([inputs.get(str(name)) for name in program.graph_signature.user_inputs])  # constants have no node
+    values = iter([inputs.get(name) for name in _input_names(program)])
 
     def sizes(_: Any) -> Any:
         value = next(values)
@@ -104,6 +105,11 @@ def _writes(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
+def _input_names(program: torch.export.ExportedProgram) -> list[str]:
+    """Of tensors and constants."""
+    return [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+
+
 def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A method whose arguments have the names of the export, as the inputs of files have."""
 
@@ -111,7 +117,7 @@ def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[st
         return self.run(*args, **kwargs)
 
     plain = all(not isinstance(arg, (tuple, list, dict)) for arg in args)
-    names = [str(name) for name in program.graph_signature.user_inputs] if plain else []
+    names = _input_names(program) if plain else []
     positional = [*names[: len(args)], *(f"args_{i}" for i in range(len(names[: len(args)]), len(args)))]
     kinds: list[tuple[str, Any]] = [(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *positional)]
     kinds += [(name, inspect.Parameter.KEYWORD_ONLY) for name in kwargs]

@@ -26,13 +26,15 @@ def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> 
 
 
 def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    values, indices = aten.mode.default(x, dim, True)
-    if x.ndim and x.numel():
-        same = (x == values) | (x.isnan() & values.isnan())
-        positions = torch.arange(x.shape[dim]).reshape([-1 if d == dim % x.ndim else 1 for d in range(x.ndim)])
-        last = torch.where(same, positions, -1).amax(dim, keepdim=True)
-        indices = torch.where(values.isnan(), 0, last)
-    return (values, indices) if keepdim or not x.ndim else (values.squeeze(dim), indices.squeeze(dim))
+    """The end of the first of the longest runs of equal elements. (A NaN equals nothing: the CPU takes it for equal to
+    its neighbours while it sorts, so that its result has no rule.)"""
+    if not x.ndim or not x.numel():
+        return aten.mode.default(x, dim, keepdim)
+    values, order = _sort(x, dim)
+    rank = torch.arange(x.shape[dim]).reshape([-1 if d == dim % x.ndim else 1 for d in range(x.ndim)])
+    begins = torch.where(values != values.roll(1, dim), rank, 0).cummax(dim).values  # of the run of each element
+    end = (rank - begins).argmax(dim, keepdim=True)
+    return tuple(y.gather(dim, end) if keepdim else y.gather(dim, end).squeeze(dim) for y in (values, order))
 
 
 STABLE: dict[Any, Any] = {

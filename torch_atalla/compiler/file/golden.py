@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, product
 from typing import Any
@@ -27,6 +27,7 @@ from torch_atalla.loadable.leaves import Leaf
 from ..capture.stable_order import STABLE
 from ..program.layouts import layout_of
 from ..program.sizes import Size, Symbols, lowering_with
+from ..targets.chip.noise import rounds
 from ..targets.functional.pipeline import Compiled
 from .emit import GoldenRecord
 
@@ -34,7 +35,7 @@ RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 RTOL_OTHERS = 5e-4
 RTOL_WEIGHTS = {"bfloat16": 5e-2, "int8": 1e-1}
 
-_RUNS = 3  # of the reference, to measure how far results depend on last bits
+_RUNS = 16  # of the reference, to measure how far results depend on last bits
 _MOST_NOISE = 0.05  # of the largest value
 
 _RANDOM = torch.Tag.nondeterministic_seeded
@@ -53,7 +54,7 @@ def make_golden(
 ) -> GoldenRecord | None:
     """None for a program whose results are random, or that was exported for a device: its graph names it; and, with a
     warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
-    the tolerance covers what the last bits of the inputs change; None, with a warning, where they change everything.
+    the tolerance covers what last bits of the numbers change; None, with a warning, where they change everything.
     sizes: the values of the program's symbols, otherwise small ones. stable: sorting and selecting keep the order of
     equal elements, as Atalla code does."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
@@ -80,7 +81,7 @@ def make_golden(
     outputs: list[torch.Tensor]
     try:
         outputs = _reference(program, leaves, tensors, stable)
-        others = [_reference(program, leaves, _jittered(tensors, k), stable) for k in range(_RUNS if measured else 0)]
+        others = [_jittered_reference(program, leaves, tensors, stable, k) for k in range(_RUNS if measured else 0)]
     except (RuntimeError, IndexError, ValueError) as error:  # as offsets that must begin with 0, or rise
         reason = str(error).strip().split("\n")[0]
         warnings.warn(f"the file gets no golden outputs: PyTorch refuses seeded inputs ({reason})", stacklevel=4)
@@ -93,33 +94,41 @@ def make_golden(
     largest = max((abs(number) for number in samples if math.isfinite(number)), default=0.0)
     flat = tuple(float(number) for pair in bounds for number in pair)
     rtol = max(rtol, RTOL_WEIGHTS.get(weights or "", 0.0))
-    noise = max((_difference(samples, other) for other in others), default=0.0)
+    noise = max((_difference(outputs, other) for other in others), default=0.0)
     if noise > _MOST_NOISE * largest and noise > 0:
         warnings.warn(
-            f"the file gets no golden outputs: the last bits of the inputs change results by {noise:.3g}", stacklevel=4
+            f"the file gets no golden outputs: last bits of the numbers change results by {noise:.3g}", stacklevel=4
         )
         return None
     return GoldenRecord(method, seed, flat, tuple(values), tuple(samples), rtol, max(rtol * largest, 8 * noise))
 
 
-def _jittered(tensors: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """With other last bits."""
+def _jittered_reference(
+    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor], stable: bool, seed: int
+) -> list[torch.Tensor]:
+    """With other last bits of the inputs and of what ops compute."""
     generator = torch.Generator().manual_seed(seed)
-    changed = []
-    for tensor in tensors:
-        if tensor.is_floating_point():
-            up = torch.rand(tensor.shape, generator=generator) > 0.5
-            factor = 1 + torch.finfo(tensor.dtype).eps * (up.to(torch.float64) * 2 - 1)
-            tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor * factor)
-        changed.append(tensor)
-    return changed
+
+    def jittered(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        up = torch.rand(value.shape, generator=generator) > 0.5
+        factor = 1 + torch.finfo(value.dtype).eps * (up.to(torch.float64) * 2 - 1)
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value * factor)
+
+    return _reference(program, leaves, [jittered(tensor) for tensor in tensors], stable, jittered)
 
 
-def _difference(samples: list[float], outputs: list[torch.Tensor]) -> float:
-    """The largest one; infinite where one of two numbers is no finite one."""
-    found = [number for output in outputs for number in _sample(output)]
-    pairs = [(a, b) for a, b in zip(samples, found) if not (a == b or a != a and b != b)]
-    return max((abs(a - b) if math.isfinite(a - b) else math.inf for a, b in pairs), default=0.0)
+def _difference(outputs: list[torch.Tensor], others: list[torch.Tensor]) -> float:
+    """The largest one; infinite where one of two numbers is no finite one, or where integers or truth values differ,
+    for which there is no tolerance."""
+    found = 0.0
+    for output, other in zip(outputs, others):
+        exact = not (output.is_floating_point() or output.is_complex())
+        for a, b in zip(_sample(output), _sample(other)):
+            if a != b and not (a != a and b != b):
+                found = max(found, math.inf if exact or not math.isfinite(a - b) else abs(a - b))
+    return found
 
 
 def _is_random(node: torch.fx.Node) -> bool:
@@ -183,9 +192,14 @@ def _range(tensor: torch.Tensor) -> tuple[float, float]:
 
 
 def _reference(
-    program: torch.export.ExportedProgram, leaves: list[Leaf], tensors: list[torch.Tensor], stable: bool
+    program: torch.export.ExportedProgram,
+    leaves: list[Leaf],
+    tensors: list[torch.Tensor],
+    stable: bool,
+    changed: Callable[[Any], Any] | None = None,
 ) -> list[torch.Tensor]:
-    """The tensors among the results, on copies of the parameters and buffers on the CPU."""
+    """The tensors among the results, on copies of the parameters and buffers on the CPU. changed: of what an op
+    computes."""
     state = {name: tensor.detach().cpu().clone() for name, tensor in _stored(program).items()}
     given = iter(tensors)
     user = [next(given) if leaf.is_tensor else leaf.value for leaf in leaves]
@@ -194,7 +208,7 @@ def _reference(
         args.append(user.pop(0) if spec.kind is InputKind.USER_INPUT else state[str(spec.target)])
     module = program.graph_module
     with torch.no_grad(), _deterministic():
-        results = _Checked(module, stable).run(*args)
+        results = _Checked(module, stable, changed).run(*args)
     mutations = len(program.graph_signature.output_specs) - len(program.graph_signature.user_outputs)
     return [result for result in results[mutations:] if isinstance(result, torch.Tensor)]
 
@@ -203,9 +217,13 @@ class _Checked(torch.fx.Interpreter):
     """PyTorch on the CPU. Offsets of groups that end elsewhere than the rows or columns they divide, which the CPU
     passes over and the chip refuses, are an error."""
 
-    def __init__(self, module: torch.fx.GraphModule, stable: bool) -> None:
+    def __init__(self, module: torch.fx.GraphModule, stable: bool, changed: Callable[[Any], Any] | None) -> None:
         super().__init__(module)
-        self.stable = stable
+        self.stable, self.changed = stable, changed
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        return pytree.tree_map(self.changed, result) if self.changed is not None and rounds(n) else result
 
     def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.stable and target in STABLE:

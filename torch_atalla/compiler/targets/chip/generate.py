@@ -105,9 +105,13 @@ def _vector(selection: Selection, launch: Launch) -> None:
         raise Unsupported("the vector unit has no such kernel")
     if any(isinstance(operand, RawOperand) for operand in (*launch.reads(), *launch.writes())):
         raise Unsupported("elements as the caller stores them")
-    if not _is_empty(launch):
-        check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
-        select(selection, launch)
+    if _is_empty(launch):
+        return
+    for operand in (*launch.reads(), *launch.writes()):
+        if 0 in operand.sizes:  # loops of the kernels run at least once
+            raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
+    check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
+    select(selection, launch)
 
 
 def _routine(selection: Selection, launch: Launch) -> None:
@@ -121,13 +125,8 @@ def _routine(selection: Selection, launch: Launch) -> None:
 
 
 def _is_empty(launch: Launch) -> bool:
-    """Whether the launch computes nothing. Loops of the kernels run at least once, so that none may be selected."""
-    if launch.writes() and all(0 in operand.sizes for operand in launch.writes()):
-        return True
-    for operand in (*launch.reads(), *launch.writes()):
-        if 0 in operand.sizes:
-            raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
-    return False
+    """Whether the launch computes nothing."""
+    return bool(launch.writes()) and all(0 in operand.sizes for operand in launch.writes())
 
 
 def _state(selection: Selection, name: str, operand: Operand) -> tuple[Port, torch.Tensor]:

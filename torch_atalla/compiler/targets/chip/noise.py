@@ -14,10 +14,13 @@ to agree: a ReLU that is 0 in each of them. FLOOR is relative to the largest val
 Where the graph is not linear in its roundings (positions of maxima, comparisons, poles), the runs say nothing about a
 program whose values are FACTOR spreads away. A difference beyond the tolerance is therefore looked at again, after
 FAR_RUNS evaluations whose changes are FACTOR times as large: results may differ by FAR times as much as these do, since
-few of them may take the decision that the program took, and, near a pole, as one evaluation that rounds every operand
-and result to bfloat16. In the runs with large changes, numbers that are equal within their tolerances
-count as equal or not at random, and numbers that are 0 within them become 0 at random. An element of
-integers, or one that turns into a NaN or an infinity, is not determined where a run disagrees.
+few of them may take the decision that the program took. FAR_RUNS evaluations with small changes count as well: near a
+pole, it is they that stay there. In these runs, numbers that are equal within their tolerances count as equal or not at
+random, and numbers that are 0 within them become 0 at random. An element of integers, or one that turns into a NaN or
+an infinity, is not determined where a run disagrees.
+
+What follows from such a decision may be far from the exact values everywhere. Bounds can therefore be had step by step:
+nodes whose values the program stored have those in what comes after them.
 """
 
 from __future__ import annotations
@@ -72,32 +75,43 @@ def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 
 
 def bounds(
-    graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], wanted: set[str], seed: int = 0
+    graph: torch.fx.Graph,
+    values: Mapping[str, torch.Tensor],
+    wanted: set[str],
+    stored: Mapping[str, torch.Tensor],
+    seed: int = 0,
 ) -> dict[str, Bound]:
-    """Bounds of the nodes `wanted`. values: of placeholders and attributes by name."""
+    """Bounds of the nodes `wanted`. values: of placeholders and attributes by name. stored: of nodes, for those that
+    come after them."""
     values = {name: _wide(value) for name, value in values.items()}
-    found: dict[str, Bound] = {}
-    for name, value in _evaluate(graph, values, wanted).items():
+    result: dict[str, Bound] = {}
+    for name, value in _evaluate(graph, values, wanted, stored).items():
         none = torch.zeros(value.shape, dtype=torch.float64)
-        found[name] = Bound(value, none, none.clone())
+        result[name] = Bound(value, none, none.clone())
     generator = torch.Generator().manual_seed(seed)
     runs = _factors(generator, CHANGE), partial(open_results.vary, generator=generator, rounding=None)
     for _ in range(RUNS):
-        for name, value in _evaluate(graph, values, wanted, *runs).items():
-            found[name].square += _distance(value, found[name].exact).square()
-    return found
+        for name, value in _evaluate(graph, values, wanted, stored, *runs).items():
+            result[name].square += _distance(value, result[name].exact).square()
+    return result
 
 
-def widen(found: Mapping[str, Bound], graph: torch.fx.Graph, values: Mapping[str, torch.Tensor], seed: int = 0) -> None:
+def widen(
+    known: Mapping[str, Bound],
+    graph: torch.fx.Graph,
+    values: Mapping[str, torch.Tensor],
+    stored: Mapping[str, torch.Tensor],
+    seed: int = 0,
+) -> None:
     """Adds runs with large changes to the bounds, in place."""
-    every = bounds(graph, values, {node.name for node in graph.nodes}, seed)
+    every = bounds(graph, values, {node.name for node in graph.nodes}, stored, seed)
     rounding = open_results.rounding(graph, {name: (bound.exact, bound.tolerance()) for name, bound in every.items()})
     values = {name: _wide(value) for name, value in values.items()}
     generator = torch.Generator().manual_seed(seed + 1)
-    far = _factors(generator, CHANGE * FACTOR), partial(open_results.vary, generator=generator, rounding=rounding)
-    for run in [*[far] * FAR_RUNS, (_rounded, None)]:
-        for name, value in _evaluate(graph, values, set(found), *run).items():
-            bound = found[name]
+    vary = partial(open_results.vary, generator=generator, rounding=rounding)
+    for change in [CHANGE * FACTOR] * FAR_RUNS + [CHANGE] * FAR_RUNS:
+        for name, value in _evaluate(graph, values, set(known), stored, _factors(generator, change), vary).items():
+            bound = known[name]
             bound.far = torch.maximum(bound.far, _distance(value, bound.exact) * FAR)
 
 
@@ -113,14 +127,11 @@ def _factors(generator: torch.Generator, change: float) -> Callable[[torch.Tenso
     return changed
 
 
-def _rounded(value: torch.Tensor) -> torch.Tensor:
-    return value.to(torch.bfloat16).to(value.dtype)
-
-
 def _evaluate(
     graph: torch.fx.Graph,
     values: Mapping[str, torch.Tensor],
     wanted: set[str],
+    stored: Mapping[str, torch.Tensor],
     change: Callable[[torch.Tensor], torch.Tensor] | None = None,
     vary: Callable[[torch.fx.Node, Any, Any], Any] | None = None,
 ) -> dict[str, torch.Tensor]:
@@ -143,25 +154,28 @@ def _evaluate(
         if node.op != "call_function":
             made[node] = values.get(node.name)
         else:
-            rounds = _rounds(node)
+            computes = rounds(node)
             args, kwargs = torch.utils._pytree.tree_map(
                 lambda x: torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x,
                 torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: made[arg]),
             )
-            if rounds:
+            if computes:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
             result = call(node, args, kwargs, changed)
             if vary is not None:
                 result = vary(node, args, result)
-            made[node] = torch.utils._pytree.tree_map(changed, result) if rounds else result
+            made[node] = torch.utils._pytree.tree_map(changed, result) if computes else result
         if node.name in wanted and isinstance(made[node], torch.Tensor):
             kept[node.name] = made[node]
+        if node.name in stored:
+            made[node] = _wide(stored[node.name])
         for arg in ends.get(node, ()):
             made[arg] = None
     return kept
 
 
-def _rounds(node: torch.fx.Node) -> bool:
+def rounds(node: torch.fx.Node) -> bool:
+    """Whether a node computes floating-point numbers, and does not only choose or move them."""
     target: Any = node.target
     packet = getattr(target, "_schema", None)
     if packet is None or target.is_view:

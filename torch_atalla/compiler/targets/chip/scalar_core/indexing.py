@@ -75,7 +75,7 @@ def walk(
             inner(0, place, start)
             return
         mine = [core.variable(place), *map(core.variable, numbers)]
-        with core.b.loop(dense.size(first + number).reg):
+        with dense.loop(first + number):
             level(number + 1, mine[0], mine[1:])
             for variable, step in zip(mine, [dense.stride(first + number), *(i.stride(number) for i in indices)]):
                 core.b.emit("add.s", variable.reg, variable.reg, step.reg)
@@ -86,7 +86,7 @@ def walk(
             return
         in_dense, in_x = others[number]
         mine = core.variable(place), core.variable(source)
-        with core.b.loop(dense.size(in_dense).reg):
+        with dense.loop(in_dense):
             inner(number + 1, *mine)
             for variable, step in zip(mine, (dense.stride(in_dense), x.stride(in_x))):
                 core.b.emit("add.s", variable.reg, variable.reg, step.reg)
@@ -140,7 +140,7 @@ def scatter(c: Context) -> None:
             return
         tensors = [(out, target), (index, numbers), (source, place)]
         moving = [(x, core.variable(p)) for x, p in tensors if isinstance(x, Tensor) and p is not None]
-        with core.b.loop(index.size(number).reg):
+        with index.loop(number):
             at = dict((id(x), p) for x, p in moving)
             level(number + 1, at[id(out)], at[id(index)], at.get(id(source)))
             for x, p in moving:

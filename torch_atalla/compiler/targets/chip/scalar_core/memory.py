@@ -7,7 +7,7 @@ Sizes, strides and addresses are words of the descriptor, so that launches of eq
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from torch_atalla.driver import c_abi
 
 from ..network import element_bytes
-from ..vir import Access
+from ..vir import Access, Reg
 from .values import Core, Number, Value
 
 # Kinds of values; all else is a BF16 in DRAM.
@@ -33,6 +33,7 @@ class Form:
     dtype: torch.dtype
     rank: int
     raw: bool = False  # the elements have the bytes that the caller's tensors have
+    empty: bool = False  # has no elements
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,15 @@ class Tensor:
                 here = stack.enter_context(self._level(dim, here))
             yield [here[tensor] for tensor in given]
 
+    def loop(self, dim: int) -> AbstractContextManager[Reg]:
+        """As often as the tensor has elements along a dimension."""
+        return self.core.b.loop(self.size(dim).reg, skip_empty=self.form.empty)
+
     @contextmanager
     def _level(self, dim: int, places: Mapping[Tensor, Value]) -> Iterator[dict[Tensor, Value]]:
         core = self.core
         mine = {tensor: core.variable(place) for tensor, place in places.items()}
-        with core.b.loop(self.size(dim).reg):
+        with self.loop(dim):
             yield mine
             for tensor, place in mine.items():
                 core.b.emit("add.s", place.reg, place.reg, tensor.stride(dim).reg)

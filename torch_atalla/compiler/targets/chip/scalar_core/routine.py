@@ -81,7 +81,7 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
             forms.append(operand)
             continue
         raw = isinstance(operand, RawOperand)
-        forms.append(Form(operand.dtype, len(operand.sizes), raw))
+        forms.append(Form(operand.dtype, len(operand.sizes), raw, 0 in operand.sizes))
         nbytes = operand.dtype.itemsize if raw else element_bytes(operand.dtype)
         words |= words_of(number, s.address(operand), operand.sizes, operand.strides, nbytes)
     if launch.compute_dtype.is_complex or any(isinstance(f, Form) and f.dtype.is_complex for f in forms):
