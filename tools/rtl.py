@@ -7,6 +7,7 @@ Needs verilator (apt-get install verilator), g++ and make. The libraries are in 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import shutil
 import subprocess
 import sysconfig
@@ -44,9 +45,11 @@ def library(rows: int = 32, columns: int = 32, group: int = 4) -> ctypes.CDLL:
     target = folder / f"tile{sysconfig.get_config_var('SHLIB_SUFFIX')}"
     sources = [SOURCES / name for name in (*MODULES, "harness.cpp")]
     newest = max(path.stat().st_mtime for path in (*sources, Path(__file__)))
-    if not target.exists() or target.stat().st_mtime < newest:
-        folder.mkdir(parents=True, exist_ok=True)
-        _compile(folder, target, {"ROWS": rows, "COLUMNS": columns, "GROUP": group})
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # processes that test in parallel
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists() or target.stat().st_mtime < newest:
+            _compile(folder, target, {"ROWS": rows, "COLUMNS": columns, "GROUP": group})
     found = ctypes.CDLL(str(target))
     found.tile_open.restype = ctypes.c_void_p
     found.tile_latency.restype = ctypes.c_uint64
