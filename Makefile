@@ -11,6 +11,7 @@
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
+# make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
@@ -24,7 +25,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo wheel newcomer test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
+.PHONY: demo wheel newcomer test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models validate bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -74,6 +75,7 @@ newcomer: $(VENV)/base.stamp
 	$(PY) tools/smoke_test.py --examples
 
 test: build $(VENV)/demo.stamp test-cpp
+	-$(PY) -m benchmarks.scalesim_runner
 	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
@@ -170,6 +172,10 @@ opinfo-fallback: build
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write
 	$(PY) tools/model_code_table.py --write
+
+# Half an hour the first time; SCALE-Sim's results are kept in build/scalesim.
+validate: build
+	$(PY) -m benchmarks.validate_chip --write-docs
 
 bench: build
 	$(PY) -m benchmarks.run

@@ -43,6 +43,7 @@ class Machine {
   atalla_status write(uint32_t space, uint64_t offset, uint64_t bytes, const void* data);
   atalla_status set_breakpoint(uint32_t address, bool set);
   atalla_status set_watch(const Watch& watch);
+  atalla_status set_array(const atalla_isa_array& array);
   const std::vector<uint64_t>& executed() const { return executed_; }
 
  private:

@@ -44,6 +44,7 @@ struct Weights {
   uint32_t first = 0;                           // ring index of column 0
   uint32_t plain = UINT32_MAX;                  // bit of a column: its products with plain values are exact
   bool changed = false;
+  atalla_isa_array array = {};  // with functions: computes instead of the engine, and `plain` stays 0
 };
 
 enum class End : uint8_t { kBudget, kHalt, kFault };
