@@ -32,7 +32,7 @@ print("equal to the model:", torch.allclose(loaded(x.to("atalla")).cpu(), model(
 # 3. Compile the C++ program against the package, and run the file with it.
 package = Path(torch_atalla.__file__).parent
 library = package / "lib"
-source = package.parent / "examples/cpp/run_model.cpp"
+source = Path(__file__).resolve().parents[1] / "cpp/run_model.cpp"
 words = ["g++", "-std=c++17", str(source), f"-I{package / 'include'}", f"-L{library}", "-latalla_runtime"]
 subprocess.run([*words, f"-Wl,-rpath,{library}", "-o", str(folder / "run_model")], check=True)
 print(subprocess.run([folder / "run_model", path], check=True, capture_output=True, text=True).stdout.strip())
