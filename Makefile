@@ -1,6 +1,6 @@
 # make demo   install, build and run the demo
 # make wheel  build a wheel and an sdist into dist/ and test both in new environments; PYTHON=python3.12 for another Python
-# make newcomer   the wheel in a new environment: demo, first tutorial, loadable in a C++ program
+# make newcomer   the wheel in a new environment: demo, and the scripts of all tutorials
 # make test   install, build and run all tests
 # make build  install and build only
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
@@ -18,7 +18,7 @@ PYTHON ?= python3
 # Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`make wheel`) have all.
 # A checkout that was never built takes the compiled files of a wheel in dist/ that was made from the same sources.
 export ATALLA_HOST_ISA_ONLY ?= 1
-# What is imported compiles itself; all of PyTorch takes pip 15 seconds.
+# Python compiles modules when they are imported. pip would spend 15 seconds on compiling all of PyTorch.
 export PIP_NO_COMPILE ?= 1
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -33,6 +33,10 @@ $(VENV)/base.stamp: requirements.txt
 
 $(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
 	$(PIP) install -r requirements-demo.txt
+	touch $@
+
+$(VENV)/viewers.stamp: $(VENV)/base.stamp requirements-viewers.txt
+	$(PIP) install --no-deps -r requirements-viewers.txt
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
@@ -71,9 +75,9 @@ wheel: $(VENV)/wheel.stamp
 	$(PY) tools/smoke_test.py --sdist
 
 newcomer: $(VENV)/base.stamp
-	$(PY) tools/smoke_test.py --examples
+	$(PY) tools/smoke_test.py --tutorials
 
-test: build $(VENV)/demo.stamp test-cpp
+test: build $(VENV)/demo.stamp $(VENV)/viewers.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
@@ -92,7 +96,7 @@ test-isas: export ATALLA_HOST_ISA_ONLY = 0
 test-isas: build
 	$(PY) -m pytest test/device/test_instruction_sets.py -q
 
-# Who hands work to the chip (docs/concepts/driver.md) must not be seen, but in what waits for what.
+# Results must not depend on which thread submits the work (docs/concepts/driver.md). Only the order of waits may differ.
 MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \
   loadable loadable_state memory memory_pools memory_settings memory_snapshot optimizers pinned_memory profiler random storage \
   streams,test/*/test_$(n).py))
@@ -163,7 +167,7 @@ site: build $(VENV)/site.stamp
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write
 
-# With the fallback allowed nothing may differ from the CPU, and nothing may crash.
+# With the fallback allowed, no result may differ from the CPU's, and no op may crash.
 opinfo-fallback: build
 	$(PY) tools/opinfo_sweep.py --fallback
 
