@@ -77,8 +77,8 @@ class Options:
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
     otherwise a better schedule is looked for. code: the program is lowered for chip code as well: channels innermost,
-    an activation joined to the product before it, and equal elements sorted in the order of their positions. Raises ExportError for a value
-    that an option does not have.
+    an activation joined to the product before it, and equal elements sorted in the order of their positions. Raises
+    ExportError for a value that an option does not have.
     """
 
     fallback: str = "cpu"
