@@ -234,9 +234,10 @@ def test_large_model_is_small_and_fast(browser: Browser, bert: Path, tmp_path: P
     assert browser.errors == []
 
 
-def test_notebook_view(browser: Browser, bert: Path, tmp_path: Path) -> None:
+def test_notebook_view(browser: Browser, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of a notebook's cells: a loaded program, the counters of a run, and its report."""
-    program = torch_atalla.load_loadable(bert)
+    monkeypatch.chdir(bert.parent)
+    program = torch_atalla.load_loadable(bert.name)
     torch_atalla.telemetry.reset()
     program(*(x.to("atalla") for x in Encoder().inputs.values()))
     shown = {
