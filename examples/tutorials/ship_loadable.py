@@ -3,7 +3,7 @@
 
 python examples/tutorials/ship_loadable.py
 
-The C++ program is [examples/cpp/run_model.cpp](../../examples/cpp/run_model.cpp). Its headers and libraries are part of
+The C++ program is examples/cpp/run_model.cpp. Its headers and libraries are part of
 the package.
 """
 
