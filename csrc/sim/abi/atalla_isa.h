@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The part of a device's C ABI that runs programs of the chip's own instructions (docs/guides/isa.md,
-// docs/concepts/isa-engine.md). A device library may have it or not; conventions, handles and versions are those of
+// docs/concepts/isa-engine.md). A device library may lack it. Conventions, handles and versions are those of
 // atalla.h. A program is decoded once and then belongs to no device; a machine is the state of one run, with single
 // steps, breakpoints and dumps.
 //
