@@ -119,7 +119,7 @@ soak: $(VENV)/base.stamp
 check: lint scalesim test test-sanitize fuzz-short
 
 # For test/isa/test_validation.py, which is skipped without it.
-scalesim: $(VENV)/base.stamp
+scalesim: build
 	-$(PY) -m benchmarks.scalesim_runner
 
 # Random programs: the number, not the time, so that every machine runs the same ones (about three minutes on two cores).
