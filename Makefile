@@ -1,6 +1,6 @@
 # make demo   install, build and run the demo
 # make wheel  build a wheel and an sdist into dist/ and test both in new environments; PYTHON=python3.12 for another Python
-# make newcomer   the wheel in a new environment: demo, first tutorial, loadable in a C++ program
+# make newcomer   the wheel in a new environment: demo, and the scripts of all tutorials
 # make test   install, build and run all tests
 # make build  install and build only
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
@@ -11,6 +11,7 @@
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
+# make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
@@ -18,13 +19,13 @@ PYTHON ?= python3
 # Kernels for this machine's instruction set only, which takes a third of the time. Wheels (`make wheel`) have all.
 # A checkout that was never built takes the compiled files of a wheel in dist/ that was made from the same sources.
 export ATALLA_HOST_ISA_ONLY ?= 1
-# What is imported compiles itself; all of PyTorch takes pip 15 seconds.
+# Python compiles modules when they are imported. pip would spend 15 seconds on compiling all of PyTorch.
 export PIP_NO_COMPILE ?= 1
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo wheel newcomer test check fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models bench bench-isa bench-ops bench-compile clean
+.PHONY: demo wheel newcomer test check scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models validate bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +34,10 @@ $(VENV)/base.stamp: requirements.txt
 
 $(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
 	$(PIP) install -r requirements-demo.txt
+	touch $@
+
+$(VENV)/viewers.stamp: $(VENV)/base.stamp requirements-viewers.txt
+	$(PIP) install --no-deps -r requirements-viewers.txt
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
@@ -71,9 +76,9 @@ wheel: $(VENV)/wheel.stamp
 	$(PY) tools/smoke_test.py --sdist
 
 newcomer: $(VENV)/base.stamp
-	$(PY) tools/smoke_test.py --examples
+	$(PY) tools/smoke_test.py --tutorials
 
-test: build $(VENV)/demo.stamp test-cpp
+test: build $(VENV)/demo.stamp $(VENV)/viewers.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
@@ -92,7 +97,7 @@ test-isas: export ATALLA_HOST_ISA_ONLY = 0
 test-isas: build
 	$(PY) -m pytest test/device/test_instruction_sets.py -q
 
-# Who hands work to the chip (docs/concepts/driver.md) must not be seen, but in what waits for what.
+# Results must not depend on which thread submits the work (docs/concepts/driver.md). Only the order of waits may differ.
 MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \
   loadable loadable_state memory memory_pools memory_settings memory_snapshot optimizers pinned_memory profiler random storage \
   streams,test/*/test_$(n).py))
@@ -111,7 +116,11 @@ soak: $(VENV)/base.stamp
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
 	ATALLA_SOAK=400 $(PY) tools/run_cpp_tests.py asan test_loadable_code_soak
 
-check: lint test test-sanitize fuzz-short
+check: lint scalesim test test-sanitize fuzz-short
+
+# For test/isa/test_validation.py, which is skipped without it.
+scalesim: build
+	-$(PY) -m benchmarks.scalesim_runner
 
 # Random programs: the number, not the time, so that every machine runs the same ones (about three minutes on two cores).
 # The loader's fuzzer needs clang.
@@ -163,13 +172,17 @@ site: build $(VENV)/site.stamp
 opinfo: build
 	$(PY) tools/opinfo_sweep.py --write
 
-# With the fallback allowed nothing may differ from the CPU, and nothing may crash.
+# With the fallback allowed, no result may differ from the CPU's, and no op may crash.
 opinfo-fallback: build
 	$(PY) tools/opinfo_sweep.py --fallback
 
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write
 	$(PY) tools/model_code_table.py --write
+
+# Half an hour the first time; SCALE-Sim's results are kept in build/scalesim.
+validate: build
+	$(PY) -m benchmarks.validate_chip --write-docs
 
 bench: build
 	$(PY) -m benchmarks.run

@@ -14,12 +14,12 @@ PAGE = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks-compile.
 
 INTRODUCTION = """# Benchmarks of torch.compile
 
-Written by `make bench-compile` (benchmarks/compile.py): `torch.compile(model)` on the device against eager mode on the
-device, and against `torch.compile(model)` of the same model on the CPU, which is Inductor. Calls are timed until their
-results are available. The two sides of a pair alternate in one process. A ratio is the median of ratios of neighbours,
-with its quartiles; below 1, the compiled model on the device is faster. The models are those of tools/model_zoo.py and
-tools/vision_zoo.py: small forms with random weights, so launch overhead is much of the time. Training is a forward
-pass, a loss and a backward pass.
+`make bench-compile` (benchmarks/compile.py) writes this page. It compares `torch.compile(model)` on the device with
+eager mode on the device, and with `torch.compile(model)` of the same model on the CPU, which is Inductor. Calls are
+timed until their results are available. The two sides of a pair alternate in one process. A ratio is the median of
+ratios of neighbours, with its quartiles; below 1, the compiled model on the device is faster. The models are those of
+tools/model_zoo.py and tools/vision_zoo.py: small forms with random weights, so launch overhead is much of the time.
+Training is a forward pass, a loss and a backward pass.
 
 **Cold** is the first call with empty caches, **warm** the first call of the same model in a new compilation that finds
 its programs on disk. **Equal**: "bits" if all results, or all gradients, have eager mode's bits; otherwise the greatest

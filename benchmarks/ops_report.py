@@ -19,11 +19,11 @@ SLOW = 0.5  # speeds below are listed apart
 
 INTRODUCTION = """# Benchmarks by op
 
-Written by `make bench-ops` (benchmarks/ops.py): eager mode on the simulated device against PyTorch's CPU eager mode in
-the same run, pairs interleaved, under `torch.no_grad()`, with the fallback forbidden. The method is that of
-benchmarks.md, with fewer rounds. **Speed is time on the CPU / time on atalla**, taken within each round; given are its
-median and quartiles. Above 1, atalla is faster. At 8 elements it is the cost of a call, at 1 Mi elements the work of
-the kernel."""
+`make bench-ops` (benchmarks/ops.py) writes this page. It compares eager mode on the simulated device with PyTorch's
+eager mode on the CPU in the same run. Pairs are interleaved, under `torch.no_grad()`, with the fallback forbidden. The
+method is that of benchmarks.md, with fewer rounds. **Speed is time on the CPU / time on atalla**, taken within each
+round; the tables give its median and quartiles. Above 1, atalla is faster. At 8 elements, the time is the cost of a
+call; at 1 Mi elements, it is the work of the kernel."""
 
 
 def size(elements: int) -> str:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 project = "torch_atalla"
 author = "the torch_atalla authors"
 root_doc = "docs/index"
-include_patterns = ["README.md", "docs/**.md", "build/gallery/**.rst", "build/api/**.rst"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "docs/**.md", "build/gallery/**.rst", "build/api/**.rst"]
 exclude_patterns = [".*", "build/[!ag]*", "csrc", "test", "tools", "torch_atalla"]  # not searched, to save time
 extensions = [
     "myst_parser",
@@ -87,7 +87,7 @@ def prepare_page(app, docname: str, text: list[str]) -> None:
     up = "../" * docname.count("/")
     text[0] = re.sub(r"\]\((?:\.\./)*examples/(\w+)\.py\)", rf"]({up}build/gallery/\1.rst)", text[0])
     if docname == root_doc:
-        trees = {"Start": ["Overview <../README>"], **toctrees(text[0])}
+        trees = {"Start": ["Overview <../README>", "Contributing <../CONTRIBUTING>"], **toctrees(text[0])}
         trees["Tutorials"].insert(0, "../build/gallery/index")
         for caption, pages in trees.items():
             text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs a wheel or an sdist into a new virtual environment, and uses it there as a newcomer does.
 
-    python tools/smoke_test.py [--sdist] [--examples]     what `make wheel` built with this Python
+    python tools/smoke_test.py [--sdist] [--tutorials]    what `make wheel` built with this Python
 
 Commands run in an empty folder, without environment variables, and with a PATH on which there is no compiler. With
---examples the tutorials run after the demo; the one about C++ gets the compilers back. An sdist is compiled for this
-machine's instruction set, in the environment in which `pip install` runs.
+--tutorials the scripts of the tutorials run after the demo. An sdist is compiled for this machine's instruction set, in
+the environment in which `pip install` runs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,6 @@ import torch
 x = torch.ones(3, device="atalla")
 assert (x + x).tolist() == [2, 2, 2]
 print(x + x)
-"""
-SAVE = """
-import sys, torch, torch_atalla
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-print(torch_atalla.save_loadable(torch.export.export(model, (torch.randn(2, 8),)), sys.argv[1], fallback="error"))
 """
 
 
@@ -104,19 +99,11 @@ def use(environment: Environment) -> None:
         sys.exit(f"smoke_test: the demo took {seconds:.1f} s on an idle machine, expected at most {DEMO_SECONDS} s")
 
 
-def run_examples(environment: Environment) -> None:
-    """The first tutorial, and the one that ships a loadable to a C++ program."""
-    environment.python(ROOT / "examples/eager_kernels.py")
-    environment.python("-c", SAVE, "model.atl")
-    package = subprocess.run(
-        [environment.bin / "python", "-m", "torch_atalla", "config", "--include-dir", "--lib-dir"],
-        capture_output=True, text=True, check=True, cwd=environment.empty,
-    ).stdout.split()  # fmt: skip
-    include, lib = package
-    source, program = ROOT / "examples/cpp/run_model.cpp", environment.empty / "run_model"
-    options = ["-std=c++20", f"-I{include}", f"-L{lib}", "-latalla_runtime", f"-Wl,-rpath,{lib}"]
-    environment.run("g++", str(source), "-o", program, *options, compilers=True)
-    environment.run(program, "model.atl")
+def run_tutorials(environment: Environment) -> None:
+    """Run the scripts of the tutorials. The one that ships a loadable to a C++ program gets the compilers back."""
+    for path in sorted((ROOT / "examples/tutorials").glob("*.py")):
+        seconds = environment.run(environment.bin / "python", path, compilers=path.stem == "ship_loadable")
+        print(f"== {path.name} took {seconds:.1f} s")
 
 
 def find_artifact(sdist: bool) -> Path:
@@ -130,15 +117,15 @@ def find_artifact(sdist: bool) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sdist", action="store_true", help="test the sdist instead of the wheel; compiles it")
-    parser.add_argument("--examples", action="store_true", help="also run the tutorials; one needs g++")
+    parser.add_argument("--tutorials", action="store_true", help="also run the scripts of the tutorials; one needs g++")
     args = parser.parse_args()
     artifact = find_artifact(args.sdist)
     with tempfile.TemporaryDirectory(prefix="atalla_smoke_") as folder:
         environment = Environment(Path(folder), sys.executable)
         install(environment, artifact)
         use(environment)
-        if args.examples:
-            run_examples(environment)
+        if args.tutorials:
+            run_tutorials(environment)
     print(f"ok: {artifact.name}")
 
 

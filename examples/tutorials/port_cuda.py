@@ -3,7 +3,7 @@
 
 python examples/tutorials/port_cuda.py
 
-`torch.atalla` has the names of `torch.cuda`. docs/reference/cuda-names.md lists the few that are absent, each with its
+`torch.atalla` has the names of `torch.cuda`. docs/reference/cuda-names.md lists them, and those that are absent with a
 reason. examples/train_like_cuda.py is a complete training script that was ported in this way.
 """
 

@@ -48,7 +48,6 @@ def train(rank: int, port: int) -> None:
     if rank == 0:
         print(f"{RANKS} ranks, backend {dist.get_backend()}, on {weight.device.type}")
         print("the same parameters on each rank:", torch.equal(gathered[0].cpu(), gathered[1].cpu()))
-    dist.barrier()  # destroying a group ends work that is still queued
     dist.destroy_process_group()
 
 

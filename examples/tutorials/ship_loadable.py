@@ -3,7 +3,7 @@
 
 python examples/tutorials/ship_loadable.py
 
-The C++ program is [examples/cpp/run_model.cpp](../../examples/cpp/run_model.cpp). Its headers and libraries are part of
+The C++ program is examples/cpp/run_model.cpp. Its headers and libraries are part of
 the package.
 """
 
@@ -32,7 +32,7 @@ print("equal to the model:", torch.allclose(loaded(x.to("atalla")).cpu(), model(
 # 3. Compile the C++ program against the package, and run the file with it.
 package = Path(torch_atalla.__file__).parent
 library = package / "lib"
-source = package.parent / "examples/cpp/run_model.cpp"
+source = Path(__file__).resolve().parents[1] / "cpp/run_model.cpp"
 words = ["g++", "-std=c++17", str(source), f"-I{package / 'include'}", f"-L{library}", "-latalla_runtime"]
 subprocess.run([*words, f"-Wl,-rpath,{library}", "-o", str(folder / "run_model")], check=True)
 print(subprocess.run([folder / "run_model", path], check=True, capture_output=True, text=True).stdout.strip())

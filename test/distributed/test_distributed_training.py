@@ -398,18 +398,36 @@ class TestProcesses(TestCase):
             self.assertLess(losses[-1], losses[0])
             self.assertIn(f"ok: {strategy} on 2 processes equals one process", done.stdout)
 
-    def test_a_peer_that_does_not_come_and_one_that_dies(self):
+    def start_two(self, *words: str) -> tuple[list[int], list[tuple[str, str]]]:
+        """Exit statuses and outputs of the two ranks of a script beside this one."""
         with tempfile.TemporaryDirectory() as directory:
+            script = str(Path(__file__).with_name(words[0]))
             peers = [
                 subprocess.Popen(
-                    [sys.executable, str(Path(__file__).with_name("distributed_failures.py")), directory, str(rank)],
+                    [sys.executable, script, *words[1:], directory, str(rank)],
                     env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 )
                 for rank in range(2)
             ]  # fmt: skip
             output = [peer.communicate(timeout=300) for peer in peers]
-        self.assertEqual(peers[0].returncode, 0, output)
-        self.assertEqual(peers[1].returncode, -signal.SIGKILL, output)
+        return [peer.returncode for peer in peers], output
+
+    def test_a_rank_that_destroys_its_group_early(self):
+        """Without a barrier: the call that is under way is completed, and no process hangs or crashes."""
+        statuses, output = self.start_two("distributed_ends.py", "destroys")
+        self.assertEqual(statuses, [0, 0], output)
+        for rank in range(2):
+            self.assertIn("destroyed: True [4.0, 4.0, 4.0]", output[rank][0])
+        self.assertIn("waited: True", output[0][0])
+
+    def test_a_rank_that_ends_early(self):
+        statuses, output = self.start_two("distributed_ends.py", "leaves")
+        self.assertEqual(statuses, [0, 0], output)
+        self.assertRegex(output[1][0], r"error: accl:all_reduce number [23] of rank 1 of 2 failed")
+
+    def test_a_peer_that_does_not_come_and_one_that_dies(self):
+        statuses, output = self.start_two("distributed_failures.py")
+        self.assertEqual(statuses, [0, -signal.SIGKILL], output)
         self.assertRegex(output[0][0], r"late: accl:all_reduce number 1 of rank 0 of 2 failed: .*(?i:timed out)")
         self.assertRegex(
             output[0][0], r"dead: accl:all_reduce number 2 of rank 0 of 2 failed: .*Connection (closed|res)"

@@ -22,6 +22,12 @@ def test_page_has_the_script_and_its_output(name: str, script: str) -> None:
     assert tutorial.without_numbers(wanted) in found, f"run python -m tools.codegen.tutorial {name}"
 
 
+@pytest.mark.parametrize(("name", "script"), SCRIPTS)
+def test_page_has_the_whole_script(name: str, script: str) -> None:
+    last = tutorial.PAGES[name].path(script).read_text().rstrip().splitlines()[-1]
+    assert f"{last}\n```" in tutorial.where(name).read_text()
+
+
 @pytest.mark.parametrize("name", [name for name, page in tutorial.PAGES.items() if not page.introduction])
 def test_values_agree_in_the_output(name: str) -> None:
     """The scripts compare with the CPU or with another engine; the committed pages show that they agree."""

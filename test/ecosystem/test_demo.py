@@ -33,10 +33,12 @@ def test_demo(tmp_path: Path) -> None:
     ]
     assert [line[:14].strip() for line in lines] == names
     assert done.stdout.count(": ok") == 5 and "FAILED" not in done.stdout
-    loss = re.search(r"20 steps in [\d.]+ s: loss ([\d.]+) to ([\d.]+)", done.stdout)
+    loss = re.search(r"20 steps in [\d.]+ s, loss from ([\d.]+) to ([\d.]+)", done.stdout)
     assert loss and float(loss[2]) < 0.8 * float(loss[1])
     cycles = [int(text.replace(",", "")) for text in re.findall(r"launches, ([\d,]+) cycles", done.stdout)]
-    assert len(cycles) == 3 and max(cycles) == cycles[0] > 0
+    eager, compiled, loadable = cycles
+    # Both programs keep temporaries in the scratchpads. The loadable has packed weights and fewer launches.
+    assert 0 < loadable < compiled < eager / 3
     assert "train: 100%" in done.stderr and "5/5" in done.stderr  # tqdm's bars
     assert "<title>" in Path(lines[-1].split()[-1]).read_text()
 

@@ -397,7 +397,9 @@ class TestTelemetryTrace(TestCase):
             if e["ph"] == "X":
                 self.assertIn((e["pid"], e["tid"]), threads)
                 self.assertGreaterEqual(e["ts"], 0)
-        self.assertTrue({"in flight", "DRAM bytes", "MACs"} <= {e["name"] for e in events if e["ph"] == "C"})
+        self.assertTrue(
+            {"in flight", "scratchpads", "DRAM bytes", "MACs"} <= {e["name"] for e in events if e["ph"] == "C"}
+        )
         # Rows of units nest or are disjoint, where no streams share them: from the sequence number `since` on.
         for key, name in threads.items():
             if not name.startswith("unit"):

@@ -253,6 +253,7 @@ class TestOnTheDevice(TestCase):
         program = isa.assemble("jalr.s x1, x0, -16\nhalt.s")
         for _ in range(5):  # each asks for a whole scratchpad
             isa.launch(program, args=(1 << 20, 0))
+        self.assertEqual(torch_atalla.telemetry.work()[-1].scratchpad_bytes, 1 << 20)
         endless = isa.assemble("jalr.s x1, x0, -16\nhere: beq.s x0, x0, here")
         for _ in range(5):
             with self.assertRaisesRegex(isa.ExecutionError, "has not ended after 100 packets"):

@@ -6,7 +6,7 @@ import pytest
 
 from torch_atalla.loadable.description import describe
 
-model_explorer = pytest.importorskip("model_explorer", reason="needs the package ai-edge-model-explorer")
+model_explorer = pytest.importorskip("model_explorer", reason="needs requirements-viewers.txt")
 
 
 def test_graphs_and_cycles(bert: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from browser import CHROMIUM, Browser
-from report_models import FallbackModel
+from report_models import Encoder, FallbackModel
 
 import torch_atalla
 from torch_atalla.reports.document import Document, of_program
@@ -231,6 +231,32 @@ def test_large_model_is_small_and_fast(browser: Browser, bert: Path, tmp_path: P
         browser.go(view)
     assert colors(browser, "#view-graph") > 5
     assert "index_39" in browser.evaluate("document.querySelector('#view-nodes').textContent")
+    assert browser.errors == []
+
+
+def test_notebook_view(browser: Browser, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a notebook's cells: a loaded program, the counters of a run, and its report."""
+    monkeypatch.chdir(bert.parent)
+    program = torch_atalla.load_loadable(bert.name)
+    torch_atalla.telemetry.reset()
+    program(*(x.to("atalla") for x in Encoder().inputs.values()))
+    shown = {
+        "program": program,
+        "torch_atalla.telemetry.counters()": torch_atalla.telemetry.counters(),
+        "torch_atalla.report(program)": torch_atalla.report(bert),
+    }
+    cells = [f"<pre>{code}</pre>{value._repr_html_()}" for code, value in shown.items()]
+    path = tmp_path / "notebook.html"
+    style = "<style>body { font: 13px sans-serif } pre { background: #eee; padding: 6px }</style>"
+    path.write_text(f"<!doctype html><meta charset=utf-8><title>cells</title>{style}{''.join(cells)}")
+    browser.window(1200, 1000)
+    inside = "document.querySelector('iframe').contentDocument"
+    browser.open(path, f"document.readyState === 'complete' && {inside}.body.dataset.ready === 'true'")
+    assert browser.evaluate("document.querySelectorAll('table').length") >= 2
+    assert browser.evaluate(f"{inside}.querySelectorAll('[role=tab]').length") == len(TABS)
+    browser.paint()
+    write = os.environ.get("ATALLA_WRITE_SCREENSHOTS") == "1"
+    browser.screenshot((STATIC if write else tmp_path) / "report-notebook.png")
     assert browser.errors == []
 
 

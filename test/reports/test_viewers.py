@@ -69,6 +69,25 @@ def test_utilisation_counters_add_up_to_the_busy_cycles() -> None:
     assert counters.keys() == expected.keys()
 
 
+def test_scratchpad_counter_follows_what_launches_occupy() -> None:
+    x = torch.randn(64, 64, device="atalla")
+    torch.atalla.synchronize()
+    with Recording() as recording:
+        (x @ x).relu()
+    (device,) = [device for device in recording.devices if device.work]
+    product, relu = [w for w in device.work if w.kind == "launch"]
+    tile = 2048  # bytes of the largest SDMA tile; each operand has two under way (docs/concepts/timing.md)
+    assert relu.scratchpad_bytes in (2 * 2 * tile, 3 * 2 * tile)  # input and output, perhaps a program
+    assert product.scratchpad_bytes == 3 * 2 * tile + 2 * x.numel() * x.element_size()
+    found = {
+        round(event["ts"] * device.clock_hz / 1e6): event["args"]["bytes"]
+        for event in events([device], 0)
+        if event["ph"] == "C" and event["name"] == "scratchpads"
+    }
+    expected = {product.start_cycle: product.scratchpad_bytes, product.end_cycle: relu.scratchpad_bytes}
+    assert found == {**expected, relu.start_cycle: relu.scratchpad_bytes, relu.end_cycle: 0}
+
+
 # --------------------------------------------------------------------------------------------------------- notebooks
 def test_tables_of_notebooks(bert: Path) -> None:
     program = torch_atalla.load_loadable(bert)

@@ -110,8 +110,10 @@ def section(path: Path, printed: str, mark: str = "##") -> str:
     """Heading, explanation, code and output of a script."""
     source = path.read_text()
     title, _, explanation = (ast.get_docstring(ast.parse(source)) or "").partition(":")
-    code = source.split('"""\n', 2)[1].strip().removeprefix("from __future__ import annotations\n").strip()
+    code = source.split('"""\n', 1)[1].strip().removeprefix("from __future__ import annotations\n").strip()
     about = "\n\n".join(part for part in explanation.strip().split("\n\n") if not part.startswith("python "))
+    about = re.sub(r"\bdocs/([\w-]+/([\w-]+\.md))", r"[\2](../\1)", about)
+    about = re.sub(r"\bexamples/(?:\w+/)*(\w+\.\w+)", r"[\1](../../\g<0>)", about)
     if mark == "#":
         about = f"This page shows {about}\n\nRun it with `python {path.relative_to(ROOT)}`."
     text = f"{about[0].upper()}{about[1:]}"

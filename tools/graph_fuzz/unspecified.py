@@ -138,8 +138,9 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
     of minus infinities, so that a masked score that was NaN stays NaN."""
     if op in _FOURIER and value.numel():
         real = torch.view_as_real(value) if value.is_complex() else value
-        noise = (torch.rand(real.shape, generator=generator) - 0.5) * torch.finfo(real.dtype).eps
-        real.add_(noise.to(real.dtype) * real.abs().max())
+        most, eps = real.abs().max(), torch.finfo(real.dtype).eps
+        real.add_(((torch.rand(real.shape, generator=generator) - 0.5) * eps).to(real.dtype) * most)
+        real.masked_fill_((real.abs() < 4 * eps * most) & (torch.rand(real.shape, generator=generator) < 0.5), 0)
         if not bool(args[0].isfinite().all()):
             real.copy_(_anything(real, generator))
     if op is aten._to_copy.default and args[0].is_floating_point() and not value.dtype.is_floating_point:

@@ -32,6 +32,7 @@ def _arguments(work: Work) -> dict[str, Any]:
     }
     if work.kind == "launch":
         arguments |= {"dtype": _dtype_name(work.dtype), "shape": list(work.shape), "macs": work.macs}
+        arguments["scratchpad_bytes"] = work.scratchpad_bytes
     for unit in _UNITS:
         arguments[f"{unit}_utilisation"] = round(getattr(work, f"{unit}_cycles") / elapsed, 4)
     return arguments
@@ -45,18 +46,20 @@ def _name(pid: int, name: str, index: int, tid: int | None = None) -> Iterator[d
 
 
 def _counters(device: DeviceWork, at: Any) -> Iterator[dict[str, Any]]:
-    """Work in flight, and the running sums of DRAM traffic and MACs, at each start and end."""
+    """Work in flight and what it occupies of the scratchpads, and the running sums of DRAM traffic and MACs, at each
+    start and end. Launches of several streams may together occupy more than there is (docs/concepts/timing.md)."""
     edges = sorted([(w.start_cycle, 1, w) for w in device.work] + [(w.end_cycle, -1, w) for w in device.work],
                    key=lambda edge: edge[:2])  # fmt: skip
-    flying = read = written = macs = 0
+    flying = occupied = read = written = macs = 0
     for i, (cycle, step, w) in enumerate(edges):
-        flying += step
+        flying, occupied = flying + step, occupied + step * w.scratchpad_bytes
         if step < 0:
             read, written, macs = read + w.dram_bytes_read, written + w.dram_bytes_written, macs + w.macs
         if i + 1 < len(edges) and edges[i + 1][0] == cycle:
             continue
         base = {"ph": "C", "pid": device.ordinal, "tid": _COUNTER_ROW, "ts": at(cycle)}
         yield base | {"name": "in flight", "args": {"launches and copies": flying}}
+        yield base | {"name": "scratchpads", "args": {"bytes": occupied}}
         yield base | {"name": "DRAM bytes", "args": {"read": read, "written": written}}
         yield base | {"name": "MACs", "args": {"macs": macs}}
 

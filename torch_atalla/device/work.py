@@ -13,7 +13,8 @@ class Work:
     `kind` is "launch", "host_to_device", "device_to_host" or "device_to_device"; a copy has no kernel and the shape
     (rows, bytes of a row). `sdma`, `vector` and `array` give the first cycle in which the unit worked for it, and the
     cycle after the last. `stream` is None for the far end of a copy between devices, whose stream is the other
-    device's.
+    device's. `scratchpad_bytes` is what the launch occupies of the scratchpads: operands that are kept there, blocks of
+    other operands, and tiles under way (docs/concepts/timing.md); of an Atalla program, the most pages that it had.
     """
 
     sequence: int
@@ -34,6 +35,7 @@ class Work:
     dram_bytes_read: int
     dram_bytes_written: int
     macs: int
+    scratchpad_bytes: int
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import ctypes
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -96,6 +96,14 @@ class Code:
             self._library.api.program_destroy(handle)
 
 
+class Array(Protocol):
+    """An implementation of the systolic array, just reset, for one machine (`atalla_isa_array` of atalla_isa.h)."""
+
+    @property
+    def interface(self) -> c_abi.atalla_isa_array:
+        """Its functions. They are valid as long as this object."""
+
+
 class Machine:
     """One run of a program, step by step.
 
@@ -104,6 +112,7 @@ class Machine:
 
     memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
     `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base).
+    array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's.
     """
 
     def __init__(
@@ -118,6 +127,7 @@ class Machine:
         dram_timing: str = "specified",
         dram_bytes: int = DEFAULT_DRAM_BYTES,
         device: int | None = None,
+        array: Array | None = None,
     ):
         self._library = lib.library()
         handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
@@ -135,6 +145,8 @@ class Machine:
                 handle, dram_bytes, self.code.handle, ctypes.byref(params), ctypes.byref(self._handle)
             )
         )
+        if array is not None:
+            self.replace_array(array)
         for address, content in {**self.program.data, **(memory or {})}.items():
             self.write_dram(address, content)
 
@@ -164,6 +176,13 @@ class Machine:
     def step(self, packets: int = 1) -> str:
         """Run some packets. Returns the reason of the stop, as `run` does."""
         return self.run(packets)
+
+    def replace_array(self, array: Array) -> None:
+        """Compute lw.vi and gemm.vv with `array`. ExecutionError if the machine has run."""
+        if self._library.api.abi_minor < 2:
+            raise NotImplementedError("this device library does not let another array take the place of its own")
+        self._library.check(self._library.api.machine_set_array(self._handle, ctypes.byref(array.interface)))
+        self._array = array  # lives as long as the machine
 
     def breakpoint(self, where: str | int, enable: bool = True) -> None:
         """Stop before the packet at a label or a byte address."""
@@ -339,15 +358,16 @@ def run(
     dram_timing: str = "specified",
     dram_bytes: int = DEFAULT_DRAM_BYTES,
     max_packets: int = 0,
+    array: Array | None = None,
 ) -> Result:
     """Runs a program to its halt.s in a machine with DRAM of its own.
 
     memory: address -> array or bytes. args: 32-bit values for x10 and up. profile: `simulator` or `rne`. dram_timing:
     `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
-    ExecutionError, as a fault is.
+    ExecutionError, as a fault is. array: computes lw.vi and gemm.vv instead of the engine.
     """
-    times: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing}
-    machine = Machine(program, memory, entry=entry, args=args, profile=profile, dram_bytes=dram_bytes, **times)
+    options: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing, "array": array}
+    machine = Machine(program, memory, entry=entry, args=args, profile=profile, dram_bytes=dram_bytes, **options)
     if machine.run(max_packets) != "halted":
         raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")
     return Result(machine, machine.stats())

@@ -60,6 +60,7 @@ py::list to_python(const std::vector<atalla_work_record>& records) {
     d["dram_bytes_read"] = r.work.dram_bytes_read;
     d["dram_bytes_written"] = r.work.dram_bytes_written;
     d["macs"] = r.work.macs;
+    d["scratchpad_bytes"] = r.scratchpad_bytes;
     out.append(d);
   }
   return out;

@@ -166,8 +166,8 @@ void record_stream(const c10::DataPtr& ptr, c10::Stream stream) {
   if (ptr.get() == nullptr) return;
   driver_call([&] {
     runtime::CachingAllocator& allocator = runtime::Device::get(ptr.device().index()).allocator();
-    // What came by DLPack may begin inside a block. What another process owns is given back after a wait for the whole
-    // device, so that no stream needs to be noted.
+    // Memory from DLPack may begin inside a block. Memory of another process is given back after a wait for the whole
+    // device, so its streams need no record.
     void* block = ptr.get_deleter() == &free_device_memory ? ptr.get() : allocator.allocation_base(ptr.get());
     if (block == nullptr) return;
     allocator.record_stream(block, runtime::Device::get(stream.device_index()).stream(stream.id()));

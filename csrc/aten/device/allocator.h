@@ -17,8 +17,8 @@ c10::Allocator* device_allocator();
 void* allocate_device_memory(size_t bytes, runtime::Stream& stream);
 void free_device_memory(void* ptr);
 
-// `stream` uses the memory too, which after its release is not handed out before the work queued there by then is done.
-// Memory that is not the allocator's (of another process, of a host program) is left alone.
+// `stream` uses the memory too. After its release, the allocator hands it out only when the work that is queued there
+// by then is done. Has no effect on memory of other owners (another process, a host program).
 void record_stream(const c10::DataPtr& ptr, c10::Stream stream);
 
 inline runtime::PoolId pool_id(c10::MempoolId_t id) { return {id.first, id.second}; }

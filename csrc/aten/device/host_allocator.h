@@ -15,8 +15,8 @@ namespace atalla::aten {
 at::HostAllocator* host_allocator();
 void register_host_allocator();
 
-// Whether `host`'s memory is pinned; if so, it is not handed out again before the work that is queued on `stream` when
-// the memory is freed is done. Before a copy that does not wait.
+// Returns whether `host`'s memory is pinned. If it is, it is handed out again only when the work that is queued on
+// `stream` at the time of its release is done. Called before a copy that does not wait.
 bool keep_for_stream(const at::Tensor& host, c10::Stream stream);
 
 }  // namespace atalla::aten

@@ -99,7 +99,7 @@ class Operands {
     if (!device_) device_ = t.device();
     for (const auto& [device, host] : pairs_)
       if (device.is_same(t)) return host;
-    // The op is work of the current stream: it waits for what is queued there. Other streams keep running.
+    // The op is work of the current stream: it waits for earlier work of that stream. Other streams keep running.
     if (std::find(waited_.begin(), waited_.end(), t.device()) == waited_.end()) {
       note_synchronization();
       driver_call([&] { runtime::current_stream(t.device().index()).synchronize(); });

@@ -81,15 +81,22 @@ CollectiveBackend::CollectiveBackend(c10::intrusive_ptr<c10d::Backend> host,
 }
 
 CollectiveBackend::~CollectiveBackend() {
-  {
-    // A host call that is waited for may need the interpreter's lock.
-    std::optional<pybind11::gil_scoped_release> unlock;
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlock.emplace();
-    std::unique_lock<std::mutex> lock(done_mutex_);
-    done_.wait(lock, [this] { return under_way_ == 0; });
-  }
+  wait_for_calls();
   for (runtime::Stream* stream : streams_)
     if (stream != nullptr) runtime::give_back_private_stream(*stream);
+}
+
+void CollectiveBackend::wait_for_calls() {
+  // A host call that is waited for may need the interpreter's lock.
+  std::optional<pybind11::gil_scoped_release> unlock;
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlock.emplace();
+  std::unique_lock<std::mutex> lock(done_mutex_);
+  done_.wait(lock, [this] { return under_way_ == 0; });
+}
+
+void CollectiveBackend::shutdown() {
+  wait_for_calls();
+  host_->shutdown();
 }
 
 c10d::ErrorType CollectiveBackend::getError() {
@@ -151,7 +158,7 @@ runtime::Stream& CollectiveBackend::collective_stream(runtime::Device& device) {
 }
 
 Work CollectiveBackend::submit(Call made) {
-  const std::shared_ptr<const Call> call = dropped_elsewhere(new Call(std::move(made)));
+  const std::shared_ptr<const Call> call = dropped_elsewhere(new Call(std::move(made)), AtEnd::kKeep);
   c10::DeviceIndex index = call->device.value_or(-1);
   for (const Tensors* tensors : {&call->inputs, &call->outputs})
     for (const at::Tensor& t : *tensors) {
@@ -169,7 +176,7 @@ Work CollectiveBackend::submit(Call made) {
   const bool alone = goes_alone(call->type);
   runtime::Stream& stream =
       driver_call([&]() -> auto& { return alone ? runtime::take_private_stream(device) : collective_stream(device); });
-  const std::shared_ptr<Job> job = dropped_elsewhere(new Job(*this, call, work, stream));
+  const std::shared_ptr<Job> job = dropped_elsewhere(new Job(*this, call, work, stream), AtEnd::kDrop);
   if (call->message) {
     std::shared_ptr<MessageLine>& line = lines_[*call->message];
     if (line == nullptr) line = std::make_shared<MessageLine>();

@@ -38,7 +38,7 @@ class CollectiveBackend final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   c10d::ErrorType getError() override;
   void abort() override;
-  void shutdown() override { host_->shutdown(); }
+  void shutdown() override;  // waits for what is under way: peers may still need it
   bool supportsSplitting() const override { return true; }
   // Null on ranks that are not among `ranks`.
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -100,6 +100,7 @@ class CollectiveBackend final : public c10d::Backend {
   };
   struct Job;
 
+  void wait_for_calls();
   Work submit(Call made);
   void enqueue(const std::shared_ptr<Job>& job);
   void exchange(Job& job);

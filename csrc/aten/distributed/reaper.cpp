@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/stream/private_streams.h"
 
@@ -20,10 +21,13 @@ class Reaper {
     runtime::before_stop_of_workers([this] { stop(); });
   }
 
-  void push(std::shared_ptr<const void> owner) {
+  void push(std::shared_ptr<const void> owner, AtEnd at_end) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_) return;  // dropped here: at the end of the process nobody waits
+      if (stopping_) {
+        if (at_end == AtEnd::kKeep) kept_.push_back(std::move(owner));
+        return;  // otherwise dropped here: at the end of the process no thread waits for this one
+      }
       owners_.push_back(std::move(owner));
     }
     pushed_.notify_one();
@@ -56,15 +60,16 @@ class Reaper {
   std::mutex mutex_;
   std::condition_variable pushed_;
   std::deque<std::shared_ptr<const void>> owners_;
+  std::vector<std::shared_ptr<const void>> kept_;
   bool stopping_ = false;
   std::thread thread_;
 };
 
 }  // namespace
 
-void drop_elsewhere(std::shared_ptr<const void> owner) {
+void drop_elsewhere(std::shared_ptr<const void> owner, AtEnd at_end) {
   static auto* const reaper = new Reaper;  // never destroyed: workers of the process' end still call
-  reaper->push(std::move(owner));
+  reaper->push(std::move(owner), at_end);
 }
 
 }  // namespace atalla::aten

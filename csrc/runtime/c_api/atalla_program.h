@@ -145,8 +145,8 @@ typedef enum atalla_engine {
   ATALLA_ENGINE_ISA = 2,         // the Atalla code of methods that have it
 } atalla_engine;
 // atalla_program_load for engines, given as bits: memory is allocated for these. Both share the mutable buffers. The
-// program runs on the functional engine if it is among them. ATALLA_ERR_UNSUPPORTED for the ISA engine and a file
-// without code, or a device that it is not for.
+// program runs on the functional engine if it is among them. ATALLA_ERR_UNSUPPORTED if the ISA engine is asked
+// for, and the file has no code or its code is for another device.
 ATALLA_EXPORT atalla_status atalla_program_load_engines(atalla_program program, int32_t device, uint32_t engines);
 // The engine of runs, goldens and atalla_program_resolve that begin later: one that the program was loaded for.
 // max_packets is for the ISA engine: a run that executes so many packets without an end is a fault; 0: no limit.

@@ -11,8 +11,8 @@
 namespace atalla::runtime {
 
 // The function table of the device library. The first call loads the library: the file that ATALLA_DEVICE_LIBRARY
-// names, else libatalla_sim.so in the directory of this library. Thread-safe. Throws Error (and tries again at the next
-// call) if there is no such file, or if it speaks another ABI version.
+// names; otherwise libatalla_sim.so in the directory of this library. Thread-safe. Throws Error (and tries again at the
+// next call) if there is no such file, or if it speaks another ABI version.
 ATALLA_RUNTIME_API const atalla_api& api();
 
 // Whether the library can tell a launch's simulated time and its execution apart (ABI 1.1: charge_* and execute_*).

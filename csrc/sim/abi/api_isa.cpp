@@ -221,6 +221,14 @@ atalla_status machine_profile(atalla_isa_machine machine, uint64_t* counts, uint
   });
 }
 
+atalla_status machine_set_array(atalla_isa_machine machine, const atalla_isa_array* array) {
+  return with_machine(machine, [&](isa::Machine& m) -> atalla_status {
+    atalla_isa_array known;
+    if (const atalla_status status = read_struct(array, "atalla_isa_array", &known)) return status;
+    return m.set_array(known);
+  });
+}
+
 constexpr atalla_isa_api kApi = {
     .struct_size = sizeof(atalla_isa_api),
     .abi_major = ATALLA_ISA_ABI_MAJOR,
@@ -241,6 +249,7 @@ constexpr atalla_isa_api kApi = {
     .machine_profile = machine_profile,
     .unit_name = isa::unit_name,
     .stall_name = isa::stall_name,
+    .machine_set_array = machine_set_array,
 };
 
 }  // namespace

@@ -198,7 +198,7 @@ typedef struct atalla_work_record {
   atalla_unit_span vector;
   atalla_unit_span array;
   uint32_t kind;
-  uint32_t reserved;
+  uint32_t scratchpad_bytes;  // of all scratchpads, that a launch occupies; 0 of a copy
   atalla_launch_record work;
 } atalla_work_record;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The part of a device's C ABI that runs programs of the chip's own instructions (docs/guides/isa.md,
-// docs/concepts/isa-engine.md). A device library may have it or not; conventions, handles and versions are those of
+// docs/concepts/isa-engine.md). A device library may lack it. Conventions, handles and versions are those of
 // atalla.h. A program is decoded once and then belongs to no device; a machine is the state of one run, with single
 // steps, breakpoints and dumps.
 //
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 1u
+#define ATALLA_ISA_ABI_MINOR 2u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -99,6 +99,16 @@ typedef struct atalla_isa_stats {
   uint64_t stall_cycles[ATALLA_ISA_STALLS];      // stall_name(i)
 } atalla_isa_stats;
 
+// Since minor 2. An implementation of the array: RTL, for instance. Vectors are 32 FP32, of any value; they are rounded
+// to BF16 where the engine rounds them. `results` does not overlap with `lanes` and `sums`.
+typedef struct atalla_isa_array {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void* context;
+  void (*push)(void* context, const float* lanes);                                    // lw.vi
+  void (*row)(void* context, const float* lanes, const float* sums, float* results);  // gemm.vv
+} atalla_isa_array;
+
 typedef struct atalla_isa_api {
   uint32_t struct_size;
   uint32_t abi_major;
@@ -130,6 +140,9 @@ typedef struct atalla_isa_api {
   atalla_status (*machine_profile)(atalla_isa_machine, uint64_t* counts, uint64_t count);
   const char* (*unit_name)(uint32_t);   // null past the last
   const char* (*stall_name)(uint32_t);  // "result of vmem"
+  // Since minor 2. Computes lw.vi and gemm.vv with another array, just reset, from the first packet on. The machine
+  // must not have run. The struct is copied; what it points to must outlive the machine. Cycles stay the cycle model's.
+  atalla_status (*machine_set_array)(atalla_isa_machine, const atalla_isa_array*);
 } atalla_isa_api;
 
 // ATALLA_ERR_VERSION for another major version.

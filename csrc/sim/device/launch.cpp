@@ -223,11 +223,20 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   kernel.cost(desc, *cost);
   const uint32_t resident = resident_operands(device, desc);
   const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
-  if (resident == 0 && cores == 1) [[likely]]
-    return device.timing().launch(*cost);
+  const KernelTraits& traits = traits_of(desc.kernel);
+  const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
+  const bool plain = resident == 0 && cores == 1;
+  if (plain && !takes_blocks(traits)) [[likely]] {
+    Charge charge = device.timing().launch(*cost);
+    charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, desc.n_operands), pads));
+    return charge;
+  }
   atalla_launch_work work{};
-  detail_work(traits_of(desc.kernel), desc, *cost, &work);
-  return device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
+  detail_work(traits, desc, *cost, &work);
+  Charge charge = plain ? device.timing().launch(*cost)
+                        : device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
+  charge.scratchpad_bytes = occupied_bytes(desc, work, resident, pads);
+  return charge;
 }
 
 }  // namespace

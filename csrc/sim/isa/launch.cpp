@@ -39,6 +39,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   charge.sdma_cycles = found.bus_cycles;
   charge.vector_cycles = std::max({unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
   charge.array_cycles = unit(Unit::kGsau);
+  charge.scratchpad_bytes = static_cast<uint32_t>(machine.scratchpad_bytes());
   atalla_launch_desc desc{};
   const int64_t kernel = find_kernel("isa.program");
   desc.kernel = kernel < 0 ? ATALLA_NO_KERNEL : static_cast<atalla_kernel>(kernel);

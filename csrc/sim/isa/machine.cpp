@@ -247,4 +247,16 @@ atalla_status Machine::set_watch(const Watch& watch) {
   return ATALLA_OK;
 }
 
+atalla_status Machine::set_array(const atalla_isa_array& array) {
+  if (array.push == nullptr || array.row == nullptr) {
+    return set_error(ATALLA_ERR_ARGUMENT, "an array without push or row; expected both functions");
+  }
+  if (std::any_of(executed_.begin(), executed_.end(), [](uint64_t count) { return count != 0; })) {
+    return set_error(ATALLA_ERR_ARGUMENT, "the machine has run; replace the array before its first packet");
+  }
+  state_->weights.array = array;
+  state_->weights.plain = 0;
+  return ATALLA_OK;
+}
+
 }  // namespace atalla::sim::isa

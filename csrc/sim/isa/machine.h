@@ -43,7 +43,10 @@ class Machine {
   atalla_status write(uint32_t space, uint64_t offset, uint64_t bytes, const void* data);
   atalla_status set_breakpoint(uint32_t address, bool set);
   atalla_status set_watch(const Watch& watch);
+  atalla_status set_array(const atalla_isa_array& array);
   const std::vector<uint64_t>& executed() const { return executed_; }
+  // The most bytes of scratchpad pages that the program had at once.
+  uint64_t scratchpad_bytes() const { return state_->counts.most_page_bytes; }
 
  private:
   atalla_status set_fault() const;

@@ -15,25 +15,29 @@ void call_service(State& state, uint32_t address) {
   uint32_t sid = 0;
   uint32_t addr = 0;
   if (address == kServiceAlloc) {
+    const uint32_t bytes = first;
     if (state.memory.allocator->allocate(first, second, {PageOwner::kProgram, state.machine}, &sid, &addr) !=
         ATALLA_OK) {
       state.refusal = last_error();
       first = UINT32_MAX;
       return;
     }
-    state.pages.push_back({sid, addr});
+    state.pages.push_back({sid, addr, bytes});
+    state.counts.page_bytes += bytes;
+    state.counts.most_page_bytes = std::max(state.counts.most_page_bytes, state.counts.page_bytes);
     first = addr;
     second = sid;
     return;
   }
   // A program can give back its own pages only.
-  const Page page{second, first};
-  const auto found = std::find(state.pages.begin(), state.pages.end(), page);
+  const auto found = std::find_if(state.pages.begin(), state.pages.end(),
+                                  [&](const Page& page) { return page.sid == second && page.address == first; });
   if (found == state.pages.end()) {
     first = UINT32_MAX;
     return;
   }
   state.memory.allocator->free(second, first, true);
+  state.counts.page_bytes -= found->bytes;
   state.pages.erase(found);
   first = 0;
 }

@@ -44,6 +44,7 @@ struct Weights {
   uint32_t first = 0;                           // ring index of column 0
   uint32_t plain = UINT32_MAX;                  // bit of a column: its products with plain values are exact
   bool changed = false;
+  atalla_isa_array array = {};  // with functions: computes instead of the engine, and `plain` stays 0
 };
 
 enum class End : uint8_t { kBudget, kHalt, kFault };
@@ -65,14 +66,16 @@ struct Counts {
   uint64_t sdma_bytes_written = 0;
   uint64_t transfers = 0;
   uint64_t services = 0;
-  uint64_t taken = 0;  // branches
+  uint64_t taken = 0;            // branches
+  uint64_t page_bytes = 0;       // of the scratchpads, that the program has now
+  uint64_t most_page_bytes = 0;  // had at once
 };
 
 // A scratchpad page that the program got from the firmware.
 struct Page {
   uint32_t sid;
   uint32_t address;
-  bool operator==(const Page&) const = default;
+  uint32_t bytes;
 };
 
 struct State {

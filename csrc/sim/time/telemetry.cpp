@@ -69,7 +69,9 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
                               const Charge& charge) {
   const std::lock_guard lock(lock_);
   const Placement placed = place(clock, charge);
-  fill_launch_record(desc, cost, charge, &next_record(placed, ATALLA_WORK_LAUNCH, stream).work);
+  atalla_work_record& record = next_record(placed, ATALLA_WORK_LAUNCH, stream);
+  record.scratchpad_bytes = charge.scratchpad_bytes;
+  fill_launch_record(desc, cost, charge, &record.work);
   ++launches_;
   counters_.launches += 1;
   counters_.cycles += charge.cycles;
@@ -85,7 +87,9 @@ Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy
   const uint64_t bytes = copy.row_bytes * copy.rows;
   const std::lock_guard lock(lock_);
   const Placement placed = place(clock, charge);
-  atalla_launch_record& work = next_record(placed, copy.kind, stream).work;
+  atalla_work_record& record = next_record(placed, copy.kind, stream);
+  record.scratchpad_bytes = 0;
+  atalla_launch_record& work = record.work;
   work.tag = copy.tag;
   work.cycles = charge.cycles;
   work.sdma_cycles = charge.sdma_cycles;

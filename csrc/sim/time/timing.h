@@ -19,7 +19,8 @@ struct Charge {
   uint64_t sdma_cycles = 0;
   uint64_t vector_cycles = 0;
   uint64_t array_cycles = 0;
-  uint64_t link_cycles = 0;  // of the link to other chips
+  uint64_t link_cycles = 0;       // of the link to other chips
+  uint32_t scratchpad_bytes = 0;  // occupied from the first to the last cycle
 };
 
 class Timing {

@@ -99,7 +99,7 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
   work->written = (1u << desc.n_outputs) - 1;
   work->reserved = 0;
   work->parts = 1;
-  work->working_bytes = 2 * cost.tile_bytes() * desc.n_operands;
+  work->working_bytes = working_bytes(cost, desc.n_operands);
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
   std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
   if (desc.n_operands == 0) return;
@@ -128,6 +128,14 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
     work->block_bytes[desc.n_outputs] = blocks_of(chip, stored_bytes(query) / heads);
     work->block_bytes[desc.n_outputs + 1] = blocks_of(chip, 2 * stored_bytes(key) / heads);
   }
+}
+
+uint32_t occupied_bytes(const atalla_launch_desc& desc, const atalla_launch_work& work, uint32_t resident,
+                        uint64_t capacity) {
+  uint64_t total = work.working_bytes;
+  for (int k = 0; k < desc.n_operands; ++k)
+    total += std::min(capacity, (resident >> k & 1) != 0 ? stored_bytes(desc.operands[k]) : work.block_bytes[k]);
+  return static_cast<uint32_t>(std::min(total, capacity));
 }
 
 }  // namespace atalla::sim

@@ -86,6 +86,40 @@ void test_residents() {
   CHECK_FAILS(api().device_host_view(device.handle, pad, 64, &host), ATALLA_ERR_FAULT_ADDRESS, "outside the DRAM");
 }
 
+// Records tell what each launch occupies: two tiles of each operand, blocks of a product's operands in DRAM, operands
+// that lie in the scratchpads, at most both scratchpads.
+void test_occupied() {
+  const OpenDevice device;
+  const atalla_addr pad = scratchpads(device), dram = device.alloc(8 << 20);
+  const auto occupied = [&](const atalla_launch_desc& desc) {
+    CHECK_OK(launch(device.stream, desc));
+    std::vector<atalla_work_record> records(64);
+    size_t count = records.size();
+    CHECK_OK(api().work_records(device.handle, 0, records.data(), sizeof records[0], &count));
+    return records[count - 1].scratchpad_bytes;
+  };
+  const uint32_t tile = 2048;
+  const atalla_operand out = tensor(dram, {1024}), a = tensor(dram + 4096, {1024}), b = tensor(pad, {1024});
+  CHECK_OK(launch(device.stream, fill(a, 1.0f)));
+  CHECK_OK(launch(device.stream, fill(b, 1.0f)));
+  CHECK_EQ(occupied(binary("pointwise.mul", out, a, a)), 3 * 2 * tile);
+  CHECK_EQ(occupied(binary("pointwise.mul", out, a, b)), 3 * 2 * tile + 4096);
+  CHECK_EQ(occupied(product(dram, dram + (1 << 20), dram + (2 << 20), 32, 64, 128)),
+           3 * 2 * tile + 4 * (32 * 128 + 128 * 64));
+  CHECK_EQ(occupied(product(dram, dram + (1 << 20), dram + (4 << 20), 128, 384, 1536)), 2u << 20);
+  atalla_copy_params params{};
+  params.struct_size = sizeof params;
+  params.kind = ATALLA_COPY_DEVICE_TO_DEVICE;
+  params.dst = dram, params.src = dram + 4096, params.row_bytes = 64;
+  CHECK_OK(api().copy(device.stream, &params));
+  CHECK_OK(api().stream_synchronize(device.stream));
+  std::vector<atalla_work_record> records(64);
+  size_t count = records.size();
+  CHECK_OK(api().work_records(device.handle, 0, records.data(), sizeof records[0], &count));
+  CHECK_EQ(records[count - 1].kind, uint32_t{ATALLA_COPY_DEVICE_TO_DEVICE});
+  CHECK_EQ(records[count - 1].scratchpad_bytes, 0u);
+}
+
 // Half of the operands on chip: half of the traffic. 1 << 18 elements are 512 tiles an operand.
 void test_traffic() {
   const OpenDevice device;
@@ -169,6 +203,7 @@ void test_work() {
 
 int main() {
   test_residents();
+  test_occupied();
   test_traffic();
   test_cores();
   test_work();

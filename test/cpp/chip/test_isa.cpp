@@ -129,6 +129,11 @@ void test_misuse() {
   CHECK_FAILS(isa().machine_watch(machine, ATALLA_ISA_DRAM, UINT64_MAX, 8, 3), ATALLA_ERR_ARGUMENT, "watch");
   uint64_t counts[2] = {};
   CHECK_FAILS(isa().machine_profile(machine, counts, 2), ATALLA_ERR_ARGUMENT, "the program has 1");
+  atalla_isa_array array{};
+  CHECK_FAILS(isa().machine_set_array(machine, &array), ATALLA_ERR_ARGUMENT, "struct_size is 0");
+  array.struct_size = sizeof array;
+  CHECK_FAILS(isa().machine_set_array(machine, &array), ATALLA_ERR_ARGUMENT, "without push or row");
+  CHECK_FAILS(isa().machine_set_array(machine, nullptr), ATALLA_ERR_ARGUMENT, "atalla_isa_array");
   CHECK_OK(isa().machine_run(machine, 0, &stop));
   CHECK_EQ(stop, static_cast<uint32_t>(ATALLA_ISA_HALTED));
   atalla_isa_stats stats{};

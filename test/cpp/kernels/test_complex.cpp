@@ -131,7 +131,7 @@ void arithmetic(atalla_dtype d) {
         CHECK(std::abs(q - expected) <= 8 * precision(d) * std::abs(expected) + 1e-37);
     }
   }
-  // A product of a number and its conjugate is real, wherever it stands.
+  // The product of a number and its conjugate is real, at every position.
   Tensor conjugate = of(d, first);
   for (int64_t i = 0; i < static_cast<int64_t>(first.size()); ++i) set(conjugate, i, std::conj(get(a, i)));
   CHECK_EQ(run_kernel("pointwise.mul", desc, {&product, &a, &conjugate}), ATALLA_OK);

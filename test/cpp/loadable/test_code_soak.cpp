@@ -43,7 +43,7 @@ std::vector<float> run(atalla::Program& program, uint32_t method, const std::vec
 
 std::vector<float> multiples(float factor) { return {factor, 2 * factor, 3 * factor, 4 * factor}; }
 
-// A program of its own: its state counts the steps, whatever engine makes them.
+// A program of its own: its state counts the steps of both engines.
 void own_program(const Bytes& file, std::mt19937& random, int32_t device, int64_t stream) {
   atalla::Program program(file.data(), file.size());
   program.load(device, kBoth);

@@ -37,6 +37,7 @@ aten = torch.ops.aten
 # Not in the list of native ops, since eager mode reaches their parts through upstream's composites; launched as one.
 KEPT_WHOLE = overloads(
     "select_scatter", "slice_scatter", "linear", "layer_norm", "masked_fill.Scalar", "masked_fill.Tensor", "mv",
+    "index_fill.int_Scalar", "index_fill.int_Tensor",
     "linspace", "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec",
     "_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
     "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec",

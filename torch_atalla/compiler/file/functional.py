@@ -232,7 +232,7 @@ def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool) -> tuple[l
             return [0] * len(methods), []
         if error.status == c_abi.ATALLA_ERR_FORMAT:
             raise ExportError(f"the results of the program differ from PyTorch's: {error}") from None
-        raise
+        raise ExportError(f"the device cannot run the program: {error}") from error
 
 
 def _listing(data: bytes) -> str:

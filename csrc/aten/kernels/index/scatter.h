@@ -23,7 +23,7 @@ Indexed indexed_in_front(const Tensor& self, const DimVector& indexed);
 Combine combine_of(std::string_view reduce);
 // The value that changes nothing when it is combined.
 Scalar identity_of(Combine combine, ScalarType dtype);
-// Divides sums by their counts where there is any: in place, rounding down for integers.
+// Divides sums by their counts, in place, where a count is not 0. Integers are rounded down.
 void divide_by_count(const Tensor& sums, Tensor& counts);
 
 // out[.., index[p], ..] = src[p]; src may have larger sizes than index. Any of them may be 0-d.

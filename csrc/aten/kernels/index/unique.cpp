@@ -13,8 +13,8 @@ const Kernel kSortKeys("sort"), kSortRows("sort_rows"), kCountUnique("unique.cou
 
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// Distinct elements or rows of a non-empty x [n] or [n, k], in `order` (undefined: their own). An inverse or counts
-// that are not asked for are empty.
+// Distinct elements or rows of a non-empty x [n] or [n, k], in `order` (undefined: in their own order). An inverse or
+// counts that are not asked for are empty.
 Three distinct(const Tensor& x, const Tensor& order, bool return_inverse, bool return_counts) {
   const int64_t n = x.size(0);
   Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);

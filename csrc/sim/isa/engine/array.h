@@ -40,6 +40,10 @@ ATALLA_INLINE void push(Weights& w, const float* a) {
   const uint32_t bit = 1u << column;
   w.plain = is_plain(low, high) ? w.plain | bit : w.plain & ~bit;
   w.changed = true;
+  if (w.array.push != nullptr) [[unlikely]] {
+    w.plain = 0;
+    w.array.push(w.array.context, a);
+  }
 }
 
 #if defined(__AVX512F__)
@@ -132,6 +136,12 @@ ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
   finish_row(d, c, low, high);
 }
 
+[[gnu::noinline]] void row_elsewhere(const Weights& w, float* d, const float* a, const float* c) {
+  alignas(64) float out[kLanes];
+  w.array.row(w.array.context, a, c, out);
+  memcpy(d, out, sizeof out);
+}
+
 // d = a x weights + c. d may be a or c.
 ATALLA_INLINE void row(Weights& w, float* d, const float* a, const float* c) {
   if (w.changed) [[unlikely]]
@@ -142,7 +152,7 @@ ATALLA_INLINE void row(Weights& w, float* d, const float* a, const float* c) {
   store(in, a0);
   store(in + 16, a1);
   if (w.plain != UINT32_MAX || !is_plain(a0, a1)) [[unlikely]]
-    return row_exactly(w, in, d, c);
+    return w.array.row != nullptr ? row_elsewhere(w, d, a, c) : row_exactly(w, in, d, c);
   N sum[kParts] = {};
 #pragma GCC unroll 32
   for (int k = 0; k < kLanes; ++k) {

@@ -52,7 +52,7 @@ ATALLA_INLINE F round_bf16(F x) {
   return unless_nan(x, floats((b + 0x7FFFu + (b >> 16 & 1u)) & 0xFFFF0000u));
 }
 
-// Lanes with their bit set: `fresh`, the others `old`. `mask` has the 16 bits of this half.
+// Takes `fresh` in lanes whose bit is set, and `old` in the others. `mask` has the 16 bits of this half.
 ATALLA_INLINE F select(uint32_t mask, F fresh, F old) {
 #if defined(__AVX512F__)
   return reinterpret_cast<F>(

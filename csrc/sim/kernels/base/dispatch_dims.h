@@ -49,7 +49,7 @@ struct Dims {
     return n;
   }
 
-  // Takes the innermost dimension out; a 0-d space gives a dimension of size 1 and strides 0.
+  // Removes the innermost dimension; a 0-d space gives a dimension of size 1 and strides 0.
   int64_t pop(int64_t* s) {
     if (ndim == 0) {
       for (int k = 0; k < K; ++k) s[k] = 0;

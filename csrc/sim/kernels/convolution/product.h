@@ -95,7 +95,7 @@ class SlabProduct {
  private:
   static constexpr int64_t kRows = 12 * kMaxRows;  // of A that meet all panels before the next ones
 
-  // Operand B of a chunk of channels, `in` being the first.
+  // Operand B of a chunk of channels; `in` is the first one.
   void load(const char* in, int64_t channels) {
     if (copied_) {
       copy_slab(s_, slab_, conv_.in, in, from_, channels, copy_);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kLargestRadix = 31;
 
-// Factors in the order of the passes; what no small factor divides is left in `rest`.
+// Factors in the order of the passes; `rest` is the part that no small factor divides.
 struct Factors {
   int count = 0;
   int64_t rest;

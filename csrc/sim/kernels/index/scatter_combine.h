@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How an element that is written meets the one that is there.
+// Combination of a written element with the existing one.
 #pragma once
 
 #include "kernel_parameters.h"

@@ -2,10 +2,10 @@
 //
 // Writing elements to places that index operands give: the walk that scatter and index_put share.
 //
-// Two elements can meet in one destination only if they agree in every dimension that out itself walks along ("own"
-// dimensions), and differ in one that only the indices place ("shared"). So the own dimensions are what threads divide
-// among them, and each destination sees its elements in the row-major order of the shared ones: the result does not
-// depend on the threads.
+// Two elements can have one destination only if they agree in every dimension that `out` itself walks along ("own"
+// dimensions). They then differ in a dimension in which an index gives the position ("shared"). Threads divide the own
+// dimensions among them, and each destination receives its elements in the row-major order of the shared ones. The
+// result therefore does not depend on the threads.
 #pragma once
 
 #include "sim/kernels/index/index.h"

@@ -77,7 +77,8 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A state of a step: three differences and exponentials, two maxima, two sums, a logarithm and two additions.
+// The cost of one state in one step: three differences and exponentials, two maxima, two sums, a logarithm and two
+// additions.
 void cost(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const uint64_t v = cost.vectors(element_count(d.operands[kAlpha]));

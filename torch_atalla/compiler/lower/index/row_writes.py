@@ -31,8 +31,28 @@ def index_copy(
     return _write_rows(ctx, self, dim, index, source, "assign")
 
 
+@lowers("index_fill.int_Scalar", "index_fill.int_Tensor", dtypes=ALL, operands=ALL)
+def index_fill(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int, index: Value, value: Any) -> Value:
+    """Taken apart by torch.export, it would refuse negative indices, as index_copy does."""
+    source = value
+    if not isinstance(value, Value):
+        source = ctx.empty((), self.dtype)
+        ctx.fill(source, immediate(value, self.dtype).value)
+    elif value.dtype != self.dtype:
+        source = ctx.empty((), self.dtype)
+        ctx.copy(source, value)
+    return _write_rows(ctx, self, dim, index, source, "assign", wraps=True)
+
+
 def _write_rows(
-    ctx: LoweringContext, self: Value, dim: int, index: Value, source: Value, combination: str, alpha: Any = 1
+    ctx: LoweringContext,
+    self: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    combination: str,
+    alpha: Any = 1,
+    wraps: bool = False,
 ) -> Value:
     check_index(index)
     out = ctx.new_value(dense_meta(self.meta))
@@ -49,6 +69,7 @@ def _write_rows(
         count=1,
         first_dim=dim,
         combine=combination,
+        wrap_negative=wraps or None,
         scale=immediate(alpha).value if scaled else None,
         scaled=scaled or None,
     )

@@ -7,6 +7,9 @@ from math import prod
 
 import torch
 
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import NotNativeError
+
 from ..context import LoweringContext, Value
 from ..registry import lowers
 
@@ -18,6 +21,8 @@ def cdist(
     ctx: LoweringContext, node: torch.fx.Node, *, x1: Value, x2: Value, p: float, compute_mode: int | None
 ) -> Value:
     """Distances are taken directly in every mode: the way by a matrix product loses digits of short ones."""
+    if x1.dtype != x2.dtype:  # which PyTorch takes if there is nothing to compute
+        raise NotNativeError(f"rows of {dtype_name(x1.dtype)} and {dtype_name(x2.dtype)}")
     sizes = tuple(node.meta["val"].shape)
     out = ctx.empty(sizes, x1.dtype)
     batch = sizes[:-2]

@@ -176,6 +176,8 @@ def _stored_nodes(compiled: CompiledNetwork) -> dict[str, Operand]:
         operand = program.values.get(node.name)
         if operand is None or node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
+        if operand.dtype.is_complex:  # its parts are numbers of the program
+            continue
         buffer = program.buffers[operand.buffer]
         written = operand.buffer in network.complete and 0 not in operand.sizes
         if written and (

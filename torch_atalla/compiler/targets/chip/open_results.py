@@ -82,9 +82,9 @@ def spread(op: Any, args: Any, result: Any) -> Any:
     if op in _PRODUCTS:
         return _spread_product(args[_PRODUCTS[op] + 1], result)
     if op is aten.scaled_dot_product_attention:
-        return _spread_columns(args[2], result)
+        return _spread_columns(args[2], _spread_scores(args[0], args[1], result))
     if op is aten._scaled_dot_product_flash_attention_for_cpu:
-        return (_spread_columns(args[2], result[0]), *result[1:])
+        return (_spread_columns(args[2], _spread_scores(args[0], args[1], result[0])), *result[1:])
     if op is aten.convolution:
         return _spread_windows(args[0], args[1], result)
     return result
@@ -111,6 +111,12 @@ def _spread_product(matrix: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     if matrix.ndim > result.ndim:  # addbmm
         matrix = torch.where(matrix.isfinite().all(0), 0.0, nan)
     return _spread_columns(matrix, result)
+
+
+def _spread_scores(q: torch.Tensor, k: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """A row whose scores are all minus infinity, and not for a mask, is NaN or 0."""
+    known = q.isfinite().all(-1, keepdim=True) & k.isfinite().all()
+    return torch.where(known, result, nan)
 
 
 def _spread_columns(matrix: torch.Tensor, result: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Why SCALE-Sim and the two engines differ on a layer: each cause as a number, from shapes and the chip's geometry.
+
+The numbers of a row add up: SCALE-Sim's figure and the causes give the engine's. `check` compares the sum with what the
+engine measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .validate_cases import Layer
+
+BF16_BYTES = 2
+BLOCK_ROWS = 192  # of C in vector registers: MAIN_TILES of compiler/targets/chip/kernels/gemm_plan.py
+
+
+SUSTAINED = 4  # bytes per cycle: bus.width_bytes / sdma.beat_cycles of chip.toml
+TILE_BYTES, TILE_SETUP = 2048, 8  # 32 x 32 elements; sdma.setup_cycles
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a layer: SCALE-Sim's, what each cause adds, and what an engine measured."""
+
+    scale_sim: int
+    causes: dict[str, int]
+    measured: int
+
+    @property
+    def residual(self) -> float:
+        """What the causes do not explain, as a fraction of the measured figure."""
+        return (self.measured - self.scale_sim - sum(self.causes.values())) / self.measured
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How a layer's product covers an array of `size` x `size`."""
+
+    size: int
+    k: int  # tiles of k
+    n: int  # tiles of n
+    chip_k: int  # tiles of k in chip code: each run of taps is rounded up
+    blocks: int  # blocks of rows in chip code; each pushes all weights again
+
+
+def folds(layer: Layer, size: int) -> Folds:
+    k, n = ceil_div(layer.k, size), ceil_div(layer.n, size)
+    if layer.product:
+        return Folds(size, k, n, k, ceil_div(layer.m, BLOCK_ROWS))
+    runs, run = _runs(layer, size)
+    lines, columns = layer.out
+    return Folds(size, k, n, runs * ceil_div(run, size), ceil_div(lines, BLOCK_ROWS // columns))
+
+
+def _runs(layer: Layer, size: int) -> tuple[int, int]:
+    """Runs of contiguous elements of a window, and the elements of one: taps if channels fill tiles, otherwise rows."""
+    if layer.channels % size == 0:
+        return layer.kernel * layer.kernel, layer.channels
+    return layer.kernel, layer.kernel * layer.channels
+
+
+def functional_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> Row:
+    """Cycles of the array in the functional engine's estimate.
+
+    SCALE-Sim fills and drains the array for each pair of tiles: its rows enter after the weights, and the next weights
+    after the last result. In the chip, pushes and rows follow each other in consecutive cycles.
+    """
+    f = folds(layer, size)
+    return Row(scale_sim, {"fill and drain": -f.k * f.n * (2 * size - 2)}, measured)
+
+
+def executed_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> Row:
+    """Cycles of the array in executed chip code: pushes and rows.
+
+    A second factor that the network computes is not packed ahead of time: the array transposes its tiles first.
+    """
+    f = folds(layer, size)
+    causes = {
+        "fill and drain": -f.k * f.n * (2 * size - 2),
+        "taps rounded up to tiles": layer.m * f.n * (f.chip_k - f.k),
+        "weights pushed again": size * f.n * (f.chip_k * f.blocks - f.k),
+        "first fill, transposed weights": size + (2 * size * f.k * f.n if layer.both_computed else 0),
+    }
+    return Row(scale_sim, causes, measured)
+
+
+def sdma_cycles(moved: int) -> float:
+    """Cycles of the SDMA for bytes in whole tiles."""
+    return moved / SUSTAINED + TILE_SETUP * moved / TILE_BYTES
+
+
+def _touched(size: int, layer: Layer) -> tuple[int, int]:
+    """Positions of one dimension that windows touch: with the border, and in the image."""
+    out = (size + 2 * layer.padding - layer.kernel) // layer.stride + 1
+    found = {step * layer.stride + tap for step in range(out) for tap in range(layer.kernel)}
+    return len(found), sum(layer.padding <= place < layer.padding + size for place in found)
+
+
+def traffic(layer: Layer, size: int, scale_sim: dict[str, int], measured: int) -> Row:
+    """Bytes of DRAM of the functional engine.
+
+    SCALE-Sim writes a partial result for every tile of k; the chip accumulates in vector registers. SCALE-Sim's image
+    has its border in DRAM. It reads only elements that windows touch; the SDMA reads lines. With few channels, the chip
+    pads the image by a copy and loads each window. Loading an operand twice would leave a residual.
+    """
+    f = folds(layer, size)
+    (high, real_high), (wide, real_wide) = _touched(layer.height, layer), _touched(layer.width, layer)
+    if layer.product:
+        high, wide, real_high, real_wide = layer.m, 1, layer.m, 1
+    touched, real = high * wide * layer.channels, real_high * real_wide * layer.channels
+    image = layer.height * layer.width * layer.channels
+    windows = 0
+    if not layer.product and layer.channels % size:
+        runs, run = _runs(layer, size)
+        windows = layer.m * runs * ceil_div(run, size) * size + image  # loads; the copy reads and writes the image
+    results = layer.m * layer.n
+    causes = {
+        "partial results": results - scale_sim["result"],
+        "border": real - touched,
+        "elements between windows": image - real,
+        "padding and windows": windows,
+    }
+    total = scale_sim["image"] + scale_sim["filter"] + scale_sim["result"]
+    assert f.k * results <= scale_sim["result"] < f.k * results + size, layer  # SCALE-Sim counts size - 1 more
+    return Row(BF16_BYTES * total, {name: BF16_BYTES * value for name, value in causes.items()}, measured)

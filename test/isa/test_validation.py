@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The comparison with SCALE-Sim (benchmarks/validate_chip.py): two layers, and the sums of the committed page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import scalesim_runner, validate_chip
+from benchmarks.validate_cases import NETWORKS, Layer
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/validation.md").read_text()
+
+
+def layers_named(*names: str) -> list[Layer]:
+    every = [layer for layers in NETWORKS.values() for layer in layers]
+    return [next(layer for layer in every if layer.name.startswith(name)) for name in names]
+
+
+@pytest.mark.skipif(not scalesim_runner.installed(), reason=scalesim_runner.MISSING)
+def test_two_layers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All differences have a cause, and a wrong figure is found."""
+    monkeypatch.setattr(scalesim_runner, "FOLDER", tmp_path)  # no results of earlier runs
+    found = validate_chip.compare(layers_named("scores", "layer2 shortcut"))
+    assert [c.there["cycles"] for c in found] == [4 * (128 + 94), 2 * 4 * (784 + 94)]
+    assert validate_chip.unexplained(found) == []
+    wrong = replace(found[0], traffic=replace(found[0].traffic, measured=2 * found[0].traffic.measured))
+    (line,) = validate_chip.unexplained([wrong])
+    assert "DRAM traffic, estimate +50.0%" in line
+
+
+def rows(section: str) -> list[dict[str, str]]:
+    lines = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return [dict(zip(cells[0], row)) for row in cells[2:]]
+
+
+def total(row: dict[str, str], first: str, last: str) -> int:
+    """Of the columns from `first` to the one before `last`."""
+    names = list(row)
+    return sum(int(row[name].replace(",", "") or 0) for name in names[names.index(first) : names.index(last)])
+
+
+@pytest.mark.parametrize(
+    ("section", "first", "last"),
+    [
+        ("Cycles of the array", "SCALE-Sim", "estimate"),
+        ("Cycles of the array", "estimate", "chip code"),
+        ("DRAM traffic", "SCALE-Sim", "estimate"),
+        ("Chip code against the estimate", "estimate", "chip code"),
+    ],
+)
+def test_rows_of_the_page_add_up(section: str, first: str, last: str) -> None:
+    found = rows(section)
+    assert len(found) > 5
+    for row in found:
+        expected = int(row[last].replace(",", ""))
+        assert abs(total(row, first, last) / expected - 1) < validate_chip.LIMIT, row["layer"]
+
+
+def test_every_layer_is_on_the_page() -> None:
+    named = [row["layer"] for row in rows("DRAM traffic")]
+    assert len(named) == sum(map(len, NETWORKS.values()))
