@@ -287,6 +287,23 @@ def test_operands_without_elements(name: str) -> None:
     check_function(call, *tensors)
 
 
+ONE_LAYER: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "rows": lambda x: F.conv3d(x, bf16(4, 3, 1, 2, 1), padding=(0, 1, 0)),
+    "columns": lambda x: F.conv3d(x, bf16(4, 3, 1, 1, 2), stride=(1, 1, 2), padding=(0, 0, 1)),
+    "dilated": lambda x: F.conv3d(x, bf16(4, 3, 1, 2, 2), bf16(4), (2, 1, 2), (0, 1, 1), (3, 2, 1)),
+    "of each channel": lambda x: F.conv3d(x, bf16(6, 1, 1, 2, 3), padding=(0, 0, 1), groups=3),
+    "transposed": lambda x: F.conv_transpose3d(x, bf16(3, 4, 1, 2, 1), stride=2, output_padding=1, dilation=2),
+    "max": lambda x: F.max_pool3d(x, (1, 2, 3), (2, 1, 2), (0, 1, 0)),
+    "average": lambda x: F.avg_pool3d(x, (1, 3, 2), (2, 2, 1), (0, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_LAYER)
+def test_volumes_of_one_layer(name: str) -> None:
+    """Parameters of three dimensions, where the program is that of images."""
+    check_function(ONE_LAYER[name], bf16(2, 3, 1, 5, 6))
+
+
 # -- layouts -----------------------------------------------------------------------------------------------------------
 LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
     "transposed": lambda: bf16(35, 40).t(),

@@ -138,6 +138,12 @@ def test_gradients_of_distances(p):
         torch.testing.assert_close(actual, expected)
 
 
+def test_gradient_of_no_distance():
+    x = torch.randn(1, 31, device="atalla", requires_grad=True)
+    torch.pdist(x).sum().backward()
+    same(x.grad, torch.zeros(1, 31))
+
+
 ERRORS = [
     lambda d: torch.kthvalue(torch.ones(3, device=d), 4),
     lambda d: torch.kthvalue(torch.ones(3, 0, device=d), 1, 1),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 import warnings
 from collections.abc import Callable
@@ -117,10 +118,11 @@ class Demo:
         model = torch.compile(self.model)
         result, text = measure(lambda: model(self.on_device))
         self.add("torch.compile", f"{text}; the bits of eager mode", torch.equal(result, self.result))
-        # A program keeps its pages of the scratchpads until it is gone. The loadable would have to run from DRAM.
-        torch.compiler.reset()
 
     def export(self) -> None:
+        # The compiled program keeps its pages of the scratchpads until it is gone; the loadable would run from DRAM.
+        torch.compiler.reset()
+        gc.collect()
         self.expected = self.model.cpu()(self.tokens)
         self.exported = torch.export.export(self.model, (self.tokens,))
         self.report = save_loadable(self.exported, self.path, fallback="error")

@@ -78,6 +78,7 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
   TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
   if (self.numel() == 0) return out;
+  if (pdist.numel() == 0) return out.zero_();
   launch(kPdistBackward, self.scalar_type(), {out}, {grad.contiguous(), self, pdist}, PdistBackwardParameters{.p = p});
   return out;
 }

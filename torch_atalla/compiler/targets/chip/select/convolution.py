@@ -32,6 +32,10 @@ class _Convolution:
         stride, padding, dilation = ([*launch.parameter(name)[:dims]] for name in ("stride", "padding", "dilation"))
         if dims == 1:
             stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
+        if dims == 3:  # images of one layer: `four` takes no others
+            (_, *stride), (border, *padding), (_, *dilation) = stride, padding, dilation
+            if border:
+                raise Unsupported("a border before and behind a single layer")
         self.s, self.groups = s, groups
         self.x, self.target, weight = four(x), four(out), four(weight)
         if any(o.dtype is not torch.bfloat16 for o in (self.x, self.target, weight)):
