@@ -57,6 +57,6 @@ else:
 distributed.register()
 
 __all__ = [
-    "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "report", "save_loadable",
-    "telemetry",
+    "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "report",
+    "save_loadable", "telemetry",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from torch_atalla.explorer.study import explore
 
 
 def main(argv: list[str]) -> int:
-    """Run the study and write its page. Return 1, with the reason on stderr, for what cannot be explored."""
+    """Run the study and write its page. Return 1, with the reason on stderr, if a value cannot be explored."""
     parser = argparse.ArgumentParser(
         prog="python -m torch_atalla explore", description="Run networks on variants of the chip; write a page."
     )
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--vary", action="append", required=True, metavar="NAME=V,V", help="a parameter and its values")
     parser.add_argument("--objective", default="cycles", metavar="A,B", help="cycles, seconds, error (default: cycles)")
     parser.add_argument("--search", choices=("grid", "random", "bayes"), default="grid", help="default: %(default)s")
-    parser.add_argument("--trials", type=int, help="variants to run (default: all of a grid, else 64)")
+    parser.add_argument("--trials", type=int, help="variants to run (default: all of a grid; 64 of other searches)")
     parser.add_argument("--constraint", action="append", default=[], metavar="A<=N", help="bound of a number")
     parser.add_argument("--folder", default="study", help="of the results; continued if it exists (default: study)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: %(default)s)")

@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -67,7 +66,7 @@ def _beat(chip_file: Path) -> int:
 
 def _run(network: Network, path: Path, chip_file: Path) -> dict[str, float]:
     example = network.example()
-    description = describe(path)
+    description = describe(str(path))
     inputs, outputs = port_layouts(description, 0)
     given = example[0] if example else [_filler(dtype, sizes) for _, dtype, sizes, _ in inputs]
     command = [str(BINARIES / "atalla-run"), str(path)]

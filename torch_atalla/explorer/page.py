@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page of a study: charts by plotly, in one HTML file that needs no network."""
+"""The page of a study (study.Study): charts by plotly, in one HTML file that needs no network."""
 
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .study import Point, Study
+from typing import Any
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}"""
 
 
-def page(study: Study, whole: bool = True) -> str:
+def page(study: Any, whole: bool = True) -> str:
     """The text of the page; not `whole`: a part that a notebook shows."""
     charts = [_front(study), _coordinates(study), _effects(study)]
     first: bool | str = True if whole else "require"
@@ -24,11 +21,11 @@ def page(study: Study, whole: bool = True) -> str:
     return f'<!doctype html><meta charset="utf-8"><title>Variants</title><style>{STYLE}</style>\n{body}\n'
 
 
-def _label(point: Point) -> str:
+def _label(point: Any) -> str:
     return "<br>".join(f"{key} = {value}" for key, value in point.values.items())
 
 
-def _table(study: Study) -> str:
+def _table(study: Any) -> str:
     """Of the best variants."""
     names = [*study.space, *study.objective]
     rows = [[*point.values.values(), *(f"{point.totals[o]:,.6g}" for o in study.objective)] for point in study.front()]
@@ -40,7 +37,7 @@ def _table(study: Study) -> str:
     return f"<p>{text}</p><table><tr>{head}</tr>{body}</table>"
 
 
-def _front(study: Study) -> Any:
+def _front(study: Any) -> Any:
     """The first objective against the second, or against the first parameter if there is one objective."""
     import plotly.graph_objects as go
 
@@ -59,7 +56,7 @@ def _front(study: Study) -> Any:
     return figure
 
 
-def _coordinates(study: Study) -> Any:
+def _coordinates(study: Any) -> Any:
     """One line a variant, through its parameters and objectives, coloured by the first objective."""
     import plotly.graph_objects as go
 
@@ -75,7 +72,7 @@ def _coordinates(study: Study) -> Any:
     return go.Figure(go.Parcoords(line=line, dimensions=dimensions), layout={"title": "Parallel coordinates"})
 
 
-def _effects(study: Study) -> Any:
+def _effects(study: Any) -> Any:
     """For each parameter, the mean of an objective over all variants with a value, relative to the mean of all."""
     import plotly.graph_objects as go
 

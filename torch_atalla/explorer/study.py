@@ -17,6 +17,7 @@ from torch_atalla import chip
 
 from .evaluate import VariantError, evaluate
 from .networks import Network
+from .page import page
 from .space import Constraint, Variant, checked
 
 MEASURES = ("cycles", "seconds", "error")  # all to be small
@@ -165,7 +166,8 @@ class _Run:
                 for i, found in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
                     [call for call, (_, variant) in zip(calls, part) if not self.excluded(*part[call[1][0]])]
                 ):
-                    self.tell(*part[i], found)
+                    trial, variant = part[i]
+                    self.tell(trial, variant, found)
                     bar.update()
                 bar.n = bar.total if not learns else bar.n
                 bar.refresh()
@@ -264,13 +266,9 @@ class Study:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page with the Pareto front, parallel coordinates and the effect of each parameter."""
-        from .page import page
-
         Path(path).write_text(page(self), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        from .page import page
-
         return page(self, whole=False)
 
     def __str__(self) -> str:

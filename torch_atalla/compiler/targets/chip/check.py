@@ -155,7 +155,8 @@ def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor])
     """What the exported program gives on the CPU."""
     args, kwargs = call_arguments(compiled, inputs)
     with torch.no_grad():
-        outputs = copy.deepcopy(compiled.exported.module(check_guards=False))(*args, **kwargs)  # its mutable buffers change
+        module = copy.deepcopy(compiled.exported.module(check_guards=False))  # whose mutable buffers change
+        outputs = module(*args, **kwargs)
     return [x.detach() for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
 
 
