@@ -7,7 +7,7 @@
 # make test-isas   build the kernels for all instruction sets and compare them
 # make soak   run the driver's tests and its long soak under TSan and ASan
 # make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
-# make check  what CI runs: lint, tests, tests under sanitizers, three minutes of random programs
+# make check  what CI runs: lint, the site, tests, tests under sanitizers, three minutes of random programs
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
@@ -25,7 +25,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo wheel newcomer test check scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models validate bench bench-isa bench-ops bench-compile clean
+.PHONY: demo wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models validate bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -116,7 +116,10 @@ soak: $(VENV)/base.stamp
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
 	ATALLA_SOAK=400 $(PY) tools/run_cpp_tests.py asan test_loadable_code_soak
 
-check: lint scalesim test test-sanitize fuzz-short
+check: lint site-if-possible scalesim test test-sanitize fuzz-short
+
+site-if-possible: build
+	@if command -v doxygen > /dev/null; then $(MAKE) site; else echo "no doxygen: the site was not built"; fi
 
 # For test/isa/test_validation.py, which is skipped without it.
 scalesim: build
