@@ -4,6 +4,7 @@ with other values and sizes, mutable buffers, programs that take turns, and the 
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import tempfile
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.export.passes import move_to_device_pass
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
@@ -180,7 +182,7 @@ def _of_exported_strides(program: torch.export.ExportedProgram, args: tuple) -> 
                 return result
             return torch.empty_strided(said.shape, said.stride(), dtype=result.dtype, device="atalla").copy_(result)
 
-    module: Any = program.module(check_guards=False).to("atalla")
+    module: Any = move_to_device_pass(copy.deepcopy(program), "atalla").module(check_guards=False)
     with torch.no_grad():
         results = Restrided(module).run(*tree_leaves(args), enable_io_processing=False)
     return [x for x in tree_leaves(results) if isinstance(x, torch.Tensor)]
