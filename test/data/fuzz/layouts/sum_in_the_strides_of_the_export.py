@@ -1,4 +1,4 @@
-# exact: bits: torch.export gives logaddexp other strides than its kernels do, so that the loss is summed in another order.
+# exact: bits: torch.export gives logaddexp other strides than its kernels do, so that the sum has another order.
 import torch
 import torch.nn.functional as F
 
