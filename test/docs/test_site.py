@@ -75,7 +75,7 @@ def test_everything_public_has_a_docstring(name: str) -> None:
         key: value
         for key, value in vars(found).items()
         if (inspect.isfunction(value) or inspect.isclass(value))
-        and value.__module__.startswith("torch_atalla")
+        and (value.__module__ or "").startswith("torch_atalla")
         and (key in listed or (not listed and key[0] != "_" and value.__module__ == name))
     }
     for key, value in [*ours.items()]:

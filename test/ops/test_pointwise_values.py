@@ -59,12 +59,6 @@ def test_special_function_on_a_grid(f: Callable[[Tensor], Tensor], low: float, h
     close(got, f(single.double().to(DEVICE)).cpu().float(), rtol=2e-7, atol=0)
 
 
-def test_gradient_of_logit_at_its_ends() -> None:
-    x = torch.tensor([0.0, -0.0, 1.0, 0.5, -1.0, 2.0]).repeat(8)
-    agree(torch.ops.aten.logit_backward, torch.linspace(-1, 1, len(x)), x)
-    agree(lambda gradient, x: torch.ops.aten.logit_backward(gradient, x, 0.0), torch.linspace(-1, 1, len(x)), x)
-
-
 def test_log_gamma_of_floats() -> None:
     """Floats of all magnitudes and signs, denormal ones too: at most one place from the rounded double result."""
     bits = torch.arange(0, 0x7F800000, 9973, dtype=torch.int64).int()

@@ -153,6 +153,9 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         value.copy_(_anything(value, generator))
     if joined and op is aten.masked_fill.Scalar and args[2] == -inf:
         value.copy_(torch.where(args[0].isfinite(), value, _anything(value, generator)))
+    if op.overloadpacket is aten.logit_backward:  # at -0 the sign depends on the element's place in a vector
+        sign = (torch.rand(value.shape, generator=generator) - 0.5).sign()
+        value.copy_(torch.where(args[1] == 0, value * sign, value))
     if op in _NAN_OR_NOT:
         value.nan_to_num_(0.0, 0.0, 0.0)
     if op.overloadpacket in OPEN_FOR_NAN:

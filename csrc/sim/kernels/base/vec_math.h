@@ -204,7 +204,7 @@ ATALLA_INLINE T logit_gradient(T gradient, T x, bool has_eps, T eps) {
   const T low = bounded ? eps : T(0);
   const T high = bounded ? T(1) - eps : T(1);
   const T outside = bounded ? T(0) : std::numeric_limits<T>::quiet_NaN();
-  const T slope = gradient / std::abs(x * (T(1) - x));  // of -0, too, it is an infinity of the gradient's sign
+  const T slope = gradient / (x * (T(1) - x));
   return (x < low) | (x > high) ? outside : slope;
 }
 
