@@ -4,6 +4,7 @@ ops give another of them, so that elements that depend on it count as undetermin
 
 from __future__ import annotations
 
+import math
 from math import inf
 from typing import Any
 from unittest import mock
@@ -153,6 +154,8 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         value.copy_(_anything(value, generator))
     if joined and op is aten.masked_fill.Scalar and args[2] == -inf:
         value.copy_(torch.where(args[0].isfinite(), value, _anything(value, generator)))
+    if op.overloadpacket is aten.prod:
+        value.copy_(torch.where(_leaves_the_range(op, args), _anything(value, generator), value))
     if op.overloadpacket is aten.logit_backward:  # at -0 the sign depends on the element's place in a vector
         sign = (torch.rand(value.shape, generator=generator) - 0.5).sign()
         value.copy_(torch.where(args[1] == 0, value * sign, value))
@@ -161,10 +164,20 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
     if op.overloadpacket in OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
-                value.copy_(torch.where(operand.isnan(), _anything(value, generator), value))
+                stays = torch.rand(value.shape, generator=generator) < 0.5  # so that it reaches ops behind several
+                other = torch.where(stays, torch.nan, _anything(value, generator))
+                value.copy_(torch.where(operand.isnan(), other, value))
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
         sign = torch.rand(value.shape, generator=generator) - 0.5
         value.copy_(torch.where(value == 0, torch.zeros_like(value).copysign(sign), value))
+
+
+def _leaves_the_range(op: Any, args: tuple) -> torch.Tensor:
+    """Whether a product of some of the factors is too small or too large for the dtype: then the order decides."""
+    logs = args[0].double().abs().log2().nan_to_num(0.0, 0.0, 0.0)
+    dims: dict[str, Any] = {} if op is aten.prod.default else {"dim": args[1], "keepdim": bool(args[2:] and args[2])}
+    most = -math.log2(torch.finfo(args[0].dtype).tiny) if args[0].is_floating_point() else inf
+    return (logs.clamp(max=0).sum(**dims) < -most) | (logs.clamp(min=0).sum(**dims) > most)
 
 
 def _convert_anyhow(source: torch.Tensor, value: torch.Tensor, generator: torch.Generator) -> None:
