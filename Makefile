@@ -36,8 +36,9 @@ $(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
 	$(PIP) install -r requirements-demo.txt
 	touch $@
 
-$(VENV)/viewers.stamp: $(VENV)/base.stamp requirements-viewers.txt
+$(VENV)/extras.stamp: $(VENV)/base.stamp requirements-viewers.txt requirements-explore.txt
 	$(PIP) install --no-deps -r requirements-viewers.txt
+	$(PIP) install -r requirements-explore.txt
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
@@ -78,7 +79,7 @@ wheel: $(VENV)/wheel.stamp
 newcomer: $(VENV)/base.stamp
 	$(PY) tools/smoke_test.py --tutorials
 
-test: build $(VENV)/demo.stamp $(VENV)/viewers.stamp test-cpp
+test: build $(VENV)/demo.stamp $(VENV)/extras.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal
 
 test-cpp: build
