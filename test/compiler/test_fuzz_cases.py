@@ -31,7 +31,8 @@ def _add(path: Path) -> None:
         self.assertFalse(unknown, f"{path.name}: unknown checks {unknown}")
         outcome = evaluate(case, case.checks)
         self.assertEqual(outcome.invalid, "")
-        self.assertEqual([f"{p.check}: {p.category}: {p.text}" for p in outcome.problems], [])
+        if outcome.problems:
+            self.fail("\n".join(f"{p.check}: {p.category}: {p.text}" for p in outcome.problems))
         self.assertTrue(outcome.passed or outcome.refused)
 
     setattr(TestFuzzCases, f"test_{path.parent.name}_{path.stem}", test)

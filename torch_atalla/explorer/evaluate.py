@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 
 from torch_atalla.compiler.schedule import chip_model
 from torch_atalla.driver import c_abi
-from torch_atalla.driver.libraries import device_table
+from torch_atalla.driver.libraries import device_library_path
 from torch_atalla.driver.paths import BINARIES
 from torch_atalla.loadable.code import port_layouts
 from torch_atalla.loadable.description import describe
@@ -50,18 +50,13 @@ def evaluate(networks: Sequence[Network], default: str, variant: Variant) -> dic
 
 
 def _beat(chip_file: Path) -> int:
-    """Thousandths of a cycle that the chip's DRAM takes for a beat. Opening it also checks the file."""
-    api, schedule = device_table(c_abi.atalla_api, 1), device_table(c_abi.atalla_schedule_api, 1)
-    params = c_abi.atalla_device_params(ctypes.sizeof(c_abi.atalla_device_params), 1, 0, os.fsencode(chip_file))
-    device, beat = ctypes.c_void_p(), ctypes.c_uint64()
-    if api.device_open(ctypes.byref(params), ctypes.byref(device)) != c_abi.ATALLA_OK:
-        raise VariantError(api.last_error().decode().replace(str(chip_file), "chip file"))
-    try:
-        if schedule.beat_millicycles(device, ctypes.byref(beat)) != c_abi.ATALLA_OK:
-            raise VariantError(api.last_error().decode())
-    finally:
-        api.device_close(device)
-    return beat.value
+    """Thousandths of a cycle that the chip's DRAM takes for a beat. Opening the chip also checks the file."""
+    probe = Path(__file__).with_name("probe.py")
+    command = [sys.executable, "-I", str(probe), c_abi.__file__, device_library_path(), str(chip_file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise VariantError(done.stderr.strip().replace(str(chip_file), "chip file"))
+    return int(done.stdout)
 
 
 def _run(network: Network, path: Path, chip_file: Path) -> dict[str, float]:
