@@ -104,7 +104,7 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
     problems = _if_not_by_order(ctx, level, program, args, problems)
     if problems:
         return problems
-    expected = Forward([x.clone() for x in ctx.eager.outputs], [])
+    expected = Forward([x.clone() for x in found.outputs], [])
     try:
         other = tree_map(on_device, other_values(given, 3))
         second = forward(module, other)
