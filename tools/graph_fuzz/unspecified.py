@@ -164,7 +164,7 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
     if op.overloadpacket in OPEN_FOR_NAN:
         for operand in args:
             if isinstance(operand, torch.Tensor):
-                stays = torch.rand(value.shape, generator=generator) < 0.5  # so that it reaches ops behind several
+                stays = torch.rand((), generator=generator) < 0.5  # so that it reaches ops behind several
                 other = torch.where(stays, torch.nan, _anything(value, generator))
                 value.copy_(torch.where(operand.isnan(), other, value))
     if op.overloadpacket in _ZERO_OF_EITHER_SIGN:
