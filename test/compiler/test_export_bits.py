@@ -40,6 +40,10 @@ CASES: dict[str, tuple[Any, tuple]] = {
     "columns": (lambda m, x, y: (x * y).sigmoid() + 1, (torch.randn(64, 20, 3), torch.randn(20, 1))),
     "scalars": (lambda m, x: (x - 0.0) * -1.5 + x.clamp(-0.25, 0.5), (torch.randn(1),)),
     "conversions": (lambda m, x: (x.to(torch.int32) * 2).float() + (x > 0), (torch.randn(50) * 9,)),
+    "elements as indices": (
+        lambda m, x, i, j: ((x.exp() + 1)[i] * 2, (x.exp() + 1)[:, j].sigmoid(), x.flatten()[j]),
+        (torch.randn(4, 3), torch.tensor(2), torch.tensor(-3, dtype=torch.int32)),
+    ),
     "in place": (lambda m, x: (x.exp() * 2).relu().sqrt() + x.exp(), (torch.randn(3, 1024),)),
 }
 

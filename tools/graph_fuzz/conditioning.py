@@ -22,20 +22,21 @@ Run = Callable[[], list[torch.Tensor]]
 class Jitter(TorchDispatchMode):
     """Multiplies what each op computes by 1 + u * eps of its dtype, u uniform in [-ulps, ulps]. `joined`: a value of
     16 bits that is widened moves by its own eps, since joined launches may read it before it is rounded. `chip`:
-    infinities spread in products as they may in chip code. One run in
-    four with steps of 8 units or more rounds to that many units instead: then values meet numbers that a program
-    compares them with, such as whole ones."""
+    infinities spread in products as they may in chip code. Every second run with steps of 8 units or more rounds to
+    that many units instead: then values meet numbers that a program compares them with, such as whole ones. In these
+    runs, and in half of the others with such steps, decisions of rounding fall by chance."""
 
     def __init__(self, seed: int, ulps: float, joined: bool = False, chip: bool = False):
         super().__init__()
         self.chip = chip
         self.rounds = ulps >= 8 and seed % 2 == 0
+        self.decides = ulps >= 8 and seed % 4 != 1
         self.joined = joined
         self.generator = torch.Generator().manual_seed(seed)
         self.ulps = ulps
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        result = unspecified.call(func, args, kwargs or {}, self.generator, self.rounds)
+        result = unspecified.call(func, args, kwargs or {}, self.generator, self.decides)
         if self.chip:
             result = open_results.spread(func.overloadpacket, args, result)
         if func is torch.ops.aten._efficientzerotensor.default:  # without memory, which ops under a mode do not bear
@@ -46,7 +47,7 @@ class Jitter(TorchDispatchMode):
             shares = spec.alias_info is not None and not spec.alias_info.is_write
             if isinstance(item, torch.Tensor) and not shares:
                 self.move(item, self._eps_of_source(func, args, item))
-                if self.rounds:
+                if self.decides:
                     self._cancel(item)
                 unspecified.vary(func, args, item, self.generator, self.joined)
         return result

@@ -157,19 +157,22 @@ def _if_not_by_order(ctx: Context, level: str, program: Any, args: tuple, proble
     differ from these."""
     if not problems or any(p.category != "bits" for p in problems):
         return problems
-    if not ctx.case.dynamic and not any(map(_overlaps, args)):
-        program.reset_state()
+    overlap = any(map(_overlaps, args))
+    if overlap:
+        args = tree_map(lambda value: value.contiguous() if _overlaps(value) else value, args)
         module, _ = ctx.on_device()
-        result = _called(program, module, args)
-        differ = result.buffers or compare.bits(result.outputs, _of_exported_strides(ctx.exported, args))
-        return problems if differ else []
-    if not any(map(_overlaps, args)):
+        program.reset_state()
+        found, wanted = _called(program, module, args), forward(module, args)
+        problems = _compared(
+            ctx, level, found, wanted, [value.stride() for value in found.outputs], "contiguous inputs"
+        )
+    if not problems or ctx.case.dynamic:
         return problems
-    args = tree_map(lambda value: value.contiguous() if _overlaps(value) else value, args)
-    module, _ = ctx.on_device()
     program.reset_state()
-    found, wanted = _called(program, module, args), forward(module, args)
-    return _compared(ctx, level, found, wanted, [value.stride() for value in found.outputs], "contiguous inputs")
+    module, _ = ctx.on_device()
+    result = _called(program, module, args)
+    differ = result.buffers or compare.bits(result.outputs, _of_exported_strides(ctx.exported, args))
+    return problems if differ else []
 
 
 def _of_exported_strides(program: torch.export.ExportedProgram, args: tuple) -> list[torch.Tensor]:

@@ -65,8 +65,9 @@ _CANCELS = {
 # Of an element that is the mean of its row, what is left is what rounding left; and the place of the weight.
 _CENTRES = {aten.native_layer_norm.default: 2, aten.native_group_norm.default: 1}
 
-# Rounding decides which numbers are equal.
+# Rounding decides which numbers are equal, and which are 0.
 _EQUALITY = {aten.eq, aten.ne}
+_TRUTH = {aten.logical_and, aten.logical_or, aten.logical_xor, aten.logical_not}
 
 
 def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator, everywhere: bool = False) -> Any:
@@ -79,6 +80,8 @@ def call(op: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generato
         args = tuple(x.contiguous() if isinstance(x, torch.Tensor) else x for x in args)
     if everywhere and op.overloadpacket in _EQUALITY:
         args = (_beside(args[0], args[1], generator), args[1])
+    if everywhere and op.overloadpacket in _TRUTH and not op._schema.is_mutable:
+        args = tuple(_beside(value, 0.0, generator) if isinstance(value, torch.Tensor) else value for value in args)
     place = _ANY_OF_EQUALS.get(op)
     if place is None or not args[0].ndim:
         result = op(*args, **kwargs)

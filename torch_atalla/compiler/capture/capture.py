@@ -20,6 +20,7 @@ from torch_atalla.loadable.leaves import Leaf
 from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
 from .decompositions import decomposition_table, without_python_kernels
+from .element_index import index_by_elements
 
 _CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
@@ -169,6 +170,7 @@ def capture(
     if decomposed is None:
         decomposed = decompose(program, support)
     name_the_host(decomposed.graph)
+    index_by_elements(decomposed.graph)
     constants = _constants(decomposed)
     mutable = mutated_buffers(decomposed) | frozenset(states)
     kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}

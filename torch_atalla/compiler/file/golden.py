@@ -234,6 +234,9 @@ class _Checked(torch.fx.Interpreter):
             extent = left.shape[-2] if right.ndim == 3 else right.shape[-1] if left.ndim == 3 else left.shape[-1]
             if offsets is not None and offsets.numel() and int(offsets[-1]) != extent:
                 raise ValueError(f"the groups end at {int(offsets[-1])} of {extent}")
+        if target is torch.ops.aten.histc.default and args[0].dtype in (torch.float16, torch.bfloat16):
+            # The CPU counts in the tensor's own type, where 256 + 1 may be 256.
+            return target(args[0].float(), *args[1:], **kwargs).to(args[0].dtype)
         return super().call_function(target, args, kwargs)
 
 

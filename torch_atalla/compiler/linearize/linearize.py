@@ -137,6 +137,13 @@ def _lower_fallback(
             f"node {user.name} ({qualified_name(user.target)}) calls a nested graph, which a file has no room for; "
             "expected a program without branches and loops on tensors (torch.where selects without a branch)"
         )
+    number = next((node for node in inputs if node not in values), None)
+    if number is not None:
+        user = next(node for node in segment.nodes if number in node.all_input_nodes)
+        raise ExportError(
+            f"node {user.name} ({qualified_name(user.target)}) reads a number that {number.name} "
+            f"({qualified_name(number.target)}) takes from a tensor in another segment; expected a tensor in its place"
+        )
     tensors = [node for node in inputs if isinstance(values[node], Value)]
     call = encode_segment(segment.nodes, tensors, list(made))
     given, results = (

@@ -202,6 +202,8 @@ def to_size(value: int | torch.SymInt) -> int:
     if not isinstance(value, torch.SymInt):
         return int(value)
     symbols = _current.get()
+    if (known := value.node.maybe_as_int()) is not None:  # a condition of the program has fixed it
+        return int(known)
     if symbols is None:
         raise NotNativeError("depends on a dynamic size")
     expr = symbols.expression(value)
