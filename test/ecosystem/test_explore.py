@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from browser import CHROMIUM, Browser
 from torch import nn
 
 import torch_atalla
@@ -17,6 +19,7 @@ pytest.importorskip("optuna", reason="the extra torch_atalla[explore] is missing
 pytest.importorskip("plotly", reason="the extra torch_atalla[explore] is missing")
 pytest.importorskip("joblib", reason="the extra torch_atalla[explore] is missing")
 
+ROOT = Path(__file__).resolve().parents[2]
 SPACE = {"array.rows": [16, 32], "sdma.beat_cycles": [1.0, 2.0]}
 
 
@@ -51,6 +54,38 @@ def test_grid(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert all(title in page for title in ("Pareto front", "Parallel coordinates", "Effect of each parameter"))
     assert page.count("Plotly.newPlot") == 3 and 'src="http' not in page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+def test_page_in_chromium(tmp_path: Path) -> None:
+    """Three charts without a network. ATALLA_WRITE_SCREENSHOTS=1 takes the picture of docs/guides/explore.md from the
+    page of benchmarks/exploration.py."""
+    page, write = tmp_path / "study.html", os.environ.get("ATALLA_WRITE_SCREENSHOTS") == "1"
+    explore(tmp_path / "study", SPACE, objective=("cycles", "error")).save(page)
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.window(1200, 1400)
+        browser.open(ROOT / "build/exploration/study.html" if write else page, "document.readyState === 'complete'")
+        browser.paint()
+        assert browser.evaluate("document.querySelectorAll('.js-plotly-plot .main-svg').length") >= 3
+        # Parallel coordinates are drawn by WebGL, and Chromium says that it has no graphics card.
+        assert [text for text in browser.errors if "WebGL" not in text and "GL Driver" not in text] == []
+        browser.screenshot(ROOT / "docs/static/explore.png" if write else tmp_path / "page.png")
+    finally:
+        browser.close()
+
+
+def test_dask_gives_the_same_numbers(tmp_path: Path) -> None:
+    joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")
+    space = {"array.rows": [16, 0], "sdma.beat_cycles": [1.0]}
+    here = explore(tmp_path / "here", space)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        there = explore(tmp_path / "there", space)
+    assert there == here and len(here.feasible) == 1
 
 
 def test_compiler_options_and_constraints(tmp_path: Path) -> None:
