@@ -13,9 +13,14 @@ import torch
 
 
 def quicken() -> None:
+    quicken_export()
+    _decompose_once()
+
+
+def quicken_export() -> None:
+    """What PyTorch does again for each program, and with the same result. The tests run with it, too."""
     _cache_export_tables()
     _remember_overrides()
-    _decompose_once()
 
 
 def _cache_export_tables() -> None:

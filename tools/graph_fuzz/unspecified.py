@@ -53,6 +53,9 @@ _OPEN_FOR_INFINITY = {aten.gelu, aten.gelu_backward}
 # The CPU computes wrong values where the dimensions of an operand stand in another order than in either memory format.
 _WRONG_OF_STRIDED = {aten.native_batch_norm_backward.default}
 
+# How far the CPU's functions may be from the right values, in absolute terms: a series of few terms.
+_IMPRECISE = {aten.igamma: 1e-9, aten.igammac: 1e-9}
+
 _NARROW = (torch.float16, torch.bfloat16)
 
 # Differences inside of an op leave what rounding of their operands left: the operands move, too.
@@ -151,6 +154,10 @@ def vary(op: Any, args: tuple, value: torch.Tensor, generator: torch.Generator, 
         _convert_anyhow(args[0], value, generator)
     if not value.is_floating_point():
         return
+    if op.overloadpacket in _IMPRECISE or op.overloadpacket is aten.gelu:  # which computes 1 + erf(x), also near -1
+        step = (torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1).to(value.dtype)
+        reach = 2 * torch.finfo(value.dtype).eps * args[0].abs().nan_to_num(0, 0, 0)
+        value.add_(step * _IMPRECISE.get(op.overloadpacket, reach))
     if op.overloadpacket in _OPEN_FOR_INFINITY:
         value.copy_(torch.where(args[-1].isinf(), _anything(value, generator), value))
     if op is aten.mode.default and bool(args[0].isnan().any()):  # the CPU sorts with a comparison that NaN breaks
