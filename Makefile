@@ -124,7 +124,7 @@ site-if-possible: build
 
 # For test/isa/test_validation.py, which is skipped without it.
 scalesim: build
-	-$(PY) -m benchmarks.scalesim_runner
+	-$(PY) -m benchmarks.validation.scalesim_runner
 
 # Random programs: the number, not the time, so that every machine runs the same ones (about three minutes on two cores).
 # The loader's fuzzer needs clang.

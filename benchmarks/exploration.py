@@ -74,7 +74,9 @@ def main() -> None:
         text = DOCS.read_text()
         begin, end = "<!-- begin: study -->\n", "<!-- end: study -->"
         command = " ".join(f"--vary {key}={values}" for key, values in VARY.items())
-        block = f"{begin}```text\n$ python -m torch_atalla explore {' '.join(f'{n}.pt2' for n in NETWORKS)} {command} \\\n"
+        block = (
+            f"{begin}```text\n$ python -m torch_atalla explore {' '.join(f'{n}.pt2' for n in NETWORKS)} {command} \\\n"
+        )
         block += f"    --objective cycles,joules,area,error\n{study}\n```\n{end}"
         DOCS.write_text(re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: block, text, flags=re.DOTALL))
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from . import loadable_loading, loadable_processes
-from .decoder_sizes import LAYERS, LENGTH, PROMPT, STEPS, VOCABULARY, WIDTH
+from .decoder.sizes import LAYERS, LENGTH, PROMPT, STEPS, VOCABULARY, WIDTH
 from .harness import Spread
 from .loadable_loading import Loading
 from .loadable_processes import Worker
 
-WORKER = Path(__file__).with_name("decoder_worker.py")
+WORKER = Path(__file__).with_name("decoder") / "worker.py"
 SETTLE_SECONDS = 0.02  # worker threads of the runtime before, which wait in a busy loop, go to sleep
 
 
@@ -41,12 +41,12 @@ def measure(
     runtimes: list[str], threads: list[int], peers: Path, rounds: int, load_rounds: int
 ) -> tuple[dict[str, Decoding], Loading | None]:
     """All runtimes beside eager PyTorch, which is always among them."""
-    from . import decoder_model
+    from .decoder import model
 
     found, loading = {}, None
     with tempfile.TemporaryDirectory(prefix="decoder-") as path:
         folder = Path(path)
-        decoder_model.make(folder)
+        model.make(folder)
         for runtime in ["eager", *(name for name in runtimes if name != "eager")]:
             answer = loadable_processes.save(WORKER, runtime, folder, peers)
             problem = answer.get("problem", "")

@@ -2,7 +2,7 @@
 """Compares the two engines with SCALE-Sim 3: `python -m benchmarks.validate_chip [--write-docs] [--only NAME ...]`.
 
 Layers of ResNet-18, AlexNet, MiniLM and BERT, on the geometry of csrc/sim/chip.toml: cycles of the array, DRAM traffic,
-utilisation. A difference above 5 % that the causes of benchmarks.validate_causes do not explain ends the command with
+utilisation. A difference above 5 % that the causes of benchmarks.validation.causes do not explain ends the command with
 exit code 1. SCALE-Sim gets an environment of its own in build/scalesim, where its results are kept.
 
 --only: layers whose name begins with one of these; nothing is written. --write-docs: docs/reference/validation.md.
@@ -16,11 +16,10 @@ from pathlib import Path
 
 from torch_atalla.driver.extension import _C
 
-from . import scalesim_runner
-from . import validate_causes as causes
-from .validate_cases import NETWORKS, Layer
-from .validate_engines import Measured, measure, with_deep_queue
-from .validate_report import Comparison, page
+from .validation import causes, scalesim_runner
+from .validation.cases import NETWORKS, Layer
+from .validation.engines import Measured, measure, with_deep_queue
+from .validation.report import Comparison, page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference/validation.md"
 LIMIT = 0.05  # of a difference that needs a cause

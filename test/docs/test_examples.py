@@ -343,19 +343,19 @@ def test_table_of_the_decoder_says_why_a_runtime_is_missing(benchmarks) -> None:
 
 
 def test_decoder_without_state_computes_the_same(benchmarks) -> None:
-    from benchmarks import decoder_model
-    from benchmarks.decoder_sizes import PROMPT, VOCABULARY
+    from benchmarks.decoder import model
+    from benchmarks.decoder.sizes import PROMPT, VOCABULARY
 
     torch.manual_seed(0)
-    decoder, ids = decoder_model.Decoder().eval(), torch.randint(0, VOCABULARY, (1, PROMPT + 2))
+    decoder, ids = model.Decoder().eval(), torch.randint(0, VOCABULARY, (1, PROMPT + 2))
     with torch.no_grad():
         expected = [decoder(ids[:, :PROMPT], torch.arange(PROMPT))]
-        logits, *cache = decoder_model.Prefill(decoder)(ids[:, :PROMPT], torch.arange(PROMPT))
+        logits, *cache = model.Prefill(decoder)(ids[:, :PROMPT], torch.arange(PROMPT))
         found = [logits]
         for at in (PROMPT, PROMPT + 1):
             token, position = ids[:, at : at + 1], torch.tensor([at])
             expected.append(decoder(token, position))
-            logits, *cache = decoder_model.Step(decoder)(token, position, *cache)
+            logits, *cache = model.Step(decoder)(token, position, *cache)
             found.append(logits)
     for ours, theirs in zip(expected, found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import scalesim_runner, validate_chip
-from benchmarks.validate_cases import NETWORKS, Layer
+from benchmarks import validate_chip
+from benchmarks.validation import scalesim_runner
+from benchmarks.validation.cases import NETWORKS, Layer
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/validation.md").read_text()
 

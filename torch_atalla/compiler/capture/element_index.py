@@ -15,7 +15,7 @@ import torch
 aten = torch.ops.aten
 
 _ITEMS = (aten._local_scalar_dense.default, aten.item.default)
-_POSITION = {aten.select.int: 2, aten.select_scatter.default: 3}  # where an op takes the number
+_POSITION: dict[Any, int] = {aten.select.int: 2, aten.select_scatter.default: 3}  # where an op takes the number
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -40,6 +40,7 @@ def _selects_by(user: torch.fx.Node, number: torch.fx.Node) -> bool:
 
 def _index(graph: torch.fx.Graph, user: torch.fx.Node, element: torch.fx.Node) -> None:
     source: Any
+    dim: Any
     source, *written, dim, _ = user.args
     value, position = user.meta["val"], element.meta["val"]
 

@@ -52,7 +52,7 @@ class Layer:
 
     @property
     def scale_sim(self) -> list[int]:
-        """The layer as benchmarks.scalesim_worker takes it.
+        """The layer as benchmarks.validation.scalesim_worker takes it.
 
         SCALE-Sim has no padding, so the image has its border. It rounds the size of the result up where PyTorch rounds
         down, so the image ends at the last window.

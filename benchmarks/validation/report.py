@@ -14,11 +14,11 @@ from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.place import run_network
 
-from .isa_cases import products
-from .isa_codegen import build, table
-from .validate_cases import Layer
-from .validate_causes import Row
-from .validate_engines import DEEP_QUEUE, Measured
+from ..isa_cases import products
+from ..isa_codegen import build, table
+from .cases import Layer
+from .causes import Row
+from .engines import DEEP_QUEUE, Measured
 
 MULTIPLIERS = 1024  # of the array
 
@@ -35,9 +35,9 @@ It runs without a limit on DRAM bandwidth and states the bandwidth that it needs
 bus. Convolutions have one image. A product of m x k and k x n is named m x k x n. The estimate is the functional
 engine's, chip code is executed by the ISA engine, and both use BF16 and `chip.toml`.
 
-Each cause below is computed from the shapes and the geometry (`benchmarks/validate_causes.py`), not fitted. The command
-fails if SCALE-Sim's figure and the causes miss a measured figure by more than 5 %. The last column of a table is what
-remains.
+Each cause below is computed from the shapes and the geometry (`benchmarks/validation/causes.py`), not fitted. The
+command fails if SCALE-Sim's figure and the causes miss a measured figure by more than 5 %. The last column of a table
+is what remains.
 """
 
 ARRAY = """

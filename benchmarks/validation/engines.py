@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the two engines of this project measure for a layer of benchmarks.validate_cases, in bfloat16."""
+"""What the two engines of this project measure for a layer of benchmarks.validation.cases, in bfloat16."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import torch.nn.functional as F
 import torch_atalla
 from torch_atalla.compiler.targets.chip.place import run_network
 
-from .isa_cases import BF16, Case, image, tensor
-from .isa_codegen import build, on_device
-from .validate_cases import Layer
+from ..isa_cases import BF16, Case, image, tensor
+from ..isa_codegen import build, on_device
+from .cases import Layer
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DEEP_QUEUE = 64  # transfers: the most that a chip file may state
 
 
@@ -124,7 +124,7 @@ def with_deep_queue(layers: list[Layer]) -> dict[Layer, dict[str, int]]:
         chip = Path(folder) / "chip.toml"
         chip.write_text(changed)
         result = subprocess.run(
-            [sys.executable, "-m", "benchmarks.validate_engines"],
+            [sys.executable, "-m", "benchmarks.validation.engines"],
             input=json.dumps([asdict(layer) for layer in layers]),
             env=os.environ | {"ATALLA_CHIP_CONFIG": str(chip)},
             cwd=ROOT,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import decoder_arrays
-from benchmarks.decoder_arrays import Load, Next, Start, exported, save_each
-from benchmarks.decoder_sizes import METHODS, PROMPT
+from benchmarks.decoder import arrays
+from benchmarks.decoder.arrays import Load, Next, Start, exported, save_each
+from benchmarks.decoder.sizes import METHODS, PROMPT
 from benchmarks.loadable_worker import set_executorch_threads
 
 
@@ -52,12 +52,12 @@ def save_eager(folder: Path) -> tuple[float, int]:
 def load_eager(folder: Path, threads: int) -> Load:
     import torch
 
-    from benchmarks import decoder_model
+    from benchmarks.decoder import model
 
     torch.set_num_threads(threads)
 
     def load() -> tuple[Start, Next]:
-        decoder = decoder_model.load(folder)
+        decoder = model.load(folder)
         return with_tensors(decoder, decoder, folder, "cpu")
 
     return load
@@ -124,9 +124,9 @@ def load_executorch(folder: Path, threads: int) -> Load:
 
 def _save_atalla(folder: Path, level: str) -> tuple[float, int]:
     import torch_atalla
-    from benchmarks import decoder_model
+    from benchmarks.decoder import model
 
-    programs = decoder_model.export_with_state(decoder_model.load(folder))
+    programs = model.export_with_state(model.load(folder))
     path = folder / f"{level}.atl"
     start = time.perf_counter()
     # Golden inputs are random: of positions that occur twice, anyone may stay in the cache.
@@ -152,8 +152,8 @@ def _load_atalla(folder: Path, threads: int, level: str) -> Load:
 RUNTIMES: dict[str, tuple[Callable[[Path], tuple[float, int]], Callable[[Path, int], Load]]] = {
     "eager": (save_eager, load_eager),
     "aoti": (save_aoti, load_aoti),
-    "onnxruntime": (decoder_arrays.save_onnx, decoder_arrays.load_onnx),
-    "openvino": (decoder_arrays.save_openvino, decoder_arrays.load_openvino),
+    "onnxruntime": (arrays.save_onnx, arrays.load_onnx),
+    "openvino": (arrays.save_openvino, arrays.load_openvino),
     "executorch": (save_executorch, load_executorch),
     "atalla": (lambda f: _save_atalla(f, "exact"), lambda f, n: _load_atalla(f, n, "exact")),
     "atalla-fast": (lambda f: _save_atalla(f, "fast"), lambda f, n: _load_atalla(f, n, "fast")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .validate_cases import Layer
+from .cases import Layer
 
 BF16_BYTES = 2
 BLOCK_ROWS = 192  # of C in vector registers: MAIN_TILES of compiler/targets/chip/kernels/gemm_plan.py

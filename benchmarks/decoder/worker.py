@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One runtime that decodes, in one process, which benchmarks/loadable_decoder.py starts.
 
-    python decoder_worker.py save RUNTIME FOLDER              -> one line of JSON: seconds, bytes
-    python decoder_worker.py decode RUNTIME FOLDER THREADS    -> a line when loaded, then one for each line
+    python worker.py save RUNTIME FOLDER              -> one line of JSON: seconds, bytes
+    python worker.py decode RUNTIME FOLDER THREADS    -> a line when loaded, then one for each line
 
 Each line on stdin asks for one request: the prompt, then a token at a time. The answer has the tokens, the seconds of
-the prompt and those of the steps behind it. FOLDER holds the weights and the prompt of decoder_model.make.
+the prompt and those of the steps behind it. FOLDER holds the weights and the prompt of model.make.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.decoder_arrays import Next, Start
-from benchmarks.decoder_runtimes import RUNTIMES
-from benchmarks.decoder_sizes import PROMPT, STEPS
+from benchmarks.decoder.arrays import Next, Start
+from benchmarks.decoder.runtimes import RUNTIMES
+from benchmarks.decoder.sizes import PROMPT, STEPS
 from benchmarks.loadable_worker import STARTED, reply
 
 

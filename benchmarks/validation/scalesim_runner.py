@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SCALE-Sim in an environment of its own, build/scalesim: `python -m benchmarks.scalesim_runner` installs it."""
+"""SCALE-Sim in an environment of its own, build/scalesim, which this module installs when it is run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .validate_cases import Layer
+from .cases import Layer
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/scalesim"
 PYTHON = FOLDER / "venv/bin/python"
-MISSING = "SCALE-Sim is missing; python -m benchmarks.scalesim_runner"
+MISSING = "SCALE-Sim is missing; python -m benchmarks.validation.scalesim_runner"
 
 
 def installed() -> bool:
@@ -32,13 +32,13 @@ def install() -> None:
 
 
 def run(layers: list[Layer], chip: dict[str, int]) -> dict[Layer, dict[str, Any]]:
-    """SCALE-Sim's figures (benchmarks/scalesim_worker.py). Those of an earlier run are taken from build/scalesim."""
+    """SCALE-Sim's figures, by scalesim_worker.py. Those of an earlier run are taken from build/scalesim."""
     store = FOLDER / "results.json"
     known: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
     keys = {layer: json.dumps([chip, layer.scale_sim]) for layer in layers}
     missing = [layer for layer in layers if keys[layer] not in known]
     request = json.dumps({"chip": chip, "layers": [layer.scale_sim for layer in missing]})
-    command = [PYTHON, "-W", "ignore", ROOT / "benchmarks/scalesim_worker.py"]
+    command = [PYTHON, "-W", "ignore", ROOT / "benchmarks/validation/scalesim_worker.py"]
     if missing:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.decoder_sizes import CACHE, LAYERS, METHODS, PROMPT, VOCABULARY
+from benchmarks.decoder.sizes import CACHE, LAYERS, METHODS, PROMPT, VOCABULARY
 from benchmarks.loadable_worker import size_of
 
 # Of the prompt, and of one token at a position: the next token.
@@ -20,9 +20,9 @@ Load = Callable[[], tuple[Start, Next]]
 
 
 def exported(folder: Path) -> dict[str, Any]:
-    from benchmarks import decoder_model
+    from benchmarks.decoder import model
 
-    return decoder_model.export_without_state(decoder_model.load(folder))
+    return model.export_without_state(model.load(folder))
 
 
 def save_each(folder: Path, suffix: str, save: Callable[[Any, Path], object]) -> tuple[float, int]:

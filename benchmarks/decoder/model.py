@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .decoder_sizes import CACHE, HEADS, HIDDEN, LAYERS, LENGTH, PROMPT, VOCABULARY, WIDTH
+from .sizes import CACHE, HEADS, HIDDEN, LAYERS, LENGTH, PROMPT, VOCABULARY, WIDTH
 
 
 class Block(nn.Module):
