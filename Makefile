@@ -158,6 +158,7 @@ lint: $(VENV)/lint.stamp build/prose/installed.stamp
 
 docs: build
 	$(PY) -m tools.codegen.docs
+	$(PY) -m tools.codegen.chip_docs
 	$(PY) -m tools.codegen.isa_docs
 	$(PY) -m tools.codegen.kernels_docs
 	$(PY) -m tools.codegen.code_size

@@ -24,7 +24,7 @@ from .version import __version__ as __version__  # noqa: E402
 
 _register(_namespace)
 
-from . import chip, distributed, fallback, isa, ops, telemetry  # noqa: E402  (the device must be registered first)
+from . import chip, distributed, energy, fallback, isa, ops, telemetry  # noqa: E402  (the device must be registered first)
 from .loadable import load_loadable  # noqa: E402
 
 if TYPE_CHECKING:
@@ -58,5 +58,5 @@ distributed.register()
 
 __all__ = [
     "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "report",
-    "save_loadable", "telemetry",
+    "save_loadable", "telemetry", "energy",
 ]  # fmt: skip

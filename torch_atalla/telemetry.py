@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from . import energy
 from .device.chrome_trace import write
 from .device.html_table import html_table
 from .device.index import device_index
@@ -123,7 +124,7 @@ class Recording:
 
     def save(self, path: str | Path) -> None:
         """Write a Chrome trace (Perfetto, chrome://tracing) in simulated microseconds since the start."""
-        write(path, self.devices, self.origin)
+        write(path, self.devices, self.origin, energy.models(d.ordinal for d in self.devices))
 
 
 def trace(path: str | Path, device: Any = None) -> None:
@@ -133,4 +134,5 @@ def trace(path: str | Path, device: Any = None) -> None:
     chip configuration); `Recording` keeps all of it.
     """
     ordinals = [i for i in range(_C.device_count()) if _C.is_open(i)] if device is None else [device_index(device)]
-    write(path, [DeviceWork(i, get_device_properties(i).clock_hz, 0, tuple(work(i))) for i in ordinals], 0)
+    devices = [DeviceWork(i, get_device_properties(i).clock_hz, 0, tuple(work(i))) for i in ordinals]
+    write(path, devices, 0, energy.models(ordinals))

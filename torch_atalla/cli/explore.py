@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("paths", nargs="+", metavar="model", help=".pt2, compiled for each variant; or .atl, as it is")
     parser.add_argument("--vary", action="append", required=True, metavar="NAME=V,V", help="a parameter and its values")
-    parser.add_argument("--objective", default="cycles", metavar="A,B", help="cycles, seconds, error (default: cycles)")
+    parser.add_argument("--objective", default="cycles", metavar="A,B", help="cycles, seconds, joules, area, error")
     parser.add_argument("--search", choices=("grid", "random", "bayes"), default="grid", help="default: %(default)s")
     parser.add_argument("--trials", type=int, help="variants to run (default: all of a grid; 64 of other searches)")
     parser.add_argument("--constraint", action="append", default=[], metavar="A<=N", help="bound of a number")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_atalla import chip, ops
+from torch_atalla import chip, energy, ops
 from torch_atalla.device import namespace as device
 from torch_atalla.driver import runtime
 from torch_atalla.driver.installation import build_info
@@ -52,6 +52,7 @@ def describe_device(index: int) -> dict[str, Any]:
     free, total = device.mem_get_info(index)
     return {
         **device.get_device_properties(index).to_dict(),
+        "area_mm2": {unit: round(size, 3) for unit, size in _area(index).items()},
         "memory": {
             "total": total,
             "free": free,
@@ -61,6 +62,11 @@ def describe_device(index: int) -> dict[str, Any]:
             "max_allocated": device.max_memory_allocated(index),
         },
     }
+
+
+def _area(index: int) -> dict[str, float]:
+    prices = energy.models([index])
+    return prices[index].area() if prices else {}
 
 
 def collect() -> dict[str, Any]:
@@ -123,6 +129,9 @@ def text(found: dict[str, Any]) -> str:
             f"            DRAM {_mib(memory['total'])}: {_mib(memory['free'])} free, {_mib(memory['reserved'])} "
             f"reserved, {_mib(memory['allocated'])} allocated",
         ]
+        if d["area_mm2"]:
+            parts = ", ".join(f"{unit} {size:.2f}" for unit, size in d["area_mm2"].items())
+            lines.append(f"            area {sum(d['area_mm2'].values()):.1f} mm2: {parts}")
     pinned = found["host_memory"]
     if pinned:
         lines.append(

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from torch_atalla import energy
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.code_machine import CodeMachine, random_inputs
@@ -64,6 +65,8 @@ def main(argv: list[str]) -> int:
             run = machine()
             profile = run.profile()
             print(json.dumps(profile.to_json(), indent=1) if args.json else profile)
+            if not args.json:
+                print(f"\nenergy  {energy.model().of_stats(profile.stats)}")
             outputs = run.outputs()
         elif not args.konata or args.outputs:
             outputs = _run(args, inputs)
@@ -89,6 +92,7 @@ def _run(args: argparse.Namespace, inputs: Sequence[Any] | None) -> list[torch.T
         print(f"{dtype_name(output.dtype)}{list(output.shape)}")
     if args.engine == "isa":
         print(program.stats)
+        print(f"energy  {energy.model().of_stats(program.stats)}")
     return outputs
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 class Work:
     """One launch or copy. Cycles of the device's clock; `dtype` is the chip's dtype code (c10::ScalarType's number).
 
-    `kind` is "launch", "host_to_device", "device_to_host" or "device_to_device"; a copy has no kernel and the shape
-    (rows, bytes of a row). `sdma`, `vector` and `array` give the first cycle in which the unit worked for it, and the
-    cycle after the last. `stream` is None for the far end of a copy between devices, whose stream is the other
-    device's. `scratchpad_bytes` is what the launch occupies of the scratchpads: operands that are kept there, blocks of
-    other operands, and tiles under way (docs/concepts/timing.md); of an Atalla program, the most pages that it had.
+    `kind` is "launch" or a key of COPY_NAMES; a copy has no kernel and the shape (rows, bytes of a row). `sdma`,
+    `vector` and `array` give the first cycle in which the unit worked for it, and the cycle after the last. `stream` is
+    None for the far end of a copy between devices, whose stream is the other device's. `scratchpad_bytes` is what the
+    launch occupies of the scratchpads: operands that are kept there, blocks of other operands, and tiles under way
+    (docs/concepts/timing.md); of an Atalla program, the most pages that it had.
     """
 
     sequence: int
@@ -43,7 +43,10 @@ class Work:
         return self.kernel or COPY_NAMES[self.kind]
 
 
-COPY_NAMES = {"host_to_device": "Memcpy HtoD", "device_to_host": "Memcpy DtoH", "device_to_device": "Memcpy DtoD"}
+COPY_NAMES = {
+    **{"host_to_device": "Memcpy HtoD", "device_to_host": "Memcpy DtoH", "device_to_device": "Memcpy DtoD"},
+    **{"link_send": "Link send", "link_receive": "Link receive", "link_exchange": "Link exchange"},
+}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Opens a chip of its own with a chip file, and prints how many thousandths of a cycle a bus beat takes.
+"""Opens a chip of its own with a chip file, and prints how many thousandths of a cycle a bus beat takes, and the energy
+of its memory, as one line of JSON.
 
     python probe.py c_abi.py libatalla_sim.so chip.toml
 
@@ -9,6 +10,7 @@ for a file that it refuses.
 
 import ctypes
 import importlib.util
+import json
 import sys
 from typing import Any
 
@@ -26,10 +28,13 @@ def main(abi_file: str, library_file: str, chip_file: str) -> int:
     device, beat = ctypes.c_void_p(), ctypes.c_uint64()
     status = api.contents.device_open(ctypes.byref(params), ctypes.byref(device))
     status = status or schedule.contents.beat_millicycles(device, ctypes.byref(beat))
+    energy = abi.atalla_energy(ctypes.sizeof(abi.atalla_energy))
+    status = status or schedule.contents.energy(device, ctypes.byref(energy))
     if status != abi.ATALLA_OK:
         print(api.contents.last_error().decode(), file=sys.stderr)
         return 1
-    print(beat.value)
+    numbers = {name: getattr(energy, name) for name, *_ in energy._fields_ if name.endswith(("_fj", "_uw"))}
+    print(json.dumps({"beat": beat.value, "dram": numbers}))
     return 0
 
 

@@ -20,7 +20,7 @@ from .networks import Network
 from .page import page
 from .space import Constraint, Variant, checked
 
-MEASURES = ("cycles", "seconds", "error")  # all to be small
+MEASURES = ("cycles", "seconds", "joules", "area", "error")  # all to be small
 Program = torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]
 
 
@@ -46,8 +46,9 @@ def explore(
         vary: values by parameter: those of the chip file ("array.rows": [16, 32]; `python -m torch_atalla info` prints
             them), and "compile.optimize" and "compile.weights", options of save_loadable.
         args: example inputs of a module.
-        objective: what is to be small: "cycles", "seconds" of simulated time, "error" against the CPU's results. Of
-            several networks, cycles and seconds are added up, and the largest error counts.
+        objective: what is to be small: "cycles", "seconds" of simulated time, "joules", "area" of the chip in mm2,
+            "error" against the CPU's results. Of several networks, cycles, seconds and joules are added up, and the
+            largest error counts.
         search: "grid" takes every combination, "random" draws them, "bayes" learns where the good ones are (TPE).
         trials: how many variants; by default all combinations, or 64 of them if the search is no grid.
         constraints: bounds of parameters or objectives: "cycles<=200000", "array.rows>=16". Variants beyond a bound of
@@ -210,8 +211,8 @@ def measured(
 
 
 def totals(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Of all networks: sums, and the largest error."""
-    combine: dict[str, Callable[[Iterable[float]], float]] = {"error": max}
+    """Of all networks: sums, the chip's area, and the largest error."""
+    combine: dict[str, Callable[[Iterable[float]], float]] = {"error": max, "area": max}
     names = set.intersection(*(set(numbers) for numbers in found.values()))
     return {name: combine.get(name, sum)([numbers[name] for numbers in found.values()]) for name in sorted(names)}
 

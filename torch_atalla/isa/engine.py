@@ -47,6 +47,9 @@ class Stats:
     unit_instructions: dict[str, int] = field(default_factory=dict)
     unit_cycles: dict[str, int] = field(default_factory=dict)
     stall_cycles: dict[str, int] = field(default_factory=dict)
+    dram_activates: int = 0  # rows that a bank-level DRAM opened, and its column accesses
+    dram_reads: int = 0
+    dram_writes: int = 0
 
     def utilisation(self, unit: str) -> float:
         """Share of the cycles in which the unit was occupied."""
@@ -75,6 +78,9 @@ def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
         unit_instructions=dict(zip(library.units, raw.unit_instructions)),
         unit_cycles=dict(zip(library.units, raw.unit_cycles)),
         stall_cycles=dict(zip(library.stalls, raw.stall_cycles)),
+        dram_activates=raw.dram_activates,
+        dram_reads=raw.dram_reads,
+        dram_writes=raw.dram_writes,
     )
 
 

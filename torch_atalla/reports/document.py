@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from torch_atalla import chip as chip_module
+from torch_atalla import energy
 from torch_atalla.loadable.code_machine import random_inputs
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.file.code_section import find
@@ -69,8 +70,9 @@ def of_recording(recording: Recording, title: str = "Recorded run") -> Document:
             "inside `with telemetry.Recording()`, or write a trace of several devices with Recording.save()"
         )
     config = chip_module.config(devices[0].ordinal)
-    timeline = make_timeline(devices[0], recording.origin)
+    timeline = make_timeline(devices[0], recording.origin, (), _prices(devices[0].ordinal))
     facts = {"Device": f"{timeline.device}, {timeline.clock_hz / 1e6:g} MHz", "Cycles": f"{timeline.cycles:,}"}
+    facts |= _energy(timeline)
     return Document(VERSION, title, facts, None, timeline, *_measured(timeline, config))
 
 
@@ -103,7 +105,7 @@ def of_program(
     with Recording() as recording:
         callee(*arguments)
     work = next(item for item in recording.devices if item.ordinal == runnable.device.index)
-    timeline = make_timeline(work, recording.origin, found.instructions)
+    timeline = make_timeline(work, recording.origin, found.instructions, _prices(work.ordinal))
     report = runnable.report
     sections = find(Path(path).read_bytes()) if code else None
     stored = next((item for item in sections.methods if item.method == number), None) if sections else None
@@ -122,6 +124,21 @@ def of_program(
         memory=memory_plan(data, number, report.arena_without_reuse, config),
         code=read_code(path, name, stored, {node.name: i for i, node in enumerate(found.nodes)}) if stored else None,
     )
+
+
+def _prices(ordinal: int) -> energy.EnergyModel | None:
+    return energy.models([ordinal]).get(ordinal)
+
+
+def _energy(timeline: Timeline) -> dict[str, str]:
+    """The energy of the run, and its power."""
+    if not timeline.joules:
+        return {}
+    seconds = max(timeline.cycles, 1) / timeline.clock_hz
+    return {
+        "Energy": energy.text(timeline.joules),
+        "Power": f"{timeline.joules / seconds:.3g} W; at most {timeline.peak_watts:.3g} W in a launch",
+    }
 
 
 def _measured(timeline: Timeline, config: dict[str, Any]) -> tuple[Limits, list[Dot], list[Loss]]:
@@ -144,6 +161,7 @@ def _facts(data: dict[str, Any], number: int, timeline: Timeline) -> dict[str, s
         "Device": f"{timeline.device}, {timeline.clock_hz / 1e6:g} MHz",
         "Cycles": f"{timeline.cycles:,}",
         "Time": f"{timeline.cycles / timeline.clock_hz * 1e6:,.1f} µs",
+        **_energy(timeline),
         "Launches": f"{count - calls:,}",
         "Host calls": f"{calls:,}",
         "File": f"{data['file_bytes']:,} bytes",

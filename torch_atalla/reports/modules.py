@@ -14,8 +14,8 @@ from .timeline import Span
 class Module:
     """One module with all that is below it. The root has the path "".
 
-    cycles: of launches alone. bytes: DRAM traffic. ops, native: nodes that compute, and those that run on the chip. A
-    launch that computes nodes of several modules counts for the module of its last node.
+    cycles, joules: of launches alone. bytes: DRAM traffic. ops, native: nodes that compute, and those that run on the
+    chip. A launch that computes nodes of several modules counts for the module of its last node.
     """
 
     path: str
@@ -27,6 +27,7 @@ class Module:
     ops: int = 0
     native: int = 0
     flops: int = 0
+    joules: float = 0.0
 
 
 def module_tree(program: Program, spans: Sequence[Span]) -> list[Module]:
@@ -41,7 +42,7 @@ def module_tree(program: Program, spans: Sequence[Span]) -> list[Module]:
             modules.append(Module(path, parent))
         return number[path]
 
-    def add(path: str, **amounts: int) -> None:
+    def add(path: str, **amounts: float) -> None:
         at: int | None = find(path)
         while at is not None:
             for name, amount in amounts.items():
@@ -58,5 +59,5 @@ def module_tree(program: Program, spans: Sequence[Span]) -> list[Module]:
         add(path, launches=int(inst.kind != "host_call"), host_calls=int(inst.kind == "host_call"))
     for span in spans:
         if span.instruction is not None:
-            add(paths[span.instruction], cycles=span.alone, bytes=span.bytes)
+            add(paths[span.instruction], cycles=span.alone, bytes=span.bytes, joules=span.joules)
     return modules

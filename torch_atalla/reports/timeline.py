@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch_atalla import energy
 from torch_atalla.device.work import DeviceWork, Work
 from torch_atalla.driver.dtypes import DTYPES, name
+from torch_atalla.energy import EnergyModel
 
 from .program import Instruction
 
@@ -20,8 +22,8 @@ class Span:
 
     stream: None for the far end of a copy between devices. alone: its cycles with nothing beside it. sdma, vector,
     array: first and past the last cycle of the unit's work for it, and the unit's busy cycles. instruction: its number
-    in the program; None for work that belongs to no instruction. dtype, shape: of the first output; the shape of a copy
-    is (rows, bytes of a row).
+    in the program; None for work that belongs to no instruction. joules: with leakage in `alone` cycles. dtype, shape:
+    of the first output; the shape of a copy is (rows, bytes of a row).
     """
 
     name: str
@@ -39,6 +41,7 @@ class Span:
     written: int
     macs: int
     instruction: int | None
+    joules: float = 0.0  # 0 for a device library without an energy model
 
     @property
     def bytes(self) -> int:
@@ -55,13 +58,17 @@ class Timeline:
     cycles: int
     lost: int
     spans: list[Span]
+    joules: float = 0.0
+    peak_watts: float = 0.0  # of the launch or copy that takes the most
 
 
-def make_timeline(device: DeviceWork, origin: int, instructions: Sequence[Instruction] = ()) -> Timeline:
+def make_timeline(
+    device: DeviceWork, origin: int, instructions: Sequence[Instruction] = (), prices: EnergyModel | None = None
+) -> Timeline:
     """Return a device's recorded work, with the program's instructions found in it.
 
-    origin: the cycle at which the recording began. Instructions run in order, so each launch belongs to the next
-    instruction with its kernel.
+    origin: the cycle at which the recording began. prices: of the device's energy. Instructions run in order, so each
+    launch belongs to the next instruction with its kernel.
     """
     start = min((work.start_cycle for work in device.work), default=origin)
     spans, position = [], 0
@@ -71,12 +78,14 @@ def make_timeline(device: DeviceWork, origin: int, instructions: Sequence[Instru
             matches = (i for i in range(position, len(instructions)) if instructions[i].kernel == work.kernel)
             found = next(matches, None)
             position = position if found is None else found + 1
-        spans.append(_span(work, start, found))
+        spans.append(_span(work, start, found, 0.0 if prices is None else prices.of_work(work).joules))
     cycles = max((span.end for span in spans), default=0)
-    return Timeline(f"atalla:{device.ordinal}", device.clock_hz, cycles, device.lost, spans)
+    joules = 0.0 if prices is None else energy.of([device]).joules
+    peak = max((span.joules * device.clock_hz / max(span.alone, 1) for span in spans), default=0.0)
+    return Timeline(f"atalla:{device.ordinal}", device.clock_hz, cycles, device.lost, spans, joules, peak)
 
 
-def _span(work: Work, origin: int, instruction: int | None) -> Span:
+def _span(work: Work, origin: int, instruction: int | None, joules: float) -> Span:
     def unit(which: str) -> tuple[int, int, int]:
         begin, end = getattr(work, which)
         return begin - origin, end - origin, getattr(work, f"{which}_cycles")
@@ -97,4 +106,5 @@ def _span(work: Work, origin: int, instruction: int | None) -> Span:
         written=work.dram_bytes_written,
         macs=work.macs,
         instruction=instruction,
+        joules=joules,
     )

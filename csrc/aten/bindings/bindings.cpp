@@ -152,6 +152,24 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     driver_call([&] { runtime::check(schedule->beat_millicycles(runtime::Device::get(ordinal).handle(), &found)); });
     return found;
   });
+  // None: the device library has an older ABI, which knows nothing of energy.
+  m.def("energy", [](int ordinal) -> std::optional<py::dict> {
+    const atalla_schedule_api* schedule = runtime::schedule_api();
+    if (schedule == nullptr || schedule->abi_minor < 4) return std::nullopt;
+    atalla_energy found{};
+    found.struct_size = sizeof found;
+    driver_call([&] { runtime::check(schedule->energy(runtime::Device::get(ordinal).handle(), &found)); });
+    py::dict result;
+    result["read_fj"] = found.read_fj;
+    result["write_fj"] = found.write_fj;
+    result["activate_fj"] = found.activate_fj;
+    result["read_access_fj"] = found.read_access_fj;
+    result["write_access_fj"] = found.write_access_fj;
+    result["static_uw"] = found.static_uw;
+    result["macs"] = std::vector<uint64_t>(std::begin(found.macs), std::end(found.macs));
+    result["link_bytes"] = found.link_bytes;
+    return result;
+  });
   m.def("set_threads", [](uint32_t n) { driver_call([&] { runtime::check(runtime::api().set_threads(n)); }); });
   m.def("get_threads", [] {
     uint32_t n = 0;

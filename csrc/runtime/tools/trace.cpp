@@ -42,6 +42,9 @@ void Trace::write(const std::string& path) {
       json.key("args");
       json.open('{');
       json.field("cycles", record.work.cycles);
+      json.field("vector_cycles", record.work.vector_cycles);
+      json.field("array_cycles", record.work.array_cycles);
+      json.field("dtype", static_cast<uint64_t>(record.work.dtype));
       json.field("dram_bytes_read", record.work.dram_bytes_read);
       json.field("dram_bytes_written", record.work.dram_bytes_written);
       json.field("macs", record.work.macs);

@@ -55,10 +55,29 @@ atalla_status beat_millicycles(atalla_device device, uint64_t* millicycles) {
   });
 }
 
+atalla_status energy(atalla_device device, atalla_energy* out) {
+  return with_device(device, [&](Device& d) {
+    constexpr uint64_t kFemto = 1000;
+    const ChipConfig& chip = d.config();
+    const Telemetry::EnergyEvents events = d.telemetry().energy_events();
+    atalla_energy found{.struct_size = sizeof found,
+                        .reserved = 0,
+                        .read_fj = chip.dram_energy.read_fj,
+                        .write_fj = chip.dram_energy.write_fj,
+                        .activate_fj = chip.dram.activate_pj * kFemto,
+                        .read_access_fj = chip.dram.read_pj * kFemto,
+                        .write_access_fj = chip.dram.write_pj * kFemto,
+                        .static_uw = chip.dram_energy.static_uw,
+                        .macs = {events.macs[0], events.macs[1], events.macs[2], events.macs[3]},
+                        .link_bytes = events.link_bytes};
+    return write_struct(found, "atalla_energy", out);
+  });
+}
+
 constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 3,
+    .abi_minor = 4,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,
@@ -66,6 +85,7 @@ constexpr atalla_schedule_api kScheduleApi = {
     .scratchpad_reserve = scratchpad_reserve,
     .launch_work_on = launch_work_on,
     .beat_millicycles = beat_millicycles,
+    .energy = energy,
 };
 
 }  // namespace

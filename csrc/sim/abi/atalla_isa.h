@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 2u
+#define ATALLA_ISA_ABI_MINOR 3u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -97,6 +97,10 @@ typedef struct atalla_isa_stats {
   uint64_t unit_instructions[ATALLA_ISA_UNITS];  // unit_name(i)
   uint64_t unit_cycles[ATALLA_ISA_UNITS];        // in which the unit was occupied
   uint64_t stall_cycles[ATALLA_ISA_STALLS];      // stall_name(i)
+  // Since minor 3, of a bank-level DRAM: rows opened, and column accesses.
+  uint64_t dram_activates;
+  uint64_t dram_reads;
+  uint64_t dram_writes;
 } atalla_isa_stats;
 
 // Since minor 2. An implementation of the array: RTL, for instance. Vectors are 32 FP32, of any value; they are rounded

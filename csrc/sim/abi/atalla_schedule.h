@@ -64,6 +64,21 @@ typedef struct atalla_launch_work {
   uint64_t beats;                               // of the bus, as the kernel counts them; 0: those of the bytes
 } atalla_launch_work;
 
+// What the energy of a device's work follows from besides its counters and records (docs/concepts/energy.md).
+typedef struct atalla_energy {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t read_fj;  // of the DRAM, per byte of a stream of contiguous tiles
+  uint64_t write_fj;
+  uint64_t activate_fj;     // per row opened and closed
+  uint64_t read_access_fj;  // per column access
+  uint64_t write_access_fj;
+  uint64_t static_uw;  // of the DRAM: standby and refresh
+  // Multiply-adds since the counters were reset: of BF16, of FP16, of FP32 and wider, of integers.
+  uint64_t macs[4];
+  uint64_t link_bytes;  // sent or received since then
+} atalla_energy;
+
 typedef struct atalla_schedule_api {
   uint32_t struct_size;
   uint32_t abi_major;
@@ -81,6 +96,8 @@ typedef struct atalla_schedule_api {
                                   atalla_launch_work*);
   // Thousandths of a cycle that a beat of the bus takes in a stream of contiguous tiles. Since minor 3.
   atalla_status (*beat_millicycles)(atalla_device, uint64_t* millicycles);
+  // Since minor 4.
+  atalla_status (*energy)(atalla_device, atalla_energy*);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

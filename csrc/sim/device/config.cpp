@@ -23,6 +23,8 @@ constexpr const char* kRow =
 constexpr const char* kElement = "the SDMA's instructions move BF16 elements";
 
 constexpr uint64_t kMaxCycles = 1'000'000;
+constexpr uint64_t kMostEnergy = 1'000'000'000;
+constexpr uint64_t kMostArea = 1'000'000'000;
 constexpr uint64_t kMaxEdge = 1024;  // of the array, a vector and a tile
 
 constexpr IntegerField<ChipConfig> kIntegers[] = {
@@ -69,6 +71,23 @@ constexpr IntegerField<ChipConfig> kIntegers[] = {
     {"link.latency_cycles", &ChipConfig::link_latency_cycles, 0, kMaxCycles},
     {"core.count", &ChipConfig::core_count, 1, 64},
     {"core.start_cycles", &ChipConfig::core_start_cycles, 0, kMaxCycles},
+    {"energy.mac_bf16", &ChipConfig::energy_mac_bf16, 0, kMostEnergy},
+    {"energy.mac_fp16", &ChipConfig::energy_mac_fp16, 0, kMostEnergy},
+    {"energy.mac_fp32", &ChipConfig::energy_mac_fp32, 0, kMostEnergy},
+    {"energy.mac_int8", &ChipConfig::energy_mac_int8, 0, kMostEnergy},
+    {"energy.lane", &ChipConfig::energy_lane, 0, kMostEnergy},
+    {"energy.exp_lane", &ChipConfig::energy_exp_lane, 0, kMostEnergy},
+    {"energy.register_row", &ChipConfig::energy_register_row, 0, kMostEnergy},
+    {"energy.scratchpad_row", &ChipConfig::energy_scratchpad_row, 0, kMostEnergy},
+    {"energy.bus_beat", &ChipConfig::energy_bus_beat, 0, kMostEnergy},
+    {"energy.packet", &ChipConfig::energy_packet, 0, kMostEnergy},
+    {"energy.link_byte", &ChipConfig::energy_link_byte, 0, kMostEnergy},
+    {"energy.leakage", &ChipConfig::energy_leakage, 0, kMostEnergy},
+    {"area.multiply_add", &ChipConfig::area_multiply_add, 0, kMostArea},
+    {"area.lane", &ChipConfig::area_lane, 0, kMostArea},
+    {"area.register_byte", &ChipConfig::area_register_byte, 0, kMostArea},
+    {"area.sram_byte", &ChipConfig::area_sram_byte, 0, kMostArea},
+    {"area.scalar_core", &ChipConfig::area_scalar_core, 0, kMostArea},
     {"telemetry.records", &ChipConfig::telemetry_records, 1, 16'777'216},
 };
 
@@ -128,7 +147,13 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
   TomlDocument document;
   std::string error;
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
-  ParameterReader reader(document, where);
+  static const TomlDocument* const units = [] {
+    auto* parsed = new TomlDocument;
+    std::string ignored;
+    parse_toml(builtin_chip_text(), parsed, &ignored);
+    return parsed;
+  }();
+  ParameterReader reader(document, where, units);
   const TomlValue* value = reader.take("format");
   if (value == nullptr) return reader.fail(0, "missing; expected 1", "format");
   if (value->value != decltype(value->value){int64_t{1}}) return reader.fail(value->line, "expected 1", "format");
@@ -153,8 +178,13 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
   }
   if (const atalla_status status = reader.finish()) return status;
   config->beat_millicycles = millicycles(config->sdma_beat_cycles);
-  if (config->dram_preset != kConstantDram) {
-    const uint64_t tile_bytes = config->sdma_tile_rows * config->sdma_tile_columns * config->sdma_element_bytes;
+  const uint64_t tile_bytes = config->sdma_tile_rows * config->sdma_tile_columns * config->sdma_element_bytes;
+  const bool constant = config->dram_preset == kConstantDram;
+  if (constant) {
+    if (const atalla_status status = find_dram_preset(kChipDram, &config->dram)) return status;
+  }
+  config->dram_energy = stream_energy(config->dram, config->chip_clock_hz, tile_bytes, constant);
+  if (!constant) {
     const uint64_t beats = (tile_bytes + config->bus_width_bytes - 1) / config->bus_width_bytes;
     config->beat_millicycles = stream_millicycles(config->dram, config->chip_clock_hz, tile_bytes) / beats;
   }

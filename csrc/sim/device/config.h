@@ -9,12 +9,15 @@
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"
+#include "sim/dram/banks.h"
 #include "sim/dram/preset.h"
 
 namespace atalla::sim {
 
 // The preset under which every beat of the bus takes sdma.beat_cycles.
 inline constexpr const char* kConstantDram = "constant";
+// The memory behind it, whose energy counts: the chip's.
+inline constexpr const char* kChipDram = "ddr4_3200";
 
 inline uint64_t millicycles(double cycles) { return static_cast<uint64_t>(cycles * 1000 + 0.5); }
 
@@ -25,8 +28,9 @@ struct ChipConfig {
   uint64_t dram_bytes = 0;
   uint64_t dram_alignment = 0;
   std::string dram_preset;
-  DramPreset dram;                // of that name; unused if it is kConstantDram
+  DramPreset dram;                // of that name; of kConstantDram, the memory whose energy counts
   uint64_t beat_millicycles = 0;  // of the bus, in a stream of contiguous tiles
+  DramEnergy dram_energy;         // of the same stream
   uint64_t bus_width_bytes = 0;
   uint64_t scratchpad_count = 0;
   uint64_t scratchpad_bytes = 0;
@@ -69,6 +73,23 @@ struct ChipConfig {
   uint64_t telemetry_records = 0;
   uint64_t core_count = 0;
   uint64_t core_start_cycles = 0;
+  uint64_t energy_mac_bf16 = 0;
+  uint64_t energy_mac_fp16 = 0;
+  uint64_t energy_mac_fp32 = 0;
+  uint64_t energy_mac_int8 = 0;
+  uint64_t energy_lane = 0;
+  uint64_t energy_exp_lane = 0;
+  uint64_t energy_register_row = 0;
+  uint64_t energy_scratchpad_row = 0;
+  uint64_t energy_bus_beat = 0;
+  uint64_t energy_packet = 0;
+  uint64_t energy_link_byte = 0;
+  uint64_t energy_leakage = 0;
+  uint64_t area_multiply_add = 0;
+  uint64_t area_lane = 0;
+  uint64_t area_register_byte = 0;
+  uint64_t area_sram_byte = 0;
+  uint64_t area_scalar_core = 0;
 
   // The parameters that determine the costs of kernels.
   atalla_geometry geometry() const;

@@ -32,7 +32,9 @@ struct IntegerField {
 // Takes the checked parameters out of a document. What has not been taken at the end is unknown.
 class ParameterReader {
  public:
-  ParameterReader(const TomlDocument& document, const char* where) : document_(document), where_(where) {
+  // units: a document whose units the parameters must have; null: any.
+  ParameterReader(const TomlDocument& document, const char* where, const TomlDocument* units = nullptr)
+      : document_(document), where_(where), units_(units) {
     for (const auto& [path, value] : document) pending_.insert(path);
   }
 
@@ -60,6 +62,12 @@ class ParameterReader {
     const TomlValue* unit = take(key + ".unit");
     if (unit == nullptr || !std::holds_alternative<std::string>(unit->value)) {
       return fail((*value)->line, "the parameter has no unit (a string)", key);
+    }
+    if (const auto wanted = units_ == nullptr ? document_.end() : units_->find(key + ".unit");
+        units_ != nullptr && wanted != units_->end() && wanted->second.value != unit->value) {
+      const std::string reason = "the unit is \"" + std::get<std::string>(unit->value) + "\"; expected \"" +
+                                 std::get<std::string>(wanted->second.value) + "\"";
+      return fail(unit->line, reason.c_str(), key);
     }
     const TomlValue* source = take(key + ".source");
     if (source == nullptr || !std::holds_alternative<std::string>(source->value) ||
@@ -115,6 +123,7 @@ class ParameterReader {
  private:
   const TomlDocument& document_;
   const char* where_;
+  const TomlDocument* units_;
   std::set<std::string> pending_;
 };
 

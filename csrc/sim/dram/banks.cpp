@@ -42,6 +42,7 @@ void DramBanks::reset() {
   channel.banks.assign(channel.groups.size() * preset_.banks, Bank{});
   channels_.assign(preset_.channels, channel);
   issue_ = 0;
+  events_ = {};
 }
 
 // The cycle at which there is room for `requests` more, `t` at the earliest.
@@ -130,6 +131,7 @@ uint64_t DramBanks::access(Channel& channel, const Place& place, uint64_t n, boo
   if (bank.row != place.row) {
     if (bank.row != kNoRow) bank.ready = std::max(bank.ready, std::max(arrival, bank.closable) + preset_.rp);
     const uint64_t t = activate(rank, group, std::max(arrival, bank.ready));
+    ++events_.activates;
     bank = {.row = place.row,
             .used = 0,
             .ready = t + preset_.ras + preset_.rp,
@@ -150,6 +152,7 @@ uint64_t DramBanks::access(Channel& channel, const Place& place, uint64_t n, boo
   const uint64_t recovery = writes ? preset_.cwl + preset_.burst_cycles + preset_.wr : preset_.rtp;
   bank.closable = std::max(bank.closable, last + recovery);
   bank.used += n;
+  (writes ? events_.writes : events_.reads) += n;
   if (preset_.closed_page && bank.used >= preset_.row_accesses) {
     bank.row = kNoRow;
     bank.ready = std::max(bank.ready, bank.closable + preset_.rp);
@@ -222,6 +225,32 @@ uint64_t stream_millicycles(const DramPreset& preset, uint64_t chip_hz, uint64_t
   uint64_t end = 0;
   for (uint64_t i = 0; i < kTiles; ++i) end = banks.move(i * bytes, 1, bytes, bytes, false, end).end;
   return end * 1000 / kTiles;
+}
+
+DramEnergy stream_energy(const DramPreset& preset, uint64_t chip_hz, uint64_t bytes, bool whole_bursts) {
+  constexpr uint64_t kTiles = 64, kFemto = 1000;
+  DramEnergy energy;
+  for (const bool writes : {false, true}) {
+    DramBanks::Events events;
+    if (whole_bursts) {
+      events.activates = kTiles * ceil_div(bytes, preset.row_bytes);
+      (writes ? events.writes : events.reads) = kTiles * ceil_div(bytes, preset.burst_bytes);
+    } else {
+      AddressMap map;
+      address_map(preset, "preset", &map);
+      DramBanks banks(preset, std::move(map), chip_hz);
+      uint64_t end = 0;
+      for (uint64_t i = 0; i < kTiles; ++i) end = banks.move(i * bytes, 1, bytes, bytes, writes, end).end;
+      events = banks.events();
+    }
+    const uint64_t pj =
+        events.activates * preset.activate_pj + events.reads * preset.read_pj + events.writes * preset.write_pj;
+    (writes ? energy.write_fj : energy.read_fj) = pj * kFemto / (kTiles * bytes);
+  }
+  // pJ * Hz = 10^-12 W; a rank is refreshed every refi cycles.
+  const uint64_t refreshes_per_second = preset.clock_hz / preset.refi * preset.ranks * preset.channels;
+  energy.static_uw = preset.standby_uw + preset.refresh_pj * refreshes_per_second / 1'000'000;
+  return energy;
 }
 
 }  // namespace atalla::sim

@@ -25,6 +25,13 @@ class DramBanks {
     uint64_t issued = 0;  // the last request has left the SDMA
     uint64_t end = 0;     // the last byte has passed the bus
   };
+  // Since the reset.
+  struct Events {
+    uint64_t activates = 0;
+    uint64_t reads = 0;  // column accesses
+    uint64_t writes = 0;
+  };
+  const Events& events() const { return events_; }
   // Rows of `row_bytes` bytes, `pitch` bytes apart, whose first request leaves at cycle `start` at the earliest. Calls
   // are in the order in which the requests reach the controller.
   Span move(uint64_t address, uint64_t rows, uint64_t row_bytes, uint64_t pitch, bool writes, uint64_t start);
@@ -118,11 +125,23 @@ class DramBanks {
   uint64_t most_accesses_ = 1;  // at a time
   uint64_t step_ = 0;           // between two requests, with kFraction binary places
   uint64_t issue_ = 0;          // when the next request may leave, likewise
+  Events events_;
   std::vector<Channel> channels_;
 };
 
 // Thousandths of a chip cycle that a tile of `bytes` contiguous bytes takes in a long stream of reads, each of which
 // starts when the one before has ended. `preset` has been checked.
 uint64_t stream_millicycles(const DramPreset& preset, uint64_t chip_hz, uint64_t bytes);
+
+// What a DRAM takes, in femtojoules a byte of such a stream, and what it takes while it waits.
+struct DramEnergy {
+  uint64_t read_fj = 0;
+  uint64_t write_fj = 0;
+  uint64_t static_uw = 0;  // standby and refresh
+};
+
+// Of a stream as above; `whole_bursts`: a memory that answers whole bursts of contiguous tiles, each in a row that is
+// open from its first byte to its last, as the constant model has it.
+DramEnergy stream_energy(const DramPreset& preset, uint64_t chip_hz, uint64_t bytes, bool whole_bursts);
 
 }  // namespace atalla::sim

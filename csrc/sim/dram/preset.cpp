@@ -12,6 +12,7 @@ namespace atalla::sim {
 namespace {
 
 constexpr uint64_t kMaxCycles = 1'000'000;
+constexpr uint64_t kMostEnergy = 1'000'000'000;
 
 constexpr IntegerField<DramPreset> kFields[] = {
     {"clock.hz", &DramPreset::clock_hz, 1'000'000, 100'000'000'000},
@@ -43,6 +44,11 @@ constexpr IntegerField<DramPreset> kFields[] = {
     {"controller.window", &DramPreset::window, 1, 128},
     {"controller.request_bytes", &DramPreset::request_bytes, 1, 1024, Range::kPowerOfTwo},
     {"controller.request_cycles", &DramPreset::request_cycles, 1, 1024},
+    {"energy.activate", &DramPreset::activate_pj, 0, kMostEnergy},
+    {"energy.read", &DramPreset::read_pj, 0, kMostEnergy},
+    {"energy.write", &DramPreset::write_pj, 0, kMostEnergy},
+    {"energy.refresh", &DramPreset::refresh_pj, 0, kMostEnergy},
+    {"energy.standby", &DramPreset::standby_uw, 0, kMostEnergy},
 };
 
 struct Named {
@@ -155,7 +161,13 @@ atalla_status parse_dram_preset(std::string_view text, const char* where, DramPr
   TomlDocument document;
   std::string error;
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
-  ParameterReader reader(document, where);
+  static const TomlDocument* const units = [] {
+    auto* parsed = new TomlDocument;
+    std::string ignored;
+    parse_toml(kPresets[0].text, parsed, &ignored);
+    return parsed;
+  }();
+  ParameterReader reader(document, where, units);
   for (const auto& field : kFields) {
     if (const atalla_status status = reader.integer(field, preset)) return status;
   }

@@ -46,6 +46,13 @@ struct DramPreset {
   uint64_t request_bytes = 0;   // of one request of the SDMA
   uint64_t request_cycles = 0;  // cycles of the chip's clock between two requests
 
+  // In picojoules: opening and closing a row of a rank, a column access, a refresh of a rank. Microwatts of all ranks.
+  uint64_t activate_pj = 0;
+  uint64_t read_pj = 0;
+  uint64_t write_pj = 0;
+  uint64_t refresh_pj = 0;
+  uint64_t standby_uw = 0;
+
   // Address bits from the highest to the lowest, above those of a burst: "row bank group rank column channel". A field
   // may be given in parts with their widths ("row column:5 bank group rank column:2 channel").
   std::string mapping;

@@ -102,6 +102,10 @@ void Machine::stats(atalla_isa_stats* out) const {
   if (!s.timing) return;
   out->cycles = s.scoreboard.end();
   out->bus_cycles = s.scoreboard.bus_cycles();
+  const DramBanks::Events dram = s.scoreboard.dram_events();
+  out->dram_activates = dram.activates;
+  out->dram_reads = dram.reads;
+  out->dram_writes = dram.writes;
   uint64_t busy = 0;
   for (uint32_t i = 0; i < s.memory.pad_count; ++i) busy += s.scoreboard.engine_cycles(i);
   out->unit_cycles[static_cast<int>(Unit::kSdma)] = busy;

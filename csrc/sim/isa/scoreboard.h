@@ -84,6 +84,7 @@ class Scoreboard {
   uint64_t next() const { return next_; }
   uint64_t stall(Stall reason) const { return stalls_[static_cast<int>(reason)]; }
   uint64_t bus_cycles() const { return bus_cycles_; }
+  DramBanks::Events dram_events() const { return banks_ ? banks_->events() : DramBanks::Events{}; }
   uint64_t engine_cycles(uint32_t sid) const { return engines_[sid].busy; }
 
  private:

@@ -43,6 +43,23 @@ void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const 
   }
 }
 
+namespace {
+
+// Which of EnergyEvents::macs counts the multiply-adds of a compute dtype.
+unsigned mac_class(atalla_dtype dtype) {
+  switch (dtype) {
+    case ATALLA_BF16: return 0;
+    case ATALLA_F16: return 1;
+    case ATALLA_F32:
+    case ATALLA_F64:
+    case ATALLA_C64:
+    case ATALLA_C128: return 2;
+    default: return 3;
+  }
+}
+
+}  // namespace
+
 Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
   const Placement placed = schedule_.place(not_before_host(std::max(clock->cycles, floor_)), charge);
   clock->cycles = placed.end;
@@ -81,6 +98,7 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
   counters_.dram_bytes_read += cost.bytes_read;
   counters_.dram_bytes_written += cost.bytes_written;
   counters_.macs += cost.macs;
+  energy_events_.macs[mac_class(desc.compute_dtype)] += cost.macs;
 }
 
 Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {
@@ -102,6 +120,7 @@ Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy
   work.ndim = 2;
   work.sizes[0] = static_cast<int64_t>(copy.rows);
   work.sizes[1] = static_cast<int64_t>(copy.row_bytes);
+  if (charge.link_cycles != 0) energy_events_.link_bytes += bytes * ((copy.reads ? 1u : 0u) + (copy.writes ? 1u : 0u));
   counters_.copies += 1;
   counters_.cycles += charge.cycles;
   counters_.sdma_cycles += charge.sdma_cycles;
@@ -146,9 +165,15 @@ atalla_counters Telemetry::counters() const {
   return value;
 }
 
+Telemetry::EnergyEvents Telemetry::energy_events() const {
+  const std::lock_guard lock(lock_);
+  return energy_events_;
+}
+
 void Telemetry::reset_counters() {
   const std::lock_guard lock(lock_);
   counters_ = {};
+  energy_events_ = {};
 }
 
 const atalla_work_record& Telemetry::kept(uint64_t sequence) const {

@@ -54,6 +54,12 @@ class Telemetry {
 
   uint64_t launches() const;  // sequence number of the next launch
   atalla_counters counters() const;
+  // What the counters leave out of what takes energy.
+  struct EnergyEvents {
+    uint64_t macs[4] = {};  // as in atalla_energy
+    uint64_t link_bytes = 0;
+  };
+  EnergyEvents energy_events() const;
   void reset_counters();  // time, sequences and records stay
   // As launch_records and work_records of atalla.h.
   void launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const;
@@ -75,6 +81,7 @@ class Telemetry {
   size_t next_ = 0;  // slot of the next record
   atalla_work_record* ring_;
   atalla_counters counters_{};
+  EnergyEvents energy_events_;
 };
 
 // Fills all of *record but sequence, start_cycle and stream; sizes beyond ndim keep what they were.

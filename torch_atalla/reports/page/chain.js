@@ -34,7 +34,7 @@ R.launchPart = (inst, span, related, go) => {
     const units = ["sdma", "vector", "array"].filter((unit) => span[unit][2]).map((unit) => `${unit} ${number(span[unit][2])}`);
     rows.push(`${number(span.alone)} cycles, from ${number(span.start)} to ${number(span.end)}`,
       units.length ? "busy cycles: " + units.join(", ") : "no unit is busy",
-      `DRAM: ${number(span.read)} bytes read, ${number(span.written)} written` + (span.macs ? `; ${number(span.macs)} MACs` : ""));
+      `DRAM: ${number(span.read)} bytes read, ${number(span.written)} written` + (span.macs ? `; ${number(span.macs)} MACs` : "") + (span.joules ? `; ${joules(span.joules)}` : ""));
   }
   const links = [];
   if (span) links.push(R.link("timeline", "span", related.span, "in the timeline"));

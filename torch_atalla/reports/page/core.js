@@ -10,6 +10,11 @@ const bytes = (n) => {
   return (k ? n.toFixed(1) : number(n)) + " " + units[k];
 };
 
+const joules = (x) => {
+  for (const [unit, scale] of [["J", 1], ["mJ", 1e-3], ["µJ", 1e-6], ["nJ", 1e-9]]) if (x >= scale) return (x / scale).toPrecision(3) + " " + unit;
+  return x ? (x / 1e-12).toPrecision(3) + " pJ" : "–";
+};
+
 // An element: tag, attributes (functions are listeners), children (texts and elements).
 function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);

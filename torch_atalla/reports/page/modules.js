@@ -18,12 +18,12 @@ R.views.modules = {
       this.open = new Set(open ? modules.keys() : [0]);
       this.draw();
     };
-    const head = ["Module", "Cycles", "DRAM bytes", "Launches", "Host calls", "Ops", "On the chip"];
+    const head = ["Module", "Cycles", "Energy", "DRAM bytes", "Launches", "Host calls", "Ops", "On the chip"];
     this.body = el("tbody", { keydown: (event) => this.key(event) });
     section.append(
       el("div", { class: "bar" }, search, el("button", { click: all(true) }, "Expand all"), el("button", { click: all(false) }, "Collapse all")),
       el("div", { class: "scroll" }, el("table", { role: "treegrid", "aria-label": "Modules" },
-        el("thead", {}, el("tr", {}, head.map((text, k) => el("th", { class: k === 4 || k === 5 ? "optional" : null }, text)))), this.body)),
+        el("thead", {}, el("tr", {}, head.map((text, k) => el("th", { class: k === 5 || k === 6 ? "optional" : null }, text)))), this.body)),
       el("p", { class: "quiet" }, "Each row counts the module and all below it. A launch that computes nodes of several modules counts for the module of its last node."));
     this.draw();
   },
@@ -62,7 +62,7 @@ R.views.modules = {
     return el("tr", { "data-module": i, "aria-level": level + 1, "aria-expanded": leaf ? null : open, "aria-selected": i === this.selected },
       el("td", { style: `padding-left:${4 + 16 * level}px` }, twist, R.link("nodes", "module", i, name)),
       el("td", {}, number(module.cycles), el("span", { class: "share", "aria-hidden": true }, el("i", { style: `width:${100 * share}%` }))),
-      el("td", {}, number(module.bytes)), el("td", {}, number(module.launches)),
+      el("td", {}, joules(module.joules)), el("td", {}, number(module.bytes)), el("td", {}, number(module.launches)),
       el("td", { class: "optional" }, number(module.host_calls)), el("td", { class: "optional" }, number(module.ops)),
       el("td", { class: module.native < module.ops ? "bad" : null }, coverage));
   },
