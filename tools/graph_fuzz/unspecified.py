@@ -30,7 +30,7 @@ _ZERO_OF_EITHER_SIGN = {
     for name in (
         *("relu", "softshrink", "hardshrink", "hardtanh", "threshold", "clamp", "clamp_min", "clamp_max", "maximum"),
         *("minimum", "fmax", "fmin", "max", "min", "amax", "amin", "aminmax", "max_pool2d_with_indices", "cummax"),
-        *("cummin", "nan_to_num", "hardswish", "leaky_relu"),
+        *("cummin", "nan_to_num", "hardswish", "leaky_relu", "native_layer_norm", "native_group_norm"),
     )
 }
 

@@ -64,7 +64,8 @@ typedef struct atalla_launch_work {
   uint64_t beats;                               // of the bus, as the kernel counts them; 0: those of the bytes
 } atalla_launch_work;
 
-// What the energy of a device's work follows from besides its counters and records (docs/concepts/energy.md).
+// The energy of a device's work follows from these numbers, and from its counters and records
+// (docs/concepts/energy.md).
 typedef struct atalla_energy {
   uint32_t struct_size;
   uint32_t reserved;

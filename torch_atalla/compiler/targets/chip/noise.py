@@ -161,7 +161,7 @@ def _evaluate(
             )
             if computes:
                 args, kwargs = torch.utils._pytree.tree_map(changed, (args, kwargs))
-            result = call(node, args, kwargs, changed)
+            result = torch.utils._pytree.tree_map(_wide, call(node, args, kwargs, changed))  # of integers: float32
             if vary is not None:
                 result = vary(node, args, result)
             made[node] = torch.utils._pytree.tree_map(changed, result) if computes else result

@@ -151,22 +151,24 @@ def lower_captured(
     out.graph("capture", captured)
     exact, optimized = options.exact, options.optimize != "none"
     fold = options.fold or ("exact" if exact else "all")
-    keep_strides = exact or any(node.target in MEMORY_VIEWS for node in captured.graph.nodes)
+    views = any(node.target in MEMORY_VIEWS for node in captured.graph.nodes)  # whose elements depend on strides
+    keep_strides = exact or views
     passes = run_passes(
         captured,
         fold=fold,
         epilogue=options.epilogue or options.code,
         exact=exact,
         split=optimized,
-        keep_strides=keep_strides and not options.code,
+        keep_strides=keep_strides and (views or not options.code),
         observe=out.graph,
     )
     graph, constants = None, {}
     if options.code:
         graph = _snapshot(captured.graph)
         constants = {name: constant.tensor for name, constant in captured.constants.items()}
-        channels_innermost(captured)
-        keep_strides = False
+        if not views:
+            channels_innermost(captured)
+        keep_strides = views
     parts = partition(captured, table)
     if parts.unsupported and options.fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
