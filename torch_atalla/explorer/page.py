@@ -21,6 +21,11 @@ def page(study: Any, whole: bool = True) -> str:
     return f'<!doctype html><meta charset="utf-8"><title>Variants</title><style>{STYLE}</style>\n{body}\n'
 
 
+def number(value: float) -> str:
+    """Four digits, or all of those before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def _label(point: Any) -> str:
     return "<br>".join(f"{key} = {value}" for key, value in point.values.items())
 
@@ -28,7 +33,7 @@ def _label(point: Any) -> str:
 def _table(study: Any) -> str:
     """Of the best variants."""
     names = [*study.space, *study.objective]
-    rows = [[*point.values.values(), *(f"{point.totals[o]:,.6g}" for o in study.objective)] for point in study.front()]
+    rows = [[*point.values.values(), *(number(point.totals[o]) for o in study.objective)] for point in study.front()]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(x))}</td>" for x in row) + "</tr>" for row in rows[:20])
     refused = sum(bool(point.refused) for point in study.points)
@@ -43,7 +48,12 @@ def _front(study: Any) -> Any:
 
     second = study.objective[1] if len(study.objective) > 1 else next(iter(study.space))
     front = study.front()
-    figure = go.Figure(layout={"title": "Pareto front", "xaxis_title": study.objective[0], "yaxis_title": second})
+    axes = {}
+    for axis, name in (("xaxis", study.objective[0]), ("yaxis", second)):
+        values = [point.totals.get(name, 0.0) for point in study.feasible]
+        wide = min(values, default=0.0) > 0 and max(values) > 10 * min(values)
+        axes[axis] = {"title": name, "type": "log" if wide else None}
+    figure = go.Figure(layout={"title": "Pareto front", **axes})
     for name, points, symbol in (
         ("variants", [p for p in study.feasible if p not in front], "circle-open"),
         ("front", front, "diamond"),

@@ -17,7 +17,7 @@ from torch_atalla import chip
 
 from .evaluate import VariantError, evaluate
 from .networks import Network
-from .page import page
+from .page import number, page
 from .space import Constraint, Variant, checked
 
 MEASURES = ("cycles", "seconds", "joules", "area", "error")  # all to be small
@@ -275,7 +275,7 @@ class Study:
     def __str__(self) -> str:
         lines = [f"{len(self.points)} variants, {len(self.feasible)} within the constraints"]
         for point in self.front()[:10]:
-            numbers = ", ".join(f"{name} {point.totals[name]:,.6g}" for name in self.objective)
+            numbers = ", ".join(f"{name} {number(point.totals[name])}" for name in self.objective)
             lines.append(f"{numbers}: {Variant(point.values)}")
         refused = [point for point in self.points if point.refused]
         lines += [f"refused: {Variant(point.values)}: {point.refused}" for point in refused[:3]]

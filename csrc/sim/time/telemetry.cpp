@@ -48,13 +48,17 @@ namespace {
 // Which of EnergyEvents::macs counts the multiply-adds of a compute dtype.
 unsigned mac_class(atalla_dtype dtype) {
   switch (dtype) {
-    case ATALLA_BF16: return 0;
-    case ATALLA_F16: return 1;
+    case ATALLA_BF16:
+      return 0;
+    case ATALLA_F16:
+      return 1;
     case ATALLA_F32:
     case ATALLA_F64:
     case ATALLA_C64:
-    case ATALLA_C128: return 2;
-    default: return 3;
+    case ATALLA_C128:
+      return 2;
+    default:
+      return 3;
   }
 }
 
