@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What generated Atalla code costs: `python -m benchmarks.isa_codegen [--write-docs] [--networks] [--export DIR]`.
+"""What generated Atalla code costs: `python -m benchmarks.isa_codegen [--write-docs] [--networks] [--export DIR]
+[--chip FILE]`.
 
---networks: the table of whole networks instead of that of kernels (some minutes).
+--networks: the table of whole networks instead of that of kernels (some minutes). --chip: the table of kernels on
+another chip, for both engines; docs/concepts/timing.md has the deviations on bank-level DRAMs.
 
 Packets, cycles and bytes are simulated, the same on every machine. The last columns are the cycles that the functional
 engine's analytic model charges for the same launch, and how far they are from the ISA engine's.
@@ -10,6 +12,7 @@ engine's analytic model charges for the same launch, and how far they are from t
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import tempfile
@@ -25,7 +28,8 @@ from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearP
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network
-from torch_atalla.compiler.targets.chip.place import run_network
+from torch_atalla.compiler.targets.chip.place import place_network, run_network
+from torch_atalla.isa.engine import Machine, Stats
 
 from .isa_cases import BF16, Case, cases
 
@@ -94,15 +98,28 @@ def module_cycles(case: Case) -> int:
         return charged(lambda: program(given))
 
 
+def executed(network: Network, given: list[torch.Tensor]) -> Stats:
+    """What the ISA engine counts. On another chip than the built-in one, in the DRAM of device 1, which has no other
+    use."""
+    if not os.environ.get("ATALLA_CHIP_CONFIG"):
+        return run_network(network, network.code(), given).stats
+    torch.ones(1, device="atalla:1")
+    code = network.code()
+    placed = place_network(network, given)
+    machine = Machine(code, placed.memory, args=(placed.table,), device=1)
+    machine.run()
+    return machine.stats()
+
+
 def cycles(case: Case) -> tuple[int, int]:
     """The ISA engine's cycles and the analytic model's."""
     network, given = build(case)
-    return run_network(network, network.code(), given).stats.cycles, analytic_cycles(case)
+    return executed(network, given).cycles, analytic_cycles(case)
 
 
 def measure(case: Case) -> list[str]:
     network, given = build(case)
-    stats = run_network(network, network.code(), given).stats
+    stats = executed(network, given)
     model = analytic_cycles(case)
     per = f"{stats.packets / case.products:.1f}" if case.products else ""
     used = stats.macs / (stats.cycles * 1024) if stats.cycles else 0
@@ -174,7 +191,12 @@ def main() -> int:
     parser.add_argument("--write-docs", action="store_true", help="write the table into docs/concepts/isa-codegen.md")
     parser.add_argument("--networks", action="store_true", help="whole networks instead of single kernels")
     parser.add_argument("--export", metavar="DIR", type=Path, help="write .in programs there instead")
+    parser.add_argument("--chip", metavar="FILE", help="chip file of both engines; nothing is written")
     args = parser.parse_args()
+    if args.chip:
+        if args.networks or args.write_docs:
+            parser.error("--chip: expected the table of kernels, without --networks and --write-docs")
+        os.environ["ATALLA_CHIP_CONFIG"] = args.chip
     if args.export:
         print(isa_exports.write(args.export))
         return 0

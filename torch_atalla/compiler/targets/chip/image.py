@@ -112,6 +112,8 @@ class Image:
 
     def table_words(self) -> tuple[list[int], list[tuple[int, Address]]]:
         """The table with 0 where an address belongs, and those addresses by the word's index."""
+        if any(self.functions[call.function].address == 0 for call in self.calls):
+            raise RuntimeError("the table of calls has the addresses of functions, which link() decides; call it first")
         words: list[int] = []
         relocations: list[tuple[int, Address]] = []
         place = 4 * (len(self.calls) + 1)
