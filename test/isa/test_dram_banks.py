@@ -156,9 +156,12 @@ class TestDramBanks(TestCase):
             ({"mapping": "bank row group rank column channel"}, "the row is not the first field"),
             ({"mapping": "row bank group rank column:9 channel"}, 'wrong width of "column:9"'),
             ({"mapping": "row bank group rank column chanel"}, 'unknown field "chanel"'),
-            ({"ccd_l": 3}, "timing.ccd_s is at most timing.ccd_l; the values are 4 and 3"),
-            ({"rfc": 20000}, "timing.rfc is less than timing.refi"),
-            ({"request_bytes": 128}, "controller.request_bytes is at most organization.burst_bytes"),
+            ({"ccd_l": 3}, "line 24: timing.ccd_s: the value is 4; expected at most timing.ccd_l, which is 3"),
+            ({"rfc": 20000}, "timing.rfc: the value is 20000; expected less than timing.refi, which is 12480"),
+            (
+                {"request_bytes": 128},
+                "controller.request_bytes: the value is 128; expected at most organization.burst_bytes, which is 64",
+            ),
             ({"window": 0}, "controller.window: the value is 0; expected an integer from 1 to 128"),
             ({"page": "half"}, 'controller.page is "half"'),
         ]

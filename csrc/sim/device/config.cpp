@@ -177,8 +177,28 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
     if (const atalla_status status = reader.integer(field, config)) return status;
   }
   if (const atalla_status status = reader.finish()) return status;
-  config->beat_millicycles = millicycles(config->sdma_beat_cycles);
   const uint64_t tile_bytes = config->sdma_tile_rows * config->sdma_tile_columns * config->sdma_element_bytes;
+  const struct {
+    bool holds;
+    const char* key;
+    uint64_t value;
+    const char* limit;
+    uint64_t bytes;
+  } limits[] = {
+      {config->scratchpad_bytes >= tile_bytes, "scratchpad.bytes", config->scratchpad_bytes,
+       "at least those of a tile of the SDMA", tile_bytes},
+      {config->bus_width_bytes <= tile_bytes, "bus.width_bytes", config->bus_width_bytes,
+       "at most those of a tile of the SDMA", tile_bytes},
+      {config->dram_alignment <= config->dram_bytes, "dram.alignment", config->dram_alignment, "at most dram.bytes",
+       config->dram_bytes},
+  };
+  for (const auto& [holds, key, number, limit, bytes] : limits) {
+    if (holds) continue;
+    char reason[160];
+    snprintf(reason, sizeof reason, "the value is %" PRIu64 "; expected %s, %" PRIu64, number, limit, bytes);
+    return reader.fail(reader.line(key), reason, key);
+  }
+  config->beat_millicycles = millicycles(config->sdma_beat_cycles);
   const bool constant = config->dram_preset == kConstantDram;
   if (constant) {
     if (const atalla_status status = find_dram_preset(kChipDram, &config->dram)) return status;

@@ -43,6 +43,12 @@ class ParameterReader {
     return set_error(ATALLA_ERR_CONFIG, "%s: line %d: %s: %s", where_, line, key.c_str(), reason);
   }
 
+  // Of a parameter's value; 0 for one that the document lacks.
+  int line(const std::string& key) const {
+    const auto found = document_.find(key + ".value");
+    return found == document_.end() ? 0 : found->second.line;
+  }
+
   const TomlValue* take(const std::string& path) {
     const auto found = document_.find(path);
     if (found == document_.end()) return nullptr;

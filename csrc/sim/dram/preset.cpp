@@ -3,6 +3,8 @@
 
 #include <bit>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "sim/device/config.h"
@@ -77,29 +79,33 @@ atalla_status bad(const char* where, const DramPreset& preset, const char* reaso
                    where, preset.mapping.c_str(), reason, static_cast<int>(field.size()), field.data());
 }
 
-// Limits that two or more parameters set together.
-atalla_status check(const DramPreset& p, const char* where) {
+// Limits that two parameters set together. A file is refused at the line of the first one.
+atalla_status check(const DramPreset& p, const ParameterReader& reader) {
   const struct {
     bool holds;
+    const char* key;
     const char* rule;
+    const char* other;
     uint64_t a, b;
   } rules[] = {
-      {p.ccd_s <= p.ccd_l, "timing.ccd_s is at most timing.ccd_l", p.ccd_s, p.ccd_l},
-      {p.burst_cycles <= p.ccd_s, "timing.burst is at most timing.ccd_s", p.burst_cycles, p.ccd_s},
-      {p.rrd_s <= p.rrd_l, "timing.rrd_s is at most timing.rrd_l", p.rrd_s, p.rrd_l},
-      {p.wtr_s <= p.wtr_l, "timing.wtr_s is at most timing.wtr_l", p.wtr_s, p.wtr_l},
-      {p.rrd_s <= p.faw, "timing.rrd_s is at most timing.faw", p.rrd_s, p.faw},
-      {p.rcd < p.ras, "timing.rcd is less than timing.ras", p.rcd, p.ras},
-      {p.rfc < p.refi, "timing.rfc is less than timing.refi", p.rfc, p.refi},
-      {p.burst_bytes <= p.row_bytes, "organization.burst_bytes is at most organization.row_bytes", p.burst_bytes,
+      {p.ccd_s <= p.ccd_l, "timing.ccd_s", "at most", "timing.ccd_l", p.ccd_s, p.ccd_l},
+      {p.burst_cycles <= p.ccd_s, "timing.burst", "at most", "timing.ccd_s", p.burst_cycles, p.ccd_s},
+      {p.rrd_s <= p.rrd_l, "timing.rrd_s", "at most", "timing.rrd_l", p.rrd_s, p.rrd_l},
+      {p.wtr_s <= p.wtr_l, "timing.wtr_s", "at most", "timing.wtr_l", p.wtr_s, p.wtr_l},
+      {p.rrd_s <= p.faw, "timing.rrd_s", "at most", "timing.faw", p.rrd_s, p.faw},
+      {p.rcd < p.ras, "timing.rcd", "less than", "timing.ras", p.rcd, p.ras},
+      {p.rfc < p.refi, "timing.rfc", "less than", "timing.refi", p.rfc, p.refi},
+      {p.burst_bytes <= p.row_bytes, "organization.burst_bytes", "at most", "organization.row_bytes", p.burst_bytes,
        p.row_bytes},
-      {p.request_bytes <= p.burst_bytes, "controller.request_bytes is at most organization.burst_bytes",
+      {p.request_bytes <= p.burst_bytes, "controller.request_bytes", "at most", "organization.burst_bytes",
        p.request_bytes, p.burst_bytes},
   };
   for (const auto& rule : rules) {
     if (rule.holds) continue;
-    return set_error(ATALLA_ERR_CONFIG, "%s: %s; the values are %" PRIu64 " and %" PRIu64, where, rule.rule, rule.a,
-                     rule.b);
+    char reason[160];
+    snprintf(reason, sizeof reason, "the value is %" PRIu64 "; expected %s %s, which is %" PRIu64, rule.a, rule.rule,
+             rule.other, rule.b);
+    return reader.fail(reader.line(rule.key), reason, rule.key);
   }
   return ATALLA_OK;
 }
@@ -180,7 +186,7 @@ atalla_status parse_dram_preset(std::string_view text, const char* where, DramPr
   preset->closed_page = page == "closed";
   if (const atalla_status status = reader.text("controller.mapping", 200, &preset->mapping)) return status;
   if (const atalla_status status = reader.finish()) return status;
-  if (const atalla_status status = check(*preset, where)) return status;
+  if (const atalla_status status = check(*preset, reader)) return status;
   AddressMap map;
   return address_map(*preset, where, &map);
 }

@@ -61,6 +61,8 @@ void test_mistakes() {
       {"value = 64, unit = \"bytes\"", "value = 48, unit = \"bytes\"", "the value is 48; expected a power of two"},
       {"unit = \"Hz\", ", "", "has no unit"},
       {"unit = \"Hz\"", "unit = \"MHz\"", "line 14: chip.clock_hz: the unit is \"MHz\"; expected \"Hz\""},
+      {"value = 1_048_576", "value = 1_024",
+       "line 27: scratchpad.bytes: the value is 1024; expected at least those of a tile"},
       {"mac_bf16 = { value = 2_000", "mac_bf16 = { value = -1", "expected an integer from 0"},
       {"mac_bf16 =", "mac_bf61 =", "energy.mac_bf16: the parameter or its value is missing"},
       {"source = \"ISA sheet: BF16\"", "source = \"\"", "sdma.element_bytes: the parameter has no source"},

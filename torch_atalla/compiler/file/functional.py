@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from torch_atalla.driver import c_abi, runtime
+from torch_atalla.driver.chip_identity import chip_identity
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
-from torch_atalla.driver.extension import _C
 from torch_atalla.loadable.description import render
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.code_section import CodeSection, attach
@@ -189,7 +189,7 @@ def _emit(
     metadata = {
         "producer": f"torch_atalla {__version__}",
         "torch": torch.__version__.partition("+")[0],
-        "chip": hashlib.sha256(_C.chip_config(0).encode()).hexdigest(),
+        "chip": hashlib.sha256(chip_identity(0).encode()).hexdigest(),
         "model": next(iter(methods.values())).captured.model,
         "coverage_ops": f"{report.coverage_ops:.6f}",
         "coverage_flops": f"{report.coverage_flops:.6f}",

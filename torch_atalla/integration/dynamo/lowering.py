@@ -18,7 +18,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch_atalla.compiler.capture.aot_graph import capture_graph, is_tensor, size_port
 from torch_atalla.compiler.program.support import qualified_name
 from torch_atalla.compiler.targets.functional.pipeline import compile_captured
-from torch_atalla.driver.extension import _C
+from torch_atalla.driver.chip_identity import chip_identity
 from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 
 from . import cache
@@ -180,7 +180,7 @@ class _Lowering:
         return made[0] if len(made) == 1 else min(made, key=lambda region: region.cycles())
 
     def chip(self) -> str:
-        return _C.chip_config(self.device.index)
+        return chip_identity(self.device.index)
 
 
 def _same_type(place: Node, value: Node) -> bool:
