@@ -9,8 +9,8 @@
 namespace atalla::aten {
 
 // How one tensor takes part in a reduction by Gloo, which knows sums, products, minima, maxima and bitwise operators
-// on float64, float32, float16, bfloat16, int64, int32, int8 and uint8. The rest is put in those terms, by kernels of
-// the chip on the current stream before and after (docs/guides/distributed.md has the table):
+// on float64, float32, float16, bfloat16, int64, int32, int8 and uint8. Kernels of the chip convert
+// the rest to those, on the current stream, before and after (docs/guides/distributed.md has the table):
 //   AVG            a sum, then a division; halves in float32, narrow integers in a wider type
 //   PREMUL_SUM     a product with the factor before the sum
 //   bool           on bytes: or as maximum, and as minimum

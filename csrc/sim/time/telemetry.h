@@ -54,7 +54,7 @@ class Telemetry {
 
   uint64_t launches() const;  // sequence number of the next launch
   atalla_counters counters() const;
-  // What the counters leave out of what takes energy.
+  // Counts that the energy needs besides the counters.
   struct EnergyEvents {
     uint64_t macs[4] = {};  // as in atalla_energy
     uint64_t link_bytes = 0;

@@ -120,7 +120,7 @@ void test_occupied() {
   CHECK_EQ(records[count - 1].scratchpad_bytes, 0u);
 }
 
-// Half of the operands on chip: half of the traffic. 1 << 18 elements are 512 tiles an operand.
+// With half of the operands on the chip, half of the traffic remains. 1 << 18 elements are 512 tiles per operand.
 void test_traffic() {
   const OpenDevice device;
   const atalla_addr pad = scratchpads(device), dram = device.alloc(8 << 20);

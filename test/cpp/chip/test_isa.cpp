@@ -164,7 +164,7 @@ void test_faults() {
   CHECK_FAILS(isa().machine_run(nothing.handle, 0, &stop), ATALLA_ERR_FAULT_KERNEL, "past its end");
 }
 
-// Any bits: halts, goes on, or faults, and never leaves its memory (the sanitizers would tell).
+// A program of any bits halts, goes on or faults, and never leaves its memory (the sanitizers would report it).
 void test_random_code() {
   std::mt19937_64 random(7);
   int ends[5] = {};

@@ -41,7 +41,7 @@ class Buffer:
     tensor: torch.Tensor | None = None
 
     def view(self, operand: Operand) -> torch.Tensor:
-        """The values of an operand of a constant."""
+        """The values of an operand that lies in a constant."""
         assert self.tensor is not None
         start = self.tensor.storage_offset() + operand.offset // operand.dtype.itemsize
         return self.tensor.detach().as_strided(operand.sizes, operand.strides, start)

@@ -12,7 +12,8 @@ namespace atalla::aten {
 
 bool on_chip(ScalarType dtype);
 
-// The chip's integer of the same size, as which it moves a dtype that it does not have; a dtype of the chip itself.
+// The integer dtype of the same size, with which the chip moves a dtype that it does not have. A dtype of the chip
+// stays.
 std::optional<ScalarType> bits_dtype(ScalarType dtype);
 
 // The chip's dtype that holds all values of `dtype`, where there is one (uint64 has none).

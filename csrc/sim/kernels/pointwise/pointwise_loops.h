@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the generated loops are made of. Included by the generated loops of each dtype class, which
+// The parts of the generated loops. Included by the generated loops of each dtype class, which
 // pointwise_loops_*.cpp instantiate for their types.
 #pragma once
 

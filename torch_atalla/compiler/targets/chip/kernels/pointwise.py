@@ -54,7 +54,7 @@ class Layout:
 
 
 def collapse(layout: Layout) -> Layout:
-    """Dimensions of size 1 dropped, neighbours joined where all operands allow it."""
+    """Drop dimensions of size 1, and join neighbours where all operands allow it."""
     dims: list[tuple[int, tuple[int, ...]]] = []
     for d, size in enumerate(layout.sizes):
         here = tuple(s[d] for s in layout.strides)

@@ -20,7 +20,7 @@ from .pointwise import Unsupported
 # -- rows of a table ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Gather:
-    """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, by way of scratchpad 0.
+    """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, through scratchpad 0.
 
     An index out of range stops the program with an error that names it.
     """
