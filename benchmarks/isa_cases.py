@@ -57,7 +57,8 @@ def products() -> list[Case]:
                     {"alpha": 1, "beta": 0},
                     constants,
                     products=(n // 32) ** 3,
-                    functional=torch.matmul,
+                    functional=None if constants else torch.matmul,
+                    module=linear(b[0].t()) if constants else None,
                 )
             )
     p, q = tensor(12, 128, 64), tensor(12, 64, 128)
@@ -86,6 +87,12 @@ def products() -> list[Case]:
         )
     )
     return found
+
+
+def linear(weight: torch.Tensor) -> torch.nn.Module:
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=BF16)
+    layer.weight.data = weight.contiguous()
+    return layer.eval()
 
 
 def linear_gelu(weight: torch.Tensor, bias: torch.Tensor) -> torch.nn.Module:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from dataclasses import replace
 from unittest import mock
@@ -21,6 +22,7 @@ from torch_atalla.compiler.file.report import make_report
 from torch_atalla.compiler.schedule import Work, decide, verify_schedule
 from torch_atalla.compiler.schedule.decide import pad_aligned
 from torch_atalla.compiler.schedule.plan import plan_memory
+from torch_atalla.driver import c_abi
 from torch_atalla.loadable.errors import NotNativeError
 from torch_atalla.loadable.report import LoadableReport
 
@@ -34,19 +36,17 @@ def work_of(launch, geometry=None) -> Work:
     """Counts of a launch whose operands are all streamed once."""
     operands = (*launch.outputs, *launch.inputs)
     sizes = tuple(4 * operand.sizes[0] for operand in operands)
+    raw = c_abi.atalla_launch_work(ctypes.sizeof(c_abi.atalla_launch_work), written=1, parts=max(1, sizes[0] // 4096))
+    raw.vector_ops, raw.bytes_read, raw.bytes_written = sizes[0] // 128 + 1, sum(sizes[1:]), sizes[0]
+    raw.operand_bytes[: len(sizes)] = sizes
     return Work(
-        vector_ops=sizes[0] // 128 + 1,
-        exp_ops=0,
-        array_rows=0,
-        weight_rows=0,
-        tiles=0,
-        parts=max(1, sizes[0] // 4096),
+        raw=raw,
+        parts=raw.parts,
         working_bytes=0,
-        bytes_read=sum(sizes[1:]),
-        bytes_written=sizes[0],
+        bytes_read=raw.bytes_read,
+        bytes_written=raw.bytes_written,
         operand_bytes=sizes,
         block_bytes=(0,) * len(sizes),
-        shared=0,
         written=1,
     )
 

@@ -267,10 +267,10 @@ class TestWrongSchedules(TestCase):
 
 class TestWork(TestCase):
     def test_traffic_adds_up(self):
-        chip = chip_model(torch_atalla.chip.config())
+        model = chip_model(chip.config_text(0))
         for name in MODELS:
             for inst in compile_program(built(name)[0]).program.instructions:
-                work = measure(inst, chip.geometry) if hasattr(inst, "kernel") else None
+                work = measure(inst, model.geometry) if hasattr(inst, "kernel") else None
                 if work is None:
                     continue
                 outputs = sum(c for k, c in enumerate(work.operand_bytes) if work.written >> k & 1)

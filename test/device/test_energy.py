@@ -136,7 +136,7 @@ class TestEnergy(TestCase):
 
     def test_engines_agree(self):
         """Of products, a norm and a pointwise op, whose energy both engines count in their own way."""
-        for name in ("GEMM 512^3, B packed", "layer norm 256 x 384", "add 256 x 384"):
+        for name in ("GEMM 512^3, B as it lies", "layer norm 256 x 384", "add 256 x 384"):
             case = next(case for case in cases() if case.name == name)
             network, given = build(case)
             code = self.prices.of_stats(run_network(network, network.code(), given).stats)

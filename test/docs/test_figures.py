@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 COMPARISON = (ROOT / "docs/reference/comparison.md").read_text()
 REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs/reference").glob("*.md")}
+GUIDES = {path.name: path.read_text() for path in (ROOT / "docs/guides").glob("*.md")}
 
 
 def rows(section: str) -> list[list[str]]:
@@ -23,9 +24,9 @@ MEASURED = rows(README.partition("## Measured results")[2].partition("\n## ")[0]
 
 @pytest.mark.parametrize(("subject", "result", "where"), [row for row in MEASURED if re.search(r"\d", row[1])])
 def test_figures_of_the_readme(subject: str, result: str, where: str) -> None:
-    found = re.search(r"docs/reference/([\w-]+\.md)", where)
+    found = re.search(r"docs/(reference|guides)/([\w-]+\.md)", where)
     assert found, f"{subject}: name the page of the figure"
-    page = REFERENCE[found[1]]
+    page = (REFERENCE if found[1] == "reference" else GUIDES)[found[2]]
     numbers = re.findall(r"\d[\d,.]*\d|\d", result)
     assert [number for number in numbers if not re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.]\d)", page)] == []
 

@@ -19,9 +19,9 @@ CASES = {case.name: case for case in cases() if "1024" not in case.name}
 
 class TestAnalyticModel(TestCase):
     @parametrize("name", sorted(CASES))
-    def test_within_fifteen_percent(self, name):
+    def test_within_ten_percent(self, name):
         code, model = cycles(CASES[name])
-        self.assertLessEqual(abs(model / code - 1), 0.15, msg=f"{name}: code {code}, model {model}")
+        self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"{name}: code {code}, model {model}")
 
 
 instantiate_parametrized_tests(TestAnalyticModel)

@@ -8,6 +8,7 @@ uses them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,9 +65,8 @@ COSTS: dict[str, tuple[int, int]] = {
     "airy_ai": (8 * POLYNOMIAL, 1), **dict.fromkeys(POLYNOMIALS, (8 * 4, 0)),
     "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
-# Kernels whose generated Atalla code (torch_atalla/compiler/targets/chip) is not their formula: instructions of the
-# busier of adder and multiplier, and of exp. GELU is its tanh form by way of a sigmoid.
-GENERATED: dict[str, tuple[int, int]] = {"gelu_none": (8, 2), "gelu_tanh": (8, 2)}
+# What kernels take whose generated Atalla code uses the vector unit; tools/chip_counts.py measures it.
+GENERATED: dict[str, dict[str, int]] = json.loads(Path(__file__).with_name("chip_counts.json").read_text())
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),
     **{op: (1, 0) for op in ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!", "&", "|", "^", "~",
@@ -137,6 +137,16 @@ def cost(formula: str, is_complex: bool = False) -> tuple[int, int]:
     return vector, exp
 
 
+def counts(p: Pointwise) -> tuple[int, int]:
+    """Vector and exp instructions for 32 elements of the floating form. Waits for the scalar core, which computes some
+    functions lane by lane, count as the vector instructions that could issue in their place."""
+    if measured := GENERATED.get(p.name):
+        vector, exp = measured["vector"] + (measured["packets"] + 1) // 2, measured["exp"]
+    else:
+        vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
+    return max(vector, 1 - exp), exp
+
+
 def hoist(formula: str, prefix: str = "call") -> tuple[list[str], str]:
     """Moves calls of maths functions in front of the expression, so that none stands in an untaken branch, which would
     keep the loop from being vectorised. Literals with a decimal point get the type T."""
@@ -193,7 +203,7 @@ def ops_inc(kernels: list[Pointwise]) -> str:
     for p in kernels:
         exact = INEXACT.isdisjoint(calls(p.formulas.get("floating", "")))
         may_fault = not FAULTING.isdisjoint(calls(p.formulas.get("integer", "")))
-        vector, exp = GENERATED.get(p.name) or cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
+        vector, exp = counts(p)
         complex_vector, complex_exp = cost(p.formulas.get("complex", ""), True)
         results, inputs = (
             ", ".join(OPERAND_DTYPES.get(t) or str(CODES[t]) for t in types)
@@ -201,7 +211,7 @@ def ops_inc(kernels: list[Pointwise]) -> str:
         )
         flags = ", ".join(str(f).lower() for f in (may_fault, bool(p.requires), exact))
         rows.append(
-            f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{max(vector, 1 - exp)}, '
+            f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{vector}, '
             f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{results}}}, "
             f"{{{inputs}}}}},"
         )

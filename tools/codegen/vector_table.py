@@ -6,19 +6,19 @@ from __future__ import annotations
 import json
 
 from .model import Pointwise
-from .pointwise import FAULTING, calls, cost
+from .pointwise import FAULTING, calls, counts
 
 MAX_SOURCES = 4  # kProgramSources of csrc/sim/kernels/pointwise/vector_program.h
 
 
 def row(p: Pointwise) -> dict:
-    vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
+    vector, exp = counts(p)
     return {
         "inputs": [i.type for i in p.inputs],
         "result": p.results[0],
         "dtypes": list(p.dtypes),
         "integers_fault": not FAULTING.isdisjoint(calls(p.formulas.get("integer", ""))),
-        "vector_ops": max(vector, 1 - exp),
+        "vector_ops": vector,
         "exp_ops": exp,
     }
 

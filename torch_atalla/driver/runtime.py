@@ -131,6 +131,11 @@ def _device_api() -> c_abi.atalla_api:
     return api
 
 
+def device_error() -> str:
+    """The text of the latest error of the device library in this thread."""
+    return str(_device_api().last_error().decode())
+
+
 def kernel_id(name: str) -> int | None:
     """The kernel's number in the device library of this process; None when it has no such kernel."""
     kernel = ctypes.c_uint32()

@@ -43,7 +43,7 @@ def evaluate(networks: Sequence[Network], default: str, variant: Variant) -> dic
         chip_file = Path(folder) / "chip.toml"
         chip_file.write_text(text)
         config, probed = tomllib.loads(text), _probe(chip_file)
-        chip, prices = chip_model(config, probed["beat"]), EnergyModel(config, probed["dram"])
+        chip, prices = chip_model(text), EnergyModel(config, probed)
         clock, area = prices.value("chip", "clock_hz"), sum(prices.area().values())
         found = {}
         for network in networks:
@@ -55,10 +55,7 @@ def evaluate(networks: Sequence[Network], default: str, variant: Variant) -> dic
 
 
 def _probe(chip_file: Path) -> dict[str, Any]:
-    """Thousandths of a cycle that the chip's DRAM takes for a "beat", and the energy of its memory ("dram").
-
-    Opening the chip also checks the file.
-    """
+    """The energy of the chip's memory. Opening the chip also checks the file."""
     probe = Path(__file__).with_name("probe.py")
     command = [sys.executable, "-I", str(probe), c_abi.__file__, device_library_path(), str(chip_file)]
     done = subprocess.run(command, capture_output=True, text=True)

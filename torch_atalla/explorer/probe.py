@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Opens a chip of its own with a chip file, and prints how many thousandths of a cycle a bus beat takes, and the energy
-of its memory, as one line of JSON.
+"""Opens a chip of its own with a chip file, and prints the energy of its memory as one line of JSON.
 
     python probe.py c_abi.py libatalla_sim.so chip.toml
 
@@ -25,16 +24,15 @@ def main(abi_file: str, library_file: str, chip_file: str) -> int:
     library.atalla_get_api(1, ctypes.byref(api))
     library.atalla_get_schedule_api(1, ctypes.byref(schedule))
     params = abi.atalla_device_params(ctypes.sizeof(abi.atalla_device_params), 0, 0, chip_file.encode())
-    device, beat = ctypes.c_void_p(), ctypes.c_uint64()
+    device = ctypes.c_void_p()
     status = api.contents.device_open(ctypes.byref(params), ctypes.byref(device))
-    status = status or schedule.contents.beat_millicycles(device, ctypes.byref(beat))
     energy = abi.atalla_energy(ctypes.sizeof(abi.atalla_energy))
     status = status or schedule.contents.energy(device, ctypes.byref(energy))
     if status != abi.ATALLA_OK:
         print(api.contents.last_error().decode(), file=sys.stderr)
         return 1
     numbers = {name: getattr(energy, name) for name, *_ in energy._fields_ if name.endswith(("_fj", "_uw"))}
-    print(json.dumps({"beat": beat.value, "dram": numbers}))
+    print(json.dumps(numbers))
     return 0
 
 

@@ -42,7 +42,17 @@ typedef struct atalla_geometry {
   uint32_t sdma_tile_columns;  // elements
   uint32_t sdma_element_bytes;
   uint32_t bus_width_bytes;
+  uint32_t sdma_queue_depth;  // transfers that an SDMA engine takes before the core waits. Since minor 5.
 } atalla_geometry;
+
+// How the SDMA's tiles of an operand lie in DRAM, which matters to a bank-level DRAM, and when they come.
+typedef struct atalla_tile_layout {
+  uint64_t pitch;      // bytes from one row of a tile to the next
+  uint32_t row_bytes;  // 0: the operand is no tensor in memory
+  uint16_t rows;
+  uint8_t engine;  // the scratchpad whose engine moves them
+  uint8_t waits;   // of 255 tiles, those for whose arrival the core waits
+} atalla_tile_layout;
 
 // The work of a launch. It depends neither on the place of its operands nor on the number of cores that share it.
 typedef struct atalla_launch_work {
@@ -62,6 +72,8 @@ typedef struct atalla_launch_work {
   uint64_t operand_bytes[ATALLA_MAX_OPERANDS];  // the share of each operand in these
   uint64_t block_bytes[ATALLA_MAX_OPERANDS];    // of the scratchpads, for blocks of an operand that lies in DRAM
   uint64_t beats;                               // of the bus, as the kernel counts them; 0: those of the bytes
+  atalla_tile_layout layout[ATALLA_MAX_OPERANDS];
+  uint64_t packets;  // in which neither vector unit nor array starts anything
 } atalla_launch_work;
 
 // The energy of a device's work follows from these numbers, and from its counters and records
@@ -99,6 +111,10 @@ typedef struct atalla_schedule_api {
   atalla_status (*beat_millicycles)(atalla_device, uint64_t* millicycles);
   // Since minor 4.
   atalla_status (*energy)(atalla_device, atalla_energy*);
+  // Cycles of a launch of this work on an idle chip, of whose file `chip` is the text. Operand k lies in a scratchpad
+  // if bit k of `resident` is set. Since minor 5.
+  atalla_status (*work_cycles)(const char* chip, const atalla_launch_work*, uint32_t resident, uint32_t cores,
+                               uint64_t* cycles);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

@@ -113,14 +113,11 @@ atalla_geometry ChipConfig::geometry() const {
           .sdma_tile_rows = static_cast<uint32_t>(sdma_tile_rows),
           .sdma_tile_columns = static_cast<uint32_t>(sdma_tile_columns),
           .sdma_element_bytes = static_cast<uint32_t>(sdma_element_bytes),
-          .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes)};
+          .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes),
+          .sdma_queue_depth = static_cast<uint32_t>(sdma_queue_depth)};
 }
 
 atalla_status check_geometry(const atalla_geometry& geometry) {
-  if (geometry.struct_size < sizeof geometry) {
-    return set_error(ATALLA_ERR_ARGUMENT, "atalla_geometry of %u bytes; expected at least %zu", geometry.struct_size,
-                     sizeof geometry);
-  }
   const struct {
     const char* key;
     uint64_t value;
@@ -131,7 +128,8 @@ atalla_status check_geometry(const atalla_geometry& geometry) {
                  {"sdma.tile_rows", geometry.sdma_tile_rows},
                  {"sdma.tile_columns", geometry.sdma_tile_columns},
                  {"sdma.element_bytes", geometry.sdma_element_bytes},
-                 {"bus.width_bytes", geometry.bus_width_bytes}};
+                 {"bus.width_bytes", geometry.bus_width_bytes},
+                 {"sdma.queue_depth", geometry.sdma_queue_depth}};
   for (const auto& [key, value] : numbers) {
     for (const IntegerField<ChipConfig>& field : kIntegers) {
       if (strcmp(field.key, key) == 0 && (value < field.low || value > field.high)) {

@@ -95,7 +95,7 @@ struct ChipConfig {
   atalla_geometry geometry() const;
 };
 
-// ATALLA_ERR_ARGUMENT unless the struct is complete and its numbers are those that a chip file may have.
+// ATALLA_ERR_ARGUMENT unless the numbers are those that a chip file may have.
 atalla_status check_geometry(const atalla_geometry& geometry);
 
 // Parses and checks `text`; `where` names it in errors. ATALLA_ERR_CONFIG with the line and the reason for malformed

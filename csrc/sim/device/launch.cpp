@@ -225,16 +225,16 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
   const KernelTraits& traits = traits_of(desc.kernel);
   const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
-  const bool plain = resident == 0 && cores == 1;
-  if (plain && !takes_blocks(traits)) [[likely]] {
+  // The cost alone determines the time of tiles that come one by one and of which each beat takes the same time.
+  const bool plain = resident == 0 && cores == 1 && !device.timing().has_banks();
+  if (plain && (traits.elementwise || traits.lookup)) [[likely]] {
     Charge charge = device.timing().launch(*cost);
     charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, desc.n_operands), pads));
     return charge;
   }
   atalla_launch_work work{};
   detail_work(traits, desc, *cost, &work);
-  Charge charge = plain ? device.timing().launch(*cost)
-                        : device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
+  Charge charge = device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
   charge.scratchpad_bytes = occupied_bytes(desc, work, resident, pads);
   return charge;
 }

@@ -35,6 +35,7 @@ Timing::Timing(const ChipConfig& config)
   tile_bytes_shift_ = static_cast<unsigned>(std::countr_zero(tile_bytes));
   bus_bytes_mask_ = config.bus_width_bytes - 1;
   bus_bytes_shift_ = static_cast<unsigned>(std::countr_zero(config.bus_width_bytes));
+  if (config.dram_preset != kConstantDram) rates_.emplace(config);
 }
 
 uint64_t Timing::bus_cycles(uint64_t beats) const {
@@ -42,6 +43,20 @@ uint64_t Timing::bus_cycles(uint64_t beats) const {
   if (millicycles >> 63 == 0) [[likely]]
     return (static_cast<uint64_t>(millicycles) + kMilli - 1) / kMilli;
   return static_cast<uint64_t>((millicycles + kMilli - 1) / kMilli);
+}
+
+// Of all operands in DRAM, with the set-up of tiles.
+uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const {
+  TileStream streams[ATALLA_MAX_OPERANDS];
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
+    if (resident >> k & 1 || work.layout[k].row_bytes == 0 || work.operand_bytes[k] == 0) continue;
+    const uint64_t bytes = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
+    streams[count++] = {.layout = work.layout[k], .bytes = bytes, .writes = (work.written >> k & 1) != 0};
+  }
+  if (count == 0) return 0;
+  const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * rates_->of({streams, count}, n);
+  return static_cast<uint64_t>(std::min<unsigned __int128>((millicycles + kMilli - 1) / kMilli, kMaxUnits));
 }
 
 // Double-buffered tiles: a step loads its tile while the one before is computed on and the one before that is stored.
@@ -52,19 +67,16 @@ uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t 
   return static_cast<uint64_t>(share / (read_tiles + written_tiles));
 }
 
-// The busiest unit sets the pace, and of every other unit one step stands outside its shadow.
-void Timing::overlap(Charge* charge, uint64_t steps, bool uses_exp) const {
+// SDMA and core work side by side, except where the core waits; the slower one sets the pace, and a step of the other
+// one stands outside its shadow. The core issues packets in order: what its units do, they do one after the other.
+void Timing::overlap(Charge* charge, uint64_t packets, uint64_t waits, uint64_t steps, bool uses_exp) const {
   uint64_t latency = 0;
   if (charge->vector_cycles != 0) latency += vector_latency_ + (uses_exp ? exp_latency_ : 0);
   if (charge->array_cycles != 0) latency += array_latency_;
-  const uint64_t longest = std::max({charge->sdma_cycles, charge->vector_cycles, charge->array_cycles});
-  uint64_t fill = charge->sdma_cycles + charge->vector_cycles + charge->array_cycles - longest;
-  if (steps > 1) {
-    // Rounded up a unit; the longest unit is taken out again.
-    fill = ceil_div(charge->sdma_cycles, steps) + ceil_div(charge->vector_cycles, steps) +
-           ceil_div(charge->array_cycles, steps) - ceil_div(longest, steps);
-  }
-  charge->cycles = overhead_ + longest + fill + latency;
+  const uint64_t core = charge->vector_cycles + charge->array_cycles + packets;
+  const uint64_t beside = charge->sdma_cycles - waits;
+  const uint64_t fill = ceil_div(std::min(beside, core), std::max<uint64_t>(1, steps));
+  charge->cycles = overhead_ + waits + std::max(beside, core) + fill + latency;
 }
 
 Charge Timing::launch(const Cost& cost) const {
@@ -78,7 +90,8 @@ Charge Timing::launch(const Cost& cost) const {
   // The exp unit stands beside the others: the longer queue of the two counts.
   charge.vector_cycles = std::max(clip(cost.vector_ops), clip(cost.exp_ops)) * vector_occupancy_;
   charge.array_cycles = clip(cost.array_rows) * row_cycles_ + clip(cost.weight_rows) * weight_cycles_;
-  overlap(&charge, steps_of(read_tiles, written_tiles, cost.tiles != 0 ? tiles : 0), cost.exp_ops != 0);
+  const uint64_t steps = steps_of(read_tiles, written_tiles, cost.tiles != 0 ? tiles : 0);
+  overlap(&charge, clip(cost.packets), 0, steps, cost.exp_ops != 0);
   return charge;
 }
 
@@ -120,14 +133,22 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
     return static_cast<uint64_t>((product + work.parts - 1) / work.parts);
   };
   Charge charge;
-  // One bus. A core's engine sets up a tile while the bus serves the others.
-  const uint64_t bus = bus_cycles(beats);
-  charge.sdma_cycles = std::max(bus, ceil_div(tiles * setup_cycles_ + bus, n));
+  if (rates_) {
+    charge.sdma_cycles = bank_cycles(work, resident, n, beats);
+  } else {  // one bus: a core's engine sets up a tile while the bus serves the others
+    const uint64_t bus = bus_cycles(beats);
+    charge.sdma_cycles = std::max(bus, ceil_div(tiles * setup_cycles_ + bus, n));
+  }
   charge.vector_cycles = share(std::max(clip(work.vector_ops), clip(work.exp_ops))) * vector_occupancy_;
   charge.array_cycles = share(clip(work.array_rows)) * row_cycles_ + share(clip(work.weight_rows)) * weight_cycles_;
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
-  overlap(&charge, share(steps), work.exp_ops != 0);
+  unsigned __int128 waits = 0;  // bytes that the core waits for, in parts of 255
+  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k)
+    if ((resident >> k & 1) == 0) waits += clip(work.operand_bytes[k]) * work.layout[k].waits;
+  const uint64_t all = std::max<uint64_t>(1, reads + writes);
+  const auto late = static_cast<uint64_t>(std::min<unsigned __int128>(all, waits / 255) * charge.sdma_cycles / all);
+  overlap(&charge, share(clip(work.packets)), late, share(steps), work.exp_ops != 0);
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/abi/atalla_schedule.h"
 #include "sim/device/config.h"
+#include "sim/dram/rates.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim {
@@ -27,8 +29,10 @@ class Timing {
  public:
   explicit Timing(const ChipConfig& config);
 
-  // On one core, all operands in DRAM.
+  // On one core, all operands in DRAM, whose beats all take the same time and whose tiles come one by one.
   Charge launch(const Cost& cost) const;
+  // Whether the time of a beat depends on where operands lie.
+  bool has_banks() const { return rates_.has_value(); }
 
   // A launch whose operands of the mask `resident` lie in the scratchpads, divided over `cores` cores (at least 1, at
   // most the chip's). *read and *written become the bytes of DRAM that it moves.
@@ -45,12 +49,15 @@ class Timing {
 
  private:
   uint64_t bus_cycles(uint64_t beats) const;
+  // Of n cores' engines, for the operands in DRAM.
+  uint64_t bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const;
   uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
   uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
   static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
   // The cycles of the launch out of those of its units.
-  void overlap(Charge* charge, uint64_t steps, bool uses_exp) const;
+  void overlap(Charge* charge, uint64_t packets, uint64_t waits, uint64_t steps, bool uses_exp) const;
 
+  std::optional<DramRates> rates_;  // none: every beat takes beat_millicycles_
   uint64_t beat_millicycles_;
   uint64_t setup_cycles_;
   uint64_t tile_bytes_mask_;

@@ -5,6 +5,7 @@
 
 #include "sim/abi/dtype.h"
 #include "sim/device/kernel_traits.h"
+#include "sim/time/layout.h"
 #include "sim/time/timing.h"
 
 namespace atalla::sim {
@@ -16,8 +17,6 @@ uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
 }
-
-bool in_memory(const atalla_operand& operand) { return operand.immediate == 0 && operand.addr != 0; }
 
 uint64_t elements(const atalla_operand& operand) {
   uint64_t count = 1;
@@ -91,6 +90,7 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
   work->exp_ops = cost.exp_ops;
   work->array_rows = cost.array_rows;
   work->weight_rows = cost.weight_rows;
+  work->packets = cost.packets;
   work->tiles = cost.tiles;
   work->beats = cost.beats;
   work->bytes_read = cost.bytes_read;
@@ -102,11 +102,13 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
   work->working_bytes = working_bytes(cost, desc.n_operands);
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
   std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
+  std::fill(std::begin(work->layout), std::end(work->layout), atalla_tile_layout{});
   if (desc.n_operands == 0) return;
   // The scalar core reads the vector program, and no cost counts it.
   const int end = desc.n_operands - (has_program(traits, desc) ? 1 : 0);
   divide_bytes(desc, 0, desc.n_outputs, cost.bytes_written, work->operand_bytes);
   divide_bytes(desc, desc.n_outputs, end, cost.bytes_read, work->operand_bytes);
+  lay_out(chip, traits, desc, work->layout);
 
   if ((traits.product || traits.convolution) && desc.n_operands >= desc.n_outputs + 2) {
     if (traits.product) describe_product(chip, desc, traits.batched, work);

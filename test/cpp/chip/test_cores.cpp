@@ -132,10 +132,10 @@ void test_traffic() {
   CHECK_EQ(some.dram_bytes_read, static_cast<uint64_t>(n) * 4);
   CHECK_EQ(all.vector_cycles, some.vector_cycles);
   CHECK(some.cycles < all.cycles);
-  // A of a product whose B takes several blocks is read once for each of them, unless it lies on the chip.
-  const auto reads = estimate(device, product(dram, dram, dram, 128, 384, 1536));
-  const auto once = estimate(device, product(dram, pad, dram, 128, 384, 1536));
-  CHECK_EQ(reads.dram_bytes_read, 6 * 128u * 1536 * 4 + 384u * 1536 * 4);
+  // A of a product whose B takes two panels is read once for each of them, unless it lies on the chip.
+  const auto reads = estimate(device, product(dram, dram, dram, 512, 384, 1536));
+  const auto once = estimate(device, product(dram, pad, dram, 512, 384, 1536));
+  CHECK_EQ(reads.dram_bytes_read, 2 * 512u * 1536 * 4 + 384u * 1536 * 4);
   CHECK_EQ(once.dram_bytes_read, 384u * 1536 * 4);
 }
 
@@ -171,10 +171,61 @@ void test_cores() {
     const auto tiny = fill(tensor(dram, {16}), 1.0f);
     CHECK_EQ(estimate(device, tiny, cores).cycles, estimate(device, tiny, 1).cycles);
   }
-  // 64 + array / n + latency 45 + 32 a further core.
-  CHECK_EQ(cycles[1], 64u + 36864 + 45);
-  CHECK_EQ(cycles[2], 64u + 18432 + 45 + 32);
-  CHECK_EQ(cycles[4], 64u + 9216 + 45 + 96);
+  // 128 tiles of B, which two blocks of rows pass: 256 rows a tile, 32 pushes for each block, 64 to transpose it; and
+  // 5 packets for each block, 48 to transpose, 30 for each of the 64 ends of blocks, the stores of 256 x 32 rows.
+  const uint64_t array = 128 * (256 + 2 * 32 + 64), packets = 128 * (2 * 5 + 48) + 64 * 30 + 256 * 32;
+  // Overhead, latency, 32 a further core.
+  CHECK_EQ(cycles[1], 64 + array + packets + 45);
+  CHECK_EQ(cycles[2], 64 + (array + packets) / 2 + 45 + 32);
+  CHECK_EQ(cycles[4], 64 + (array + packets) / 4 + 45 + 96);
+}
+
+// The cycles of a work on a chip that exists on paper are those that a device with its file charges.
+void test_work_cycles() {
+  const std::string four = with_cores(4);
+  for (const std::string& chip : {builtin_config(), four, replaced(builtin_config(), "\"constant\"", "\"ddr4_3200\""),
+                                  replaced(four, "\"constant\"", "\"lpddr5_6400\"")}) {
+    const ConfigFile config(chip);
+    const OpenDevice device({.config = config.path()});
+    const atalla_addr pad = scratchpads(device), dram = device.alloc(64 << 20);
+    const std::vector<atalla_launch_desc> launches = {
+        product(dram, dram, dram, 512, 384, 1536), product(pad, dram, dram, 256, 128, 128),
+        binary("pointwise.mul", tensor(dram, {96, 64}), tensor(pad, {96, 64}), tensor(dram, {96, 64})),
+        binary("pointwise.mul", tensor(dram, {300, 70}), tensor(dram, {300, 70}), tensor(dram, {300, 70}))};
+    const uint32_t residents[] = {0, 1, 2, 0};
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const atalla_launch_work work = work_of(launches[i]);
+      for (const uint32_t cores : {1u, 3u, 4u, 9u}) {
+        uint64_t cycles = 0;
+        CHECK_OK(schedule().work_cycles(chip.c_str(), &work, residents[i], cores, &cycles));
+        CHECK_EQ(cycles, estimate(device, launches[i], static_cast<int>(cores)).cycles);
+      }
+    }
+  }
+  atalla_launch_work work = work_of(product(64, 64, 64, 32, 32, 32));
+  uint64_t cycles = 0;
+  CHECK_FAILS(schedule().work_cycles(nullptr, &work, 0, 1, &cycles), ATALLA_ERR_ARGUMENT, "null");
+  CHECK_FAILS(schedule().work_cycles("format = 1", &work, 0, 1, &cycles), ATALLA_ERR_CONFIG, "chip file");
+  work.parts = 0;
+  CHECK_FAILS(schedule().work_cycles(four.c_str(), &work, 0, 1, &cycles), ATALLA_ERR_ARGUMENT, "0 parts");
+}
+
+// On DDR4, whose rows close after four accesses, the rows of a wide matrix are spread over more banks than contiguous
+// ones; writes keep a bank busy for longer than reads.
+void test_layouts() {
+  const std::string chip = replaced(builtin_config(), "\"constant\"", "\"ddr4_3200\"");
+  const ConfigFile config(chip);
+  const OpenDevice device({.config = config.path()});
+  const atalla_addr dram = device.alloc(64 << 20);
+  const atalla_operand flat = tensor(dram, {1024, 1024});
+  atalla_operand wide = tensor(dram, {1024, 1024});
+  wide.strides[0] = 2048;
+  const auto contiguous = estimate(device, binary("pointwise.mul", flat, flat, flat));
+  const auto spread = estimate(device, binary("pointwise.mul", wide, wide, wide));
+  CHECK(spread.sdma_cycles < contiguous.sdma_cycles * 3 / 4);
+  const auto written = estimate(device, fill(flat, 1.0f));
+  CHECK(written.sdma_cycles > contiguous.sdma_cycles * 2 / 5);
+  CHECK_EQ(estimate(device, fill(flat, 1.0f)).cycles, written.cycles);
 }
 
 void test_work() {
@@ -207,5 +258,7 @@ int main() {
   test_traffic();
   test_cores();
   test_work();
+  test_work_cycles();
+  test_layouts();
   return check_report();
 }

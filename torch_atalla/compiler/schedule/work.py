@@ -31,37 +31,31 @@ GEOMETRY = {
     "sdma_tile_columns": ("sdma", "tile_columns"),
     "sdma_element_bytes": ("sdma", "element_bytes"),
     "bus_width_bytes": ("bus", "width_bytes"),
+    "sdma_queue_depth": ("sdma", "queue_depth"),
 }
 Geometry = tuple[int, ...]  # values of GEOMETRY
 
-_COUNTS: tuple[str, ...] = ("vector_ops", "exp_ops", "array_rows", "weight_rows", "tiles", "parts", "working_bytes")
-_COUNTS += ("bytes_read", "bytes_written", "shared", "written", "beats")
+_COUNTS = ("parts", "working_bytes", "bytes_read", "bytes_written", "written")
 
 
 @dataclass(frozen=True)
 class Work:
-    """Counts of one launch; operands are numbered outputs first, as in its descriptor.
+    """Work of one launch; operands are numbered outputs first, as in its descriptor.
 
-    shared, written: masks of operands, those that each core reads whole, and outputs. parts: into how many equal parts
-    cores can divide the launch. working_bytes: of the scratchpads, for the tiles under way. operand_bytes: what each
-    operand has of bytes_read or bytes_written when all lie in DRAM. block_bytes: what blocks of such an operand take of
-    the scratchpads. beats: of the bus, where rows are shorter than it is wide; 0: those of the bytes.
+    raw: all counts of the device library. written: mask of the outputs. parts: into how many equal parts cores can
+    divide the launch. working_bytes: of the scratchpads, for the tiles under way. operand_bytes: what each operand has
+    of bytes_read or bytes_written when all lie in DRAM. block_bytes: what blocks of such an operand take of the
+    scratchpads.
     """
 
-    vector_ops: int
-    exp_ops: int
-    array_rows: int
-    weight_rows: int
-    tiles: int
+    raw: c_abi.atalla_launch_work
     parts: int
     working_bytes: int
     bytes_read: int
     bytes_written: int
+    written: int
     operand_bytes: tuple[int, ...]
     block_bytes: tuple[int, ...]
-    shared: int
-    written: int
-    beats: int = 0
 
     def scratchpad_bytes(self, resident: int = 0) -> int:
         """What the launch needs of the scratchpads beside the operands that lie there (a mask)."""
@@ -93,7 +87,9 @@ def measure(launch: Launch, geometry: Geometry) -> Work | None:
         return None
     n = len(operands)
     counts = {name: int(getattr(work, name)) for name in _COUNTS}
-    return Work(**counts, operand_bytes=tuple(work.operand_bytes[:n]), block_bytes=tuple(work.block_bytes[:n]))
+    return Work(
+        raw=work, **counts, operand_bytes=tuple(work.operand_bytes[:n]), block_bytes=tuple(work.block_bytes[:n])
+    )
 
 
 def _fill(place: Any, operand: AnyOperand) -> None:

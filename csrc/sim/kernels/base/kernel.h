@@ -56,8 +56,9 @@ struct Cost {
   uint64_t weight_rows = 0;  // lw.vi weight pushes
   uint64_t vector_ops = 0;   // vector instructions other than exp
   uint64_t exp_ops = 0;      // expi.vi instructions
-  uint64_t tiles = 0;        // SDMA tile transfers; 0: derived from the bytes as contiguous tiles of the largest size
-  uint64_t beats = 0;        // bus beats; 0: derived from the bytes as rows of whole beats
+  uint64_t packets = 0;  // in which neither vector unit nor array starts anything: loads, stores, scalar work, waits
+  uint64_t tiles = 0;    // SDMA tile transfers; 0: derived from the bytes as contiguous tiles of the largest size
+  uint64_t beats = 0;    // bus beats; 0: derived from the bytes as rows of whole beats
 
   // Vector instructions that pass n elements once.
   uint64_t vectors(int64_t n) const { return divide_up(static_cast<uint64_t>(n), chip.vector_lanes); }

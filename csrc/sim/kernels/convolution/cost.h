@@ -12,13 +12,26 @@ namespace atalla::sim::ATALLA_ISA {
 // Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
 // 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
 // images are padded by a copy, and their patches come run by run: a row of taps, or a tap where those are no run.
+struct Runs {
+  int64_t count, length;  // for each result, elements
+};
+
+inline bool has_whole_tiles(const atalla_geometry& chip, const ConvolutionShape& s) {
+  return s.in_per_group() >= chip.vector_lanes && s.in_per_group() % chip.vector_lanes == 0;
+}
+
+inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
+  if (has_whole_tiles(chip, s) || s.dilation[2] != 1 || s.groups != 1) return {s.taps(), s.in_per_group()};
+  return {s.taps() / max_of(1, s.kernel[2]), s.kernel[2] * s.in_per_group()};
+}
+
 inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item) {
   constexpr int64_t kStaging = 416;  // rows of scratchpad 0 that results and a border need
   const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;
   const int64_t rows = static_cast<int64_t>(chip.scratchpad_bytes) / (lanes * chip.sdma_element_bytes);
   const int64_t channels = s.in_per_group();
   const int64_t bytes = channels * s.in[0] * s.in[1] * s.in[2] * item;
-  if (channels >= lanes && channels % lanes == 0) {
+  if (has_whole_tiles(chip, s)) {
     const int64_t width = max_of(1, (s.in[2] + 2 * s.padding[2]) * (channels / lanes));
     const int64_t window = (s.kernel[1] - 1) * s.dilation[1] + 1, stride = max_of(1, s.stride[1]);
     const int64_t lines = max_of(1, ((rows - kStaging) / width - window) / stride + 1);
@@ -26,10 +39,8 @@ inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionS
     const int64_t again = (bands - 1) * max_of(0, window - stride);
     return static_cast<uint64_t>(bytes + again * (bytes / max_of(1, s.in[0] * s.in[1])));
   }
-  const bool joined = s.dilation[2] == 1 && s.groups == 1;
-  const int64_t run = joined ? s.kernel[2] * channels : channels;
-  const int64_t runs = s.taps() / (joined ? max_of(1, s.kernel[2]) : 1);
-  const int64_t patches = s.positions() * runs * ceil_div(run, depth) * depth * item;
+  const Runs runs = runs_of(chip, s);
+  const int64_t patches = s.positions() * runs.count * ceil_div(runs.length, depth) * depth * item;
   return static_cast<uint64_t>(patches + 2 * bytes);
 }
 
@@ -46,11 +57,18 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
   const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) * cost.vectors(positions);
   if (co == 1) {
     cost.vector_ops = cost.array_rows = vectors * static_cast<uint64_t>(depth);
+    cost.packets = cost.array_rows / 2;
     cost.weight_rows = cost.chip.array_rows;
     cost.bytes_read = images * static_cast<uint64_t>(image_bytes + depth * weight_item);
   } else {
-    const ArrayProduct product = array_product(cost.chip, positions, co, depth, in_item, weight_item);
-    cost.macs = product.macs * images;
+    // Each run fills whole tiles. A block of the result has whole lines.
+    const Runs runs = runs_of(cost.chip, s);
+    const int64_t padded = runs.count * ceil_div(runs.length, cost.chip.array_rows) * cost.chip.array_rows;
+    const int64_t lines = max_of(1, kBlockTiles * cost.chip.array_rows / max_of(1, s.out[2]));
+    const ArrayProduct product = array_product(cost.chip, positions, co, padded, in_item, weight_item, false,
+                                               ceil_div(s.out[0] * s.out[1], lines));
+    cost.macs = static_cast<uint64_t>(positions * co * depth) * images;
+    cost.packets = product.packets * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
     cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item) + product.b_bytes);

@@ -115,13 +115,17 @@ atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
   }
 }
 
-// An addition a tap, and a division for each result.
+// The array adds the taps, with the identity as weights; a scaling for each result.
 template <bool kAdaptive>
 void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += operand_bytes(d.operands[1]);
   cost.bytes_written += operand_bytes(d.operands[0]);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
-  cost.vector_ops += (static_cast<uint64_t>(taps) + 8) * cost.vectors(element_count(d.operands[0]));
+  const uint64_t vectors = cost.vectors(element_count(d.operands[0]));
+  cost.vector_ops += 2 * vectors;
+  cost.array_rows += static_cast<uint64_t>(taps) * vectors;
+  cost.weight_rows += cost.chip.array_rows;
+  cost.packets += (static_cast<uint64_t>(taps) + 2) * vectors;
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

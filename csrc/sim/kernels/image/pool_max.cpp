@@ -219,14 +219,17 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
   }
 }
 
-// A tap is a compare and a select of the value, and, where the indices are wanted, arithmetic and a select of those.
+// A tap is a compare and a select of the value, the same for NaN, and, where the indices are wanted, arithmetic and a
+// select of those.
 template <bool kAdaptive>
 void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += operand_bytes(d.operands[2]);
   const bool indices = d.operands[1].addr != 0;
   cost.bytes_written += operand_bytes(d.operands[0]) + (indices ? operand_bytes(d.operands[1]) : 0);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
-  cost.vector_ops += (indices ? 5u : 2u) * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
+  const uint64_t passes = static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
+  cost.vector_ops += (indices ? 7u : 4u) * passes;
+  cost.packets += passes;
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

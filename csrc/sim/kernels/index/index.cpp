@@ -113,6 +113,7 @@ void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost
   for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   cost.bytes_written += bytes;
   cost.tiles += total / run_elements * cost.tiles_of(run_bytes) + cost.tiles_of(bytes);
+  cost.packets += 26 * (total / run_elements);  // the index, its check, the addresses
 }
 
 void cost_index_select(const atalla_launch_desc& d, Cost& cost) {

@@ -165,10 +165,12 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(desc.operands[LogSumExp]);
   const bool mask = desc.n_operands > Mask && desc.operands[Mask].addr != 0;
   if (mask) cost.bytes_read += operand_bytes(desc.operands[Mask]);
-  // Scale, maximum (compare and select), subtraction, sum, and the mask; one division for each row of output.
+  // Scale, maximum (compare and select), subtraction, and the mask; the array adds the probabilities and transposes the
+  // keys. One division for each row of output.
   const uint64_t pairs = heads * static_cast<uint64_t>(pairs_of(cost.chip.vector_lanes));
-  const uint64_t quotients = s > 0 ? cost.vectors(ev) : 0;
-  cost.vector_ops = pairs * (mask ? 6 : 5) + 2 * heads * static_cast<uint64_t>(l) * quotients;
+  cost.vector_ops = pairs * (mask ? 5 : 4) + heads * static_cast<uint64_t>(s > 0 ? l : 0);
+  cost.array_rows += pairs + heads * static_cast<uint64_t>(blocks * weights * 2 * rows);
+  cost.packets = 14 * pairs / 5 + 24 * heads * static_cast<uint64_t>(l);
   cost.exp_ops = pairs;
 }
 

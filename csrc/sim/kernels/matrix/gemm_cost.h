@@ -13,26 +13,44 @@ struct ArrayProduct {
   uint64_t macs;
   uint64_t array_rows;
   uint64_t weight_rows;
+  uint64_t packets;
   uint64_t a_bytes;
   uint64_t b_bytes;
 };
 
-// Weight-stationary: each tile of B, of the array's size, is pushed row by row, then m rows of A stream through it.
+// Row tiles of the result that stay in vector registers while a product runs over k.
+constexpr int64_t kBlockTiles = 6;
+
+// Weight-stationary: each tile of B, of the array's size, is pushed row by row, once for each block of rows of the
+// result that fits the registers; then the block's rows of A stream through it. A B whose columns are contiguous is
+// transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need.
 //
-// Blocking: half of each scratchpad holds the running block, the other half receives the next one. Scratchpad 1 holds a
-// block of B, all of k by as many columns of tiles as fit (at least one); scratchpad 0 holds rows of A and the output.
-// So B is read once, and A once for every block of B; if all of A fits into its half, A is read once too.
+// Packets beside those rows: a few per tile of B, the stores of the result, the ends of blocks.
+//
+// Scratchpad 1 holds a panel of B, all of k by as many columns of tiles as fit (at least one), behind 1,056 rows for
+// the bias and a tile; scratchpad 0 holds rows of A, behind 384 rows for results. So B is read once, and A once for
+// every panel of B; if all of A fits, or if it has one block of rows only, A is read once too.
 inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_t n, int64_t k, int64_t a_item,
-                                  int64_t b_item) {
-  const int64_t half = static_cast<int64_t>(chip.scratchpad_bytes / 2);
+                                  int64_t b_item, bool transposes, int64_t blocks = 0) {
   const int64_t k_tiles = ceil_div(k, chip.array_rows), n_tiles = ceil_div(n, chip.array_columns);
-  const int64_t tile_column_bytes = max_of(1, k * chip.array_columns * b_item);
-  const int64_t tiles_a_block = max_of(1, half / tile_column_bytes);
-  const int64_t a_passes = m * k * a_item <= half ? 1 : ceil_div(n_tiles, tiles_a_block);
+  const int64_t scratch_rows =
+      static_cast<int64_t>(chip.scratchpad_bytes) / (chip.sdma_tile_columns * chip.sdma_element_bytes);
+  const int64_t m_tiles = ceil_div(m, chip.array_rows), column_rows = max_of(1, k_tiles * chip.array_rows);
+  const int64_t panel = max_of(1, (scratch_rows - 1056) / column_rows);
+  const bool stays = m_tiles <= kBlockTiles || m_tiles * column_rows + 384 <= scratch_rows;
+  const int64_t a_passes = stays ? 1 : ceil_div(n_tiles, panel);
   ArrayProduct cost;
   cost.macs = static_cast<uint64_t>(m) * n * k;
   cost.array_rows = static_cast<uint64_t>(m) * k_tiles * n_tiles;
-  cost.weight_rows = static_cast<uint64_t>(m > 0 ? chip.array_rows : 0) * k_tiles * n_tiles;
+  if (blocks == 0) blocks = ceil_div(m, kBlockTiles * chip.array_rows);
+  const auto tiles = static_cast<uint64_t>(k_tiles * n_tiles), passes = tiles * static_cast<uint64_t>(blocks);
+  cost.weight_rows = chip.array_rows * passes;
+  cost.packets = 5 * passes + 30 * static_cast<uint64_t>(n_tiles * blocks) + static_cast<uint64_t>(m * n_tiles);
+  if (transposes) {
+    cost.weight_rows += chip.array_rows * tiles;
+    cost.array_rows += chip.array_columns * tiles;
+    cost.packets += 48 * tiles;
+  }
   cost.a_bytes = static_cast<uint64_t>(m) * k * a_item * static_cast<uint64_t>(max_of(1, a_passes));
   cost.b_bytes = static_cast<uint64_t>(k) * n * b_item;
   return cost;
@@ -50,11 +68,13 @@ inline uint64_t cost_product(const atalla_launch_desc& desc, uint64_t passes, Co
     m *= batch;
     batch = 1;
   }
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype));
+  const bool transposes = b.strides[1] != 1 && n > 1 && k > 1;
+  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), transposes);
   const uint64_t count = static_cast<uint64_t>(batch);
   cost.macs = product.macs * passes * count;
   cost.array_rows = product.array_rows * passes * count;
   cost.weight_rows = product.weight_rows * passes * count;
+  cost.packets = product.packets * passes * count;
   cost.bytes_read = (product.a_bytes + product.b_bytes) * count;
   return count * static_cast<uint64_t>(m) * cost.vectors(n);
 }

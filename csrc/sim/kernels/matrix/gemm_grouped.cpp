@@ -148,7 +148,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const auto groups = static_cast<uint64_t>(max_of(1, shape.groups));
   if (shape.m <= 0 || shape.n <= 0) return;
   const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
-  ArrayProduct p = array_product(cost.chip, shape.m, shape.n, shape.k, dtype_size(a.dtype), dtype_size(b.dtype));
+  ArrayProduct p = array_product(cost.chip, shape.m, shape.n, shape.k, dtype_size(a.dtype), dtype_size(b.dtype), false);
   cost.macs = p.macs;
   const uint64_t rows = static_cast<uint64_t>(shape.m);
   const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, cost.chip.array_columns));

@@ -241,10 +241,11 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand& b = desc.operands[desc.n_outputs + 1];
   const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
   if (out.ndim != 2 || a.ndim != 2 || m <= 0 || n <= 0) return;
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype));
+  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), false);
   cost.macs = product.macs;
   cost.array_rows = product.array_rows;
   cost.weight_rows = product.weight_rows;
+  cost.packets = product.packets;
   cost.bytes_read = product.a_bytes + product.b_bytes;
   for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
   const GemmPackedParameters p = GemmPackedParameters::read(desc);

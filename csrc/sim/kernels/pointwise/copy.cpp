@@ -189,6 +189,7 @@ void cost_transpose(const atalla_operand& out, const atalla_operand& in, Cost& c
   cost.weight_rows += matrices * tiles * cost.chip.array_columns;
   cost.array_rows += matrices * tiles * cost.chip.array_rows;
   cost.vector_ops += 2 * matrices * cost.vectors(static_cast<int64_t>(rows)) * columns;
+  cost.packets += 58 * matrices * tiles;
 }
 
 // Tiles of as many runs as a tile has rows, each of as many bytes as a row; a run takes whole beats on both sides.
@@ -201,7 +202,9 @@ void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) 
     return;
   }
   const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
-  cost.tiles += 2 * cost.divide_up(runs, cost.chip.sdma_tile_rows) * cost.divide_up(bytes, cost.row_bytes());
+  const uint64_t tiles = 2 * cost.divide_up(runs, cost.chip.sdma_tile_rows) * cost.divide_up(bytes, cost.row_bytes());
+  cost.tiles += tiles;
+  cost.packets += 4 * tiles;
   cost.beats += 2 * runs * cost.divide_up(bytes, cost.chip.bus_width_bytes);
 }
 

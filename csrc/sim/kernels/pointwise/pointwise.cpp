@@ -244,6 +244,7 @@ void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost&
   }
   const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
   cost.vector_ops += vectors * op.vector_ops[complex];
+  cost.packets += vectors;
   cost.exp_ops += vectors * op.exp_ops[complex];
 }
 

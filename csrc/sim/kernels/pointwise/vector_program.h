@@ -79,6 +79,7 @@ inline void cost_vector_program(int64_t elements, int64_t vector_ops, int64_t ex
   const uint64_t vectors = cost.vectors(elements);
   const auto counted = [](int64_t x) { return static_cast<uint64_t>(x < 0 ? 0 : x > 4096 ? 4096 : x); };
   cost.vector_ops += vectors * counted(vector_ops);
+  cost.packets += vectors;
   cost.exp_ops += vectors * counted(exp_ops);
 }
 

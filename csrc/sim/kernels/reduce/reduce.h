@@ -40,6 +40,9 @@ void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, Re
 // select where the chip has no such instruction.
 void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost);
 
+// Cost of a sum, whose vectors pass the array, with ones as weights. Sums down the columns wait for each other.
+void cost_sum(const atalla_launch_desc& desc, Cost& cost);
+
 namespace {
 
 template <int kVectorOps, int kExpOps, int kPasses>

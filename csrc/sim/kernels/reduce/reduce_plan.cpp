@@ -121,9 +121,27 @@ void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t e
   cost.bytes_read += passes * operand_bytes(in);
   const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
   const uint64_t vectors = cost.vectors(element_count(in));
-  // One lane reduction (rsum.vi and its kin) an output at the end.
-  cost.vector_ops += vectors * vector_ops + outputs;
+  // A reduction over the lanes for each output at the end.
+  cost.vector_ops += vectors * vector_ops + 5 * outputs;
+  cost.packets += 5 * passes * vectors / 8 + outputs;
   cost.exp_ops += vectors * exp_ops;
+}
+
+void cost_sum(const atalla_launch_desc& desc, Cost& cost) {
+  cost_reduce(desc, 0, 0, 1, cost);
+  const atalla_operand& in = desc.operands[desc.n_operands - 1];
+  const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
+  const uint64_t vectors = cost.vectors(element_count(in));
+  cost.array_rows += vectors;
+  cost.weight_rows += cost.chip.array_rows;
+  cost.vector_ops = outputs;
+  cost.packets += 2 * outputs;
+  const int last = in.ndim - 1;
+  if (last < 0 || in.sizes[last] != desc.operands[0].sizes[last] || in.sizes[last] <= 0) return;
+  constexpr uint64_t kRow = 46, kTogether = 8;  // the array's latency; columns of tiles that are summed side by side
+  const uint64_t columns = cost.vectors(in.sizes[last]), groups = cost.divide_up(columns, kTogether);
+  cost.packets =
+      kRow * groups * (static_cast<uint64_t>(element_count(in)) / static_cast<uint64_t>(in.sizes[last])) - vectors;
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

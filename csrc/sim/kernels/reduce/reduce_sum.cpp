@@ -44,9 +44,9 @@ atalla_status run_reduce_all(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.sum", kAllDtypes, run_reduce_sum, cost_of<1, 0, 1>},
+    {"reduce.sum", kAllDtypes, run_reduce_sum, cost_sum},
     {"reduce.prod", kAllDtypes, run_reduce_prod, cost_of<1, 0, 1>},
-    {"reduce.mean", kFloatDtypes | kComplexDtypes, run_reduce_mean, cost_of<1, 0, 1>},
+    {"reduce.mean", kFloatDtypes | kComplexDtypes, run_reduce_mean, cost_sum},
     {"reduce.any", kAllDtypes, run_reduce_any, cost_of<2, 0, 1>},
     {"reduce.all", kAllDtypes, run_reduce_all, cost_of<2, 0, 1>},
 };

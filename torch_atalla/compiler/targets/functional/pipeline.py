@@ -228,4 +228,4 @@ def plan_lowered(
 
 
 def _device_chip() -> ChipModel:
-    return chip_model(_C.chip_config(0), _C.beat_millicycles(0))
+    return chip_model(_C.chip_config(0))

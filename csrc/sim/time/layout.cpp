@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/time/layout.h"
+
+#include <algorithm>
+
+#include "sim/abi/dtype.h"
+#include "sim/time/timing.h"
+
+namespace atalla::sim {
+namespace {
+
+constexpr uint8_t kAll = 255;  // tiles for which the core waits
+
+// The two innermost dimensions in memory, of those that have several elements at different places.
+struct Innermost {
+  int64_t size = 1;
+  int64_t stride = 1;
+  int64_t next_stride = 0;  // 0: there is none
+  int dimension = -1;
+};
+
+Innermost innermost(const atalla_operand& operand) {
+  Innermost found;
+  int next = -1;
+  for (int d = operand.ndim - 1; d >= 0; --d) {
+    if (operand.sizes[d] <= 1 || operand.strides[d] == 0) continue;
+    if (found.dimension < 0 || operand.strides[d] < operand.strides[found.dimension]) {
+      next = found.dimension;
+      found.dimension = d;
+    } else if (next < 0 || operand.strides[d] < operand.strides[next]) {
+      next = d;
+    }
+  }
+  if (found.dimension < 0) return found;
+  found.size = operand.sizes[found.dimension];
+  found.stride = operand.strides[found.dimension];
+  if (next >= 0) found.next_stride = operand.strides[next];
+  return found;
+}
+
+// No gaps between the elements.
+bool is_dense(const atalla_operand& operand) {
+  int64_t count = 1, extent = 1;
+  for (int d = 0; d < operand.ndim; ++d) {
+    count *= operand.sizes[d];
+    extent += (operand.sizes[d] - 1) * operand.strides[d];
+  }
+  return count == extent;
+}
+
+bool same_places(const atalla_operand& a, const atalla_operand& b) {
+  return a.ndim == b.ndim && std::equal(a.sizes, a.sizes + a.ndim, b.sizes) &&
+         std::equal(a.strides, a.strides + a.ndim, b.strides);
+}
+
+bool is_single(const atalla_operand& operand) {
+  return std::all_of(operand.sizes, operand.sizes + operand.ndim,
+                     [&](const int64_t& size) { return size == 1 || operand.strides[&size - operand.sizes] == 0; });
+}
+
+// From the pixels of one result to those of the next.
+uint64_t pixel_step(const atalla_operand& out, const atalla_operand& image) {
+  const int64_t width = out.ndim == 0 ? 1 : out.sizes[out.ndim - 1];
+  return image.ndim == 0 || width <= 0
+             ? 1
+             : std::max<uint64_t>(1, static_cast<uint64_t>(image.sizes[image.ndim - 1] / width));
+}
+
+// All operands are passed in the order of memory.
+bool is_flat(const atalla_launch_desc& desc) {
+  if (desc.n_operands == 0 || !is_dense(desc.operands[0])) return false;
+  for (int k = 1; k < desc.n_operands; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (in_memory(operand) && !same_places(operand, desc.operands[0]) && !is_single(operand)) return false;
+  }
+  return true;
+}
+
+// The rows of a product or of an image come all at once, more of them than an SDMA engine queues, and the core waits.
+// So do weights that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
+void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
+                       atalla_tile_layout* layout) {
+  constexpr uint64_t kBlockTiles = 6;  // rows of tiles whose results stay in vector registers
+  const int first = desc.n_outputs;
+  const atalla_operand &a = desc.operands[first], &b = desc.operands[first + 1];
+  if (a.ndim < 2) return;
+  if (convolution) {  // a depthwise one takes the pixels as they come
+    layout[first].waits = b.ndim > 1 && b.sizes[1] == 1 ? 0 : kAll;
+    return;
+  }
+  const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
+  const uint64_t row_bytes = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
+  const uint64_t tile_bytes = row_bytes * chip.sdma_tile_rows;
+  const uint64_t m_tiles = ceil_div(m, uint64_t{chip.array_rows}), k_tiles = ceil_div(k, uint64_t{chip.array_rows});
+  const bool stays =
+      m_tiles <= kBlockTiles || (m_tiles * k_tiles + 2 * kBlockTiles) * tile_bytes <= chip.scratchpad_bytes;
+  layout[first].waits = layout[first + 1].waits = kAll;
+  if (!stays || layout[first + 1].pitch != row_bytes) return;
+  // Of packed weights, the first panel; the next ones come tile by tile, or in a piece for each block of rows, of which
+  // an engine may not queue all.
+  constexpr uint64_t kPanelTiles = 16;
+  const atalla_operand& out = desc.operands[0];
+  const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
+  const uint64_t panel = std::max<uint64_t>(1, kPanelTiles / std::max<uint64_t>(1, k_tiles)) * k_tiles;
+  const uint64_t all = std::max(panel, columns * k_tiles), blocks = ceil_div(m_tiles, kBlockTiles);
+  const uint64_t piece = ceil_div(panel, std::max<uint64_t>(1, blocks)), queued = chip.sdma_queue_depth;
+  const uint64_t late = blocks > 1 && piece > queued ? kAll * (piece - queued) / piece : 0;
+  layout[first + 1].waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, panel == 0 ? 0 : kAll * panel / all + late));
+}
+
+// Whether columns are reduced: their tiles are taken one by one.
+bool reduces_columns(const atalla_operand& out, const atalla_operand& in) {
+  if (out.ndim != in.ndim || in.ndim == 0 || out.sizes[in.ndim - 1] != in.sizes[in.ndim - 1]) return false;
+  return !std::equal(in.sizes, in.sizes + in.ndim, out.sizes);
+}
+
+// Rows are taken 32 at a time: the core waits for the first ones, and then for the tiles that an engine does not queue.
+void wait_for_rows(const atalla_geometry& chip, const atalla_operand& operand, uint64_t run,
+                   atalla_tile_layout* layout) {
+  const uint64_t tiles = ceil_div(run, uint64_t{layout->row_bytes}), queued = chip.sdma_queue_depth;
+  uint64_t count = 1;
+  for (int d = 0; d < operand.ndim; ++d) count *= static_cast<uint64_t>(operand.sizes[d]);
+  const uint64_t rows = std::max<uint64_t>(1, count * dtype_size(operand.dtype) / std::max<uint64_t>(1, run));
+  const uint64_t blocks = ceil_div(rows, uint64_t{layout->rows});
+  const uint64_t late = tiles > queued ? tiles - queued : 0;
+  layout->waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, kAll * late / tiles + kAll / blocks));
+}
+
+}  // namespace
+
+void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atalla_launch_desc& desc,
+             atalla_tile_layout* layout) {
+  const uint64_t row = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
+  const bool flat = traits.lookup || (traits.elementwise && is_flat(desc));
+  const bool matrices = traits.product || traits.convolution || traits.attention;
+  const int first = desc.n_outputs;
+  bool one_engine = traits.lookup;
+  if (traits.conversion && desc.n_operands == 2 && desc.operands[0].dtype == desc.operands[1].dtype)
+    one_engine = innermost(desc.operands[0]).dimension == innermost(desc.operands[1]).dimension;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (!in_memory(operand)) continue;
+    const Innermost inner = innermost(operand);
+    const uint64_t size = dtype_size(operand.dtype);
+    const uint64_t run = inner.stride == 1 ? static_cast<uint64_t>(inner.size) * size : size;
+    atalla_tile_layout& place = layout[k];
+    place = {.pitch = row,
+             .row_bytes = static_cast<uint32_t>(row),
+             .rows = static_cast<uint16_t>(chip.sdma_tile_rows),
+             .engine = 0,
+             .waits = 0};
+    if (traits.lookup) place.rows = static_cast<uint16_t>(std::clamp<uint64_t>(run / row, 1, chip.sdma_tile_rows));
+    // Constant weights, whose depth is innermost, are stored tile by tile.
+    const bool packed = (traits.product || traits.convolution) && k == first + 1 &&
+                        (traits.convolution || inner.dimension == operand.ndim - 2);
+    if (traits.convolution && k == first &&
+        run < row) {  // few channels: a row is a run of pixels, which overlaps others
+      place.pitch = run * pixel_step(desc.operands[0], operand);
+      continue;
+    }
+    if (!flat && !packed && inner.next_stride != 0) {
+      place.row_bytes = static_cast<uint32_t>(std::min(row, run));
+      place.pitch = std::max<uint64_t>(place.row_bytes, static_cast<uint64_t>(inner.next_stride) * size);
+    }
+    if (matrices) place.engine = k > first ? 1 : 0;
+    else if (!one_engine) place.engine = k < first ? 1 : 0;
+    const bool rows = !matrices && !traits.elementwise && !traits.lookup && k == first;
+    if (rows && !reduces_columns(desc.operands[0], operand)) wait_for_rows(chip, operand, run, &place);
+  }
+  if ((traits.product || traits.convolution) && desc.n_operands >= first + 2)
+    wait_for_matrices(chip, desc, traits.convolution, layout);
+}
+
+}  // namespace atalla::sim
