@@ -61,7 +61,8 @@ def main() -> None:
     for name in NETWORKS:
         torch.export.save(torch.export.export(*make(name)), FOLDER / f"{name}.pt2")
     study, seconds = run("study", [])
-    print(f"{len(study.points)} variants of {len(NETWORKS)} networks in {seconds:.0f} s")
+    took = f"{len(study.points)} variants of {len(NETWORKS)} networks in {seconds:.0f} s on two cores"
+    print(took)
     if args.dask:
         other, seconds = run("dask", ["--dask", "local"])
         by_values = [
@@ -77,7 +78,7 @@ def main() -> None:
         block = (
             f"{begin}```text\n$ python -m torch_atalla explore {' '.join(f'{n}.pt2' for n in NETWORKS)} {command} \\\n"
         )
-        block += f"    --objective cycles,joules,area,error\n{study}\n```\n{end}"
+        block += f"    --objective cycles,joules,area,error\n{study}\n```\n\n{took}.\n{end}"
         DOCS.write_text(re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: block, text, flags=re.DOTALL))
 
 

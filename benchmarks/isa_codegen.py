@@ -17,6 +17,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ import torch
 import torch_atalla
 from tools import isa_exports
 from torch_atalla.compiler.capture.narrow import to_bfloat16
-from torch_atalla.compiler.program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand, Port
+from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.generate import compile_network
 from torch_atalla.compiler.targets.chip.network import Network
@@ -37,7 +38,8 @@ DOCS = Path(__file__).parents[1] / "docs/concepts/isa-codegen.md"
 
 
 def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
-    program, operands, given = LinearProgram(), [], []
+    program, given = LinearProgram(), []
+    operands: list[AnyOperand] = []
 
     def operand(value: torch.Tensor, kind: BufferKind, name: str) -> Operand:
         flat = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
@@ -51,9 +53,9 @@ def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
             operands.append(None)
             continue
         kind = BufferKind.CONSTANT if i in case.constants else BufferKind.INPUT
-        operands.append(operand(value, kind, f"in{i}"))
+        operands.append(place := operand(value, kind, f"in{i}"))
         if kind is BufferKind.INPUT:
-            program.inputs.append(Port(f"in{i}", operands[-1]))
+            program.inputs.append(Port(f"in{i}", place))
             given.append(value)
     out = operand(case.out, BufferKind.OUTPUT, "out")
     program.outputs.append(Port("out", out))
@@ -68,7 +70,7 @@ def analytic_cycles(case: Case) -> int:
     if case.functional is None:
         return module_cycles(case)
     device = [on_device(x) for x in case.inputs if x is not None]
-    return charged(lambda: case.functional(*device))
+    return charged(partial(case.functional, *device))
 
 
 def charged(work: Callable[[], object]) -> int:

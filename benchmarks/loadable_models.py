@@ -90,6 +90,7 @@ def resnet18() -> Made:
     model = ResNet18()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):  # statistics as of a trained model: not 0 and 1
+            assert module.running_mean is not None and module.running_var is not None
             nn.init.normal_(module.running_mean, std=0.1)
             nn.init.uniform_(module.running_var, 0.5, 1.5)
     return model, (torch.randn(1, 3, 224, 224),)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a vector of 32 elements costs in the generated Atalla code of each pointwise kernel: `python -m tools.chip_counts`
-prints tools/codegen/chip_counts.json, from which the analytic model's counts are generated; `--write` writes it.
+"""What a vector of 32 elements costs in the generated Atalla code of each pointwise kernel.
 
-Every kernel whose Atalla code uses the vector unit runs on the ISA engine, on a chip whose memory takes almost no time, over 4 and over
-8 tiles. The difference of both is 4 tiles of 32 vectors:
+`python -m tools.chip_counts` prints tools/codegen/chip_counts.json, from which the analytic model's counts are
+generated; `--write` writes it. Every kernel whose Atalla code uses the vector unit runs on the ISA engine, on a chip
+whose memory takes almost no time, over 4 and over 8 tiles. The difference of both is 4 tiles of 32 vectors:
 
 - vector: instructions of the busier of adder and multiplier;
 - exp: instructions of the exponential unit;
@@ -27,9 +27,10 @@ TILES = (4, 8)
 SCALARS = {"alpha": 1, "negative_slope": 0.1, "threshold": 0.5, "value": 0.5, "exponent": 2.0, "min": -0.5, "max": 0.5}
 
 
-def measure_all() -> dict[str, dict[str, int]]:
-    """In this process, whose chip's memory is fast."""
+def measure_here(only: list[str]) -> dict[str, dict[str, int]]:
+    """In this process, whose chip's memory is fast. only: names, none for all kernels."""
     import torch
+
     import torch_atalla
     from benchmarks.isa_cases import BF16, Case
     from benchmarks.isa_codegen import build, executed
@@ -40,6 +41,8 @@ def measure_all() -> dict[str, dict[str, int]]:
     occupancy = torch_atalla.chip.config()["vector"]["occupancy_cycles"]["value"]
     found = {}
     for name, inputs in pointwise_kernels().items():
+        if only and name not in only:
+            continue
         contract = kernels.contract(f"pointwise.{name}")
         scalars = {p: SCALARS[p] for p in contract.parameters if p in SCALARS}
         runs = []
@@ -55,11 +58,11 @@ def measure_all() -> dict[str, dict[str, int]]:
         if len(runs) < 2:
             continue
         vectors = (TILES[1] - TILES[0]) * 32
-
-        def count(unit: str) -> int:
-            return round((runs[1].unit_instructions[unit] - runs[0].unit_instructions[unit]) / vectors)
-
-        vector, exp = max(count("valu"), count("vmul")), count("vexp")
+        units = (run.unit_instructions for run in runs)
+        count = {
+            unit: round((more - n) / vectors) for (unit, n), more in zip(next(units).items(), next(units).values())
+        }
+        vector, exp = max(count["valu"], count["vmul"]), count["vexp"]
         if vector == exp == 0:
             continue  # the scalar core computes element by element
         cycles = (runs[1].cycles - runs[0].cycles) / vectors
@@ -76,32 +79,32 @@ def pointwise_kernels() -> dict[str, int]:
     return {p.name: len(p.inputs) for p in model.pointwise_kernels(entries) if len(p.results) == 1}
 
 
-def measure() -> str:
-    """The text of the table, by another process."""
+def measure(*only: str) -> dict[str, dict[str, int]]:
+    """The table, or the rows of these kernels, by another process. Raises RuntimeError, with what it printed."""
     text = (ROOT / "csrc/sim/chip.toml").read_text()
     text = re.sub(r"(?m)^(beat_cycles = \{ value = )[\d.]+", r"\g<1>0.01", text)
     text = re.sub(r"(?m)^(setup_cycles = \{ value = )\d+", r"\g<1>1", text)
     with tempfile.TemporaryDirectory() as folder:
         chip = Path(folder) / "chip.toml"
         chip.write_text(text)
-        command = [sys.executable, "-m", "tools.chip_counts", "--here"]
+        command = [sys.executable, "-m", "tools.chip_counts", "--here", *only]
         environment = os.environ | {"ATALLA_CHIP_CONFIG": str(chip)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"tools.chip_counts failed: {done.stderr.strip()}")
-    rows = json.loads(done.stdout)
-    return "{\n" + ",\n".join(f' "{name}": {json.dumps(row)}' for name, row in sorted(rows.items())) + "\n}\n"
+    return json.loads(done.stdout)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.chip_counts", description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write tools/codegen/chip_counts.json")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--here", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.here:
-        print(json.dumps(measure_all()))
+    if args.here is not None:
+        print(json.dumps(measure_here(args.here)))
         return 0
-    text = measure()
+    rows = [f' "{name}": {json.dumps(row)}' for name, row in sorted(measure().items())]
+    text = "{\n" + ",\n".join(rows) + "\n}\n"
     if args.write:
         TABLE.write_text(text)
     else:

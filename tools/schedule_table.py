@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What residents and cores save: `python -m tools.schedule_table [--write]` prints the table of docs/concepts/aot.md, or
-writes it."""
+"""What residents and cores save: `python -m tools.schedule_table [--write]`, the table of docs/concepts/aot.md."""
 
 from __future__ import annotations
 

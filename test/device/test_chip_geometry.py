@@ -121,18 +121,18 @@ class Chip:
         read = 2 * heads * (length * e + blocks * length * 2 * e)
         written = heads * length * (2 * e + 4)  # and the logarithm of a sum in FP32 for each query
         scores = heads * pairs(self.lanes)
-        return self.cycles(read, written, heads * vector, scores, heads * array, packets=8 * scores)
+        packets = 14 * scores // 5 + 24 * heads * length
+        return self.cycles(read, written, heads * vector, scores, heads * array, packets=packets)
 
     def row_sum(self, rows: int, columns: int) -> int:
-        """[rows, columns] of FP32 over columns: a sum's vectors pass the array. The core waits for the first 32 rows, and
-        for those tiles of all rows that are more than eight."""
+        """[rows, columns] of FP32 over columns: a sum's vectors pass the array. The core waits for the first 32 rows,
+        and for those tiles of all rows that are more than eight."""
         vectors = ceil(rows * columns, self.lanes)
         tiles = ceil(4 * columns, 2 * self.tile_columns)
         share = 255 * max(0, tiles - 8) // tiles + 255 // ceil(rows, self.tile_rows)
         waits = 4 * rows * columns * min(255, share) // 255
-        return self.cycles(
-            4 * rows * columns, 4 * rows, vector=rows, array=vectors + self.rows, packets=vectors, waits=waits
-        )
+        packets, array = 5 * vectors // 8 + 3 * rows, vectors + self.rows
+        return self.cycles(4 * rows * columns, 4 * rows, vector=rows, array=array, packets=packets, waits=waits)
 
     def strided_copy(self, runs: int, run_bytes: int) -> int:
         """Runs are the rows of tiles, read once and written once, each in whole beats."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The functional engine's analytic cycles against those of the generated Atalla code, kernel by kernel."""
 
+import json
 import warnings
 
 from torch.testing._internal.common_utils import (
@@ -11,6 +12,7 @@ from torch.testing._internal.common_utils import (
 
 from benchmarks.isa_cases import cases
 from benchmarks.isa_codegen import cycles
+from tools import chip_counts
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -22,6 +24,13 @@ class TestAnalyticModel(TestCase):
     def test_within_ten_percent(self, name):
         code, model = cycles(CASES[name])
         self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"{name}: code {code}, model {model}")
+
+    def test_counts_of_pointwise_code(self):
+        """The table from which costs are generated is that of today's code."""
+        table = json.loads(chip_counts.TABLE.read_text())
+        self.assertGreaterEqual(len(table), 40)
+        names = ("add", "gelu_none", "div", "maximum")
+        self.assertEqual(chip_counts.measure(*names), {name: table[name] for name in names})
 
 
 instantiate_parametrized_tests(TestAnalyticModel)

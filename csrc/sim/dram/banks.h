@@ -133,11 +133,11 @@ class DramBanks {
 // starts when the one before has ended. `preset` has been checked.
 uint64_t stream_millicycles(const DramPreset& preset, uint64_t chip_hz, uint64_t bytes);
 
-// What a DRAM takes, in femtojoules a byte of such a stream, and what it takes while it waits.
+// The energy of a DRAM: femtojoules per byte of such a stream, and microwatts at any time.
 struct DramEnergy {
   uint64_t read_fj = 0;
   uint64_t write_fj = 0;
-  uint64_t static_uw = 0;  // standby and refresh
+  uint64_t static_uw = 0;  // for standby and refresh
 };
 
 // Of a stream as above; `whole_bursts`: a memory that answers whole bursts of contiguous tiles, each in a row that is
