@@ -2,7 +2,9 @@
 """The functional engine's analytic cycles against those of the generated Atalla code, kernel by kernel."""
 
 import json
+import re
 import warnings
+from pathlib import Path
 
 from torch.testing._internal.common_utils import (
     TestCase,
@@ -13,6 +15,7 @@ from torch.testing._internal.common_utils import (
 from benchmarks.isa_cases import cases
 from benchmarks.isa_codegen import cycles
 from tools import chip_counts
+from torch_atalla.compiler.targets.chip.kernels import gemm_plan
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -24,6 +27,14 @@ class TestAnalyticModel(TestCase):
     def test_within_ten_percent(self, name):
         code, model = cycles(CASES[name])
         self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"{name}: code {code}, model {model}")
+
+    def test_constants_of_products(self):
+        """Those that the cost of a product repeats of the code generator."""
+        text = (Path(__file__).parents[2] / "csrc/sim/time/product_plan.h").read_text()
+        found = {name: int(number) for name, number in re.findall(r"int64_t k(\w+) = (\d+);", text)}
+        expected = {"BlockTiles": gemm_plan.MAIN_TILES, "PanelTiles": gemm_plan.PANEL_TILES}
+        expected |= {"StageRows": gemm_plan.STAGE_ROWS, "BiasRows": gemm_plan.BIAS_ROWS}
+        self.assertEqual(found, expected)
 
     def test_counts_of_pointwise_code(self):
         """The table from which costs are generated is that of today's code."""

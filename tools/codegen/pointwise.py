@@ -65,7 +65,7 @@ COSTS: dict[str, tuple[int, int]] = {
     "airy_ai": (8 * POLYNOMIAL, 1), **dict.fromkeys(POLYNOMIALS, (8 * 4, 0)),
     "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
-# What kernels take whose generated Atalla code uses the vector unit; tools/chip_counts.py measures it.
+# The counts of kernels whose generated Atalla code uses the vector unit. tools/chip_counts.py measures them.
 GENERATED: dict[str, dict[str, int]] = json.loads(Path(__file__).with_name("chip_counts.json").read_text())
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),

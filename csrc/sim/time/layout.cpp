@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/abi/dtype.h"
+#include "sim/time/product_plan.h"
 #include "sim/time/timing.h"
 
 namespace atalla::sim {
@@ -40,10 +41,10 @@ Innermost innermost(const atalla_operand& operand) {
 
 // No gaps between the elements.
 bool is_dense(const atalla_operand& operand) {
-  int64_t count = 1, extent = 1;
+  uint64_t count = 1, extent = 1;  // of shapes that no DRAM holds, they wrap
   for (int d = 0; d < operand.ndim; ++d) {
-    count *= operand.sizes[d];
-    extent += (operand.sizes[d] - 1) * operand.strides[d];
+    count *= static_cast<uint64_t>(operand.sizes[d]);
+    extent += (static_cast<uint64_t>(operand.sizes[d]) - 1) * static_cast<uint64_t>(operand.strides[d]);
   }
   return count == extent;
 }
@@ -80,7 +81,6 @@ bool is_flat(const atalla_launch_desc& desc) {
 // So do weights that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
 void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
                        atalla_tile_layout* layout) {
-  constexpr uint64_t kBlockTiles = 6;  // rows of tiles whose results stay in vector registers
   const int first = desc.n_outputs;
   const atalla_operand &a = desc.operands[first], &b = desc.operands[first + 1];
   if (a.ndim < 2) return;
@@ -90,25 +90,22 @@ void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& de
   }
   const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
   const uint64_t row_bytes = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
-  const uint64_t tile_bytes = row_bytes * chip.sdma_tile_rows;
   const uint64_t m_tiles = ceil_div(m, uint64_t{chip.array_rows}), k_tiles = ceil_div(k, uint64_t{chip.array_rows});
-  const bool stays =
-      m_tiles <= kBlockTiles || (m_tiles * k_tiles + 2 * kBlockTiles) * tile_bytes <= chip.scratchpad_bytes;
+  const bool stays = rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * chip.array_rows));
   layout[first].waits = layout[first + 1].waits = kAll;
   if (!stays || layout[first + 1].pitch != row_bytes) return;
   // Of packed weights, the first panel; the next ones come tile by tile, or in a piece for each block of rows, of which
   // an engine may not queue all.
-  constexpr uint64_t kPanelTiles = 16;
   const atalla_operand& out = desc.operands[0];
   const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
-  const uint64_t panel = std::max<uint64_t>(1, kPanelTiles / std::max<uint64_t>(1, k_tiles)) * k_tiles;
-  const uint64_t all = std::max(panel, columns * k_tiles), blocks = ceil_div(m_tiles, kBlockTiles);
+  const uint64_t panel = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles)) * k_tiles;
+  const uint64_t all = std::max(panel, columns * k_tiles), blocks = ceil_div(m_tiles, uint64_t{kBlockTiles});
   const uint64_t piece = ceil_div(panel, std::max<uint64_t>(1, blocks)), queued = chip.sdma_queue_depth;
   const uint64_t late = blocks > 1 && piece > queued ? kAll * (piece - queued) / piece : 0;
   layout[first + 1].waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, panel == 0 ? 0 : kAll * panel / all + late));
 }
 
-// Whether columns are reduced: their tiles are taken one by one.
+// True if columns are reduced. The code then takes their tiles one by one.
 bool reduces_columns(const atalla_operand& out, const atalla_operand& in) {
   if (out.ndim != in.ndim || in.ndim == 0 || out.sizes[in.ndim - 1] != in.sizes[in.ndim - 1]) return false;
   return !std::equal(in.sizes, in.sizes + in.ndim, out.sizes);

@@ -31,7 +31,7 @@ class Timing {
 
   // On one core, all operands in DRAM, whose beats all take the same time and whose tiles come one by one.
   Charge launch(const Cost& cost) const;
-  // Whether the time of a beat depends on where operands lie.
+  // True if the time of a beat depends on where operands lie.
   bool has_banks() const { return rates_.has_value(); }
 
   // A launch whose operands of the mask `resident` lie in the scratchpads, divided over `cores` cores (at least 1, at

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/kernels/matrix/gemm_vector.h"
+#include "sim/time/product_plan.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -18,9 +19,6 @@ struct ArrayProduct {
   uint64_t b_bytes;
 };
 
-// Row tiles of the result that stay in vector registers while a product runs over k.
-constexpr int64_t kBlockTiles = 6;
-
 // Weight-stationary: each tile of B, of the array's size, is pushed row by row, once for each block of rows of the
 // result that fits the registers; then the block's rows of A stream through it. A B whose columns are contiguous is
 // transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need.
@@ -33,19 +31,18 @@ constexpr int64_t kBlockTiles = 6;
 inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_t n, int64_t k, int64_t a_item,
                                   int64_t b_item, bool transposes, int64_t blocks = 0) {
   const int64_t k_tiles = ceil_div(k, chip.array_rows), n_tiles = ceil_div(n, chip.array_columns);
-  const int64_t scratch_rows =
-      static_cast<int64_t>(chip.scratchpad_bytes) / (chip.sdma_tile_columns * chip.sdma_element_bytes);
-  const int64_t m_tiles = ceil_div(m, chip.array_rows), column_rows = max_of(1, k_tiles * chip.array_rows);
-  const int64_t panel = max_of(1, (scratch_rows - 1056) / column_rows);
-  const bool stays = m_tiles <= kBlockTiles || m_tiles * column_rows + 384 <= scratch_rows;
+  const int64_t depth = max_of(1, k_tiles * chip.array_rows);  // rows of a scratchpad
+  const int64_t panel = max_of(1, (scratchpad_rows(chip) - kBiasRows - chip.array_columns) / depth);
+  const bool stays = rows_stay(chip, ceil_div(m, chip.array_rows), depth);
   const int64_t a_passes = stays ? 1 : ceil_div(n_tiles, panel);
   ArrayProduct cost;
   cost.macs = static_cast<uint64_t>(m) * n * k;
   cost.array_rows = static_cast<uint64_t>(m) * k_tiles * n_tiles;
   if (blocks == 0) blocks = ceil_div(m, kBlockTiles * chip.array_rows);
-  const auto tiles = static_cast<uint64_t>(k_tiles * n_tiles), passes = tiles * static_cast<uint64_t>(blocks);
+  const auto tiles = static_cast<uint64_t>(k_tiles) * n_tiles, passes = tiles * static_cast<uint64_t>(blocks);
   cost.weight_rows = chip.array_rows * passes;
-  cost.packets = 5 * passes + 30 * static_cast<uint64_t>(n_tiles * blocks) + static_cast<uint64_t>(m * n_tiles);
+  const auto columns = static_cast<uint64_t>(n_tiles);
+  cost.packets = 5 * passes + 30 * columns * static_cast<uint64_t>(blocks) + static_cast<uint64_t>(m) * columns;
   if (transposes) {
     cost.weight_rows += chip.array_rows * tiles;
     cost.array_rows += chip.array_columns * tiles;
