@@ -82,8 +82,8 @@ bool is_flat(const atalla_launch_desc& desc) {
 void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
                        atalla_tile_layout* layout) {
   const int first = desc.n_outputs;
-  const atalla_operand &a = desc.operands[first], &b = desc.operands[first + 1];
-  if (a.ndim < 2) return;
+  const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
+  if (a.ndim < 2 || out.ndim == 0) return;
   if (convolution) {  // a depthwise one takes the pixels as they come
     layout[first].waits = b.ndim > 1 && b.sizes[1] == 1 ? 0 : kAll;
     return;
@@ -96,7 +96,6 @@ void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& de
   if (!stays || layout[first + 1].pitch != row_bytes) return;
   // Of packed weights, the first panel; the next ones come tile by tile, or in a piece for each block of rows, of which
   // an engine may not queue all.
-  const atalla_operand& out = desc.operands[0];
   const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
   const uint64_t panel = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles)) * k_tiles;
   const uint64_t all = std::max(panel, columns * k_tiles), blocks = ceil_div(m_tiles, uint64_t{kBlockTiles});
