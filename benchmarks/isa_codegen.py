@@ -3,7 +3,7 @@
 [--chip FILE]`.
 
 --networks: the table of whole networks instead of that of kernels (some minutes). --chip: the table of kernels on
-another chip, for both engines; docs/concepts/timing.md has the deviations on bank-level DRAMs.
+another chip, for both engines; docs/reference/two-engines.md has the deviations.
 
 Packets, cycles and bytes are simulated, the same on every machine. The last columns are the cycles that the functional
 engine's analytic model charges for the same launch, and how far they are from the ISA engine's.

@@ -17,6 +17,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from torch_atalla.explorer.space import with_values
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/reference/two-engines.md"
 CHIPS = {"constant": "the default: two cycles per beat", "ddr4_3200": "DDR4-3200", "lpddr5_6400": "LPDDR5-6400"}
@@ -58,12 +60,10 @@ def networks() -> list[Row]:
 
 def on_chip(preset: str) -> dict[str, list[Row]]:
     """Both lists, by another process."""
-    text = (ROOT / "csrc/sim/chip.toml").read_text()
-    default = 'preset = { value = "constant"'
-    assert default in text
+    text = with_values((ROOT / "csrc/sim/chip.toml").read_text(), {"dram.preset": preset})
     with tempfile.TemporaryDirectory() as folder:
         chip = Path(folder) / "chip.toml"
-        chip.write_text(text.replace(default, default.replace("constant", preset)))
+        chip.write_text(text)
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.two_engines", "--here"]
         environment = os.environ | {"ATALLA_CHIP_CONFIG": str(chip)}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)

@@ -17,11 +17,6 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
 // Bytes of the scratchpads for the tiles under way of a launch.
 inline uint64_t working_bytes(const Cost& cost, int operands) { return 2 * cost.tile_bytes() * operands; }
 
-// Whether detail_work can give the operands of a launch blocks of the scratchpads, beside the tiles under way.
-constexpr bool takes_blocks(const KernelTraits& traits) {
-  return traits.product || traits.convolution || traits.attention;
-}
-
 // Bytes of the scratchpads that a launch takes: its tiles under way, the blocks of operands in DRAM, and the operands
 // of the mask `resident`. At most `capacity`: large blocks are made to fill both scratchpads.
 uint32_t occupied_bytes(const atalla_launch_desc& desc, const atalla_launch_work& work, uint32_t resident,

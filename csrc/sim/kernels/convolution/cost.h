@@ -9,11 +9,9 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
-// 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
-// images are padded by a copy, and their patches come run by run: a row of taps, or a tap where those are no run.
+// The patch of a result, as runs of neighbouring elements.
 struct Runs {
-  int64_t count, length;  // for each result, elements
+  int64_t count, length;
 };
 
 inline bool has_whole_tiles(const atalla_geometry& chip, const ConvolutionShape& s) {
@@ -25,8 +23,11 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
   return {s.taps() / max_of(1, s.kernel[2]), s.kernel[2] * s.in_per_group()};
 }
 
+// Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
+// 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
+// images are padded by a copy, and their patches come run by run: a row of taps, or a tap where those are no run.
 inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item) {
-  constexpr int64_t kStaging = 416;  // rows of scratchpad 0 that results and a border need
+  constexpr int64_t kStaging = kStageRows + 32;  // rows of scratchpad 0 for results and a border
   const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;
   const int64_t rows = static_cast<int64_t>(chip.scratchpad_bytes) / (lanes * chip.sdma_element_bytes);
   const int64_t channels = s.in_per_group();
