@@ -56,9 +56,11 @@ def compare(layers: list[Layer]) -> list[Comparison]:
                 layer,
                 there,
                 here,
-                causes.functional_cycles(layer, size, there["cycles"], here.array),
-                causes.executed_cycles(layer, size, there["cycles"], here.code_array),
+                estimate := causes.functional_cycles(layer, size, there["cycles"], here.array),
+                causes.executed_cycles(estimate, size, here.code_array),
                 causes.traffic(layer, size, there, here.bytes),
+                causes.waits(layer, size, here),
+                causes.busiest(layer, size, here),
             )
         )
     slower = [c.layer for c in found if abs(c.here.code_cycles / c.here.cycles - 1) > LIMIT]
@@ -78,7 +80,7 @@ def unexplained(found: list[Comparison]) -> list[str]:
             "DRAM traffic, estimate": c.traffic.residual,
             "DRAM traffic, chip code against the estimate": here.code_bytes / here.bytes - 1,
             "cycles of the SDMA": here.sdma / causes.sdma_cycles(here.bytes) - 1,
-            "cycles beyond the busiest unit": 1 - max(here.array, here.sdma) / here.cycles,
+            "cycles beyond the busiest unit": 1 - c.busiest / here.cycles,
         }
         if c.deep is not None:
             remaining["chip code in the other run"] = c.deep["packets"] / here.code_packets - 1

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cases import Layer
+from .engines import Measured
 
 BF16_BYTES = 2
 BLOCK_ROWS = 192  # of C in vector registers: MAIN_TILES of compiler/targets/chip/kernels/gemm_plan.py
 
+PANEL_TILES = 16  # of the weights that are loaded before the first product, if they are packed
 
 SUSTAINED = 4  # bytes per cycle: bus.width_bytes / sdma.beat_cycles of chip.toml
 TILE_BYTES, TILE_SETUP = 2048, 8  # 32 x 32 elements; sdma.setup_cycles
@@ -44,8 +46,8 @@ class Folds:
     size: int
     k: int  # tiles of k
     n: int  # tiles of n
-    chip_k: int  # tiles of k in chip code: each run of taps is rounded up
-    blocks: int  # blocks of rows in chip code; each pushes all weights again
+    chip_k: int  # tiles of k on the chip: each run of taps is rounded up
+    blocks: int  # blocks of rows; each pushes all weights again
 
 
 def folds(layer: Layer, size: int) -> Folds:
@@ -69,13 +71,6 @@ def functional_cycles(layer: Layer, size: int, scale_sim: int, measured: int) ->
 
     SCALE-Sim fills and drains the array for each pair of tiles: its rows enter after the weights, and the next weights
     after the last result. In the chip, pushes and rows follow each other in consecutive cycles.
-    """
-    f = folds(layer, size)
-    return Row(scale_sim, {"fill and drain": -f.k * f.n * (2 * size - 2)}, measured)
-
-
-def executed_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> Row:
-    """Cycles of the array in executed chip code: pushes and rows.
 
     A second factor that the network computes is not packed ahead of time: the array transposes its tiles first.
     """
@@ -84,14 +79,43 @@ def executed_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> R
         "fill and drain": -f.k * f.n * (2 * size - 2),
         "taps rounded up to tiles": layer.m * f.n * (f.chip_k - f.k),
         "weights pushed again": size * f.n * (f.chip_k * f.blocks - f.k),
-        "first fill, transposed weights": size + (2 * size * f.k * f.n if layer.both_computed else 0),
+        "transposed weights": 2 * size * f.k * f.n if layer.both_computed else 0,
     }
     return Row(scale_sim, causes, measured)
+
+
+def executed_cycles(estimate: Row, size: int, measured: int) -> Row:
+    """Cycles of the array in executed chip code: pushes and rows. The first tile of weights fills the weight buffer."""
+    return Row(estimate.scale_sim, {**estimate.causes, "first fill": size}, measured)
 
 
 def sdma_cycles(moved: int) -> float:
     """Cycles of the SDMA for bytes in whole tiles."""
     return moved / SUSTAINED + TILE_SETUP * moved / TILE_BYTES
+
+
+def waits(layer: Layer, size: int, here: Measured) -> float:
+    """Cycles of the SDMA for which the estimate lets the core stand still (docs/concepts/timing.md).
+
+    The rows of a product and the image of a convolution come in more transfers than an SDMA engine queues; so do
+    weights that are not packed, and of packed ones the first panel of 16 tiles.
+    """
+    results, weights = BF16_BYTES * layer.m * layer.n, BF16_BYTES * layer.n * layer.k
+    late = float(here.bytes - results)
+    if not layer.both_computed:
+        f = folds(layer, size)
+        first = max(1, PANEL_TILES // f.k) / f.n if layer.product else 0.0
+        late -= weights * (1 - min(1.0, first))
+    return here.sdma * late / here.bytes
+
+
+def busiest(layer: Layer, size: int, here: Measured) -> float:
+    """Cycles of the estimate's busiest unit: SDMA or core, beside each other except where the core waits.
+
+    Packets of the core are those of the executed code: array, vector unit and scalar core take them one by one.
+    """
+    late = waits(layer, size, here)
+    return late + max(here.sdma - late, here.code_packets)
 
 
 def _touched(size: int, layer: Layer) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import torch.nn.functional as F
 
 import torch_atalla
 from torch_atalla.compiler.targets.chip.place import run_network
+from torch_atalla.telemetry import Counters
 
-from ..isa_cases import BF16, Case, image, tensor
+from ..isa_cases import BF16, Case, image, linear, tensor
 from ..isa_codegen import build, on_device
 from .cases import Layer
 
@@ -45,9 +47,11 @@ def case(layer: Layer) -> Case:
     """The layer as one launch."""
     if layer.product:
         factors = [tensor(1, layer.m, layer.k), tensor(1, layer.k, layer.n)]
-        packed = () if layer.both_computed else (1,)
         out = torch.empty(1, layer.m, layer.n, dtype=BF16)
-        return Case(layer.name, "gemm", factors, out, {"alpha": 1, "beta": 0}, packed, functional=torch.matmul)
+        scalars = {"alpha": 1, "beta": 0}
+        if layer.both_computed:
+            return Case(layer.name, "gemm", factors, out, scalars, functional=torch.matmul)
+        return Case(layer.name, "gemm", factors, out, scalars, (1,), module=linear(factors[1][0].t()))
     stride, padding = layer.stride, layer.padding
     window = {"stride": (stride, stride, 1), "padding": (padding, padding, 0), "dilation": (1, 1, 1)}
     pixels = image(1, layer.channels, layer.height, layer.width)
@@ -63,17 +67,32 @@ def case(layer: Layer) -> Case:
     )
 
 
-def measure(layer: Layer) -> Measured:
-    """Run the layer on both engines, with the chip of the process."""
-    launch = case(layer)
-    assert launch.functional is not None
-    operands = [on_device(x) for x in launch.inputs if x is not None]
+def analytic(launch: Case) -> Counters:
+    """What the functional engine counts for one launch, with packed weights in a loadable."""
+    given = [x for i, x in enumerate(launch.inputs) if x is not None and (launch.functional or i not in launch.constants)]
+    run = launch.functional or loadable(launch, given)
+    operands = [on_device(x) for x in given]
     torch.accelerator.synchronize()
     torch_atalla.telemetry.reset()
-    launch.functional(*operands)
+    run(*operands)
     torch.accelerator.synchronize()
     counted = torch_atalla.telemetry.counters()
     assert counted.launches == 1 and counted.copies == 0, counted
+    return counted
+
+
+def loadable(launch: Case, given: list[torch.Tensor]) -> Callable:
+    assert launch.module is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "layer.atl"
+        torch_atalla.save_loadable(launch.module, path, args=tuple(given), fallback="error", optimize="fast")
+        return torch_atalla.load_loadable(path)
+
+
+def measure(layer: Layer) -> Measured:
+    """Run the layer on both engines, with the chip of the process."""
+    launch = case(layer)
+    counted = analytic(launch)
     network, given = build(launch)
     stats = run_network(network, network.code(), given).stats
     return Measured(

@@ -48,9 +48,9 @@ weights, m for the rows, and 62 to fill and drain the array. In the chip, rows a
 consecutive cycles, so that the array fills and drains once per launch. The RTL tile of the
 [ISA engine](../concepts/isa-engine.md) works this way: its weights move with the rows.
 
-Chip code differs from the estimate in three ways. Windows with few channels are loaded in runs of taps, and each run is
-rounded up to 32. 192 rows of results fit the vector registers, so each further block of rows pushes all weights again.
-The first 32 pushes fill the weight buffer, and a factor that the network computes is transposed by the array.
+Windows with few channels are loaded in runs of taps, and each run is rounded up to 32. 192 rows of results fit the
+vector registers, so each further block of rows pushes all weights again. A factor that the network computes is
+transposed by the array. In chip code, the first 32 pushes fill the weight buffer.
 """
 
 TRAFFIC = """
@@ -66,9 +66,10 @@ TIME = """
 
 Utilisation is the share of the array's multipliers that work, on average. SCALE-Sim's is that of the array alone, since
 it assumes the bandwidth in bytes per cycle of the fourth column. The chip sustains 4 bytes per cycle: its SDMA needs a
-quarter of the bytes in cycles, and 8 cycles per tile of 2 KiB. Where the SDMA is the busiest unit, it sets the time of
-the estimate. The last column is the share of the estimate that the busiest unit does not explain: launch, first load,
-last store.
+quarter of the bytes in cycles, and 8 cycles per tile of 2 KiB. Some loads come in larger groups than the SDMA queues,
+and the core waits for them ([timing.md](../concepts/timing.md)); beside the other ones, the core computes. The busier
+one of the two sets the time of the estimate. The last column is the share of the estimate that remains: launch, first
+load, last store.
 """
 
 CODE = f"""
@@ -79,10 +80,9 @@ products overlap except for one step. The columns were measured:
 
 - Queue: an SDMA engine queues 8 transfers, and a ninth stalls the program, products included. The same code ran on a
   chip file with `sdma.queue_depth` of {DEEP_QUEUE}; the column is the difference.
-- Busiest unit: in that run, the larger of packets and bus cycles, minus the larger of the estimate's array and SDMA
-  cycles. It is negative where the two SDMA engines hide each other's setup, 8 cycles per tile, which the estimate adds.
-  conv1 of AlexNet loads runs of 66 bytes in 9 beats of 8 bytes, while the estimate counts bytes. conv2 issues packets
-  besides pushes and rows, and pushes its weights four times.
+- Busiest unit: in that run, the larger of packets and bus cycles, minus the estimate's busiest unit. It is negative
+  where the estimate lets the core wait for all of an image, of which the code loads later lines under products, and
+  where the two SDMA engines hide each other's setup, 8 cycles per tile.
 - No overlap: the rest of that run, in which the bus is idle, or no packet issues where packets are the bound. The first
   weights are loaded before the first product, and images are loaded while the first column tiles are computed, so that
   later ones leave the bus idle. A product of one block loads, computes and stores one after the other.
@@ -106,6 +106,8 @@ class Comparison:
     estimate: Row
     executed: Row
     traffic: Row
+    waits: float  # cycles of the estimate in which the core waits for loads
+    busiest: float  # cycles of the estimate's busiest unit
     deep: dict[str, int] | None = None
 
 
@@ -133,20 +135,19 @@ def lines(every: Iterable[tuple[str, Comparison]], cells: Any) -> list[list[str]
 
 def array_table(every: list[tuple[str, Comparison]]) -> str:
     def cells(c: Comparison) -> list[str]:
-        fill, *more = c.executed.causes.values()
+        *more, first = c.executed.causes.values()
         worst = max(c.estimate.residual, c.executed.residual, key=abs)
         return [
             number(c.estimate.scale_sim),
-            number(fill),
-            number(c.here.array),
             *map(number, more),
+            number(c.here.array),
+            number(first),
             number(c.here.code_array),
             percent(worst),
         ]
 
-    first = every[0][1].executed.causes
-    fill, *more = first
-    return table(lines(every, cells), ["layer", "SCALE-Sim", fill, "estimate", *more, "chip code", "unexplained"])
+    *more, first = every[0][1].executed.causes
+    return table(lines(every, cells), ["layer", "SCALE-Sim", *more, "estimate", first, "chip code", "unexplained"])
 
 
 def traffic_table(every: list[tuple[str, Comparison]]) -> str:
@@ -176,14 +177,15 @@ def time_table(every: list[tuple[str, Comparison]]) -> str:
             f"{c.traffic.scale_sim / cycles:.1f}",
             number(here.cycles),
             percent(full / here.cycles),
-            "SDMA" if here.sdma > here.array else "array",
+            number(round(c.waits)),
+            "SDMA" if here.sdma - c.waits > here.code_packets else "core",
             number(here.code_cycles),
             percent(full / here.code_cycles),
-            percent(1 - max(here.array, here.sdma) / here.cycles),
+            percent(1 - c.busiest / here.cycles),
         ]
 
     use = "utilisation"
-    head = ["layer", "SCALE-Sim", use, "bytes per cycle", "estimate", use, "busiest", "chip code", use, "rest"]
+    head = ["layer", "SCALE-Sim", use, "bytes per cycle", "estimate", use, "waits", "busiest", "chip code", use, "rest"]
     return table(lines(every, cells), head)
 
 
@@ -191,7 +193,7 @@ def code_table(every: list[tuple[str, Comparison]]) -> str:
     def cells(c: Comparison) -> list[str]:
         here, deep = c.here, c.deep
         assert deep is not None
-        busiest = max(deep["packets"], deep["bus"]) - max(here.array, here.sdma)
+        busiest = round(max(deep["packets"], deep["bus"]) - c.busiest)
         queue = here.code_cycles - deep["cycles"]
         rest = deep["cycles"] - here.cycles - busiest
         difference = f"{here.code_cycles / here.cycles - 1:+.0%}"

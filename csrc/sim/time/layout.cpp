@@ -94,14 +94,11 @@ void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& de
   const bool stays = rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * chip.array_rows));
   layout[first].waits = layout[first + 1].waits = kAll;
   if (!stays || layout[first + 1].pitch != row_bytes) return;
-  // Of packed weights, the first panel; the next ones come tile by tile, or in a piece for each block of rows, of which
-  // an engine may not queue all.
+  // Of packed weights, the first panel; the next ones come tile by tile.
   const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
   const uint64_t panel = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles)) * k_tiles;
-  const uint64_t all = std::max(panel, columns * k_tiles), blocks = ceil_div(m_tiles, uint64_t{kBlockTiles});
-  const uint64_t piece = ceil_div(panel, std::max<uint64_t>(1, blocks)), queued = chip.sdma_queue_depth;
-  const uint64_t late = blocks > 1 && piece > queued ? kAll * (piece - queued) / piece : 0;
-  layout[first + 1].waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, panel == 0 ? 0 : kAll * panel / all + late));
+  const uint64_t all = std::max(panel, columns * k_tiles);
+  layout[first + 1].waits = static_cast<uint8_t>(all == 0 ? 0 : kAll * panel / all);
 }
 
 // True if columns are reduced. The code then takes their tiles one by one.

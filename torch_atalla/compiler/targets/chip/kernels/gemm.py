@@ -68,7 +68,7 @@ class _Gemm(GemmLoads):
         names += ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"] if v.weights != "packed" else []
         names += ["panel", "panels", "w_panel"] if v.panels != "one" else []
         names += ["panel_bytes"] if v.panels == "double" else []
-        names += ["piece"] if v.piecewise else []
+        names += ["pace"] if v.stepwise and v.full_blocks else []
         names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
         names += ["residual"] if v.residual else []
         names += ["alpha"] if v.scaled else []
@@ -78,6 +78,8 @@ class _Gemm(GemmLoads):
     def step(self, c: list[Reg], w: list[Reg], pointers: list[Reg], w_pointer: Reg, partial: list[Reg]) -> None:
         """One weight tile against the block; the next tile replaces `w`."""
         b, v = self.b, self.v
+        if v.stepwise:
+            self.load_next()
         if v.pixel_step:
             self.a_step = b.x()
             b.emit("lw.s", self.a_step, 0, self.delta, access=(Access("descriptor", False),))
@@ -164,13 +166,9 @@ class _Gemm(GemmLoads):
             if v.residual:
                 self.residual.load_next(out, index, n_count, final)
             c = [b.v() for _ in range(rows)]
-            if v.stepwise:
-                self.load_one()
             self.step(c, w, pointers, w_pointer, [bias] * rows)
             if not v.one_step:
                 with b.loop(self["k_whole"]):
-                    if v.stepwise:
-                        self.load_one()
                     self.step(c, w, pointers, w_pointer, c)
             places = self.following(stage, count)
             self.finish(c, places, self.following(self.residual.arrived, count) if v.residual else [])
@@ -193,13 +191,9 @@ class _Gemm(GemmLoads):
             with b.loop(self["full"]):
                 if v.pixel_step:
                     self.next_lines()
-                if v.piecewise:
-                    self.load_piece()
                 self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
                 b.emit("add.s", c, c, self["c_block"])
                 b.emit("add.s", a_buffer, a_buffer, self["a_span"])
-            if v.piecewise:
-                self.load_piece()
         elif v.full_blocks:
             a = b.s("addi.s", self["a"], 0)
             self.load_block(a, a_buffer, v.main, False)
@@ -261,7 +255,7 @@ class _Gemm(GemmLoads):
         self.load_panel(w, panel, count, ends)
         double = v.panels == "double"
         other = b.s("add.s", panel, self["panel_bytes"]) if double else panel
-        self.stream = [b.s("addi.s", X0, 0) for _ in range(3)]  # of the next panel: scratchpad, DRAM, tiles left
+        self.stream = [b.s("addi.s", X0, 0) for _ in range(4)]
         with b.loop(self["panels"]) as index:
             next_count, next_ends = b.x(), b.x()
             b.emit("add.s", w, w, self["w_panel"])
@@ -270,7 +264,7 @@ class _Gemm(GemmLoads):
             def following(place: Reg) -> None:
                 with b.unless("bge.s", index, self["panels"]):
                     self.take(left, next_count, next_ends)
-                    if v.piecewise or v.stepwise:
+                    if v.stepwise:
                         b.mov(self.stream[0], place)
                         b.mov(self.stream[1], w)
                         b.emit("mul.s", self.stream[2], next_count, self["kt"])

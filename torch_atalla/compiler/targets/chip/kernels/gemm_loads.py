@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, X0, Reg
@@ -13,7 +15,7 @@ from .gemm_plan import A_SID, W_SID, Variant
 class GemmLoads(Kernel):
     v: Variant
     a_first: Reg  # scratchpad address of A
-    stream: list[Reg]  # of the next panel: scratchpad, DRAM, tiles left
+    stream: list[Reg]  # of the next panel: scratchpad, DRAM, tiles left, steps of k until the next tile
 
     def __getitem__(self, name: str) -> Reg:
         return self.p[name]
@@ -139,20 +141,22 @@ class GemmLoads(Kernel):
             b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
 
-    def load_piece(self) -> None:
-        """A block's share of the next panel: an SDMA engine queues few; a whole panel would stop the block."""
-        scratch, dram, left = self.stream
-        self.load_packed(scratch, dram, self.share(self["piece"], left))
+    def load_next(self) -> None:
+        """A tile of the next panel, if there is one left, in every `pace`th step of k.
 
-    def load_one(self) -> None:
-        """A tile of the next panel, if there is one left."""
-        b = self.b
-        scratch, dram, left = self.stream
-        with b.unless("ble.s", left, X0):
+        An SDMA engine queues few transfers: more of them at once would stop the block.
+        """
+        b, v = self.b, self.v
+        scratch, dram, left, wait = self.stream
+        if v.full_blocks:
+            b.emit("addi.s", wait, wait, -1)
+        with b.unless("bgt.s", wait, X0) if v.full_blocks else nullcontext(), b.unless("ble.s", left, X0):
             b.tile_load(scratch, dram, self["w_meta"], "next W")
             b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
             b.emit("addi.s", left, left, -1)
+            if v.full_blocks:
+                b.mov(wait, self["pace"])
 
     def transpose_panel(self, buffer: Reg, count: Reg) -> None:
         b = self.b

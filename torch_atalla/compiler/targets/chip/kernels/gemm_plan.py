@@ -42,15 +42,9 @@ class Variant:
     lanes: int = LANES  # of a row of A that are read; what lies behind them in memory belongs to other pixels
 
     @property
-    def piecewise(self) -> bool:
-        """Whether the next panel comes in pieces, one before each block."""
-        several = self.resident or (self.pixel_step > 0 and self.full_blocks)
-        return several and self.panels == "double" and self.weights == "packed"
-
-    @property
     def stepwise(self) -> bool:
-        """Whether the next panel comes tile by tile, one a step of k."""
-        return not self.full_blocks and self.panels == "double" and self.weights == "packed"
+        """Whether the next panel comes tile by tile, while the current one is used."""
+        return self.panels == "double" and self.weights == "packed"
 
     @property
     def name(self) -> str:
@@ -152,7 +146,7 @@ def plan(
         "nt": nt,
         "panel": panel,
         "panels": count,
-        "piece": -(-panel * kt // (full + 1)),
+        "pace": full + 1,
         "panel_bytes": panel * kt * TILE_BYTES,
         "full": full,
         "a_tile": LANES * s.a_row * ELEMENT,
@@ -236,7 +230,7 @@ def pixel_words(
     variant, words = plan(matrices, "packed", bias, activation, 1.0, stays)
     words |= {
         "full": full,
-        "piece": -(-words["panel"] * kt // (full + 1)),
+        "pace": full + 1,
         "g_main": lines,
         "g_rest": rest,
         "kh": s.kh,
