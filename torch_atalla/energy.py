@@ -105,6 +105,8 @@ class EnergyModel:
         }
         found = {unit: amount * self.value("core", "count") / 1e6 for unit, amount in square_um.items()}
         pads = self.value("scratchpad", "count") * self.value("scratchpad", "bytes")
+        if self.value("core", "scratchpads") == "own":
+            pads *= self.value("core", "count")
         return found | {"scratchpads": pads * self.value("area", "sram_byte") / 1e6}
 
     def over(self, cycles: int) -> Energy:

@@ -69,7 +69,9 @@ def case(layer: Layer) -> Case:
 
 def analytic(launch: Case) -> Counters:
     """What the functional engine counts for one launch, with packed weights in a loadable."""
-    given = [x for i, x in enumerate(launch.inputs) if x is not None and (launch.functional or i not in launch.constants)]
+    given = [
+        x for i, x in enumerate(launch.inputs) if x is not None and (launch.functional or i not in launch.constants)
+    ]
     run = launch.functional or loadable(launch, given)
     operands = [on_device(x) for x in given]
     torch.accelerator.synchronize()

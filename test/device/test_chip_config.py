@@ -26,6 +26,11 @@ KEYS = [
 SHOWN_ELSEWHERE = {
     "core.count": "test_export_schedule.py: test_division_on_a_chip_with_cores",
     "core.start_cycles": "test/cpp/chip/test_cores.cpp",
+    "core.scratchpads": "test_isa_cores.py: test_a_chip_that_cannot",
+    "network.topology": "test_isa_cores.py: test_ways_through_a_mesh",
+    "network.columns": "test_isa_cores.py: test_ways_through_a_mesh",
+    "network.router_cycles": "test_isa_cores.py: test_ways_through_a_mesh",
+    "network.link_bytes": "test_isa_cores.py: test_links_that_are_slow_and_shared",
     "link.bytes_per_cycle": "test/cpp/chip/test_copy.cpp",
     "link.latency_cycles": "test/cpp/chip/test_copy.cpp",
 }

@@ -76,7 +76,14 @@ def _choice(what: str, known: dict[str, int], name: str) -> int:
 
 
 def params(
-    entry: int, args: tuple[int, ...], profile: str, timing: bool, dram_timing: str, max_packets: int = 0, tag: int = 0
+    entry: int,
+    args: tuple[int, ...],
+    profile: str,
+    timing: bool,
+    dram_timing: str,
+    max_packets: int = 0,
+    tag: int = 0,
+    cores: int = 1,
 ) -> c_abi.atalla_isa_params:
     if len(args) > c_abi.ATALLA_ISA_MAX_ARGS:
         raise ValueError(f"{len(args)} arguments; a program takes at most {c_abi.ATALLA_ISA_MAX_ARGS}, in x10 and up")
@@ -90,4 +97,5 @@ def params(
         dram_timing=_choice("DRAM timing", DRAM_TIMINGS, dram_timing),
         max_packets=max_packets,
         tag=tag,
+        cores=cores,
     )

@@ -118,7 +118,8 @@ class Machine:
 
     memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
     `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base).
-    array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's.
+    array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's. cores: so many run the
+    program, each with its number in x18 and theirs in x19; registers and scratchpads that can be read are core 0's.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Machine:
         dram_bytes: int = DEFAULT_DRAM_BYTES,
         device: int | None = None,
         array: Array | None = None,
+        cores: int = 1,
     ):
         self._library = lib.library()
         handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
@@ -144,7 +146,7 @@ class Machine:
         self.program = self.code.program
         self.stop = "budget"
         start = entry if isinstance(entry, int) else self.program.entry(entry)
-        params = lib.params(start, tuple(args), profile, timing, dram_timing)
+        params = lib.params(start, tuple(args), profile, timing, dram_timing, cores=cores)
         self._handle = ctypes.c_void_p()
         self._library.check(
             self._library.api.machine_create(
@@ -365,14 +367,15 @@ def run(
     dram_bytes: int = DEFAULT_DRAM_BYTES,
     max_packets: int = 0,
     array: Array | None = None,
+    cores: int = 1,
 ) -> Result:
     """Runs a program to its halt.s in a machine with DRAM of its own.
 
     memory: address -> array or bytes. args: 32-bit values for x10 and up. profile: `simulator` or `rne`. dram_timing:
     `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
-    ExecutionError, as a fault is. array: computes lw.vi and gemm.vv instead of the engine.
+    ExecutionError, as a fault is. array: computes lw.vi and gemm.vv instead of the engine. cores: of the machine.
     """
-    options: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing, "array": array}
+    options: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing, "array": array, "cores": cores}
     machine = Machine(program, memory, entry=entry, args=args, profile=profile, dram_bytes=dram_bytes, **options)
     if machine.run(max_packets) != "halted":
         raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")
@@ -394,6 +397,7 @@ def launch(
     device: int | None = None,
     max_packets: int = 0,
     tag: int = 0,
+    cores: int = 1,
 ) -> Stats:
     """Runs a program on a device (default: the current one) after all work submitted so far; charges its cycles.
 
@@ -411,7 +415,7 @@ def launch(
             "a program with .data at fixed addresses cannot run in a device's DRAM; pass data by arguments"
         )
     start = entry if isinstance(entry, int) else code.program.entry(entry)
-    params = lib.params(start, tuple(args), profile, True, dram_timing, max_packets, tag)
+    params = lib.params(start, tuple(args), profile, True, dram_timing, max_packets, tag, cores)
     raw = c_abi.atalla_isa_stats(struct_size=ctypes.sizeof(c_abi.atalla_isa_stats))
     stream = library.default_stream(_device_handle(ordinal))
     library.check(library.api.launch(stream, code.handle, ctypes.byref(params), ctypes.byref(raw)))

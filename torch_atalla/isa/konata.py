@@ -13,7 +13,7 @@ from .profile import CallSite, issue_clock
 from .table import PACKET_BYTES, table
 
 WAIT, ISSUE, EXECUTE = "W", "I", "X"  # stages
-_AFTER_ISSUE = ("branch", "firmware")  # stalls that delay the next packet
+_AFTER_ISSUE = ("branch", "firmware", "barrier")  # stalls that delay the next packet
 
 
 def trace(

@@ -22,6 +22,7 @@ _REASONS = {
     "SDMA queue full": "SDMA queue full",
     "branch": "taken branch",
     "firmware": "firmware service",
+    "barrier": "other cores, at a barrier",
 }
 
 

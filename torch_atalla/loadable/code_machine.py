@@ -107,9 +107,10 @@ class CodeMachine:
 def call_addresses(code: MethodCode, count: int) -> list[int]:
     """Return the address of each call's function: the first word of the descriptor to which the call's word points."""
     places = {word: offset for word, region, _, offset in code.relocations if region == Region.TABLE}
-    if count and (len(places) != count or code.words[count] != 0):
+    step = 2 if code.divided else 1  # a call's core follows
+    if count and (len(places) != count or code.words[step * count] != 0):
         raise ValueError(f"the metadata names {count} calls; the table of the code has {len(places)}")
-    return [code.words[places[call] // 4] for call in range(count)]
+    return [code.words[places[step * call] // 4] for call in range(count)]
 
 
 def _initial_states(data: dict[str, Any], content: bytes) -> Iterator[bytes]:

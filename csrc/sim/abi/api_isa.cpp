@@ -212,11 +212,12 @@ atalla_status machine_watch(atalla_isa_machine machine, uint32_t space, uint64_t
 atalla_status machine_profile(atalla_isa_machine machine, uint64_t* counts, uint64_t count) {
   return with_machine(machine, [&](isa::Machine& m) -> atalla_status {
     if (counts == nullptr && count != 0) return null_argument("counts");
-    if (count > m.executed().size()) {
+    const std::vector<uint64_t> executed = m.executed();
+    if (count > executed.size()) {
       return set_error(ATALLA_ERR_ARGUMENT, "counts of %llu packets; the program has %zu",
-                       static_cast<unsigned long long>(count), m.executed().size());
+                       static_cast<unsigned long long>(count), executed.size());
     }
-    std::copy_n(m.executed().begin(), count, counts);
+    std::copy_n(executed.begin(), count, counts);
     return ATALLA_OK;
   });
 }

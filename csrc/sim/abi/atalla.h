@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 1u
+#define ATALLA_ABI_MINOR 2u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -222,7 +222,7 @@ typedef struct atalla_device_properties {
   uint32_t vector_lanes;
   uint32_t array_rows;
   uint32_t array_columns;
-  uint32_t reserved;
+  uint32_t program_cores;  // 1.2: cores that can share a program of Atalla code; 0: one
   double clock_hz;
   double bus_bytes_per_cycle;
 } atalla_device_properties;

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 3u
+#define ATALLA_ISA_ABI_MINOR 4u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -51,6 +51,7 @@ typedef enum atalla_isa_space {  // of machine_read and machine_write: what an o
   ATALLA_ISA_DRAM = 4,           // bytes
   ATALLA_ISA_SCRATCHPAD = 5,     // bytes of FP32 rows of 128 bytes, one scratchpad after the other
   ATALLA_ISA_WEIGHTS = 6,        // bytes of 32 columns of 32 FP32, column 0 first; cannot be written
+  ATALLA_ISA_CORE_SHIFT = 8,     // since minor 4: in the bits above these, the core whose state is meant
 } atalla_isa_space;
 
 // A jalr.s to one of these addresses calls the firmware. docs/concepts/isa-engine.md lists arguments and results.
@@ -58,6 +59,7 @@ enum atalla_isa_service {
   ATALLA_ISA_SCPAD_ALLOC = -16,
   ATALLA_ISA_SCPAD_FREE = -32,
   ATALLA_ISA_REPORT_FAULT = -48,  // since minor 1
+  ATALLA_ISA_BARRIER = -64,       // since minor 4
 };
 // The error code in x10 of ATALLA_ISA_REPORT_FAULT. The comment is the text of the fault, with the values of x11 and
 // x12. Other codes are reported as numbers.
@@ -79,6 +81,10 @@ typedef struct atalla_isa_params {
   uint32_t dram_timing;  // atalla_isa_dram_timing
   uint64_t max_packets;  // of a launch; 0: no limit. Reaching it is a fault
   uint64_t tag;          // of a launch
+  // Since minor 4. So many cores run the program (0: one), each from `entry`, with its number in x18 and theirs in x19.
+  // Above one, the chip's cores have scratchpads of their own.
+  uint32_t cores;
+  uint32_t reserved;
 } atalla_isa_params;
 
 typedef struct atalla_isa_stats {

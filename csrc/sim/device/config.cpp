@@ -71,6 +71,9 @@ constexpr IntegerField<ChipConfig> kIntegers[] = {
     {"link.latency_cycles", &ChipConfig::link_latency_cycles, 0, kMaxCycles},
     {"core.count", &ChipConfig::core_count, 1, 64},
     {"core.start_cycles", &ChipConfig::core_start_cycles, 0, kMaxCycles},
+    {"network.columns", &ChipConfig::network_columns, 1, 64},
+    {"network.link_bytes", &ChipConfig::network_link_bytes, 1, 1024, Range::kPowerOfTwo},
+    {"network.router_cycles", &ChipConfig::network_router_cycles, 0, kMaxCycles},
     {"energy.mac_bf16", &ChipConfig::energy_mac_bf16, 0, kMostEnergy},
     {"energy.mac_fp16", &ChipConfig::energy_mac_fp16, 0, kMostEnergy},
     {"energy.mac_fp32", &ChipConfig::energy_mac_fp32, 0, kMostEnergy},
@@ -171,6 +174,12 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
     }
     config->*field.member = number;
   }
+  size_t choice = 0;
+  if (const atalla_status status = reader.choice("core.scratchpads", {"shared", "own"}, &choice)) return status;
+  config->core_own_scratchpads = choice == 1;
+  if (const atalla_status status = reader.choice("network.topology", {"bus", "crossbar", "mesh"}, &choice))
+    return status;
+  config->network_topology = static_cast<Topology>(choice);
   for (const IntegerField<ChipConfig>& field : kIntegers) {
     if (const atalla_status status = reader.integer(field, config)) return status;
   }
@@ -187,6 +196,8 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
        "at least those of a tile of the SDMA", tile_bytes},
       {config->bus_width_bytes <= tile_bytes, "bus.width_bytes", config->bus_width_bytes,
        "at most those of a tile of the SDMA", tile_bytes},
+      {config->network_topology != Topology::kMesh || config->network_columns <= config->core_count, "network.columns",
+       config->network_columns, "at most core.count", config->core_count},
       {config->dram_alignment <= config->dram_bytes, "dram.alignment", config->dram_alignment, "at most dram.bytes",
        config->dram_bytes},
   };

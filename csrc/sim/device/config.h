@@ -19,6 +19,9 @@ inline constexpr const char* kConstantDram = "constant";
 // The memory behind it, whose energy counts: the chip's.
 inline constexpr const char* kChipDram = "ddr4_3200";
 
+// What lies between the cores and the memory channels (csrc/sim/dram/interconnect.h).
+enum class Topology : uint8_t { kBus, kCrossbar, kMesh };
+
 inline uint64_t millicycles(double cycles) { return static_cast<uint64_t>(cycles * 1000 + 0.5); }
 
 struct ChipConfig {
@@ -73,6 +76,11 @@ struct ChipConfig {
   uint64_t telemetry_records = 0;
   uint64_t core_count = 0;
   uint64_t core_start_cycles = 0;
+  bool core_own_scratchpads = false;  // scratchpad.count of them for each core; otherwise all cores share those
+  Topology network_topology = Topology::kBus;
+  uint64_t network_columns = 0;
+  uint64_t network_link_bytes = 0;
+  uint64_t network_router_cycles = 0;
   uint64_t energy_mac_bf16 = 0;
   uint64_t energy_mac_fp16 = 0;
   uint64_t energy_mac_fp32 = 0;

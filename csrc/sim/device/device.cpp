@@ -45,6 +45,7 @@ void Device::properties(atalla_device_properties* properties) const {
   properties->vector_lanes = static_cast<uint32_t>(config_.vector_lanes);
   properties->array_rows = static_cast<uint32_t>(config_.array_rows);
   properties->array_columns = static_cast<uint32_t>(config_.array_columns);
+  properties->program_cores = config_.core_own_scratchpads ? static_cast<uint32_t>(config_.core_count) : 1;
   properties->clock_hz = static_cast<double>(config_.chip_clock_hz);
   properties->bus_bytes_per_cycle = static_cast<double>(config_.bus_width_bytes);
 }

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -118,6 +119,20 @@ class ParameterReader {
     }
     *text = *found;
     return ATALLA_OK;
+  }
+
+  // One of these words; gives its index.
+  atalla_status choice(const std::string& key, std::initializer_list<const char*> words, size_t* index) {
+    const TomlValue* value = nullptr;
+    if (const atalla_status status = parameter(key, &value)) return status;
+    std::string reason = "expected";
+    *index = 0;
+    for (const char* word : words) {
+      if (value->value == decltype(value->value){std::string(word)}) return ATALLA_OK;
+      reason += std::string(*index == 0 ? "" : *index + 1 == words.size() ? " or" : ",") + " \"" + word + "\"";
+      ++*index;
+    }
+    return fail(value->line, reason.c_str(), key);
   }
 
   atalla_status finish() const {

@@ -20,10 +20,11 @@ void DramBanks::Calendar::advance(uint64_t word) {
   first = word;
 }
 
-DramBanks::DramBanks(const DramPreset& preset, AddressMap map, uint64_t chip_hz)
+DramBanks::DramBanks(const DramPreset& preset, AddressMap map, uint64_t chip_hz, uint64_t ports)
     : preset_(preset),
       map_(std::move(map)),
-      slot_shift_(static_cast<unsigned>(std::bit_width(std::max(preset.ccd_s, preset.burst_cycles) - 1))) {
+      slot_shift_(static_cast<unsigned>(std::bit_width(std::max(preset.ccd_s, preset.burst_cycles) - 1))),
+      issue_(ports) {
   const uint64_t common = std::gcd(preset.clock_hz, chip_hz);
   dram_ticks_ = preset.clock_hz / common;
   chip_ticks_ = chip_hz / common;
@@ -41,7 +42,7 @@ void DramBanks::reset() {
   channel.groups.assign(preset_.ranks * preset_.bank_groups, Group{});
   channel.banks.assign(channel.groups.size() * preset_.banks, Bank{});
   channels_.assign(preset_.channels, channel);
-  issue_ = 0;
+  std::fill(issue_.begin(), issue_.end(), 0);
   events_ = {};
 }
 
@@ -167,22 +168,24 @@ uint64_t DramBanks::access(Channel& channel, const Place& place, uint64_t n, boo
 }
 
 // Requests to one row of a bank, as many at a time as the controller serves before it closes the row.
-uint64_t DramBanks::serve(const Place& place, uint64_t requests, bool writes) {
+uint64_t DramBanks::serve(const Place& place, uint64_t requests, bool writes, uint64_t& issue) {
   Channel& channel = channels_[place.channel];
   const Bank& bank = channel.banks[place.bank];
   uint64_t end = 0;
   while (requests != 0) {
     uint64_t n = std::min(requests, most_accesses_);
     if (preset_.closed_page) n = std::min(n, preset_.row_accesses - (bank.row == place.row ? bank.used : 0));
-    const uint64_t arrival = channel.window.admit(n, issue_ >> kFraction, preset_.window);
-    issue_ = std::max(issue_, arrival << kFraction) + n * step_;
+    // What another port has reserved later is remembered, but not all that lies before it.
+    const uint64_t remembered = channel.bus.first << 6 << slot_shift_;
+    const uint64_t arrival = channel.window.admit(n, std::max(issue >> kFraction, remembered), preset_.window);
+    issue = std::max(issue, arrival << kFraction) + n * step_;
     const uint64_t word = arrival >> slot_shift_ >> 6;
     if (word > channel.bus.first + 1) {
       channel.bus.advance(word - 1);
       for (Group& group : channel.groups) group.paths.advance(word - 1);
       for (Rank& rank : channel.ranks) rank.bus.advance(word - 1);
     }
-    const uint64_t leaves = std::max(access(channel, place, n, writes, arrival), (issue_ - step_) >> kFraction);
+    const uint64_t leaves = std::max(access(channel, place, n, writes, arrival), (issue - step_) >> kFraction);
     channel.window.insert(n, leaves);
     end = std::max(end, leaves);
     requests -= n;
@@ -191,8 +194,9 @@ uint64_t DramBanks::serve(const Place& place, uint64_t requests, bool writes) {
 }
 
 DramBanks::Span DramBanks::move(uint64_t address, uint64_t rows, uint64_t row_bytes, uint64_t pitch, bool writes,
-                                uint64_t start) {
-  issue_ = std::max(issue_, (start * dram_ticks_ / chip_ticks_) << kFraction);
+                                uint64_t start, uint64_t port) {
+  uint64_t& issue = issue_[port];
+  issue = std::max(issue, (start * dram_ticks_ / chip_ticks_) << kFraction);
   const uint64_t mask = preset_.request_bytes - 1;
   const unsigned request_shift = static_cast<unsigned>(std::countr_zero(preset_.request_bytes));
   Place place;
@@ -204,7 +208,7 @@ DramBanks::Span DramBanks::move(uint64_t address, uint64_t rows, uint64_t row_by
       const Place here{AddressMap::select(map_.channel, at), AddressMap::select(map_.bank, at),
                        static_cast<int64_t>(AddressMap::select(map_.row, at))};
       if (requests != 0 && !(here == place)) {
-        last = std::max(last, serve(place, requests, writes));
+        last = std::max(last, serve(place, requests, writes, issue));
         requests = 0;
       }
       place = here;
@@ -212,9 +216,9 @@ DramBanks::Span DramBanks::move(uint64_t address, uint64_t rows, uint64_t row_by
       at = next;
     }
   }
-  if (requests != 0) last = std::max(last, serve(place, requests, writes));
+  if (requests != 0) last = std::max(last, serve(place, requests, writes, issue));
   const uint64_t end = last + (writes ? preset_.cwl : preset_.cl) + preset_.burst_cycles;
-  return {ceil_div((issue_ >> kFraction) * chip_ticks_, dram_ticks_), ceil_div(end * chip_ticks_, dram_ticks_)};
+  return {ceil_div((issue >> kFraction) * chip_ticks_, dram_ticks_), ceil_div(end * chip_ticks_, dram_ticks_)};
 }
 
 uint64_t stream_millicycles(const DramPreset& preset, uint64_t chip_hz, uint64_t bytes) {

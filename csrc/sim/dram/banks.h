@@ -17,8 +17,9 @@ namespace atalla::sim {
 
 class DramBanks {
  public:
-  // `map` belongs to `preset`; `chip_hz` is the clock of the cycles that `move` takes and returns.
-  DramBanks(const DramPreset& preset, AddressMap map, uint64_t chip_hz);
+  // `map` belongs to `preset`; `chip_hz` is the clock of the cycles that `move` takes and returns. Requests of one port
+  // leave in order, preset.request_cycles apart.
+  DramBanks(const DramPreset& preset, AddressMap map, uint64_t chip_hz, uint64_t ports = 1);
   void reset();
 
   struct Span {
@@ -34,7 +35,8 @@ class DramBanks {
   const Events& events() const { return events_; }
   // Rows of `row_bytes` bytes, `pitch` bytes apart, whose first request leaves at cycle `start` at the earliest. Calls
   // are in the order in which the requests reach the controller.
-  Span move(uint64_t address, uint64_t rows, uint64_t row_bytes, uint64_t pitch, bool writes, uint64_t start);
+  Span move(uint64_t address, uint64_t rows, uint64_t row_bytes, uint64_t pitch, bool writes, uint64_t start,
+            uint64_t port = 0);
 
  private:
   static constexpr int64_t kNoRow = -1;
@@ -113,7 +115,7 @@ class DramBanks {
   uint64_t activate(Rank& rank, uint64_t group, uint64_t t) const;
   uint64_t columns(Channel& channel, uint64_t group, uint64_t n, uint64_t t) const;
   uint64_t access(Channel& channel, const Place& place, uint64_t n, bool writes, uint64_t arrival);
-  uint64_t serve(const Place& place, uint64_t requests, bool writes);
+  uint64_t serve(const Place& place, uint64_t requests, bool writes, uint64_t& issue);
 
   DramPreset preset_;
   AddressMap map_;
@@ -124,7 +126,7 @@ class DramBanks {
   uint64_t bus_pattern_ = 0;    // slots of the bus that accesses to one group take
   uint64_t most_accesses_ = 1;  // at a time
   uint64_t step_ = 0;           // between two requests, with kFraction binary places
-  uint64_t issue_ = 0;          // when the next request may leave, likewise
+  std::vector<uint64_t> issue_;  // of each port, when its next request may leave, likewise
   Events events_;
   std::vector<Channel> channels_;
 };

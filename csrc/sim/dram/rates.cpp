@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sim/dram/banks.h"
+#include "sim/dram/memory_system.h"
 
 namespace atalla::sim {
 namespace {
 
-constexpr uint64_t kTiles = 128;  // long enough for several refreshes
-constexpr uint64_t kStarts = 4;   // a tile may begin anywhere in a row of the DRAM
-constexpr uint64_t kShares = 32;  // of the largest stream; smaller ones do not matter
+constexpr uint64_t kTiles = 128;     // long enough for several refreshes
+constexpr uint64_t kCoreTiles = 32;  // of each core, at least
+constexpr uint64_t kStarts = 4;      // a tile may begin anywhere in a row of the DRAM
+constexpr uint64_t kShares = 32;     // of the largest stream; smaller ones do not matter
 constexpr size_t kMostKnown = 1 << 12;
 
 // The tiles of one operand, along the rows of a matrix.
@@ -30,9 +31,7 @@ struct Tiles {
 }  // namespace
 
 uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> streams, uint64_t cores) {
-  AddressMap map;
-  address_map(config.dram, "preset", &map);  // checked when the configuration was read
-  DramBanks banks(config.dram, std::move(map), config.chip_clock_hz);
+  MemorySystem memory(config, std::nullopt);
   std::vector<Tiles> all;
   for (const TileStream& stream : streams) {
     // Neighbours in memory would share banks in step; operands lie anywhere.
@@ -42,22 +41,21 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
          std::max<uint64_t>(1, stream.bytes * 4096 / (uint64_t{stream.layout.rows} * stream.layout.row_bytes))});
   }
   std::vector<uint64_t> engines(2 * cores);  // free from then on
-  uint64_t bus = 0, end = 0, beats = 0;
-  for (uint64_t i = 0; i < kTiles; ++i) {
+  uint64_t end = 0, beats = 0;
+  const uint64_t count = std::max(kTiles, kCoreTiles * cores);
+  for (uint64_t i = 0; i < count; ++i) {
     Tiles* next = &all.front();  // the one that is farthest behind its share
     for (Tiles& tiles : all)
       if ((tiles.moved + 1) * next->weight < (next->moved + 1) * tiles.weight) next = &tiles;
-    if (i % (kTiles / kStarts) == 0)
+    if (i % (count / kStarts) == 0)
       for (Tiles& tiles : all) tiles.first += config.dram.row_bytes / kStarts;
     const atalla_tile_layout& layout = next->stream.layout;
-    uint64_t& engine = engines[2 * (next->moved % cores) + layout.engine];
-    const uint64_t start = std::max(engine + config.sdma_setup_cycles, bus);
-    const DramBanks::Span span =
-        banks.move(next->address(), layout.rows, layout.row_bytes, layout.pitch, next->stream.writes, start);
-    bus = span.issued;
-    engine = span.end;
-    end = std::max(end, span.end);
-    beats += layout.rows * ((layout.row_bytes + config.bus_width_bytes - 1) / config.bus_width_bytes);
+    const uint64_t core = next->moved % cores;
+    uint64_t& engine = engines[2 * core + layout.engine];
+    const MemorySystem::Tile tile{next->address(), layout.rows, layout.row_bytes, layout.pitch, next->stream.writes};
+    engine = memory.move(core, tile, engine + config.sdma_setup_cycles).end;
+    end = std::max(end, engine);
+    beats += memory.beats_of(layout.rows, layout.row_bytes);
     ++next->moved;
   }
   return end * 1000 / beats;

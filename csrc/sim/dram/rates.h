@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How fast a bank-level DRAM moves the tiles of a launch's operands. docs/concepts/dram.md explains how the functional
-// engine uses the rates.
+// How fast a memory system moves the tiles of a launch's operands, where that depends on their places.
+// docs/concepts/dram.md explains how the functional engine uses the rates.
 #pragma once
 
 #include <cstdint>

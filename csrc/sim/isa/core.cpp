@@ -26,12 +26,18 @@ atalla_status Pages::map(uint64_t bytes) {
   return ATALLA_OK;
 }
 
-atalla_status Core::scratchpads(const ChipConfig& config, float** pads) {
-  if (pads_.data() == nullptr) {
+atalla_status Core::scratchpads(const ChipConfig& config, uint32_t core, float** pads,
+                                ScratchpadAllocator** allocator) {
+  while (pads_.size() <= core) {
     const uint64_t rows = config.scratchpad_count * (config.scratchpad_bytes / config.scratchpad_row_bytes);
-    if (const atalla_status status = pads_.map(rows * kLanes * sizeof(float))) return status;
+    auto made = std::make_unique<Scratchpads>();
+    if (const atalla_status status = made->contents.map(rows * kLanes * sizeof(float))) return status;
+    made->allocator.reset(static_cast<uint32_t>(config.scratchpad_count), config.scratchpad_bytes,
+                          static_cast<uint32_t>(config.scratchpad_row_bytes));
+    pads_.push_back(std::move(made));
   }
-  *pads = static_cast<float*>(pads_.data());
+  *pads = static_cast<float*>(pads_[core]->contents.data());
+  *allocator = &pads_[core]->allocator;
   return ATALLA_OK;
 }
 

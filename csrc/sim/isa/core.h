@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the programs of one chip share: the scratchpads' contents, and the right to run.
+// What the programs of one chip share: the scratchpads of its cores, and the right to run.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "sim/device/config.h"
+#include "sim/device/firmware.h"
 
 namespace atalla::sim::isa {
 
@@ -32,12 +35,16 @@ class Core {
  public:
   // Held while a program runs: the chip has one sequencer.
   std::mutex& mutex() { return mutex_; }
-  // FP32, [scratchpad][row][lane]. The caller holds mutex().
-  atalla_status scratchpads(const ChipConfig& config, float** pads);
+  // Of core `core`: FP32, [scratchpad][row][lane], and who hands out their rows. The caller holds mutex().
+  atalla_status scratchpads(const ChipConfig& config, uint32_t core, float** pads, ScratchpadAllocator** allocator);
 
  private:
+  struct Scratchpads {
+    Pages contents;
+    ScratchpadAllocator allocator;
+  };
   std::mutex mutex_;
-  Pages pads_;
+  std::vector<std::unique_ptr<Scratchpads>> pads_;  // by core
 };
 
 }  // namespace atalla::sim::isa

@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What can be read off a machine: registers, memories, statistics.
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <functional>
 
 #include "sim/abi/error.h"
 #include "sim/isa/machine.h"
 
 namespace atalla::sim::isa {
+namespace {
+
+constexpr uint32_t kSpaceMask = (1u << ATALLA_ISA_CORE_SHIFT) - 1;
+
+}  // namespace
+
+// Null for a core that the machine has not.
+State* Machine::state_of(uint32_t space) const {
+  const uint32_t core = space >> ATALLA_ISA_CORE_SHIFT;
+  return core < cores_.size() ? &cores_[core]->state : nullptr;
+}
 
 uint8_t* Machine::locate(uint32_t space, uint64_t offset, uint64_t bytes) const {
-  State& s = *state_;
+  State* found = state_of(space);
+  if (found == nullptr) return nullptr;
+  State& s = *found;
   const auto within = [&](void* base, uint64_t size) -> uint8_t* {
     return offset <= size && bytes <= size - offset ? static_cast<uint8_t*>(base) + offset : nullptr;
   };
-  switch (space) {
+  switch (space & kSpaceMask) {
     case ATALLA_ISA_X:
       return within(s.x, 256 * sizeof(uint32_t));
     case ATALLA_ISA_V:
@@ -31,15 +46,17 @@ uint8_t* Machine::locate(uint32_t space, uint64_t offset, uint64_t bytes) const 
 }
 
 atalla_status Machine::read(uint32_t space, uint64_t offset, uint64_t bytes, void* data) const {
-  if (space == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
-    const uint32_t pc = state_->packet * kPacketBytes;
+  const State* state = state_of(space);
+  const uint32_t kind = space & kSpaceMask;
+  if (state != nullptr && kind == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
+    const uint32_t pc = state->packet * kPacketBytes;
     memcpy(data, &pc, sizeof pc);
     return ATALLA_OK;
   }
   constexpr uint64_t kWeightBytes = sizeof Weights::columns;
-  if (space == ATALLA_ISA_WEIGHTS && offset <= kWeightBytes && bytes <= kWeightBytes - offset) {
+  if (state != nullptr && kind == ATALLA_ISA_WEIGHTS && offset <= kWeightBytes && bytes <= kWeightBytes - offset) {
     float columns[kLanes][kLanes];
-    const Weights& w = state_->weights;
+    const Weights& w = state->weights;
     for (unsigned n = 0; n < kLanes; ++n) memcpy(columns[n], w.columns[(w.first + n) % kLanes], sizeof columns[n]);
     memcpy(data, reinterpret_cast<const uint8_t*>(columns) + offset, bytes);
     return ATALLA_OK;
@@ -54,13 +71,14 @@ atalla_status Machine::read(uint32_t space, uint64_t offset, uint64_t bytes, voi
 }
 
 atalla_status Machine::write(uint32_t space, uint64_t offset, uint64_t bytes, const void* data) {
-  if (space == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
+  State* state = state_of(space);
+  if (state != nullptr && (space & kSpaceMask) == ATALLA_ISA_PC && offset == 0 && bytes == sizeof(uint32_t)) {
     uint32_t pc = 0;
     memcpy(&pc, data, sizeof pc);
     if (pc % kPacketBytes != 0 || pc / kPacketBytes >= program_->packets()) {
       return set_error(ATALLA_ERR_ARGUMENT, "PC 0x%08X is no packet", pc);
     }
-    state_->packet = pc / kPacketBytes;
+    state->packet = pc / kPacketBytes;
     return ATALLA_OK;
   }
   uint8_t* to = locate(space, offset, bytes);
@@ -69,17 +87,54 @@ atalla_status Machine::write(uint32_t space, uint64_t offset, uint64_t bytes, co
                      bytes, offset, space);
   }
   memcpy(to, data, bytes);
-  state_->x[0] = 0;  // x0 and v0 stay what they are
-  memset(state_->v[0], 0, sizeof state_->v[0]);
+  state->x[0] = 0;  // x0 and v0 stay what they are
+  memset(state->v[0], 0, sizeof state->v[0]);
   return ATALLA_OK;
 }
 
+std::vector<uint64_t> Machine::executed() const {
+  std::vector<uint64_t> total(program_->packets());
+  for (const auto& core : cores_)
+    std::transform(total.begin(), total.end(), core->executed.begin(), total.begin(), std::plus<>());
+  return total;
+}
+
+uint64_t Machine::scratchpad_bytes() const {
+  uint64_t most = 0;
+  for (const auto& core : cores_) most = std::max(most, core->state.counts.most_page_bytes);
+  return most;
+}
+
 void Machine::stats(atalla_isa_stats* out) const {
+  core_stats(0, out);
+  for (uint32_t core = 1; core < cores(); ++core) {
+    atalla_isa_stats one;
+    core_stats(core, &one);
+    for (uint64_t atalla_isa_stats::* const member :
+         {&atalla_isa_stats::packets, &atalla_isa_stats::instructions, &atalla_isa_stats::dram_bytes_read,
+          &atalla_isa_stats::dram_bytes_written, &atalla_isa_stats::transfers, &atalla_isa_stats::services,
+          &atalla_isa_stats::branches_taken, &atalla_isa_stats::macs, &atalla_isa_stats::bus_cycles})
+      out->*member += one.*member;
+    out->cycles = std::max(out->cycles, one.cycles);
+    for (int i = 0; i < kUnitCount; ++i) {
+      out->unit_instructions[i] += one.unit_instructions[i];
+      out->unit_cycles[i] += one.unit_cycles[i];
+    }
+    for (int i = 0; i < kStalls; ++i) out->stall_cycles[i] += one.stall_cycles[i];
+  }
+  if (memory_ == nullptr) return;
+  const DramBanks::Events dram = memory_->dram_events();
+  out->dram_activates = dram.activates;
+  out->dram_reads = dram.reads;
+  out->dram_writes = dram.writes;
+}
+
+void Machine::core_stats(uint32_t core, atalla_isa_stats* out) const {
   *out = {};
   out->stop = stop_;
-  const State& s = *state_;
+  const State& s = cores_[core]->state;
   for (uint32_t p = 0; p < program_->packets(); ++p) {
-    const uint64_t count = executed_[p];
+    const uint64_t count = cores_[core]->executed[p];
     if (count == 0) continue;
     out->packets += count;
     for (const Instruction& instruction : program_->packet(p)) {
@@ -102,10 +157,6 @@ void Machine::stats(atalla_isa_stats* out) const {
   if (!s.timing) return;
   out->cycles = s.scoreboard.end();
   out->bus_cycles = s.scoreboard.bus_cycles();
-  const DramBanks::Events dram = s.scoreboard.dram_events();
-  out->dram_activates = dram.activates;
-  out->dram_reads = dram.reads;
-  out->dram_writes = dram.writes;
   uint64_t busy = 0;
   for (uint32_t i = 0; i < s.memory.pad_count; ++i) busy += s.scoreboard.engine_cycles(i);
   out->unit_cycles[static_cast<int>(Unit::kSdma)] = busy;
@@ -116,7 +167,7 @@ const char* unit_name(uint32_t unit) { return unit < kUnitCount ? kUnitName[unit
 
 const char* stall_name(uint32_t stall) {
   static const char* const kNames[] = {"overwrite",       "unit busy", "scratchpad rows", "DRAM bytes",
-                                       "SDMA queue full", "branch",    "firmware"};
+                                       "SDMA queue full", "branch",    "firmware",        "barrier"};
   if (stall < kUnitCount) return kUnitName[stall];  // a result of that unit
   return stall < kStalls ? kNames[stall - kUnitCount] : nullptr;
 }

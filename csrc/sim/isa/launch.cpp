@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/isa/launch.h"
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "sim/abi/error.h"
@@ -29,7 +30,6 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   }
   atalla_isa_stats found;
   machine.stats(&found);
-  const auto unit = [&](Unit u) { return found.unit_cycles[static_cast<int>(u)]; };
   Cost cost(device.geometry());
   cost.bytes_read = found.dram_bytes_read;
   cost.bytes_written = found.dram_bytes_written;
@@ -37,8 +37,14 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   Charge charge;
   charge.cycles = found.cycles + device.config().launch_overhead_cycles;
   charge.sdma_cycles = found.bus_cycles;
-  charge.vector_cycles = std::max({unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
-  charge.array_cycles = unit(Unit::kGsau);
+  for (uint32_t core = 0; core < machine.cores(); ++core) {  // those of the busiest one
+    atalla_isa_stats one;
+    machine.core_stats(core, &one);
+    const auto unit = [&](Unit u) { return one.unit_cycles[static_cast<int>(u)]; };
+    charge.vector_cycles =
+        std::max({charge.vector_cycles, unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
+    charge.array_cycles = std::max(charge.array_cycles, unit(Unit::kGsau));
+  }
   charge.scratchpad_bytes = static_cast<uint32_t>(machine.scratchpad_bytes());
   atalla_launch_desc desc{};
   const int64_t kernel = find_kernel("isa.program");

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "sim/abi/atalla_isa.h"
-
 namespace atalla::sim::isa {
 namespace {
 
@@ -27,38 +25,18 @@ bool Transfer::meets(const Transfer& other) const {
   return low < other.high && other.low < high && rectangles_meet(*this, other);
 }
 
-void Scoreboard::configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, uint32_t dram) {
+void Scoreboard::configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, MemorySystem* memory,
+                           uint32_t core, bool has_peers) {
   pad_rows_ = pad_rows;
   rows_.assign(uint64_t{pad_count} * pad_rows, RowTimes{});
   engines_.assign(pad_count, Engine{});
   for (Engine& engine : engines_) engine.queue.resize(config.sdma_queue_depth);
   branch_cycles_ = config.scalar_branch_cycles;
   service_cycles_ = config.scalar_service_cycles;
-  setup_cycles_ = dram == ATALLA_ISA_DRAM_IDEAL ? config.sdma_ideal_setup_cycles : config.sdma_setup_cycles;
-  beat_millicycles_ = dram == ATALLA_ISA_DRAM_IDEAL      ? millicycles(config.sdma_ideal_beat_cycles)
-                      : dram == ATALLA_ISA_DRAM_MEASURED ? millicycles(config.sdma_measured_beat_cycles)
-                                                         : config.beat_millicycles;
-  bus_bytes_ = config.bus_width_bytes;
-  banks_.reset();
-  if (dram == ATALLA_ISA_DRAM_SPECIFIED && config.dram_preset != kConstantDram) {
-    AddressMap map;
-    address_map(config.dram, config.dram_preset.c_str(), &map);  // checked when the configuration was read
-    banks_.emplace(config.dram, std::move(map), config.chip_clock_hz);
-  }
+  memory_ = memory;
+  core_ = core;
+  has_peers_ = has_peers;
   store_cycles_ = config.vector_store_latency_cycles;
-}
-
-void Scoreboard::reset() {
-  if (banks_) banks_->reset();
-  next_ = bus_free_ = bus_cycles_ = transfers_end_ = 0;
-  std::fill(std::begin(ready_), std::end(ready_), 0);
-  std::fill(std::begin(unit_free_), std::end(unit_free_), 0);
-  std::fill(std::begin(stalls_), std::end(stalls_), 0);
-  std::fill(rows_.begin(), rows_.end(), RowTimes{});
-  for (Engine& engine : engines_) {
-    std::fill(engine.queue.begin(), engine.queue.end(), Transfer{});
-    engine.count = engine.free = engine.busy = 0;
-  }
 }
 
 // Charges the wait to what was ready last.
@@ -87,13 +65,13 @@ uint64_t Scoreboard::after_transfers(const Transfer& wanted, uint64_t t) const {
   for (const Engine& engine : engines_) {
     if (engine.free <= t) continue;
     for (const Transfer& transfer : engine.queue) {
-      if (transfer.end > t && transfer.meets(wanted)) t = transfer.end;
+      if (transfer.end > t && transfer.end != kUnknown && transfer.meets(wanted)) t = transfer.end;
     }
   }
   return t;
 }
 
-uint64_t Scoreboard::words(const MemoryUse& use, const uint32_t* x, uint64_t t) {
+Transfer Scoreboard::words_of(const MemoryUse& use, const uint32_t* x) {
   Transfer wanted;
   wanted.low = x[use.a] + static_cast<uint32_t>(use.imm);
   wanted.low &= UINT32_MAX;
@@ -102,33 +80,20 @@ uint64_t Scoreboard::words(const MemoryUse& use, const uint32_t* x, uint64_t t) 
   wanted.row_bytes = use.bytes;
   wanted.pitch = use.bytes;
   wanted.stores = use.access == Access::kWordStore;
-  const uint64_t free = after_transfers(wanted, t);
+  return wanted;
+}
+
+uint64_t Scoreboard::words(const MemoryUse& use, const uint32_t* x, uint64_t t) {
+  const uint64_t free = after_transfers(words_of(use, x), t);
   stalls_[static_cast<int>(Stall::kDramBytes)] += free - t;
   return free;
 }
 
-// The transfer's end, if its first request leaves at `begin` or when the bus is free.
-void Scoreboard::pass_bus(Transfer* transfer, uint64_t begin) {
-  const uint64_t start = std::max(begin, bus_free_);
-  if (banks_) {
-    const DramBanks::Span span =
-        banks_->move(transfer->low, transfer->rows, transfer->row_bytes, transfer->pitch, transfer->stores, start);
-    transfer->end = span.end;
-    bus_free_ = span.issued;
-    bus_cycles_ += span.issued - start;
-    return;
-  }
-  const uint64_t beats = transfer->rows * ((transfer->row_bytes + bus_bytes_ - 1) / bus_bytes_);
-  const uint64_t moving = (beats * beat_millicycles_ + 999) / 1000;
-  transfer->end = bus_free_ = start + moving;
-  bus_cycles_ += moving;
-}
-
-uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
+Transfer Scoreboard::transfer_of(const MemoryUse& use, const uint32_t* x, uint32_t* sid) const {
   const uint32_t meta = x[use.c];
-  const uint32_t sid = meta >> 30;
   const uint32_t columns = (meta >> 20 & 31) + 1;
   const uint32_t length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
+  *sid = meta >> 30;
   Transfer transfer;
   transfer.rows = (meta >> 25 & 31) + 1;
   transfer.row_bytes = columns * 2;
@@ -136,7 +101,13 @@ uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
   transfer.low = x[use.b];
   transfer.high = transfer.low + (transfer.rows - 1) * transfer.pitch + transfer.row_bytes;
   transfer.stores = use.access == Access::kTileStore;
+  transfer.first_row = uint64_t{*sid} * pad_rows_ + (x[use.a] >> 6);
+  return transfer;
+}
 
+uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
+  uint32_t sid = 0;
+  Transfer transfer = transfer_of(use, x, &sid);
   Engine& engine = engines_[sid];
   Transfer& place = engine.queue[engine.count % engine.queue.size()];
   if (place.end > t) {
@@ -147,25 +118,86 @@ uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
   for (uint32_t i = 0; i < engines_.size(); ++i) {
     if (i == sid || engines_[i].free <= t) continue;
     for (const Transfer& other : engines_[i].queue) {
-      if (other.end > t && other.meets(transfer)) {
+      if (other.end != kUnknown && other.end > t && other.meets(transfer)) {
         stalls_[static_cast<int>(Stall::kDramBytes)] += other.end - t;
         t = other.end;
       }
     }
   }
-  const uint64_t begin = std::max(t, engine.free);
-  pass_bus(&transfer, begin + setup_cycles_);
-  engine.free = transfer.end;
-  engine.busy += transfer.end - begin;
-  ++engine.count;
+  transfer.issued = t;
+  transfer.end = kUnknown;
   place = transfer;
-  transfers_end_ = std::max(transfers_end_, transfer.end);
-  const uint64_t first = uint64_t{sid} * pad_rows_ + (x[use.a] >> 6);
-  for (uint64_t row = first; row < first + transfer.rows; ++row) {
-    uint64_t& until = transfer.stores ? rows_[row].read : rows_[row].written;
-    until = std::max(until, transfer.end);
-  }
+  ++engine.count;
+  ++waiting_;
+  if (has_peers_) mark(transfer, kUnknown);
+  else start(sid);
   return t;
+}
+
+// The rows of a transfer are busy until `end`.
+void Scoreboard::mark(const Transfer& transfer, uint64_t end) {
+  for (uint64_t row = transfer.first_row; row < transfer.first_row + transfer.rows; ++row) {
+    uint64_t& until = transfer.stores ? rows_[row].read : rows_[row].written;
+    until = until == kUnknown ? end : std::max(until, end);
+  }
+}
+
+// Starts the engine's next transfer.
+void Scoreboard::start(uint32_t sid) {
+  Engine& engine = engines_[sid];
+  Transfer& transfer = engine.queue[engine.started++ % engine.queue.size()];
+  --waiting_;
+  const uint64_t begin = std::max(transfer.issued, engine.free);
+  const MemorySystem::Passage passage =
+      memory_->move(core_, {transfer.low, transfer.rows, transfer.row_bytes, transfer.pitch, transfer.stores},
+                    begin + memory_->setup_cycles());
+  transfer.end = engine.free = passage.end;
+  bus_cycles_ += passage.moving;
+  engine.busy += passage.end - begin;
+  transfers_end_ = std::max(transfers_end_, passage.end);
+  mark(transfer, passage.end);
+  for (uint64_t i = engine.started; i < engine.count; ++i)  // which may have rows in common with it
+    mark(engine.queue[i % engine.queue.size()], kUnknown);
+}
+
+uint64_t Scoreboard::next_transfer() const {
+  uint64_t first = UINT64_MAX;
+  for (const Engine& engine : engines_) {
+    if (engine.started == engine.count) continue;
+    first = std::min(first, std::max(engine.queue[engine.started % engine.queue.size()].issued, engine.free));
+  }
+  return first;
+}
+
+void Scoreboard::start_transfer() {
+  const uint64_t first = next_transfer();
+  for (uint32_t sid = 0; sid < engines_.size(); ++sid) {
+    const Engine& engine = engines_[sid];
+    if (engine.started == engine.count) continue;
+    if (std::max(engine.queue[engine.started % engine.queue.size()].issued, engine.free) == first) return start(sid);
+  }
+}
+
+bool Scoreboard::depends_on_waiting(const Issue& issue, const uint32_t* x) const {
+  for (unsigned i = 0; i < issue.rows; ++i) {
+    const RowTimes& row = rows_[uint64_t{issue.row[i].sid} * pad_rows_ + issue.row[i].number(x)];
+    if (row.written == kUnknown || (issue.row[i].store && row.read == kUnknown)) return true;
+  }
+  for (unsigned i = 0; i < issue.uses; ++i) {
+    const bool words = issue.use[i].access >= Access::kWordLoad;
+    uint32_t sid = kUnitCount;  // no engine's
+    const Transfer wanted = words ? words_of(issue.use[i], x) : transfer_of(issue.use[i], x, &sid);
+    for (uint32_t k = 0; k < engines_.size(); ++k) {
+      const Engine& engine = engines_[k];
+      if (k == sid) {
+        if (engine.count - engine.started == engine.queue.size()) return true;
+        continue;
+      }
+      for (uint64_t n = engine.started; n < engine.count; ++n)
+        if (engine.queue[n % engine.queue.size()].meets(wanted)) return true;
+    }
+  }
+  return false;
 }
 
 uint64_t Scoreboard::end() const {

@@ -5,11 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "sim/device/config.h"
-#include "sim/dram/banks.h"
+#include "sim/dram/memory_system.h"
 #include "sim/isa/issue.h"
 
 namespace atalla::sim::isa {
@@ -24,6 +23,7 @@ enum class Stall : uint8_t {
   kQueueFull,
   kBranch,
   kService,
+  kBarrier,
   kCount,
 };
 inline constexpr int kStalls = static_cast<int>(Stall::kCount);
@@ -36,18 +36,24 @@ struct Transfer {
   uint32_t row_bytes = 0;
   uint64_t pitch = 0;
   bool stores = false;  // to DRAM
+  uint64_t issued = 0;
+  uint64_t first_row = 0;  // of the scratchpads' rows
 
   bool meets(const Transfer& other) const;
 };
 
 class Scoreboard {
  public:
-  // `dram`: atalla_isa_dram_timing.
-  void configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, uint32_t dram);
-  void reset();
+  // Of core `core` of the chip; `memory` outlives the scoreboard. `has_peers`: other cores use it as well. Then
+  // transfers wait for `start_transfer`, so that the memory sees those of all cores in the order of their cycles.
+  void configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, MemorySystem* memory, uint32_t core,
+                 bool has_peers);
 
-  // The cycle at which the packet issues; `x` are the scalar registers. Allocates nothing.
-  void issue(const Issue& issue, const uint32_t* x) {
+  // Lets the packet issue; `x` are the scalar registers. False, and nothing has happened, if its cycle depends on a
+  // transfer that has not started. Allocates nothing.
+  bool issue(const Issue& issue, const uint32_t* x) {
+    if (waiting_ != 0 && depends_on_waiting(issue, x)) [[unlikely]]
+      return false;
     const uint16_t* wait = issue.wait;
     uint64_t latest = later(later4(wait), later4(wait + 4));
     for (unsigned i = 2; i < issue.wait_groups; ++i) latest = later(latest, later4(wait + 4 * i));
@@ -75,20 +81,28 @@ class Scoreboard {
       ready_[issue.result[i]] = (t + issue.latency[i]) << kUnitBits | issue.producer[i];
     }
     next_ = t + 1;
+    return true;
   }
+  // The cycle of the first transfer that waits; UINT64_MAX if none does.
+  uint64_t next_transfer() const;
+  void start_transfer();
   void taken_branch() { delay(branch_cycles_ - 1, Stall::kBranch); }
   void service() { delay(service_cycles_, Stall::kService); }
+  // Nothing issues before cycle `t`.
+  void wait_until(uint64_t t) {
+    if (t > next_) delay(t - next_, Stall::kBarrier);
+  }
 
   // Cycle after the last one in which anything works.
   uint64_t end() const;
   uint64_t next() const { return next_; }
   uint64_t stall(Stall reason) const { return stalls_[static_cast<int>(reason)]; }
   uint64_t bus_cycles() const { return bus_cycles_; }
-  DramBanks::Events dram_events() const { return banks_ ? banks_->events() : DramBanks::Events{}; }
   uint64_t engine_cycles(uint32_t sid) const { return engines_[sid].busy; }
 
  private:
   static constexpr unsigned kUnitBits = 4;
+  static constexpr uint64_t kUnknown = UINT64_MAX;  // the end of a transfer that has not started
   static_assert(kUnitCount <= 1 << kUnitBits);
   static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
   uint64_t later4(const uint16_t* r) const {
@@ -98,8 +112,12 @@ class Scoreboard {
   uint64_t memory(const Issue& issue, const uint32_t* x, uint64_t t);
   uint64_t words(const MemoryUse& use, const uint32_t* x, uint64_t t);
   uint64_t tile(const MemoryUse& use, const uint32_t* x, uint64_t t);
-  void pass_bus(Transfer* transfer, uint64_t begin);
   uint64_t after_transfers(const Transfer& wanted, uint64_t t) const;
+  bool depends_on_waiting(const Issue& issue, const uint32_t* x) const;
+  Transfer transfer_of(const MemoryUse& use, const uint32_t* x, uint32_t* sid) const;
+  static Transfer words_of(const MemoryUse& use, const uint32_t* x);
+  void start(uint32_t sid);
+  void mark(const Transfer& transfer, uint64_t end);
   void delay(uint64_t cycles, Stall reason) {
     next_ += cycles;
     stalls_[static_cast<int>(reason)] += cycles;
@@ -118,21 +136,21 @@ class Scoreboard {
   struct Engine {
     std::vector<Transfer> queue;  // ring of the latest ones
     uint64_t count = 0;
+    uint64_t started = 0;  // of them
     uint64_t free = 0;
     uint64_t busy = 0;
   };
   std::vector<Engine> engines_;
-  std::optional<DramBanks> banks_;  // none: every beat takes beat_millicycles_
-  uint64_t bus_free_ = 0;           // for requests
+  MemorySystem* memory_ = nullptr;
+  uint32_t core_ = 0;
+  bool has_peers_ = false;
+  uint64_t waiting_ = 0;  // transfers that have not started
   uint64_t bus_cycles_ = 0;
   uint64_t transfers_end_ = 0;  // of all of them
 
   uint32_t pad_rows_ = 0;
   uint64_t branch_cycles_ = 1;
   uint64_t service_cycles_ = 0;
-  uint64_t setup_cycles_ = 0;
-  uint64_t beat_millicycles_ = 1000;
-  uint64_t bus_bytes_ = 8;
   uint64_t store_cycles_ = 1;
 };
 

@@ -7,7 +7,7 @@
 
 namespace atalla::sim::isa {
 
-// scpad_alloc or scpad_free; arguments and results in x10 and x11.
+// scpad_alloc or scpad_free, with arguments and results in x10 and x11, or barrier.
 void call_service(State& state, uint32_t address);
 
 // Gives back the pages that the program still holds.

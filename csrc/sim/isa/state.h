@@ -20,7 +20,8 @@ inline constexpr uint32_t kCanonicalNan = 0x7FC00000;
 inline constexpr uint32_t kServiceAlloc = static_cast<uint32_t>(ATALLA_ISA_SCPAD_ALLOC);
 inline constexpr uint32_t kServiceFree = static_cast<uint32_t>(ATALLA_ISA_SCPAD_FREE);
 inline constexpr uint32_t kServiceFault = static_cast<uint32_t>(ATALLA_ISA_REPORT_FAULT);
-inline constexpr uint32_t kFirstService = kServiceFault;
+inline constexpr uint32_t kServiceBarrier = static_cast<uint32_t>(ATALLA_ISA_BARRIER);
+inline constexpr uint32_t kFirstService = kServiceBarrier;
 
 // What the program shares with others.
 struct Memory {
@@ -90,8 +91,13 @@ struct State {
   uint64_t machine = 0;  // the machine's handle; 0: a launch
   std::string refusal;   // why the firmware refused the last page that it refused
   bool timing = true;
+  uint32_t core = 0;      // which one this is
+  bool has_peers = false;  // there are other cores
+  bool waits = false;      // for the others, at a barrier
+  bool blocked = false;    // by a transfer that has not started
 
   uint32_t packet = 0;  // the next one; at a fault the one that faulted
+  uint64_t left = 0;  // of the budget of the latest run
   End end = End::kBudget;
   FaultKind fault = FaultKind::kNone;
   uint8_t fault_slot = 0;

@@ -35,7 +35,7 @@ Timing::Timing(const ChipConfig& config)
   tile_bytes_shift_ = static_cast<unsigned>(std::countr_zero(tile_bytes));
   bus_bytes_mask_ = config.bus_width_bytes - 1;
   bus_bytes_shift_ = static_cast<unsigned>(std::countr_zero(config.bus_width_bytes));
-  if (config.dram_preset != kConstantDram) rates_.emplace(config);
+  if (config.dram_preset != kConstantDram || config.network_topology != Topology::kBus) rates_.emplace(config);
 }
 
 uint64_t Timing::bus_cycles(uint64_t beats) const {

@@ -26,6 +26,7 @@ from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
 from ..targets.chip.ports import same_layout
 from ..targets.chip.section import call_sites, method_code
+from ..targets.functional.pipeline import device_chip
 from .functional import FileBuilder
 
 Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
@@ -39,7 +40,7 @@ def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = N
     networks: dict[str, Networks] = {}
     for name, compiled in builder.methods.items():
         assert compiled.lowered is not None
-        networks[name] = compile_lowered(compiled.lowered, builder.exported[name])
+        networks[name] = compile_lowered(compiled.lowered, builder.exported[name], device_chip())
     states = list(dict.fromkeys(name for method in builder.methods.values() for name in method.program.states))
     code = CodeSection([], b"")
     for number, (name, sizes) in enumerate(networks.items()):

@@ -23,10 +23,16 @@ class ChipModel:
     scratchpads: int
     scratchpad_bytes: int
     geometry: Geometry
+    own_scratchpads: bool = False  # of each core; otherwise all cores share them
+
+    @property
+    def program_cores(self) -> int:
+        """That can share a program of Atalla code."""
+        return self.cores if self.own_scratchpads else 1
 
     @property
     def pad_bytes(self) -> int:
-        """Of all scratchpads."""
+        """Of all scratchpads of a core."""
         return self.scratchpads * self.scratchpad_bytes
 
     def cycles(self, work: Work, resident: int = 0, cores: int = 1) -> int:
@@ -47,5 +53,6 @@ def chip_model(text: str) -> ChipModel:
         cores=chip["core"]["count"]["value"],
         scratchpads=chip["scratchpad"]["count"]["value"],
         scratchpad_bytes=chip["scratchpad"]["bytes"]["value"],
+        own_scratchpads=chip["core"]["scratchpads"]["value"] == "own",
         geometry=tuple(chip[section][name]["value"] for section, name in GEOMETRY.values()),
     )

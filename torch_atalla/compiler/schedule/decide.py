@@ -79,7 +79,8 @@ class _Problem:
         work = self.works[i]
         if work is None:
             return 0, 1
-        return min((self.chip.cycles(work, mask, cores), cores) for cores in self.options)
+        alone = mask != 0 and self.chip.own_scratchpads  # the other cores would not see the operands
+        return min((self.chip.cycles(work, mask, cores), cores) for cores in (range(1, 2) if alone else self.options))
 
     def search(self, effort: int = 1) -> _State:
         found = [(self.greedy(weight), weight) for weight in self.weights()]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch_atalla.isa.program import Program
 
 from .container import Checksum, Container, SectionData
-from .format import CODE_VERSION, FORMATS, ISA_VERSION, STRIDES, Region, Section
+from .format import CODE_VERSION, DIVIDED_CODE_VERSION, FORMATS, ISA_VERSION, STRIDES, Region, Section
 
 Relocation = tuple[int, Region, int, int]  # word of the table, region, index of the port or state, offset in it
 
@@ -23,7 +23,7 @@ _PACKET_BYTES = STRIDES[Section.PACKETS]
 @dataclass
 class MethodCode:
     """A method as Atalla code. `words` is the table of its calls, `code` has 20 bytes per packet. symbols: the values
-    of the method's symbols that the table is for."""
+    of the method's symbols that the table is for. divided: among cores."""
 
     method: int
     code: bytes
@@ -31,6 +31,7 @@ class MethodCode:
     relocations: list[Relocation]
     arena_bytes: int
     symbols: tuple[int, ...] = ()
+    divided: bool = False
 
     def program(self) -> Program:
         return Program.decode(self.code)
@@ -62,7 +63,8 @@ class CodeSection:
             ranges = [size // STRIDES[kind] for kind, part in parts.items() for size in (len(content[kind]), len(part))]
             symbols = (first_integer + len(integers), len(method.symbols)) if method.symbols else (0, 0)
             integers += method.symbols
-            record = (method.method, CODE_VERSION, *packets, *ranges, method.arena_bytes, *symbols)
+            version = DIVIDED_CODE_VERSION if method.divided else CODE_VERSION
+            record = (method.method, version, *packets, *ranges, method.arena_bytes, *symbols)
             content[Section.CODE] += FORMATS[Section.CODE].pack(*record)
             for kind, part in parts.items():
                 content[kind] += part
@@ -82,13 +84,15 @@ def find(data: bytes) -> CodeSection | None:
     integers = memoryview(container.find(Section.INTEGERS) or b"").cast("q")
     methods, codes = [], dict[tuple[int, int], bytes]()
     for record in _records(container):
-        method, _, packet, packets, word, n_words, relocation, n_relocations, arena_bytes, symbol, n_symbols = record
+        method, version, packet, packets, word, n_words, relocation, n_relocations, *rest = record
+        arena_bytes, symbol, n_symbols = rest
         code = codes.setdefault(
             (packet, packets), content[Section.PACKETS][_PACKET_BYTES * packet : _PACKET_BYTES * (packet + packets)]
         )
         of_method = relocations[relocation : relocation + n_relocations]
         symbols = tuple(integers[symbol : symbol + n_symbols])
-        methods.append(MethodCode(method, code, list(words[word : word + n_words]), of_method, arena_bytes, symbols))
+        table, divided = list(words[word : word + n_words]), version == DIVIDED_CODE_VERSION
+        methods.append(MethodCode(method, code, table, of_method, arena_bytes, symbols, divided))
     return CodeSection(methods, content[Section.CONSTANTS]) if methods else None
 
 

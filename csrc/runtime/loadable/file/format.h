@@ -28,6 +28,7 @@ inline constexpr uint64_t kMaxPadBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kMaxSections = 1024;
 inline constexpr uint32_t kMostSamples = 64;  // of an output in a golden
 inline constexpr uint32_t kCodeVersion = 1;   // how code is called: docs/reference/loadable-format.md, CODE
+inline constexpr uint32_t kDividedCodeVersion = 2;  // of code whose calls are divided among cores
 inline constexpr uint32_t kCodeLanes = 32;    // code is for a chip of so many lanes, rows and columns of the array,
 inline constexpr uint32_t kCodePadBytes = 0x100000;  // and scratchpads of at least so many bytes,
 inline constexpr uint32_t kCodeLeastPads = 2;        // of which there are so many

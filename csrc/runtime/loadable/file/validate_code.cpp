@@ -43,7 +43,8 @@ class CodeChecker : RecordReporter {
 
  private:
   void check_code(const Code& r) {
-    if (r.version != kCodeVersion) problem("version %u, expected %u", r.version, kCodeVersion);
+    if (r.version != kCodeVersion && r.version != kDividedCodeVersion)
+      problem("version %u, expected %u or %u", r.version, kCodeVersion, kDividedCodeVersion);
     if (index("method", r.method, view_.methods, "METHODS")) {
       check_symbols(r);
       if (methods_[r.method] == kNone) methods_[r.method] = index_;

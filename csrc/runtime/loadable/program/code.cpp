@@ -30,6 +30,17 @@ void check_runs_code(const Device& device) {
                   std::to_string(chip.scratchpad_bytes) + " bytes. Choose another chip file, or the functional engine");
 }
 
+// That run the code, on this device.
+uint32_t cores_for(const Code& code, const Device& device) {
+  constexpr uint32_t kLeastMinor = 4;  // which tells a program its cores
+  if (code.version != kDividedCodeVersion) return 1;
+  if (isa_api()->abi_minor < kLeastMinor)
+    throw Error(ATALLA_ERR_UNSUPPORTED, "the code is divided among cores; the device library of atalla:" +
+                                            std::to_string(device.ordinal()) +
+                                            " runs programs on one core only. Save the file for a chip of one core");
+  return std::max(1u, device.properties().program_cores);
+}
+
 }  // namespace
 
 IsaProgram::IsaProgram(const View& view, Range packets, Device& device) {
@@ -44,6 +55,7 @@ MethodCode::MethodCode(const View& view, const Code& code, Device& device, const
     : MethodPorts(view, code.method, device.properties().dram_base),
       device_(device),
       program_(program),
+      cores_(cores_for(code, device)),
       table_(device, region_bytes(view, code, Region::kTable, 0)),
       words_(code.words.count) {
   for (uint32_t i = 0; i < code.words.count; ++i) words_[i] = view.code_words[code.words.first + i];
@@ -104,6 +116,7 @@ void MethodCode::run(Stream& stream, uint64_t max_packets, atalla_isa_stats* sta
   params.n_args = 1;
   params.args[0] = word_of(table_.addr(), table_bytes, "the table of calls");
   params.max_packets = max_packets;
+  params.cores = cores_;
   stream.launch_program(program_.handle(), params, stats);
 }
 

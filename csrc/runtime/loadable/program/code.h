@@ -58,6 +58,7 @@ class MethodCode : public MethodPorts {
 
   Device& device_;
   const IsaProgram& program_;
+  uint32_t cores_;
   DeviceBuffer table_;
   std::vector<uint32_t> words_;
   std::vector<PortWord> port_words_;

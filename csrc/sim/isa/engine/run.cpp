@@ -33,6 +33,7 @@ void run(const Program& program, State& state, uint64_t budget, uint64_t* execut
   const MicroOp* waiting[4];
   unsigned waiting_count = 0;
   uint32_t target = 0;
+  uint64_t unused = 0;  // of the budget, at a barrier
 
 #define NEXT \
   ++op;      \
@@ -54,8 +55,9 @@ on_Header:
   --budget;
   NEXT;
 on_Issue:
+  if (timing && !scoreboard.issue(issues[packet], x)) [[unlikely]]
+    goto blocked;
   ++executed[packet];
-  if (timing) scoreboard.issue(issues[packet], x);
   NEXT;
 on_Illegal:
   FAULT(kIllegal, 0);
@@ -104,7 +106,7 @@ on_CheckJump:
 on_CheckJalr:
   {
     const uint32_t to = x[op->a] + op->imm;
-    const bool service = to == kServiceAlloc || to == kServiceFree || to == kServiceFault;
+    const bool service = to == kServiceAlloc || to == kServiceFree || to == kServiceFault || to == kServiceBarrier;
     if (!service && (to % kPacketBytes != 0 || to / kPacketBytes >= program.packets())) FAULT(kTarget, to);
     NEXT;
   }
@@ -337,23 +339,33 @@ on_Jalr:
   x[op->d] = (packet + 1) * kPacketBytes;
   if (target >= kFirstService) {
     call_service(state, target);
+    if (state.waits) {  // once this packet is over
+      unused = budget;
+      budget = 0;
+    }
     NEXT;
   }
   op = ops + first[target / kPacketBytes];
   goto* handlers[static_cast<int>(op->kind)];
 on_Halt:
   state.packet = packet + 1;
+  state.left = budget + unused;
   state.end = End::kHalt;
   return;
 
+blocked:
+  ++budget;
+  state.blocked = true;
 stopped:
   rows(state.weights, v, waiting, waiting_count);
   state.packet = packet;
+  state.left = budget + unused;
   state.end = End::kBudget;
   return;
 faulted:
   rows(state.weights, v, waiting, waiting_count);
   state.packet = packet;
+  state.left = budget + unused;
   state.end = End::kFault;
   state.fault = fault;
   state.fault_slot = op->slot;

@@ -16,6 +16,7 @@ from ...capture.narrow import narrowed
 from ...linearize.partition import source_of
 from ...program.assignment import Assignment, assignments, count_assignments
 from ...program.ir import LinearProgram
+from ...schedule.chip_model import ChipModel
 from ..functional.pipeline import Lowered, Options, lower_captured
 from .generate import compile_networks
 from .network import Network, NoProgramError
@@ -49,8 +50,11 @@ def compile_model(
     kwargs: Mapping[str, Any] | None = None,
     *,
     convert: bool = False,
+    chip: ChipModel | None = None,
 ) -> CompiledNetwork:
     """Compiles a model whose numbers are bfloat16.
+
+    chip: among whose cores launches are divided; None: one core runs all.
 
     convert: convert the parameters, and floating-point example inputs, to bfloat16 first (in a copy). Raises
     NoProgramError, which lists the ops without an Atalla program.
@@ -60,12 +64,14 @@ def compile_model(
     lowered = lower_captured(capture(exported), Options(optimize="fast", code=True))
     if lowered.captured.symbols.symbols:
         raise NoProgramError("expected a program of fixed sizes; compile_lowered compiles one for several sizes")
-    return compile_lowered(lowered, exported)[0]
+    return compile_lowered(lowered, exported, chip)[0]
 
 
-def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) -> list[CompiledNetwork]:
+def compile_lowered(
+    lowered: Lowered, exported: torch.export.ExportedProgram, chip: ChipModel | None = None
+) -> list[CompiledNetwork]:
     """The code of a program that was lowered with the option `code`: one network, or one for each of the sizes that a
-    call may have, in ascending order, with the same code."""
+    call may have, in ascending order, with the same code. chip: as for compile_model."""
     captured = lowered.captured
     assert lowered.graph is not None
     for constant in captured.constants.values():
@@ -78,7 +84,7 @@ def compile_lowered(lowered: Lowered, exported: torch.export.ExportedProgram) ->
     programs = [separate_ports(assignment.program(lowered.program)) for assignment in allowed]
     sources = {node.name: source_of(node) for node in lowered.graph.nodes}
     texts = [sizes_text(captured, lowered.program, item.values) for item in allowed]
-    networks = compile_networks(programs, sources, texts)
+    networks = compile_networks(programs, sources, texts, chip)
     code, compiled = networks[0].code(), []
     for assignment, linear, network in zip(allowed, programs, networks):
         for port, result in zip(network.outputs, captured.results, strict=True):

@@ -80,12 +80,23 @@ def check_network(
         for attempt in range(1 + WIDER):
             problems, wrong = _differences(network, run, expected, results, known, given_strides, bool(found))
             if not problems and not wrong:
+                _check_division(compiled, given, run)
                 return run
             if attempt < WIDER:
                 widen(known, compiled.graph, values, found, seed + attempt)
     first = (problems or wrong)[0]
     more = f" ({len(problems)} nodes and {len(wrong)} outputs differ)" if problems else ""
     raise ExportError(f"the results of the chip code differ from the program's: {first}{more}")
+
+
+def _check_division(compiled: CompiledNetwork, given: Sequence[torch.Tensor], alone: CheckedRun) -> None:
+    """Raises ExportError unless all cores together give what one gave."""
+    cores = compiled.network.image.cores
+    if cores == 1:
+        return
+    for number, (found, expected) in enumerate(zip(compiled.run(given, cores=cores).outputs, alone.outputs)):
+        if not torch.equal(*(x.reshape(-1).view(torch.uint8) for x in (found, expected))):
+            raise ExportError(f"output {number} of the chip code differs on {cores} cores from what one core gives")
 
 
 def _differences(

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
+from ...schedule.chip_model import ChipModel
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
+from .divide import divide, worthwhile
 from .fusion import fuse
 from .image import Address
 from .keep import keep_temporaries
@@ -30,13 +32,14 @@ def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = 
 
 
 def compile_networks(
-    programs: Sequence[LinearProgram], sources: Mapping[str, str], texts: Sequence[str]
+    programs: Sequence[LinearProgram], sources: Mapping[str, str], texts: Sequence[str], chip: ChipModel | None = None
 ) -> list[Network]:
-    """One program for several sizes, which the texts state. The networks have the same constants and functions. Raises
-    NoProgramError as compile_network, for the first sizes without a program."""
+    """One program for several sizes, which the texts state. The networks have the same constants and functions. chip:
+    among whose cores launches are divided; None: one core runs all. Raises NoProgramError as compile_network, for the
+    first sizes without a program."""
     selections: list[Selection] = []
     for program, text in zip(programs, texts, strict=True):
-        selections.append(Selection(program, sources, selections[0] if selections else None))
+        selections.append(Selection(program, sources, selections[0] if selections else None, chip))
         try:
             _select_all(selections[-1])
         except NoProgramError as error:
@@ -55,7 +58,7 @@ def _select_all(selection: Selection) -> None:
     missing = []
     for launch in fuse(program):
         try:
-            _select(selection, launch)
+            _select_divided(selection, launch)
         except NoProgramError as error:
             missing.append(str(error))
             continue
@@ -71,6 +74,33 @@ def _select_all(selection: Selection) -> None:
     network.states = {name: _state(selection, name, operand) for name, operand in program.states.items()}
     keep_temporaries(selection)
     _place_temporaries(selection)
+
+
+def _select_divided(selection: Selection, launch: Instruction) -> None:
+    """Adds the calls of a launch: a part for each of the cores for which that is worthwhile, between barriers."""
+    image, joined = selection.image, getattr(launch, "parts", ())
+    parts = divide(launch, worthwhile(launch, selection.chip)) if selection.chip is not None else [launch]
+    if len(parts) == 1:
+        _select(selection, launch)
+        return
+    calls = len(image.calls)
+    image.barrier()
+    image.together = True
+    try:
+        for core, part in enumerate(parts):
+            image.core = core
+            _select(selection, part)
+    except NoProgramError:
+        image.undo(calls)
+        image.core, image.together = 0, False
+        for part in joined:
+            _select_divided(selection, part)
+        if not joined:
+            _select(selection, launch)
+    else:
+        image.barrier()
+    finally:
+        image.core, image.together = 0, False
 
 
 def _select(selection: Selection, launch: Instruction) -> None:
@@ -145,12 +175,12 @@ def _port(selection: Selection, name: str, operand: Operand) -> Port:
 
 
 def _place_temporaries(selection: Selection) -> None:
-    """Each lives from its first call to its last."""
+    """Each lives from its first call to its last, or to those beside it."""
     life: dict[str, list[int]] = {}
-    for index, call in enumerate(selection.image.calls):
+    for call in selection.image.calls:
         for word in call.words.values():
             if isinstance(word, Address) and word.region in selection.sizes:
-                life.setdefault(word.region, [index, index])[1] = index
+                life.setdefault(word.region, [call.time, call.time])[1] = call.time
     network, names = selection.network, list(life)
     slots = place([((k,), selection.sizes[name], life[name][0], life[name][1]) for k, name in enumerate(names)])
     network.arena_offsets = {names[slot.buffers[0]]: slot.offset for slot in slots}

@@ -6,6 +6,10 @@ whole, and gives them back by halting. It walks a table of descriptor addresses 
 first word is the function's address, the others are its parameters. Kernels may use every register but x1 (return
 address), x2 (descriptor), x223 (place in the table) and x225 to x255, which hold 1 to 31. The weight buffer is filled
 once, before the first call.
+
+Code for several cores has a table of pairs: a descriptor, and the core that it is for. All cores walk the table (x18 is
+the number of the core, x19 how many there are; x222 and x224 keep them). Of fewer cores, each takes the calls of others
+as well, so that one core runs the whole program. Between launches, all cores meet at a barrier.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from torch_atalla.isa.program import Program
 
 from .kernels.common import fault, warm_up
 from .link import Function, compile_function, link
-from .vir import DESCRIPTOR, LINK, NEXT, ROWS, TABLE, X0, Builder, Label, Reg
+from .vir import CORE, CORES, DESCRIPTOR, LINK, NEXT, ROWS, TABLE, X0, Builder, Label, Reg
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,19 @@ class Call:
     comment: str = ""
     kernel: Callable[..., Builder] | None = None  # that made the function, of `variant`
     variant: Any = None
+    core: int = 0
+    time: int = 0  # calls of the same time run side by side
 
 
 @dataclass
 class Image:
-    """compiled: every function by its name, also those that no call names any more. Images may share it."""
+    """cores: that share the calls. core: the one for which calls are added. together: whether the calls that are added
+    run at the same time. compiled: every function by its name, also
+    those that no call names any more. Images may share it."""
 
+    cores: int = 1
+    core: int = 0
+    together: bool = False
     functions: dict[str, Function] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     compiled: dict[str, Function] = field(default_factory=dict, repr=False)
@@ -67,7 +78,15 @@ class Image:
         missing = [key for key in self.functions[name].parameters if key not in words]
         if missing:
             raise KeyError(f"{name}: no value for {', '.join(missing)}")
-        self.calls.append(Call(name, dict(words), comment, kernel, variant))
+        time = self.calls[-1].time + (not self.together) if self.calls else 0
+        self.calls.append(Call(name, dict(words), comment, kernel, variant, self.core, time))
+
+    def barrier(self) -> None:
+        """All cores wait for one another, unless they have just done so."""
+        if self.calls and self.calls[-1].core != _ALL:
+            self.core, self.together = _ALL, False
+            self.call(BARRIER, _barrier, {})
+            self.core = 0
 
     def function(self, builder: Builder) -> str:
         """The name of the builder's function, which is compiled if there is none of this name."""
@@ -92,8 +111,14 @@ class Image:
         for name in [name for name in self.functions if name not in used]:
             del self.functions[name]
 
+    @property
+    def entry_words(self) -> int:
+        """Of a call in the table."""
+        return 2 if self.cores > 1 else 1
+
     def table_bytes(self) -> int:
-        return 4 * (len(self.calls) + 1 + sum(1 + len(self.functions[c.function].parameters) for c in self.calls))
+        entries = self.entry_words * len(self.calls) + 1
+        return 4 * (entries + sum(1 + len(self.functions[c.function].parameters) for c in self.calls))
 
     def link(self, standalone_table: int | None = None) -> Program:
         """The code. It knows no address of DRAM; those are in the table.
@@ -101,7 +126,7 @@ class Image:
         standalone_table: the table's address, for code that takes no argument and asks no firmware, as other simulators
         run it.
         """
-        return link([compile_function(_driver(standalone_table)), *self.functions.values()])
+        return link([compile_function(_driver(standalone_table, self.cores > 1)), *self.functions.values()])
 
     def table(self, regions: Mapping[str, int]) -> bytes:
         """The table of calls for these addresses, after `link`; it goes to regions["table"]."""
@@ -116,10 +141,10 @@ class Image:
             raise RuntimeError("the table of calls has the addresses of functions, which link() decides; call it first")
         words: list[int] = []
         relocations: list[tuple[int, Address]] = []
-        place = 4 * (len(self.calls) + 1)
+        place = 4 * (self.entry_words * len(self.calls) + 1)
         for call in self.calls:
             relocations.append((len(words), Address("table", place)))
-            words.append(0)
+            words += [0, call.core & 0xFFFFFFFF][: self.entry_words]
             place += 4 * (1 + len(self.functions[call.function].parameters))
         words.append(0)
         for call in self.calls:
@@ -139,10 +164,35 @@ def _resolve(address: Address, regions: Mapping[str, int]) -> int:
 
 SCPAD_ALLOC = c_abi.ATALLA_ISA_SCPAD_ALLOC  # x10 bytes, x11 alignment; gives x10 address, x11 scratchpad
 ARGUMENT, SECOND = Reg("x", 10), Reg("x", 11)
+BARRIER = "barrier"
+_ALL = -1  # the core of a call that every core makes
 
 
-def _driver(standalone_table: int | None) -> Builder:
+def _barrier() -> Builder:
+    b = Builder(BARRIER)
+    b.emit("jalr.s", X0, X0, c_abi.ATALLA_ISA_BARRIER)
+    b.ret()
+    return b
+
+
+def _skip_others(b: Builder, skip: Label) -> None:
+    """To `skip`, unless the call at TABLE is for this core, or for one that does not run and whose calls it takes."""
+    owner, again, mine = b.x(), Label("again"), Label("mine")
+    b.emit("lw.s", owner, 4, TABLE)
+    b.emit("blt.s", owner, X0, mine, 0)  # for all
+    b.items.append(again)
+    b.emit("beq.s", owner, CORE, mine, 0)
+    b.emit("sub.s", owner, owner, CORES)
+    b.emit("bge.s", owner, X0, again, 0)
+    b.emit("jal", X0, skip)
+    b.items.append(mine)
+
+
+def _driver(standalone_table: int | None, several_cores: bool = False) -> Builder:
     b = Builder("driver")
+    if several_cores:
+        b.mov(CORE, Reg("x", 18))
+        b.mov(CORES, Reg("x", 19))
     if standalone_table is None:
         b.mov(TABLE, ARGUMENT)
     else:
@@ -162,10 +212,17 @@ def _driver(standalone_table: int | None) -> Builder:
     b.items.append(again)
     b.emit("lw.s", DESCRIPTOR, 0, TABLE)
     b.emit("beq.s", DESCRIPTOR, X0, done, 0)
+    skip = Label("skip")
+    if several_cores:
+        _skip_others(b, skip)
     b.emit("lw.s", NEXT, 0, DESCRIPTOR)
-    b.emit("addi.s", TABLE, TABLE, 4)
+    b.emit("addi.s", TABLE, TABLE, 8 if several_cores else 4)
     b.emit("jalr.s", LINK, NEXT, 0)
     b.emit("jal", X0, again)
+    if several_cores:
+        b.items.append(skip)
+        b.emit("addi.s", TABLE, TABLE, 8)
+        b.emit("jal", X0, again)
     b.items.append(done)
     b.emit("halt.s")
     return b

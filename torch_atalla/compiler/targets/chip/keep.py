@@ -32,7 +32,7 @@ class _Temporary:
 def keep_temporaries(s: Selection) -> None:
     """Changes the calls of temporaries that fit, most used ones first."""
     calls = s.image.calls
-    rows = [_rows(call) for call in calls]
+    rows = [_rows(call) if call.core == 0 else 0 for call in calls]  # of the scratchpads of core 0
     for index in s.network.scalar_calls:
         rows[index] = 0
     placed: list[_Temporary] = []
@@ -80,7 +80,7 @@ def _rows(call: Call) -> int:
 
 
 def _keeps(call: Call, word: str, address: Address) -> bool:
-    kernel = _kernel(call)
+    kernel = _kernel(call) if call.core == 0 else None
     transfer = kernel.transfers(call.variant).get(word) if kernel is not None else None
     return transfer is not None and address.offset % ROW_BYTES == 0 and all(map(_is_line, _metas(call, transfer)))
 

@@ -49,4 +49,4 @@ def method_code(
     for word, address in found:
         region, index, offset = places[address.region]
         relocations.append((word, region, index, offset + address.offset))
-    return MethodCode(method, code, words, relocations, network.arena_bytes, symbols)
+    return MethodCode(method, code, words, relocations, network.arena_bytes, symbols, network.image.cores > 1)

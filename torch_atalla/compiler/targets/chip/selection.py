@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...program.ir import Buffer, BufferKind, LinearProgram, Operand
+from ...schedule.chip_model import ChipModel
 from .image import Address
 from .kernels.common import LANES
 from .kernels.pointwise import Unsupported
@@ -33,12 +34,20 @@ def _in_lines(operand: Operand) -> bool:
 class Selection:
     """What the selectors of single launches work with."""
 
-    def __init__(self, program: LinearProgram, sources: Mapping[str, str], like: Selection | None = None) -> None:
+    def __init__(
+        self,
+        program: LinearProgram,
+        sources: Mapping[str, str],
+        like: Selection | None = None,
+        chip: ChipModel | None = None,
+    ) -> None:
         """like: the selection of the same program for other sizes. Both then have one block of constants, and each
-        function is compiled once."""
+        function is compiled once. chip: among whose cores launches are divided, if it has several."""
         self.program, self.sources = program, sources  # sources: Python lines of graph nodes
         self.network = Network()
         self.image = self.network.image
+        self.chip = chip if chip is not None and chip.program_cores > 1 else None
+        self.image.cores = 1 if self.chip is None else self.chip.program_cores
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes
         self.packed: dict[Hashable, str] = {}  # and by what they were made from
         if like is not None:

@@ -35,7 +35,8 @@ X0, V0, M0 = Reg("x", 0), Reg("v", 0), Reg("m", 0)
 LINK, DESCRIPTOR, NEXT = Reg("x", 1), Reg("x", 2), Reg("x", 3)
 ROWS = tuple([X0] + [Reg("x", 224 + row) for row in range(1, LANES)])  # the driver sets x224+r to r
 TABLE = Reg("x", 223)  # the driver's place in the table of calls
-FIRST_FREE_SCALAR, LAST_FREE_SCALAR = 4, 223
+CORE, CORES = Reg("x", 222), Reg("x", 224)  # which core this is, and how many run the program
+FIRST_FREE_SCALAR, LAST_FREE_SCALAR = 4, 222
 
 
 @dataclass(frozen=True)

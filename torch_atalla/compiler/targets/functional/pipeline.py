@@ -216,7 +216,7 @@ def plan_lowered(
     out.plan(linear, plan)
     schedule = Schedule()
     if optimized:
-        chip = _device_chip() if chip is None else chip
+        chip = device_chip() if chip is None else chip
         # A program whose temporaries the driver places for each call has no places to decide.
         schedule = decide(
             linear, plan, chip, residency=options.residency and captured.symbols.bounded, effort=options.effort
@@ -227,5 +227,6 @@ def plan_lowered(
     return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
 
 
-def _device_chip() -> ChipModel:
+def device_chip() -> ChipModel:
+    """Device 0's."""
     return chip_model(_C.chip_config(0))
