@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
@@ -27,9 +28,13 @@ from tools import isa_exports
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.targets.chip.build import compile_model
-from torch_atalla.compiler.targets.chip.generate import compile_network
+from torch_atalla.compiler.schedule.chip_model import ChipModel
+from torch_atalla.compiler.schedule.work import measure as measure_work
+from torch_atalla.compiler.targets.chip.divide import worthwhile
+from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.network import Network
-from torch_atalla.compiler.targets.chip.place import place_network, run_network
+from torch_atalla.compiler.targets.chip.place import ALIGN, place_network, run_network
+from torch_atalla.compiler.targets.functional.pipeline import device_chip
 from torch_atalla.isa.engine import Machine, Stats
 
 from .isa_cases import BF16, Case, cases
@@ -37,7 +42,16 @@ from .isa_cases import BF16, Case, cases
 DOCS = Path(__file__).parents[1] / "docs/concepts/isa-codegen.md"
 
 
-def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
+DISTANCES = range(2 * ALIGN, 16 * ALIGN, 2 * ALIGN)  # between operands, of which cycles are the mean
+
+
+def build(case: Case, chip: ChipModel | None = None) -> tuple[Network, list[torch.Tensor]]:
+    """The code of a case, divided among the cores of a chip."""
+    program, given = case_program(case)
+    return compile_networks([program], {}, [""], chip)[0], given
+
+
+def case_program(case: Case) -> tuple[LinearProgram, list[torch.Tensor]]:
     program, given = LinearProgram(), []
     operands: list[AnyOperand] = []
 
@@ -62,15 +76,22 @@ def build(case: Case) -> tuple[Network, list[torch.Tensor]]:
     outputs = (out, *[None] * case.extra_outputs)
     launch = Launch(case.kernel, outputs, tuple(operands), BF16)
     program.instructions.append(launch.with_parameters(**case.parameters))
-    return compile_network(program), given
+    return program, given
 
 
-def analytic_cycles(case: Case) -> int:
-    """What the functional engine charges for the case."""
+def analytic_cycles(case: Case, chip: ChipModel | None = None) -> int:
+    """What the functional engine charges for the case, on as many cores of a chip as its code takes."""
     if case.functional is None:
         return module_cycles(case)
     device = [on_device(x) for x in case.inputs if x is not None]
-    return charged(partial(case.functional, *device))
+    found = charged(partial(case.functional, *device))
+    if chip is None or chip.program_cores == 1:
+        return found
+    launch = case_program(case)[0].instructions[0]
+    work = measure_work(launch, chip.geometry) if isinstance(launch, Launch) else None
+    if work is None:
+        return found
+    return found - chip.cycles(work) + chip.cycles(work, 0, worthwhile(launch, chip))
 
 
 def charged(work: Callable[[], object]) -> int:
@@ -114,9 +135,20 @@ def executed(network: Network, given: list[torch.Tensor]) -> Stats:
 
 
 def cycles(case: Case) -> tuple[int, int]:
-    """The ISA engine's cycles and the analytic model's."""
-    network, given = build(case)
-    return executed(network, given).cycles, analytic_cycles(case)
+    """The ISA engine's cycles and the analytic model's, on the chip of the process."""
+    chip = device_chip()
+    network, given = build(case, chip)
+    if not os.environ.get("ATALLA_CHIP_CONFIG"):
+        return run_network(network, network.code(), given).stats.cycles, analytic_cycles(case)
+    torch.ones(1, device="atalla:1")
+    code, found = network.code(), []
+    for distance in DISTANCES:  # in a DRAM with banks, cycles depend on where operands lie
+        placed = place_network(network, given, distance=distance)
+        machine = Machine(code, placed.memory, args=(placed.table,), device=1, cores=network.image.cores)
+        machine.run()
+        found.append(machine.stats().cycles)
+        del machine  # which holds the scratchpads
+    return round(fmean(found)), analytic_cycles(case, chip)
 
 
 def measure(case: Case) -> list[str]:

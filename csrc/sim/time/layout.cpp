@@ -17,6 +17,7 @@ struct Innermost {
   int64_t size = 1;
   int64_t stride = 1;
   int64_t next_stride = 0;  // 0: there is none
+  int64_t next_size = 1;
   int dimension = -1;
 };
 
@@ -35,8 +36,18 @@ Innermost innermost(const atalla_operand& operand) {
   if (found.dimension < 0) return found;
   found.size = operand.sizes[found.dimension];
   found.stride = operand.strides[found.dimension];
-  if (next >= 0) found.next_stride = operand.strides[next];
+  if (next >= 0) {
+    found.next_stride = operand.strides[next];
+    found.next_size = operand.sizes[next];
+  }
   return found;
+}
+
+// Shapes that no DRAM holds wrap.
+uint64_t numel(const atalla_operand& operand) {
+  uint64_t count = 1;
+  for (int d = 0; d < operand.ndim; ++d) count *= static_cast<uint64_t>(operand.sizes[d]);
+  return count;
 }
 
 // No gaps between the elements.
@@ -85,7 +96,11 @@ void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& de
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
   if (a.ndim < 2 || out.ndim == 0) return;
   if (convolution) {  // a depthwise one takes the pixels as they come
-    layout[first].waits = b.ndim > 1 && b.sizes[1] == 1 ? 0 : kAll;
+    if (b.ndim > 1 && b.sizes[1] == 1) return;
+    layout[first].waits = kAll;
+    const uint64_t columns = ceil_div(static_cast<uint64_t>(b.sizes[0]), uint64_t{chip.array_columns});
+    if (numel(b) > numel(a) && columns > 1)  // panels of weights come under those before
+      layout[first + 1].waits = static_cast<uint8_t>(kAll / columns);
     return;
   }
   const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
@@ -108,15 +123,16 @@ bool reduces_columns(const atalla_operand& out, const atalla_operand& in) {
 }
 
 // Rows are taken 32 at a time: the core waits for the first ones, and then for the tiles that an engine does not queue.
-void wait_for_rows(const atalla_geometry& chip, const atalla_operand& operand, uint64_t run,
+// Of results, it waits for those only.
+void wait_for_rows(const atalla_geometry& chip, const atalla_operand& operand, uint64_t run, bool result,
                    atalla_tile_layout* layout) {
   const uint64_t tiles = ceil_div(run, uint64_t{layout->row_bytes}), queued = chip.sdma_queue_depth;
-  uint64_t count = 1;
-  for (int d = 0; d < operand.ndim; ++d) count *= static_cast<uint64_t>(operand.sizes[d]);
-  const uint64_t rows = std::max<uint64_t>(1, count * dtype_size(operand.dtype) / std::max<uint64_t>(1, run));
+  const uint64_t rows = std::max<uint64_t>(1, numel(operand) * dtype_size(operand.dtype) / std::max<uint64_t>(1, run));
   const uint64_t blocks = ceil_div(rows, uint64_t{layout->rows});
   const uint64_t late = tiles > queued ? tiles - queued : 0;
-  layout->waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, kAll * late / tiles + kAll / blocks));
+  // Half of the results that are not queued pass under the last pass over the rows.
+  const uint64_t waits = result ? kAll * late / tiles / 2 : kAll * late / tiles + kAll / blocks;
+  layout->waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, waits));
 }
 
 }  // namespace
@@ -155,10 +171,17 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
       place.row_bytes = static_cast<uint32_t>(std::min(row, run));
       place.pitch = std::max<uint64_t>(place.row_bytes, static_cast<uint64_t>(inner.next_stride) * size);
     }
+    if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {
+      // Lines of an image, or rows: cut as evenly as possible, the way they come.
+      const uint64_t lines = static_cast<uint64_t>(inner.next_size), pieces = ceil_div(lines, uint64_t{place.rows});
+      place.rows = static_cast<uint16_t>(std::max<uint64_t>(1, ceil_div(lines, std::max<uint64_t>(1, pieces))));
+    }
     if (matrices) place.engine = k > first ? 1 : 0;
     else if (!one_engine) place.engine = k < first ? 1 : 0;
-    const bool rows = !matrices && !traits.elementwise && !traits.lookup && k == first;
-    if (rows && !reduces_columns(desc.operands[0], operand)) wait_for_rows(chip, operand, run, &place);
+    const bool rows = !matrices && !traits.elementwise && !traits.lookup && first < desc.n_operands && (k == first || k == 0);
+    if (rows && !reduces_columns(desc.operands[0], desc.operands[first])) {
+      wait_for_rows(chip, operand, run, k < first, &place);
+    }
   }
   if ((traits.product || traits.convolution) && desc.n_operands >= first + 2)
     wait_for_matrices(chip, desc, traits.convolution, layout);

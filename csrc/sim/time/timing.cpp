@@ -67,16 +67,38 @@ uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t 
   return static_cast<uint64_t>(share / (read_tiles + written_tiles));
 }
 
+// An operand for which the core waits comes alone: no transfers of the other engine are beside it, whose latencies would
+// hide this one's.
+Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes,
+                               uint64_t sdma) const {
+  unsigned __int128 waited = 0, alone = 0;  // bytes, in parts of 255; thousandths of cycles, likewise
+  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
+    const uint64_t part = work.layout[k].waits;
+    if (resident >> k & 1 || part == 0 || work.operand_bytes[k] == 0) continue;
+    const uint64_t moved = clip(work.operand_bytes[k]);
+    waited += static_cast<unsigned __int128>(moved) * part;
+    if (!rates_) continue;
+    TileStream stream{.layout = work.layout[k], .bytes = moved, .writes = (work.written >> k & 1) != 0};
+    alone += static_cast<unsigned __int128>(beats_of(moved)) * part * rates_->of({&stream, 1}, n);
+  }
+  constexpr uint64_t kParts = 255;
+  Waits found;
+  found.moved = static_cast<uint64_t>(std::min<unsigned __int128>(bytes, waited / kParts) * sdma / bytes);
+  found.cycles =
+      std::max(found.moved, static_cast<uint64_t>(std::min<unsigned __int128>(kMaxUnits, alone / kParts / kMilli)));
+  return found;
+}
+
 // SDMA and core work side by side, except where the core waits; the slower one sets the pace, and a step of the other
 // one stands outside its shadow. The core issues packets in order: what its units do, they do one after the other.
-void Timing::overlap(Charge* charge, uint64_t packets, uint64_t waits, uint64_t steps, bool uses_exp) const {
+void Timing::overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t steps, bool uses_exp) const {
   uint64_t latency = 0;
   if (charge->vector_cycles != 0) latency += vector_latency_ + (uses_exp ? exp_latency_ : 0);
   if (charge->array_cycles != 0) latency += array_latency_;
   const uint64_t core = charge->vector_cycles + charge->array_cycles + packets;
-  const uint64_t beside = charge->sdma_cycles - waits;
+  const uint64_t beside = charge->sdma_cycles - waits.moved;
   const uint64_t fill = ceil_div(std::min(beside, core), std::max<uint64_t>(1, steps));
-  charge->cycles = overhead_ + waits + std::max(beside, core) + fill + latency;
+  charge->cycles = overhead_ + waits.cycles + std::max(beside, core) + fill + latency;
 }
 
 Charge Timing::launch(const Cost& cost) const {
@@ -91,7 +113,7 @@ Charge Timing::launch(const Cost& cost) const {
   charge.vector_cycles = std::max(clip(cost.vector_ops), clip(cost.exp_ops)) * vector_occupancy_;
   charge.array_cycles = clip(cost.array_rows) * row_cycles_ + clip(cost.weight_rows) * weight_cycles_;
   const uint64_t steps = steps_of(read_tiles, written_tiles, cost.tiles != 0 ? tiles : 0);
-  overlap(&charge, clip(cost.packets), 0, steps, cost.exp_ops != 0);
+  overlap(&charge, clip(cost.packets), {}, steps, cost.exp_ops != 0);
   return charge;
 }
 
@@ -143,12 +165,8 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   charge.array_cycles = share(clip(work.array_rows)) * row_cycles_ + share(clip(work.weight_rows)) * weight_cycles_;
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
-  unsigned __int128 waits = 0;  // bytes that the core waits for, in parts of 255
-  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k)
-    if ((resident >> k & 1) == 0) waits += clip(work.operand_bytes[k]) * work.layout[k].waits;
-  const uint64_t all = std::max<uint64_t>(1, reads + writes);
-  const auto late = static_cast<uint64_t>(std::min<unsigned __int128>(all, waits / 255) * charge.sdma_cycles / all);
-  overlap(&charge, share(clip(work.packets)), late, share(steps), work.exp_ops != 0);
+  const Waits waits = waits_of(work, resident, n, std::max<uint64_t>(1, reads + writes), charge.sdma_cycles);
+  overlap(&charge, share(clip(work.packets)), waits, share(steps), work.exp_ops != 0);
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

@@ -49,13 +49,19 @@ class Timing {
 
  private:
   uint64_t bus_cycles(uint64_t beats) const;
-  // Of n cores' engines, for the operands in DRAM.
+  // Of n cores' engines, for the operands in DRAM, in a memory whose beats depend on them.
   uint64_t bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const;
   uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
   uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
   static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
+  // What the core waits for: SDMA cycles of a launch beside which the core stands still.
+  struct Waits {
+    uint64_t cycles = 0;  // for which it does
+    uint64_t moved = 0;   // of the SDMA's cycles, those for the bytes that it waits for
+  };
+  Waits waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes, uint64_t sdma) const;
   // The cycles of the launch out of those of its units.
-  void overlap(Charge* charge, uint64_t packets, uint64_t waits, uint64_t steps, bool uses_exp) const;
+  void overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t steps, bool uses_exp) const;
 
   std::optional<DramRates> rates_;  // none: every beat takes beat_millicycles_
   uint64_t beat_millicycles_;

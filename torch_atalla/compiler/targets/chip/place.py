@@ -42,14 +42,17 @@ class Placed:
         return torch.as_strided(raw, port.sizes, port.strides, port.offset)
 
 
-def place_network(network: Network, inputs: Sequence[torch.Tensor], fill: int = 0) -> Placed:
-    """`inputs` are CPU tensors in the order of the network's ports. fill: the byte that unwritten memory holds."""
+def place_network(
+    network: Network, inputs: Sequence[torch.Tensor], fill: int = 0, distance: int = 2 * ALIGN
+) -> Placed:
+    """`inputs` are CPU tensors in the order of the network's ports. fill: the byte that unwritten memory holds.
+    distance: at least so many bytes lie between two regions, less than a page more."""
     memory: dict[int, bytes] = {}
     place = ALIGN
 
     def reserve(nbytes: int) -> int:
         nonlocal place
-        address, place = place, (place + nbytes + 2 * ALIGN - 1) // ALIGN * ALIGN
+        address, place = place, -(-(place + nbytes + distance - ALIGN) // ALIGN) * ALIGN
         return address
 
     if len(inputs) != len(network.inputs):

@@ -26,6 +26,7 @@ from .kept import Transfer
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
 IN_SID, OUT_SID = 0, 1
+BUFFERS, AHEAD = 4, 2  # of tiles; how many come in while one is computed on
 FULL, ROW, COLUMN, ONE = "full", "row", "column", "one"
 
 
@@ -36,13 +37,15 @@ class Variant:
     rows: int
     depth: int  # loops around the tile
     lanes: int = LANES  # 1 if a tile has one column
+    still: tuple[int, ...] = ()  # inputs whose tile is the same in the whole innermost loop
 
     @property
     def name(self) -> str:
         steps = "_".join("".join(str(part) for part in step) for step in self.steps)
         if len(steps) > 40:
             steps = f"{'_'.join(step[0] for step in self.steps)[:40]}_{crc32(steps.encode()):08x}"
-        return f"map{self.depth}_{self.rows}x{self.lanes}_{'_'.join(self.inputs)}__{steps}"
+        inputs = "_".join(shape + "*" * (i in self.still) for i, shape in enumerate(self.inputs))
+        return f"map{self.depth}_{self.rows}x{self.lanes}_{inputs}__{steps}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def _call(
 ) -> tuple[Variant, dict[str, int], list[int]]:
     words: dict[str, int] = {}
     shapes = []
+    counts, moves = _reordered(counts, moves)
+    still = tuple(i for i, move in enumerate(moves[1:]) if counts and move[-1] == 0)
     for i, (row, col) in enumerate(zip(row_strides, col_strides)):
         if rows == 1:
             row = 0 if i else cols
@@ -153,8 +158,17 @@ def _call(
             words[f"s{i}_{level}"] = move * ELEMENT
     for level, count in enumerate(counts):
         words[f"n{level}"] = count
-    variant = Variant(tuple(shapes), steps, pad_rows(rows), len(counts), 1 if cols == 1 else LANES)
+    variant = Variant(tuple(shapes), steps, pad_rows(rows), len(counts), 1 if cols == 1 else LANES, still)
     return variant, words, starts
+
+
+def _reordered(counts: list[int], moves: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """The loops with that one innermost under which most inputs stay where they are."""
+    if not counts:
+        return counts, moves
+    inner = max(reversed(range(len(counts))), key=lambda level: sum(move[level] == 0 for move in moves[1:]))
+    order = [level for level in range(len(counts)) if level != inner] + [inner]
+    return [counts[level] for level in order], [[move[level] for level in order] for move in moves]
 
 
 class _Map(Kernel):
@@ -167,44 +181,63 @@ class _Map(Kernel):
 
     @classmethod
     def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
-        return 2 * cls.span(variant) // ROW_BYTES
+        fixed = len(variant.inputs) * TILE_BYTES if variant.still else 0
+        return (BUFFERS * cls.span(variant) + fixed) // ROW_BYTES
 
     @staticmethod
     def span(variant: Variant) -> int:
-        """Bytes from one of two buffers to the other."""
+        """Bytes from one of the buffers to the next."""
         return 1 << (max(len(variant.inputs), 1) * TILE_BYTES - 1).bit_length()
 
     def sweep(self, **outer: Reg) -> None:
-        """The innermost loop: the next tile comes in while this one is computed on, the one before goes out."""
+        """The innermost loop: the next two tiles come in while this one is computed on, the one before goes out."""
         b, level = self.b, self.v.depth - 1
         pointers, count = [b.s("addi.s", p, 0) for p in outer.values()], self.p[f"n{level}"]
-        self.load(pointers)
-        with b.loop(count) as index:
-            self.flip()
-            with b.unless("bge.s", index, count):
-                for i, p in enumerate(pointers[1:], 1):
+        for i in self.v.still:
+            b.tile_load(self.fixed[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
+        coming = b.s("addi.s", self.out, 0)
+        left = b.s("addi.s", count, 0)
+
+        def load_next() -> None:
+            with b.unless("ble.s", left, X0):
+                self.load(pointers, coming)
+                for i, p in ((i, p) for i, p in enumerate(pointers[1:], 1) if i - 1 not in self.v.still):
                     b.emit("add.s", p, p, self.p[f"s{i}_{level}"])
-                self.load(pointers)
-            self.flip()
+                b.emit("addi.s", left, left, -1)
+                self.advance_buffer(coming)
+
+        for _ in range(AHEAD):
+            load_next()
+        with b.loop(count):
+            load_next()
             self.tile(pointers)
-            self.flip()
+            self.advance_buffer(self.out)
             b.emit("add.s", pointers[0], pointers[0], self.p[f"s0_{level}"])
 
-    def flip(self) -> None:
-        """To the other of two buffers."""
-        for place in (*self.places, self.out):
-            self.b.emit("xor.s", place, place, self.other)
+    def advance_buffer(self, place: Reg) -> None:
+        """To the next of the buffers, behind the last one to the first."""
+        self.b.emit("add.s", place, place, self.step)
+        self.b.emit("and.s", place, place, self.ring)
 
-    def load(self, pointers: list[Reg]) -> None:
-        for i in range(len(self.v.inputs)):
-            self.b.tile_load(self.places[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
+    def places(self, buffer: Reg) -> list[Reg]:
+        """Of the inputs in a buffer."""
+        found = [buffer]
+        for _ in self.v.inputs[1:]:
+            found.append(self.b.s("add.s", found[-1], self.k.integer(TILE_BYTES)))
+        return [self.fixed.get(i, place) for i, place in enumerate(found)]
+
+    def load(self, pointers: list[Reg], buffer: Reg) -> None:
+        places = self.places(buffer)
+        for i in sorted(set(range(len(self.v.inputs))) - set(self.v.still)):
+            self.b.tile_load(places[i], pointers[i + 1], self.p[f"m{i + 1}"], f"in{i}")
 
     def tile(self, pointers: list[Reg]) -> None:
         b, v = self.b, self.v
         shared: list[Reg | None] = []
+        self.here = self.places(self.out)
         for i, shape in enumerate(v.inputs):
             if shape in (ROW, ONE):
-                x = b.load_row(self.places[i], X0, IN_SID, f"in{i}")
+                x = b.load_row(self.here[i], X0, IN_SID, f"in{i}")
                 shared.append(self.spread(x) if shape == ONE else x)
             else:
                 shared.append(None)
@@ -225,7 +258,7 @@ class _Map(Kernel):
         for i, shape in enumerate(v.inputs):
             have = shared[i]
             if have is None:
-                have = b.load_row(self.places[i], place, IN_SID, f"in{i}")
+                have = b.load_row(self.here[i], place, IN_SID, f"in{i}")
                 have = self.spread(have) if shape == COLUMN else have
             values.append(have)
             alike.append(shape in (COLUMN, ONE) or v.lanes == 1)
@@ -247,9 +280,10 @@ class _Map(Kernel):
         names = [f"p{i}" for i in operands] + [f"m{i}" for i in operands] + [f"n{level}" for level in range(v.depth)]
         names += [f"s{i}_{level}" for i in operands for level in range(v.depth)]
         self.load_parameters(names)
-        self.places = [b.s("addi.s", b.li(i * TILE_BYTES), 0) for i in range(len(v.inputs))]
-        self.out = b.s("addi.s", X0, 0)
-        self.other = b.li(self.span(v))
+        self.out = b.s("addi.s", X0, 0)  # the buffer at hand: of the result, and of the inputs in their scratchpad
+        self.step, self.ring = b.li(self.span(v)), b.li((BUFFERS - 1) * self.span(v))
+        self.k.integer(TILE_BYTES)
+        self.fixed = {i: b.li(BUFFERS * self.span(v) + i * TILE_BYTES) for i in v.still}
         self.lane0 = None
         if COLUMN in v.inputs or ONE in v.inputs:
             self.lane0 = b.m()
@@ -258,7 +292,7 @@ class _Map(Kernel):
             self.nest(v.depth - 1, {f"s{i}_": self.p[f"p{i}"] for i in operands}, self.sweep)
         else:
             pointers = [self.p[f"p{i}"] for i in operands]
-            self.load(pointers)
+            self.load(pointers, self.out)
             self.tile(pointers)
 
 

@@ -14,7 +14,7 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import X0, Builder, Reg
 from .common import ELEMENT, Kernel, fault, metadata, nest_names, nest_words, split
 from .kept import Transfer
-from .pointwise import Unsupported
+from .pointwise import Layout, Unsupported, collapse
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
@@ -124,9 +124,12 @@ def plan_copy(
     sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
 ) -> list[tuple[Copy, dict[str, int], int, int]]:
     """Calls: variant, words but for addresses (o, x), offsets of both in elements."""
-    dims = [d for d in range(len(sizes)) if sizes[d] != 1]
-    if any(source[d] == 0 for d in dims):
+    if any(source[d] == 0 for d in range(len(sizes)) if sizes[d] != 1):
         raise Unsupported("a broadcast")  # the pointwise kernel's
+    order = sorted(range(len(sizes)), key=lambda d: -out[d])  # so that neighbours in memory become one dimension
+    joined = collapse(Layout(tuple(sizes[d] for d in order), tuple(tuple(s[d] for d in order) for s in (out, source))))
+    sizes, (out, source) = joined.sizes, joined.strides
+    dims = [d for d in range(len(sizes)) if sizes[d] != 1]
     lanes = next((d for d in dims if out[d] == 1 and source[d] == 1), None)
     others = [d for d in dims if d != lanes]
     # A tile's rows: the dimension that leaves the fewest tiles.
