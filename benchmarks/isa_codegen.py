@@ -30,7 +30,7 @@ from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Lau
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.schedule.chip_model import ChipModel
 from torch_atalla.compiler.schedule.work import measure as measure_work
-from torch_atalla.compiler.targets.chip.divide import worthwhile
+from torch_atalla.compiler.targets.chip.divide import divide, worthwhile
 from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.network import Network
 from torch_atalla.compiler.targets.chip.place import ALIGN, place_network, run_network
@@ -91,7 +91,7 @@ def analytic_cycles(case: Case, chip: ChipModel | None = None) -> int:
     work = measure_work(launch, chip.geometry) if isinstance(launch, Launch) else None
     if work is None:
         return found
-    return found - chip.cycles(work) + chip.cycles(work, 0, worthwhile(launch, chip))
+    return found - chip.cycles(work) + chip.cycles(work, 0, len(divide(launch, worthwhile(launch, chip))))
 
 
 def charged(work: Callable[[], object]) -> int:

@@ -119,7 +119,7 @@ class Machine:
     memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
     `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base).
     array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's. cores: so many run the
-    program, each with its number in x18 and theirs in x19; registers and scratchpads that can be read are core 0's.
+    program; of several, each has its number in x18 and theirs in x19, and what can be read is core 0's.
     """
 
     def __init__(

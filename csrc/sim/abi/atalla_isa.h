@@ -81,8 +81,8 @@ typedef struct atalla_isa_params {
   uint32_t dram_timing;  // atalla_isa_dram_timing
   uint64_t max_packets;  // of a launch; 0: no limit. Reaching it is a fault
   uint64_t tag;          // of a launch
-  // Since minor 4. So many cores run the program (0: one), each from `entry`, with its number in x18 and theirs in x19.
-  // Above one, the chip's cores have scratchpads of their own.
+  // Since minor 4. So many cores run the program (0: one), each from `entry`. Above one, the chip's cores have
+  // scratchpads of their own, and each core has its number in x18, and theirs in x19.
   uint32_t cores;
   uint32_t reserved;
 } atalla_isa_params;

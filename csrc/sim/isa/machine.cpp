@@ -102,8 +102,10 @@ atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr
                                  state.has_peers);
     state.packet = params.entry / kPacketBytes;
     for (uint32_t i = 0; i < params.n_args; ++i) state.x[10 + i] = params.args[i];
-    state.x[10 + ATALLA_ISA_MAX_ARGS] = core;
-    state.x[11 + ATALLA_ISA_MAX_ARGS] = count;
+    if (count > 1) {
+      state.x[10 + ATALLA_ISA_MAX_ARGS] = core;
+      state.x[11 + ATALLA_ISA_MAX_ARGS] = count;
+    }
     cores_.push_back(std::move(made));
   }
   return ATALLA_OK;

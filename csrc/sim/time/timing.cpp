@@ -75,7 +75,7 @@ Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
     const uint64_t part = work.layout[k].waits;
     if (resident >> k & 1 || part == 0 || work.operand_bytes[k] == 0) continue;
-    const uint64_t moved = clip(work.operand_bytes[k]);
+    const uint64_t moved = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
     waited += static_cast<unsigned __int128>(moved) * part;
     if (!rates_) continue;
     TileStream stream{.layout = work.layout[k], .bytes = moved, .writes = (work.written >> k & 1) != 0};

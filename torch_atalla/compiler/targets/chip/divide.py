@@ -90,7 +90,7 @@ def _axes(launch: Launch) -> Iterator[_Axis]:
     elif kernel in ("layer_norm", "rms_norm"):
         yield _Axis([0] * outputs, [0, *([None] * (inputs - 1))])
     elif kernel == "channel_norm.apply" or kernel.startswith("pool."):
-        if outputs == 1 and kernel != "pool.scatter":
+        if len(launch.writes()) == 1 and kernel != "pool.scatter":
             yield from alike((0, 1))
     elif kernel in ("softmax", "log_softmax"):
         yield from alike(_without(launch, {launch.parameter("dim") % len(launch.writes()[0].sizes)}))

@@ -8,7 +8,7 @@ address), x2 (descriptor), x223 (place in the table) and x225 to x255, which hol
 once, before the first call.
 
 Code for several cores has a table of pairs: a descriptor, and the core that it is for. All cores walk the table (x18 is
-the number of the core, x19 how many there are; x222 and x224 keep them). Of fewer cores, each takes the calls of others
+the number of the core, x19 how many there are, or 0 for one; x222 and x224 keep them). Of fewer cores, each takes the calls of others
 as well, so that one core runs the whole program. Between launches, all cores meet at a barrier.
 """
 
@@ -193,6 +193,8 @@ def _driver(standalone_table: int | None, several_cores: bool = False) -> Builde
     if several_cores:
         b.mov(CORE, Reg("x", 18))
         b.mov(CORES, Reg("x", 19))
+        with b.unless("bne.s", CORES, X0):
+            b.emit("li.s", CORES, 1)
     if standalone_table is None:
         b.mov(TABLE, ARGUMENT)
     else:
