@@ -34,7 +34,7 @@ void test_records() {
   CHECK_EQ(problems_of(code_sample().build()), "");
   SPOILED("code 1: method 2 lies outside the 2 records", [](Writer& w) { w.code[1].method = 2; });
   SPOILED("code 1: method 0 has code 0 already", [](Writer& w) { w.code[1].method = 0; });
-  SPOILED("code 0: version 2, expected 1", [](Writer& w) { w.code[0].version = 2; });
+  SPOILED("code 0: version 3, expected 1 or 2", [](Writer& w) { w.code[0].version = 3; });
   SPOILED("code, but instruction set version 0", [](Writer& w) { w.header.isa_version = 0; });
   SPOILED("code 0: no packet", [](Writer& w) { w.code[0].packets = {}; });
   SPOILED("code 1: packets 21 + 22 lie outside the 42 records of PACKETS",
