@@ -27,9 +27,9 @@ import torch_atalla
 from tools import isa_exports
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Launch, LinearProgram, Operand, Port
-from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.schedule.chip_model import ChipModel
 from torch_atalla.compiler.schedule.work import measure as measure_work
+from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.divide import divide, worthwhile
 from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.network import Network

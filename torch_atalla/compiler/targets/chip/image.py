@@ -8,8 +8,8 @@ address), x2 (descriptor), x223 (place in the table) and x225 to x255, which hol
 once, before the first call.
 
 Code for several cores has a table of pairs: a descriptor, and the core that it is for. All cores walk the table (x18 is
-the number of the core, x19 how many there are, or 0 for one; x222 and x224 keep them). Of fewer cores, each takes the calls of others
-as well, so that one core runs the whole program. Between launches, all cores meet at a barrier.
+the number of the core, x19 how many there are, or 0 for one; x222 and x224 keep them). Of fewer cores, each takes the
+calls of others as well, so that one core runs the whole program. Between launches, all cores meet at a barrier.
 """
 
 from __future__ import annotations

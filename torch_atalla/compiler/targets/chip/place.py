@@ -42,9 +42,7 @@ class Placed:
         return torch.as_strided(raw, port.sizes, port.strides, port.offset)
 
 
-def place_network(
-    network: Network, inputs: Sequence[torch.Tensor], fill: int = 0, distance: int = 2 * ALIGN
-) -> Placed:
+def place_network(network: Network, inputs: Sequence[torch.Tensor], fill: int = 0, distance: int = 2 * ALIGN) -> Placed:
     """`inputs` are CPU tensors in the order of the network's ports. fill: the byte that unwritten memory holds.
     distance: at least so many bytes lie between two regions, less than a page more."""
     memory: dict[int, bytes] = {}
