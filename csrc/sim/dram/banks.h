@@ -121,11 +121,11 @@ class DramBanks {
   AddressMap map_;
   uint64_t dram_ticks_ = 1;  // dram_ticks_ cycles of the DRAM take as long as chip_ticks_ of the chip
   uint64_t chip_ticks_ = 1;
-  unsigned slot_shift_ = 0;     // log2 of the cycles of a calendar's slot: one burst on the data bus
-  uint64_t group_slots_ = 1;    // slots of a group's calendar that an access takes
-  uint64_t bus_pattern_ = 0;    // slots of the bus that accesses to one group take
-  uint64_t most_accesses_ = 1;  // at a time
-  uint64_t step_ = 0;           // between two requests, with kFraction binary places
+  unsigned slot_shift_ = 0;      // log2 of the cycles of a calendar's slot: one burst on the data bus
+  uint64_t group_slots_ = 1;     // slots of a group's calendar that an access takes
+  uint64_t bus_pattern_ = 0;     // slots of the bus that accesses to one group take
+  uint64_t most_accesses_ = 1;   // at a time
+  uint64_t step_ = 0;            // between two requests, with kFraction binary places
   std::vector<uint64_t> issue_;  // of each port, when its next request may leave, likewise
   Events events_;
   std::vector<Channel> channels_;

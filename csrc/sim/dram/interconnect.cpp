@@ -23,8 +23,8 @@ Interconnect::Interconnect(const ChipConfig& config, uint64_t channels)
     for (uint64_t channel = 0; channel < channels; ++channel) {
       Way& way = ways_[core * channels + channel];
       const uint64_t here = mesh ? core : 0, there = channel % rows * columns;
-      way.routers = 1 + (here % columns) + std::max(here / columns, there / columns) -
-                    std::min(here / columns, there / columns);
+      way.routers =
+          1 + (here % columns) + std::max(here / columns, there / columns) - std::min(here / columns, there / columns);
       way.to_memory = mesh_path(here, there, columns);
       way.to_core = mesh_path(there, here, columns);
       way.to_memory.push_back(static_cast<uint16_t>(core_links + 2 * core));

@@ -87,8 +87,8 @@ MemorySystem::Passage MemorySystem::move(uint64_t core, const Tile& tile, uint64
   if (banks_) {
     uint64_t& free = free_[is_bus_ ? 0 : core];
     start = std::max(arrives, free);
-    const DramBanks::Span span = banks_->move(tile.address, tile.rows, tile.row_bytes, tile.pitch, tile.writes, start,
-                                              is_bus_ ? 0 : core);
+    const DramBanks::Span span =
+        banks_->move(tile.address, tile.rows, tile.row_bytes, tile.pitch, tile.writes, start, is_bus_ ? 0 : core);
     free = span.issued;
     found = {span.issued - way, span.end, span.issued - start};
   } else {

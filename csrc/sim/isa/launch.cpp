@@ -41,8 +41,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
     atalla_isa_stats one;
     machine.core_stats(core, &one);
     const auto unit = [&](Unit u) { return one.unit_cycles[static_cast<int>(u)]; };
-    charge.vector_cycles =
-        std::max({charge.vector_cycles, unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
+    charge.vector_cycles = std::max({charge.vector_cycles, unit(Unit::kValu), unit(Unit::kVmul), unit(Unit::kVexp)});
     charge.array_cycles = std::max(charge.array_cycles, unit(Unit::kGsau));
   }
   charge.scratchpad_bytes = static_cast<uint32_t>(machine.scratchpad_bytes());

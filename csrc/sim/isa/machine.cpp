@@ -178,7 +178,7 @@ uint64_t Machine::advance(CoreRun& core, uint64_t packets) {
   }
   const bool watched = state.packet < program_->packets() && touches_watch(state);
   run_function()(*program_, state, 1, core.executed.data());
-  stop_ = state.end == End::kFault           ? ATALLA_ISA_FAULT
+  stop_ = state.end == End::kFault    ? ATALLA_ISA_FAULT
           : watched && !state.blocked ? ATALLA_ISA_WATCHPOINT
                                       : ATALLA_ISA_BUDGET;
   return 1 - state.left;
@@ -223,8 +223,8 @@ bool Machine::pass_barrier() {
 }
 
 atalla_status Machine::set_fault() const {
-  const auto found = std::find_if(cores_.begin(), cores_.end(),
-                                  [](const auto& core) { return core->state.end == End::kFault; });
+  const auto found =
+      std::find_if(cores_.begin(), cores_.end(), [](const auto& core) { return core->state.end == End::kFault; });
   const State& s = (*found)->state;
   char place[176];
   char where[16] = "";
@@ -232,8 +232,8 @@ atalla_status Machine::set_fault() const {
   const bool inside = s.packet < program_->packets();
   char text[96] = "";
   if (inside && s.fault != FaultKind::kIllegal) format(program_->packet(s.packet)[s.fault_slot], text, sizeof text);
-  snprintf(place, sizeof place, "%spacket %u (0x%08X), slot %u%s%s", where, s.packet, s.packet * kPacketBytes, s.fault_slot,
-           text[0] != 0 ? ", " : "", text);
+  snprintf(place, sizeof place, "%spacket %u (0x%08X), slot %u%s%s", where, s.packet, s.packet * kPacketBytes,
+           s.fault_slot, text[0] != 0 ? ", " : "", text);
   const uint64_t at = s.fault_address;
   switch (s.fault) {
     case FaultKind::kIllegal:
@@ -301,7 +301,8 @@ bool Machine::touches_watch(const State& state) const {
   for (unsigned i = 0; i < issue.rows; ++i) {
     const RowUse& use = issue.row[i];
     const uint64_t row = uint64_t{use.sid} * state.memory.pad_rows + use.number(x);
-    if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, row * kRowBytes, (row + 1) * kRowBytes, use.store ? 2 : 1)) return true;
+    if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, row * kRowBytes, (row + 1) * kRowBytes, use.store ? 2 : 1))
+      return true;
   }
   for (unsigned i = 0; i < issue.uses; ++i) {
     const MemoryUse& use = issue.use[i];
@@ -316,7 +317,8 @@ bool Machine::touches_watch(const State& state) const {
       const uint64_t columns = (meta >> 20 & 31) + 1;
       const uint64_t length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
       const uint64_t first = uint64_t{meta >> 30} * state.memory.pad_rows + (x[use.a] >> 6);
-      if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, first * kRowBytes, (first + rows) * kRowBytes, loads ? 2 : 1)) return true;
+      if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, first * kRowBytes, (first + rows) * kRowBytes, loads ? 2 : 1))
+        return true;
       for (uint64_t r = 0; r < rows; ++r) {
         const uint64_t at = x[use.b] + r * length * 2;
         if (meets_watch(ATALLA_ISA_DRAM, at, at + columns * 2, loads ? 1 : 2)) return true;

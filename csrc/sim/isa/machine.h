@@ -78,7 +78,7 @@ class Machine {
   std::shared_ptr<const Program> program_;
   std::vector<std::unique_ptr<CoreRun>> cores_;
   std::unique_ptr<MemorySystem> memory_;
-  bool resumed_ = false;  // a breakpoint does not stop before the first packet of a run
+  bool resumed_ = false;            // a breakpoint does not stop before the first packet of a run
   std::set<uint32_t> breakpoints_;  // packets
   std::vector<Watch> watches_;
   uint32_t stop_ = ATALLA_ISA_BUDGET;

@@ -91,13 +91,13 @@ struct State {
   uint64_t machine = 0;  // the machine's handle; 0: a launch
   std::string refusal;   // why the firmware refused the last page that it refused
   bool timing = true;
-  uint32_t core = 0;      // which one this is
+  uint32_t core = 0;       // which one this is
   bool has_peers = false;  // there are other cores
   bool waits = false;      // for the others, at a barrier
   bool blocked = false;    // by a transfer that has not started
 
   uint32_t packet = 0;  // the next one; at a fault the one that faulted
-  uint64_t left = 0;  // of the budget of the latest run
+  uint64_t left = 0;    // of the budget of the latest run
   End end = End::kBudget;
   FaultKind fault = FaultKind::kNone;
   uint8_t fault_slot = 0;

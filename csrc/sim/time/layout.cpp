@@ -178,7 +178,8 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     }
     if (matrices) place.engine = k > first ? 1 : 0;
     else if (!one_engine) place.engine = k < first ? 1 : 0;
-    const bool rows = !matrices && !traits.elementwise && !traits.lookup && first < desc.n_operands && (k == first || k == 0);
+    const bool rows =
+        !matrices && !traits.elementwise && !traits.lookup && first < desc.n_operands && (k == first || k == 0);
     if (rows && !reduces_columns(desc.operands[0], desc.operands[first])) {
       wait_for_rows(chip, operand, run, k < first, &place);
     }

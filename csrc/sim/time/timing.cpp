@@ -67,8 +67,8 @@ uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t 
   return static_cast<uint64_t>(share / (read_tiles + written_tiles));
 }
 
-// An operand for which the core waits comes alone: no transfers of the other engine are beside it, whose latencies would
-// hide this one's.
+// An operand for which the core waits comes alone: no transfers of the other engine are beside it, whose latencies
+// would hide this one's.
 Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes,
                                uint64_t sdma) const {
   unsigned __int128 waited = 0, alone = 0;  // bytes, in parts of 255; thousandths of cycles, likewise

@@ -35,9 +35,9 @@ uint32_t cores_for(const Code& code, const Device& device) {
   constexpr uint32_t kLeastMinor = 4;  // which tells a program its cores
   if (code.version != kDividedCodeVersion) return 1;
   if (isa_api()->abi_minor < kLeastMinor)
-    throw Error(ATALLA_ERR_UNSUPPORTED, "the code is divided among cores; the device library of atalla:" +
-                                            std::to_string(device.ordinal()) +
-                                            " runs programs on one core only. Save the file for a chip of one core");
+    throw Error(ATALLA_ERR_UNSUPPORTED,
+                "the code is divided among cores; the device library of atalla:" + std::to_string(device.ordinal()) +
+                    " runs programs on one core only. Save the file for a chip of one core");
   return std::max(1u, device.properties().program_cores);
 }
 

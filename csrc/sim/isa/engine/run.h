@@ -14,8 +14,8 @@
 
 namespace atalla::sim::isa {
 
-// Runs at most `budget` packets from state.packet on, fewer at a barrier, and says in `state` how it ended. `executed` counts the runs of
-// each packet; one that faults counts not.
+// Runs at most `budget` packets from state.packet on, fewer at a barrier, and says in `state` how it ended. `executed`
+// counts the runs of each packet; one that faults counts not.
 using RunFunction = void (*)(const Program& program, State& state, uint64_t budget, uint64_t* executed);
 
 // For the host's instruction set (ATALLA_ISA, as kernel_isa()).
