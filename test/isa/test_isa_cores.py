@@ -124,7 +124,7 @@ def operand(*sizes: int, buffer: int = 0) -> Operand:
 
 class TestCores(TestCase):
     def test_cores_meet_at_a_barrier(self):
-        for late in range(3):  # whoever comes last
+        for late in range(3):  # cores 1 and 2 come later and later
             delay = "".join(f"\n    mul.s x28, x28, x{18 if late else 0}" for _ in range(late * 40))
             result = isa.run(isa.assemble(MEET.format(delay=delay)), cores=3)
             self.assertEqual(result.memory(1024, 3, np.int32).tolist(), [10, 11, 12])

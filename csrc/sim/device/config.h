@@ -19,7 +19,7 @@ inline constexpr const char* kConstantDram = "constant";
 // The memory behind it, whose energy counts: the chip's.
 inline constexpr const char* kChipDram = "ddr4_3200";
 
-// What lies between the cores and the memory channels (csrc/sim/dram/interconnect.h).
+// The network between the cores and the memory channels (csrc/sim/dram/interconnect.h).
 enum class Topology : uint8_t { kBus, kCrossbar, kMesh };
 
 inline uint64_t millicycles(double cycles) { return static_cast<uint64_t>(cycles * 1000 + 0.5); }

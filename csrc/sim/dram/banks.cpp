@@ -175,7 +175,7 @@ uint64_t DramBanks::serve(const Place& place, uint64_t requests, bool writes, ui
   while (requests != 0) {
     uint64_t n = std::min(requests, most_accesses_);
     if (preset_.closed_page) n = std::min(n, preset_.row_accesses - (bank.row == place.row ? bank.used : 0));
-    // What another port has reserved later is remembered, but not all that lies before it.
+    // Another port may have moved the calendars on: they remember no slot before their first one.
     const uint64_t remembered = channel.bus.first << 6 << slot_shift_;
     const uint64_t arrival = channel.window.admit(n, std::max(issue >> kFraction, remembered), preset_.window);
     issue = std::max(issue, arrival << kFraction) + n * step_;

@@ -78,7 +78,7 @@ MemorySystem::Passage MemorySystem::move(uint64_t core, const Tile& tile, uint64
   if (!is_bus_) {
     divide(tile);
     way = latency(core);
-    // What is written leaves the core first; what is read follows a request.
+    // A written tile passes the links first; a read one follows its request.
     if (tile.writes) linked = pass_links(core, true, begin) + way;
   }
   Passage found;

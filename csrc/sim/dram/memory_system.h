@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What moves the tiles of SDMA engines: the bus or the network of a chip, and its DRAM. The cores of a chip share it.
+// The way of the tiles of SDMA engines: the bus or the network of a chip, and its DRAM. The cores of a chip share it.
 #pragma once
 
 #include <cstdint>

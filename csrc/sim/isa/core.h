@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the programs of one chip share: the scratchpads of its cores, and the right to run.
+// The scratchpads of a chip's cores, and the right to run, which its programs share.
 #pragma once
 
 #include <cstdint>

@@ -292,7 +292,7 @@ bool Machine::meets_watch(uint32_t space, uint64_t low, uint64_t high, uint32_t 
   });
 }
 
-// What the core's next packet is going to touch, from the registers as they are.
+// True if the core's next packet is going to touch a watched range, by the registers as they are.
 bool Machine::touches_watch(const State& state) const {
   const uint32_t* x = state.x;
   const uint32_t core = state.core << ATALLA_ISA_CORE_SHIFT;  // DRAM is the same for all

@@ -54,7 +54,7 @@ class Timing {
   uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
   uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
   static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
-  // What the core waits for: SDMA cycles of a launch beside which the core stands still.
+  // Cycles of the SDMA beside which the core stands still.
   struct Waits {
     uint64_t cycles = 0;  // for which it does
     uint64_t moved = 0;   // of the SDMA's cycles, those for the bytes that it waits for
