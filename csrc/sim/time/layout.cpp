@@ -88,19 +88,20 @@ bool is_flat(const atalla_launch_desc& desc) {
   return true;
 }
 
-// The rows of a product or of an image come all at once, more of them than an SDMA engine queues, and the core waits.
-// So do weights that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
+// The rows of a product come all at once, more of them than an SDMA engine queues, and the core waits. So do weights that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
 void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
                        atalla_tile_layout* layout) {
   const int first = desc.n_outputs;
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
   if (a.ndim < 2 || out.ndim == 0) return;
+  for (int k = first + 3; k < desc.n_operands; ++k)  // what is added to the result comes one tile ahead
+    if (in_memory(desc.operands[k]) && numel(desc.operands[k]) == numel(out)) layout[k].waits = kAll * 4 / 5;
   if (convolution) {  // a depthwise one takes the pixels as they come
     if (b.ndim > 1 && b.sizes[1] == 1) return;
-    layout[first].waits = kAll;
+    layout[first].waits = kAll * 5 / 9;  // later lines come under the first ones
     const uint64_t columns = ceil_div(static_cast<uint64_t>(b.sizes[0]), uint64_t{chip.array_columns});
     if (numel(b) > numel(a) && columns > 1)  // panels of weights come under those before
-      layout[first + 1].waits = static_cast<uint8_t>(kAll / columns);
+      layout[first + 1].waits = layout[first + 1].last = static_cast<uint8_t>(kAll / columns);
     return;
   }
   const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
@@ -109,11 +110,16 @@ void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& de
   const bool stays = rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * chip.array_rows));
   layout[first].waits = layout[first + 1].waits = kAll;
   if (!stays || layout[first + 1].pitch != row_bytes) return;
-  // Of packed weights, the first panel; the next ones come tile by tile.
+  // Packed weights come a panel before they are used, tile by tile, if two panels have room. Of the first one, the core
+  // waits for what does not queue.
   const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
-  const uint64_t panel = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles)) * k_tiles;
-  const uint64_t all = std::max(panel, columns * k_tiles);
-  layout[first + 1].waits = static_cast<uint8_t>(all == 0 ? 0 : kAll * panel / all);
+  const uint64_t few = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles));
+  const uint64_t panel = few * k_tiles, all = columns * k_tiles, queued = chip.sdma_queue_depth;
+  if (all == 0 || (columns > few && 2 * panel > panel_room(chip) / chip.array_rows)) return;
+  const uint64_t first_tiles = std::min(panel, all);
+  const uint64_t late = first_tiles > queued ? first_tiles - queued + 1 : 1;
+  layout[first + 1].waits = static_cast<uint8_t>(kAll * late / all);
+  if (all > panel) layout[first + 1].last = static_cast<uint8_t>(kAll * panel / all);
 }
 
 // True if columns are reduced. The code then takes their tiles one by one.
@@ -154,10 +160,12 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     const uint64_t run = inner.stride == 1 ? static_cast<uint64_t>(inner.size) * size : size;
     atalla_tile_layout& place = layout[k];
     place = {.pitch = row,
-             .row_bytes = static_cast<uint32_t>(row),
+             .row_bytes = static_cast<uint16_t>(row),
              .rows = static_cast<uint16_t>(chip.sdma_tile_rows),
              .engine = 0,
-             .waits = 0};
+             .waits = 0,
+             .last = 0,
+             .reserved = 0};
     if (traits.lookup) place.rows = static_cast<uint16_t>(std::clamp<uint64_t>(run / row, 1, chip.sdma_tile_rows));
     // Constant weights, whose depth is innermost, are stored tile by tile.
     const bool packed = (traits.product || traits.convolution) && k == first + 1 &&
@@ -168,7 +176,7 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
       continue;
     }
     if (!flat && !packed && inner.next_stride != 0) {
-      place.row_bytes = static_cast<uint32_t>(std::min(row, run));
+      place.row_bytes = static_cast<uint16_t>(std::min(row, run));
       place.pitch = std::max<uint64_t>(place.row_bytes, static_cast<uint64_t>(inner.next_stride) * size);
     }
     if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {

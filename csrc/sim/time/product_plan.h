@@ -20,6 +20,12 @@ inline int64_t scratchpad_rows(const atalla_geometry& chip) {
   return static_cast<int64_t>(chip.scratchpad_bytes / row_bytes);
 }
 
+// Rows of scratchpad 1 for panels of weights.
+inline uint64_t panel_room(const atalla_geometry& chip) {
+  const int64_t rows = scratchpad_rows(chip) - kBiasRows - chip.array_columns;
+  return rows > 0 ? static_cast<uint64_t>(rows) : 0;
+}
+
 // True if so many tiles of rows, each of `depth` rows of the scratchpad, stay there for all panels of weights.
 inline bool rows_stay(const atalla_geometry& chip, int64_t tiles, int64_t depth) {
   return tiles <= kBlockTiles || (depth > 0 && tiles <= (scratchpad_rows(chip) - kStageRows) / depth);

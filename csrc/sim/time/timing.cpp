@@ -8,6 +8,7 @@ namespace atalla::sim {
 namespace {
 
 constexpr uint64_t kMilli = 1000;
+constexpr uint64_t kParts = 255;  // of an operand for which the core waits
 
 // A kernel that counts absurd sizes (an estimate of shapes that no DRAM holds) must not wrap the clock.
 constexpr uint64_t kMaxUnits = uint64_t{1} << 48;
@@ -22,6 +23,7 @@ Timing::Timing(const ChipConfig& config)
       vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
                       config.vector_store_latency_cycles),
       exp_latency_(config.vector_exp_latency_cycles),
+      kept_tile_cycles_(config.sdma_tile_rows + config.vector_load_latency_cycles + config.vector_store_latency_cycles),
       row_cycles_(config.array_row_cycles),
       weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
@@ -71,18 +73,19 @@ uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t 
 // would hide this one's.
 Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes,
                                uint64_t sdma) const {
-  unsigned __int128 waited = 0, alone = 0;  // bytes, in parts of 255; thousandths of cycles, likewise
+  unsigned __int128 waited = 0, alone = 0;  // bytes, in parts of kParts; thousandths of cycles, likewise
+  Waits found;
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
     const uint64_t part = work.layout[k].waits;
-    if (resident >> k & 1 || part == 0 || work.operand_bytes[k] == 0) continue;
+    if (resident >> k & 1 || work.operand_bytes[k] == 0) continue;
+    found.last = std::max<uint64_t>(found.last, work.layout[k].last);
+    if (part == 0) continue;
     const uint64_t moved = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
     waited += static_cast<unsigned __int128>(moved) * part;
     if (!rates_) continue;
     TileStream stream{.layout = work.layout[k], .bytes = moved, .writes = (work.written >> k & 1) != 0};
     alone += static_cast<unsigned __int128>(beats_of(moved)) * part * rates_->of({&stream, 1}, n);
   }
-  constexpr uint64_t kParts = 255;
-  Waits found;
   found.moved = static_cast<uint64_t>(std::min<unsigned __int128>(bytes, waited / kParts) * sdma / bytes);
   found.cycles =
       std::max(found.moved, static_cast<uint64_t>(std::min<unsigned __int128>(kMaxUnits, alone / kParts / kMilli)));
@@ -97,7 +100,8 @@ void Timing::overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t ste
   if (charge->array_cycles != 0) latency += array_latency_;
   const uint64_t core = charge->vector_cycles + charge->array_cycles + packets;
   const uint64_t beside = charge->sdma_cycles - waits.moved;
-  const uint64_t fill = ceil_div(std::min(beside, core), std::max<uint64_t>(1, steps));
+  const uint64_t shorter = std::min(beside, core);
+  const uint64_t fill = std::max(ceil_div(shorter, std::max<uint64_t>(1, steps)), shorter * waits.last / kParts);
   charge->cycles = overhead_ + waits.cycles + std::max(beside, core) + fill + latency;
 }
 
@@ -122,10 +126,11 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   const uint64_t all_read = clip(work.bytes_read), all_written = clip(work.bytes_written);
   const uint64_t n = std::clamp<uint64_t>(cores, 1, std::max<uint64_t>(1, work.parts));
   // Of DRAM: what does not lie in a scratchpad, and what every further core reads again.
-  uint64_t reads = work.bytes_read, writes = work.bytes_written;
+  uint64_t reads = work.bytes_read, writes = work.bytes_written, kept_tiles = 0;
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
     const uint64_t bytes = work.operand_bytes[k];
     if (resident >> k & 1) {
+      kept_tiles += tiles_of(clip(bytes));
       if (work.written >> k & 1) writes -= bytes;
       else reads -= bytes;
     }
@@ -166,7 +171,7 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
   const Waits waits = waits_of(work, resident, n, std::max<uint64_t>(1, reads + writes), charge.sdma_cycles);
-  overlap(&charge, share(clip(work.packets)), waits, share(steps), work.exp_ops != 0);
+  overlap(&charge, share(clip(work.packets + kept_tiles * kept_tile_cycles_)), waits, share(steps), work.exp_ops != 0);
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

@@ -58,6 +58,7 @@ class Timing {
   struct Waits {
     uint64_t cycles = 0;  // for which it does
     uint64_t moved = 0;   // of the SDMA's cycles, those for the bytes that it waits for
+    uint64_t last = 0;    // of 255 parts of the core's cycles, those after the last bytes have come
   };
   Waits waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes, uint64_t sdma) const;
   // The cycles of the launch out of those of its units.
@@ -73,6 +74,7 @@ class Timing {
   uint64_t vector_occupancy_;
   uint64_t vector_latency_;  // scratchpad load, operation, scratchpad store
   uint64_t exp_latency_;
+  uint64_t kept_tile_cycles_;  // of the core, to copy a tile between a kept operand and its place in a scratchpad
   uint64_t row_cycles_;
   uint64_t weight_cycles_;
   uint64_t array_latency_;

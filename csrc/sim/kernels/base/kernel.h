@@ -62,6 +62,12 @@ struct Cost {
 
   // Vector instructions that pass n elements once.
   uint64_t vectors(int64_t n) const { return divide_up(static_cast<uint64_t>(n), chip.vector_lanes); }
+  // Of n rows, those that code computes: whole tiles of rows, and of the last tile 1, 2, 4, or a multiple of 8.
+  uint64_t computed_rows(int64_t n) const {
+    const uint64_t rows = static_cast<uint64_t>(n), rest = rows % chip.sdma_tile_rows;
+    const uint64_t last = rest <= 2 ? rest : rest <= 4 ? 4 : 8 * divide_up(rest, 8);
+    return rows - rest + last;
+  }
   // Tiles of the SDMA that hold so many contiguous bytes.
   uint64_t tiles_of(uint64_t bytes) const { return divide_up(bytes, tile_bytes()); }
   uint64_t tile_bytes() const { return chip.sdma_tile_rows * row_bytes(); }

@@ -25,8 +25,9 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
 
 // Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
 // 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
-// images are padded by a copy, and their patches come run by run: a row of taps, or a tap where those are no run.
-inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item) {
+// images are padded, and brought into the order of pixels, by a copy; their patches come run by run: a row of taps, or a
+// tap where those are no run.
+inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item, bool copied) {
   constexpr int64_t kStaging = kStageRows + 32;  // rows of scratchpad 0 for results and a border
   const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;
   const int64_t rows = static_cast<int64_t>(chip.scratchpad_bytes) / (lanes * chip.sdma_element_bytes);
@@ -42,7 +43,7 @@ inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionS
   }
   const Runs runs = runs_of(chip, s);
   const int64_t patches = s.positions() * runs.count * ceil_div(runs.length, depth) * depth * item;
-  return static_cast<uint64_t>(patches + 2 * bytes);
+  return static_cast<uint64_t>(patches + (copied ? 2 * bytes : 0));
 }
 
 // Positions stream through the array as rows, the weight [depth, co] is stationary. A depthwise group would use one
@@ -57,7 +58,9 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
   const int64_t image_bytes = s.in_per_group() * s.in[0] * s.in[1] * s.in[2] * in_item;
   const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) * cost.vectors(positions);
   if (co == 1) {
-    cost.vector_ops = cost.array_rows = vectors * static_cast<uint64_t>(depth);
+    const uint64_t computed = cost.vectors(s.batch * s.out_channels * ceil_div(positions, max_of(1, s.out[2]))) *
+                              cost.computed_rows(s.out[2]);
+    cost.vector_ops = cost.array_rows = computed * static_cast<uint64_t>(depth);
     cost.packets = cost.array_rows / 2;
     cost.weight_rows = cost.chip.array_rows;
     cost.bytes_read = images * static_cast<uint64_t>(image_bytes + depth * weight_item);
@@ -72,11 +75,13 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     cost.packets = product.packets * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item) + product.b_bytes);
+    const bool copied = desc.operands[1].strides[1] != 1 || s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
+    cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item, copied) + product.b_bytes);
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors;
+    if (co != 1) hide_stores(vectors, /*program=*/false, cost);
   }
   cost.bytes_written = static_cast<uint64_t>(s.batch * s.out_channels * positions) *
                        static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));

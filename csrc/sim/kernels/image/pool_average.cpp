@@ -121,11 +121,11 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.bytes_read += operand_bytes(d.operands[1]);
   cost.bytes_written += operand_bytes(d.operands[0]);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
-  const uint64_t vectors = cost.vectors(element_count(d.operands[0]));
+  const uint64_t vectors = pool_vectors(d, cost);
   cost.vector_ops += 2 * vectors;
   cost.array_rows += static_cast<uint64_t>(taps) * vectors;
   cost.weight_rows += cost.chip.array_rows;
-  cost.packets += (static_cast<uint64_t>(taps) + 2) * vectors;
+  cost.packets += (15 + static_cast<uint64_t>(taps)) * vectors / 3;
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

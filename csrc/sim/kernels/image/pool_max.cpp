@@ -227,9 +227,9 @@ void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
   const bool indices = d.operands[1].addr != 0;
   cost.bytes_written += operand_bytes(d.operands[0]) + (indices ? operand_bytes(d.operands[1]) : 0);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
-  const uint64_t passes = static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
+  const uint64_t vectors = pool_vectors(d, cost), passes = static_cast<uint64_t>(taps) * vectors;
   cost.vector_ops += (indices ? 7u : 4u) * passes;
-  cost.packets += passes;
+  cost.packets += std::max(passes, 8 * vectors);
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

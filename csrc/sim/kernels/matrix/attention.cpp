@@ -127,9 +127,8 @@ atalla_status run(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch) : run_as<float>(launch);
 }
 
-// Queries stay in one scratchpad with their running output (FP32), keys and values pass through the other; they are
-// read again for every block of queries that fits into half a scratchpad. Causal: key tiles above the diagonal are
-// skipped.
+// Keys and values of a head stay in one scratchpad, where the array transposes the values; the scores of a block of
+// queries stay in the other. Causal: key tiles above the diagonal are skipped.
 void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t* q = desc.operands[Query].sizes;
   const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
@@ -139,38 +138,53 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t q_item = dtype_size(desc.operands[Query].dtype);
   const int64_t k_item = dtype_size(desc.operands[Key].dtype);
 
-  // Pairs of a query row and of `edge` keys that are computed.
-  const bool causal = AttentionParameters::read(desc).causal;
-  const auto pairs_of = [&](int64_t edge) {
-    const int64_t key_tiles = ceil_div(s, edge);
-    if (!causal) return l * key_tiles;
-    int64_t pairs = 0;
-    for (int64_t i = 0; i < l; i += edge) pairs += min_of(edge, l - i) * min_of(key_tiles, i / edge + 1);
-    return pairs;
-  };
-  // Keys are columns of the weights of the first product, and rows of those of the second.
-  const int64_t rows = cost.chip.array_rows, columns = cost.chip.array_columns;
-  const int64_t half = static_cast<int64_t>(cost.chip.scratchpad_bytes / 2);
-  const int64_t blocks = ceil_div(l, max_of(rows, half / max_of(1, e * q_item + ev * 4)));
+  const int64_t rows = cost.chip.array_rows, columns = cost.chip.array_columns, block = cost.chip.vector_lanes;
   const int64_t e_tiles = ceil_div(e, rows), ev_tiles = ceil_div(ev, columns);
-  const int64_t scores = pairs_of(columns), sums = pairs_of(rows);
+  const bool causal = AttentionParameters::read(desc).causal;
+  const auto computed = [&](int64_t n) { return static_cast<int64_t>(cost.computed_rows(n)); };
+  // Over all blocks of queries: tiles of `edge` keys, and pairs of a query and of such a tile.
+  struct Tiles {
+    int64_t blocks = 0, queries = 0;
+  };
+  const auto tiles_of = [&](int64_t edge) {
+    Tiles found;
+    if (!causal) return Tiles{ceil_div(l, block) * ceil_div(s, edge), computed(l) * ceil_div(s, edge)};
+    for (int64_t i = 0; i < l; i += block) {
+      const int64_t keys = min_of(ceil_div(s, edge), ceil_div(i + block, edge));
+      found.blocks += keys;
+      found.queries += keys * computed(min_of(block, l - i));
+    }
+    return found;
+  };
+  // Keys are columns of the weights of the first product, and rows of those of the second. Queries in whole blocks and
+  // the rest are two passes over keys and values, which the array transposes.
+  const Tiles scores = tiles_of(columns), sums = tiles_of(rows);
+  const int64_t passes = (l >= block ? 1 : 0) + (l % block != 0 ? 1 : 0), blocks = ceil_div(l, block);
+  const int64_t transposed = passes * ceil_div(s, rows) * ev_tiles;
+  const int64_t weights = scores.blocks * e_tiles + sums.blocks * ev_tiles + blocks + transposed;
+  const auto queries = heads * cost.computed_rows(l), pairs = heads * static_cast<uint64_t>(scores.queries);
 
-  cost.macs = heads * static_cast<uint64_t>(causal ? scores * columns * e + sums * rows * ev : l * s * (e + ev));
-  cost.array_rows = heads * static_cast<uint64_t>(scores * e_tiles + sums * ev_tiles);
-  // Weights are k tiles for the scores and v tiles for the output, pushed once for each block of queries.
-  const int64_t weights = ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles;
-  cost.weight_rows = heads * static_cast<uint64_t>(blocks * weights * rows);
-  cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + blocks * s * (e + ev) * k_item);
+  cost.macs = heads * static_cast<uint64_t>(causal ? scores.queries * columns * e + sums.queries * rows * ev
+                                                   : l * s * (e + ev));
+  cost.weight_rows = heads * static_cast<uint64_t>(weights * rows);
+  // The array adds the probabilities, too.
+  cost.array_rows = heads * static_cast<uint64_t>(scores.queries * e_tiles + sums.queries * ev_tiles) + pairs +
+                    heads * static_cast<uint64_t>(transposed * columns);
+  cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + passes * s * (e + ev) * k_item);
   cost.bytes_written = operand_bytes(desc.operands[Out]);
   cost.bytes_written += operand_bytes(desc.operands[LogSumExp]);
-  const bool mask = desc.n_operands > Mask && desc.operands[Mask].addr != 0;
-  if (mask) cost.bytes_read += operand_bytes(desc.operands[Mask]);
-  // Scale, maximum (compare and select), subtraction, and the mask; the array adds the probabilities and transposes the
-  // keys. One division for each row of output.
-  const uint64_t pairs = heads * static_cast<uint64_t>(pairs_of(cost.chip.vector_lanes));
-  cost.vector_ops = pairs * (mask ? 5 : 4) + heads * static_cast<uint64_t>(s > 0 ? l : 0);
-  cost.array_rows += pairs + heads * static_cast<uint64_t>(blocks * weights * 2 * rows);
-  cost.packets = 14 * pairs / 5 + 24 * heads * static_cast<uint64_t>(l);
+  uint64_t mask_ops = 0;  // for a pair
+  if (desc.n_operands > Mask && desc.operands[Mask].addr != 0) {
+    cost.bytes_read += operand_bytes(desc.operands[Mask]);
+    mask_ops = desc.operands[Mask].dtype == ATALLA_BOOL ? 3 : 1;
+  }
+  // A pair: maximum (compare and select), subtraction, and the mask. A query: scale, reduction of the maximum, and for
+  // each tile of the result its start and a division.
+  cost.vector_ops = pairs * (3 + mask_ops) + queries * static_cast<uint64_t>(e_tiles + 3 + 2 * ev_tiles);
+  cost.packets = 3 * pairs / 4 + 12 * queries;
+  // A block of few queries does not hide the array's latency.
+  if (l % block != 0)
+    cost.packets += heads * static_cast<uint64_t>(34 * (ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles));
   cost.exp_ops = pairs;
 }
 

@@ -226,6 +226,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     default:
       break;
   }
+  hide_stores(vectors, /*program=*/false, cost);
 }
 
 constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run, cost}};

@@ -4,6 +4,8 @@
 // pass through the scratchpads. docs/concepts/gemm.md derives the formulas.
 #pragma once
 
+#include <algorithm>
+
 #include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/time/product_plan.h"
 
@@ -51,6 +53,13 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   cost.a_bytes = static_cast<uint64_t>(m) * k * a_item * static_cast<uint64_t>(max_of(1, a_passes));
   cost.b_bytes = static_cast<uint64_t>(k) * n * b_item;
   return cost;
+}
+
+// The stores of results, a packet each, pass beside the vector instructions that end the product. program: a vector
+// program has counted them once more.
+inline void hide_stores(uint64_t vectors, bool program, Cost& cost) {
+  const uint64_t stores = vectors * (program ? 2 : 1);
+  if (cost.vector_ops != 0) cost.packets -= std::min(cost.packets, stores);
 }
 
 // A batched product of the first two inputs, `passes` times: all but what is written and the vector work. Gives the

@@ -168,6 +168,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (p.alpha != 1.0) cost.vector_ops += vectors;
   if (desc.operands[c].addr != 0 && p.beta != 0.0) cost.vector_ops += vectors * (p.beta != 1.0 ? 2 : 1);
   cost_vector_program(element_count(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
+  hide_stores(vectors, /*program=*/true, cost);
 }
 
 constexpr Kernel kKernels[] = {{"gemm_fused", kDtypes, run, cost}};

@@ -256,6 +256,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     cost.vector_ops += static_cast<uint64_t>(m) * cost.vectors(n);
   }
   if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
+  hide_stores(static_cast<uint64_t>(m) * cost.vectors(n), p.has_program, cost);
 }
 
 constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run, cost}};

@@ -211,16 +211,16 @@ atalla_status run_softmax(const char* name, const Launch& l, bool log) {
 }
 
 // A vector: maximum (compare and select), subtraction, exponential, scaling; the sum of a row passes the array, whose
-// weights are ones. A row: a maximum over the lanes, the scalar part.
+// weights are ones. A row: a maximum over the lanes, the scalar part. Rows of up to two vectors stay in registers.
 void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
   const atalla_operand& in = d.operands[1];
   const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
-  const uint64_t rows = n > 0 ? static_cast<uint64_t>(element_count(in) / n) : 0;
+  const uint64_t rows = n > 0 ? cost.computed_rows(element_count(in) / n) : 0;
   cost_operand_bytes(d, cost);
   cost.vector_ops += rows * (3 * cost.vectors(n) + 3);
   cost.array_rows += rows * cost.vectors(n);
   cost.weight_rows += cost.chip.array_rows;
-  cost.packets += 25 * rows * cost.vectors(n) / 8 + 10 * rows;
+  cost.packets += cost.vectors(n) <= 2 ? 3 * rows : 25 * rows * cost.vectors(n) / 8 + 10 * rows;
   cost.exp_ops += rows * cost.vectors(n);
 }
 

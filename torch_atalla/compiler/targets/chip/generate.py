@@ -16,7 +16,7 @@ from .fusion import fuse
 from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
-from .network import SLACK, Network, NoProgramError, Port, element_bytes
+from .network import SLACK, Network, NoProgramError, Port, Selected, element_bytes
 from .ports import RawOperand
 from .scalar_core import routine_of
 from .scalar_core.routine import emit
@@ -83,7 +83,7 @@ def _select_divided(selection: Selection, launch: Instruction) -> None:
     if len(parts) == 1:
         _select(selection, launch)
         return
-    calls = len(image.calls)
+    calls, launches = len(image.calls), len(selection.network.launches)
     image.barrier()
     image.together = True
     try:
@@ -92,6 +92,7 @@ def _select_divided(selection: Selection, launch: Instruction) -> None:
             _select(selection, part)
     except NoProgramError:
         image.undo(calls)
+        del selection.network.launches[launches:]
         image.core, image.together = 0, False
         for part in joined:
             _select_divided(selection, part)
@@ -99,6 +100,7 @@ def _select_divided(selection: Selection, launch: Instruction) -> None:
             _select(selection, launch)
     else:
         image.barrier()
+        selection.network.launches[launches:] = [Selected(calls, launch, len(parts))]
     finally:
         image.core, image.together = 0, False
 
@@ -115,6 +117,7 @@ def _select(selection: Selection, launch: Instruction) -> None:
     for select in (_vector, _routine) if not getattr(launch, "parts", ()) else (_vector,):
         try:
             select(selection, launch)
+            selection.network.launches.append(Selected(calls, launch))
             return
         except (Unsupported, ValueError, OutOfRegisters) as error:
             reasons.append(str(error))

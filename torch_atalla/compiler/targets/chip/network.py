@@ -14,6 +14,7 @@ import torch
 
 from torch_atalla.isa.program import Program
 
+from ...program.ir import Instruction
 from .image import Image
 from .kernels.pointwise import Unsupported
 
@@ -49,6 +50,15 @@ def element_bytes(dtype: torch.dtype) -> int:
     raise Unsupported(f"dtype {str(dtype).removeprefix('torch.')}")
 
 
+@dataclass(frozen=True)
+class Selected:
+    """A launch, the first of its calls, and the cores among which they are divided."""
+
+    first_call: int
+    launch: Instruction
+    cores: int = 1
+
+
 @dataclass
 class Network:
     """The result. `regions` of constants and temporaries are offsets in two blocks, `constants` and an arena."""
@@ -62,6 +72,9 @@ class Network:
     arena_bytes: int = 0
     arena_offsets: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)  # temporaries in scratchpad 0: their first rows
+    launches: list[Selected] = field(default_factory=list)  # in the order of their calls
+    regions: dict[int, str] = field(default_factory=dict)  # of temporaries, by their buffers
+    constant_buffers: set[int] = field(default_factory=set)
     scalar_calls: list[int] = field(default_factory=list)  # calls that run on the scalar core
     complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
 

@@ -45,6 +45,8 @@ class Selection:
         function is compiled once. chip: among whose cores launches are divided, if it has several."""
         self.program, self.sources = program, sources  # sources: Python lines of graph nodes
         self.network = Network()
+        kinds = {buffer.index: buffer.kind for buffer in program.buffers}
+        self.network.constant_buffers = {index for index, kind in kinds.items() if kind is BufferKind.CONSTANT}
         self.image = self.network.image
         self.chip = chip if chip is not None and chip.program_cores > 1 else None
         self.image.cores = 1 if self.chip is None else self.chip.program_cores
@@ -73,6 +75,7 @@ class Selection:
             self.place_constant(name, self.tensor_bytes(operand))
         elif buffer.kind is BufferKind.TEMPORARY and name not in self.sizes:
             self.sizes[name] = buffer.nbytes // operand.dtype.itemsize * element_bytes(operand.dtype)
+            self.network.regions[operand.buffer] = name
         return name
 
     def address(self, operand: Operand, elements: int = 0) -> Address:
