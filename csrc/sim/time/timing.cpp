@@ -23,7 +23,8 @@ Timing::Timing(const ChipConfig& config)
       vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
                       config.vector_store_latency_cycles),
       exp_latency_(config.vector_exp_latency_cycles),
-      kept_tile_cycles_(config.sdma_tile_rows + config.vector_load_latency_cycles + config.vector_store_latency_cycles),
+      copy_latency_(config.vector_load_latency_cycles + config.vector_store_latency_cycles),
+      tile_rows_(config.sdma_tile_rows),
       row_cycles_(config.array_row_cycles),
       weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
@@ -59,6 +60,15 @@ uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, 
   if (count == 0) return 0;
   const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * rates_->of({streams, count}, n);
   return static_cast<uint64_t>(std::min<unsigned __int128>((millicycles + kMilli - 1) / kMilli, kMaxUnits));
+}
+
+// Of the core, between a kept operand and its place in a scratchpad: the rows of a tile all at once, of a smaller one 8
+// by 8 and then by powers of two.
+uint64_t Timing::copy_cycles(const atalla_tile_layout& layout, uint64_t bytes) const {
+  if (layout.row_bytes == 0 || layout.rows == 0) return tiles_of(bytes) * (tile_rows_ + copy_latency_);
+  const uint64_t rows = layout.rows, tiles = ceil_div(bytes, rows * layout.row_bytes);
+  const uint64_t groups = rows == tile_rows_ ? 1 : rows / 8 + static_cast<uint64_t>(std::popcount(rows % 8));
+  return tiles * (rows + groups * copy_latency_);
 }
 
 // Double-buffered tiles: a step loads its tile while the one before is computed on and the one before that is stored.
@@ -100,9 +110,9 @@ void Timing::overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t ste
   if (charge->array_cycles != 0) latency += array_latency_;
   const uint64_t core = charge->vector_cycles + charge->array_cycles + packets;
   const uint64_t beside = charge->sdma_cycles - waits.moved;
-  const uint64_t shorter = std::min(beside, core);
-  const uint64_t fill = std::max(ceil_div(shorter, std::max<uint64_t>(1, steps)), shorter * waits.last / kParts);
-  charge->cycles = overhead_ + waits.cycles + std::max(beside, core) + fill + latency;
+  const uint64_t fill = ceil_div(std::min(beside, core), std::max<uint64_t>(1, steps));
+  const uint64_t last = core * waits.last / kParts;
+  charge->cycles = overhead_ + waits.cycles + std::max(std::max(beside, core) + fill, beside + last) + latency;
 }
 
 Charge Timing::launch(const Cost& cost) const {
@@ -126,11 +136,11 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   const uint64_t all_read = clip(work.bytes_read), all_written = clip(work.bytes_written);
   const uint64_t n = std::clamp<uint64_t>(cores, 1, std::max<uint64_t>(1, work.parts));
   // Of DRAM: what does not lie in a scratchpad, and what every further core reads again.
-  uint64_t reads = work.bytes_read, writes = work.bytes_written, kept_tiles = 0;
+  uint64_t reads = work.bytes_read, writes = work.bytes_written, copying = 0;
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
     const uint64_t bytes = work.operand_bytes[k];
     if (resident >> k & 1) {
-      kept_tiles += tiles_of(clip(bytes));
+      copying = clip(copying + copy_cycles(work.layout[k], clip(bytes)));
       if (work.written >> k & 1) writes -= bytes;
       else reads -= bytes;
     }
@@ -171,7 +181,7 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
   const Waits waits = waits_of(work, resident, n, std::max<uint64_t>(1, reads + writes), charge.sdma_cycles);
-  overlap(&charge, share(clip(work.packets + kept_tiles * kept_tile_cycles_)), waits, share(steps), work.exp_ops != 0);
+  overlap(&charge, share(clip(work.packets + copying)), waits, share(steps), work.exp_ops != 0);
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

@@ -51,6 +51,7 @@ class Timing {
   uint64_t bus_cycles(uint64_t beats) const;
   // Of n cores' engines, for the operands in DRAM, in a memory whose beats depend on them.
   uint64_t bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const;
+  uint64_t copy_cycles(const atalla_tile_layout& layout, uint64_t bytes) const;
   uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
   uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
   static uint64_t steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t counted_tiles);
@@ -74,7 +75,8 @@ class Timing {
   uint64_t vector_occupancy_;
   uint64_t vector_latency_;  // scratchpad load, operation, scratchpad store
   uint64_t exp_latency_;
-  uint64_t kept_tile_cycles_;  // of the core, to copy a tile between a kept operand and its place in a scratchpad
+  uint64_t copy_latency_;  // of rows that pass vector registers from one place of the scratchpads to another
+  uint64_t tile_rows_;
   uint64_t row_cycles_;
   uint64_t weight_cycles_;
   uint64_t array_latency_;

@@ -72,7 +72,9 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     const ArrayProduct product = array_product(cost.chip, positions, co, padded, in_item, weight_item, false,
                                                ceil_div(s.out[0] * s.out[1], lines));
     cost.macs = static_cast<uint64_t>(positions * co * depth) * images;
-    cost.packets = product.packets * images;
+    // Code goes from line to line for each run of a patch.
+    const int64_t lines_of_runs = 2 * runs.count * ceil_div(co, cost.chip.array_columns) * s.out[0] * s.out[1];
+    cost.packets = (product.packets + static_cast<uint64_t>(lines_of_runs)) * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
     const bool copied = desc.operands[1].strides[1] != 1 || s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;

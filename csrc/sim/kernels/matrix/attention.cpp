@@ -185,6 +185,9 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   // A block of few queries does not hide the array's latency.
   if (l % block != 0)
     cost.packets += heads * static_cast<uint64_t>(34 * (ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles));
+  // Tiles of keys and values that some element does not fill are cleared first.
+  if (s % columns != 0 || e % rows != 0 || ev % columns != 0)
+    cost.packets += heads * static_cast<uint64_t>(passes * ceil_div(s, columns) * (e_tiles + ev_tiles) * rows);
   cost.exp_ops = pairs;
 }
 

@@ -23,7 +23,8 @@ struct ArrayProduct {
 
 // Weight-stationary: each tile of B, of the array's size, is pushed row by row, once for each block of rows of the
 // result that fits the registers; then the block's rows of A stream through it. A B whose columns are contiguous is
-// transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need.
+// transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need, `rows` are the m rows with those
+// that code computes beside them (0: none).
 //
 // Packets beside those rows: a few per tile of B, the stores of the result, the ends of blocks.
 //
@@ -31,7 +32,7 @@ struct ArrayProduct {
 // the bias and a tile; scratchpad 0 holds rows of A, behind 384 rows for results. So B is read once, and A once for
 // every panel of B; if all of A fits, or if it has one block of rows only, A is read once too.
 inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_t n, int64_t k, int64_t a_item,
-                                  int64_t b_item, bool transposes, int64_t blocks = 0) {
+                                  int64_t b_item, bool transposes, int64_t blocks = 0, int64_t rows = 0) {
   const int64_t k_tiles = ceil_div(k, chip.array_rows), n_tiles = ceil_div(n, chip.array_columns);
   const int64_t depth = max_of(1, k_tiles * chip.array_rows);  // rows of a scratchpad
   const int64_t panel = max_of(1, (scratchpad_rows(chip) - kBiasRows - chip.array_columns) / depth);
@@ -39,12 +40,13 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   const int64_t a_passes = stays ? 1 : ceil_div(n_tiles, panel);
   ArrayProduct cost;
   cost.macs = static_cast<uint64_t>(m) * n * k;
-  cost.array_rows = static_cast<uint64_t>(m) * k_tiles * n_tiles;
+  if (rows == 0) rows = m;
+  cost.array_rows = static_cast<uint64_t>(rows) * k_tiles * n_tiles;
   if (blocks == 0) blocks = ceil_div(m, kBlockTiles * chip.array_rows);
   const auto tiles = static_cast<uint64_t>(k_tiles) * n_tiles, passes = tiles * static_cast<uint64_t>(blocks);
   cost.weight_rows = chip.array_rows * passes;
   const auto columns = static_cast<uint64_t>(n_tiles);
-  cost.packets = 5 * passes + 30 * columns * static_cast<uint64_t>(blocks) + static_cast<uint64_t>(m) * columns;
+  cost.packets = 5 * passes + 30 * columns * static_cast<uint64_t>(blocks) + static_cast<uint64_t>(rows) * columns;
   if (transposes) {
     cost.weight_rows += chip.array_rows * tiles;
     cost.array_rows += chip.array_columns * tiles;
@@ -55,11 +57,11 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   return cost;
 }
 
-// The stores of results, a packet each, pass beside the vector instructions that end the product. program: a vector
-// program has counted them once more.
+// The first vector instruction that ends a product, and the stores of results, pass beside the array's rows and the
+// vector instructions that follow. program: a vector program has counted a packet for each of its stores.
 inline void hide_stores(uint64_t vectors, bool program, Cost& cost) {
-  const uint64_t stores = vectors * (program ? 2 : 1);
-  if (cost.vector_ops != 0) cost.packets -= std::min(cost.packets, stores);
+  const uint64_t hidden = std::min(2 * cost.vector_ops, vectors * (program ? 4 : 3));
+  cost.packets -= std::min(cost.packets, hidden);
 }
 
 // A batched product of the first two inputs, `passes` times: all but what is written and the vector work. Gives the
@@ -75,7 +77,9 @@ inline uint64_t cost_product(const atalla_launch_desc& desc, uint64_t passes, Co
     batch = 1;
   }
   const bool transposes = b.strides[1] != 1 && n > 1 && k > 1;
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), transposes);
+  const auto rows = static_cast<int64_t>(cost.computed_rows(m));
+  const ArrayProduct product =
+      array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), transposes, 0, rows);
   const uint64_t count = static_cast<uint64_t>(batch);
   cost.macs = product.macs * passes * count;
   cost.array_rows = product.array_rows * passes * count;

@@ -241,7 +241,9 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand& b = desc.operands[desc.n_outputs + 1];
   const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
   if (out.ndim != 2 || a.ndim != 2 || m <= 0 || n <= 0) return;
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), false);
+  const auto rows = static_cast<int64_t>(cost.computed_rows(m));
+  const ArrayProduct product =
+      array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), false, 0, rows);
   cost.macs = product.macs;
   cost.array_rows = product.array_rows;
   cost.weight_rows = product.weight_rows;

@@ -77,8 +77,10 @@ class KeptBuilder(Builder):
             read, write = self._place(source[0]), self._place(target[0])
             neighbour = self.li(2 * LANES)
             rows = self.s("addi.s", last, 1)
-            for count, step in ((self.s("srli.s", rows, 3), 8), (self.s("andi.s", rows, 7), 1)):
-                with self.loop(count, skip_empty=True):
+            for step in (8, 4, 2, 1):  # 8 at a time, then the rest
+                shift = step.bit_length() - 1
+                count = self.s("srli.s", rows, shift) if shift else rows
+                with self.loop(count if step == 8 else self.s("andi.s", count, 1), skip_empty=True):
                     for row in range(step):
                         self.store_row(self.load_row(read, X0, *source[1:]), write, X0, *target[1:], row)
                         self.emit("add.s", read, read, read_pitch or neighbour)

@@ -131,6 +131,12 @@ def plan_copy(
     sizes, (out, source) = joined.sizes, joined.strides
     dims = [d for d in range(len(sizes)) if sizes[d] != 1]
     lanes = next((d for d in dims if out[d] == 1 and source[d] == 1), None)
+    rest = 0  # elements behind whole rows
+    if lanes is not None and sizes[lanes] > LANES and (sizes[lanes] % LANES == 0 or len(dims) == 1):
+        # A run of whole rows: these are one more dimension.
+        whole, rest = divmod(sizes[lanes], LANES)
+        sizes, out, source = (*sizes[:lanes], LANES, *sizes[lanes + 1 :], whole), (*out, LANES), (*source, LANES)
+        dims += [len(sizes) - 1] * (whole > 1)
     others = [d for d in dims if d != lanes]
     # A tile's rows: the dimension that leaves the fewest tiles.
     rows = min(others, key=lambda d: -(-sizes[d] // LANES) * LANES / sizes[d] - sizes[d] / 1e9, default=None)
@@ -145,6 +151,9 @@ def plan_copy(
         words = {"meta_o": _tile(rt, ct, o_row), "meta_x": _tile(rt, ct, x_row)}
         words |= nest_words(nest, "nox", (1, ELEMENT, ELEMENT))
         calls.append((Copy(len(nest)), words, r0 * o_row + c0, r0 * x_row + c0))
+    if rest:
+        words, place = {"meta_o": _tile(1, rest, 1), "meta_x": _tile(1, rest, 1)}, whole * LANES
+        calls.append((Copy(0), words, place, place))
     return calls
 
 

@@ -42,7 +42,9 @@ def reduce_into(
         sizes = [x.sizes[d] for d in order] + [1] * (not order) + [1 if lanes is None else x.sizes[lanes]]
         o_steps = [out.strides[d] for d in order] + [1] * (not order) + [1]
         x_steps = [x.strides[d] for d in order] + [1] * (not order) + [1]
-        taps = [(x.sizes[d], x.strides[d]) for d in reduced]
+        order = sorted(reduced, key=lambda d: -x.strides[d])
+        joined = collapse(Layout(tuple(x.sizes[d] for d in order), (tuple(x.strides[d] for d in order),)))
+        taps = list(zip(joined.sizes, joined.strides[0]))
         longest = max(taps, default=(1, 0))
         if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
             loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
