@@ -28,9 +28,8 @@ from tools import isa_exports
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.schedule.chip_model import ChipModel
-from torch_atalla.compiler.schedule.work import measure as measure_work
 from torch_atalla.compiler.targets.chip.build import compile_model
-from torch_atalla.compiler.targets.chip.divide import divide, worthwhile
+from torch_atalla.compiler.targets.chip.estimate import estimates
 from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.network import Network
 from torch_atalla.compiler.targets.chip.place import ALIGN, place_network, run_network
@@ -80,18 +79,13 @@ def case_program(case: Case) -> tuple[LinearProgram, list[torch.Tensor]]:
 
 
 def analytic_cycles(case: Case, chip: ChipModel | None = None) -> int:
-    """What the functional engine charges for the case, on as many cores of a chip as its code takes."""
+    """What the functional engine charges for the case, or, with a chip whose cores share it, the timing model."""
+    if chip is not None and chip.program_cores > 1:
+        return sum(cycles or 0 for cycles in estimates(build(case, chip)[0], chip))
     if case.functional is None:
         return module_cycles(case)
     device = [on_device(x) for x in case.inputs if x is not None]
-    found = charged(partial(case.functional, *device))
-    if chip is None or chip.program_cores == 1:
-        return found
-    launch = case_program(case)[0].instructions[0]
-    work = measure_work(launch, chip.geometry) if isinstance(launch, Launch) else None
-    if work is None:
-        return found
-    return found - chip.cycles(work) + chip.cycles(work, 0, len(divide(launch, worthwhile(launch, chip))))
+    return charged(partial(case.functional, *device))
 
 
 def charged(work: Callable[[], object]) -> int:

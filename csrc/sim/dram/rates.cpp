@@ -12,20 +12,67 @@ namespace {
 constexpr uint64_t kTiles = 128;     // long enough for several refreshes
 constexpr uint64_t kCoreTiles = 32;  // of each core, at least
 constexpr uint64_t kStarts = 4;      // a tile may begin anywhere in a row of the DRAM
+constexpr uint64_t kAhead = 2;       // tiles by which an operand may be ahead of the others
 constexpr uint64_t kShares = 32;     // of the largest stream; smaller ones do not matter
 constexpr size_t kMostKnown = 1 << 12;
 
-// The tiles of one operand, along the rows of a matrix.
+// The tiles of one operand, along the rows of a matrix. Each core has a part of its own, or reads all in turn.
 struct Tiles {
   const TileStream& stream;
   uint64_t first = 0;   // address
+  uint64_t apart = 0;   // bytes from the part of a core to that of the next
   uint64_t weight = 0;  // tiles per unit of progress
-  uint64_t moved = 0;
 
-  uint64_t address() const {
+  uint64_t address(uint64_t core, uint64_t tile) const {
     const uint64_t across = std::max<uint64_t>(1, stream.layout.pitch / stream.layout.row_bytes);
-    return first + moved / across * stream.layout.rows * stream.layout.pitch + moved % across * stream.layout.row_bytes;
+    const uint64_t part = first + (stream.shared ? 0 : core * apart);
+    return part + tile / across * stream.layout.rows * stream.layout.pitch + tile % across * stream.layout.row_bytes;
   }
+};
+
+// Which tile comes next: that of the engine which is free first, if its operand is not too far ahead of the others.
+class Order {
+ public:
+  Order(std::span<const Tiles> tiles, uint64_t cores)
+      : tiles_(tiles), cores_(cores), free_(2 * cores), moved_(cores * tiles.size()) {}
+
+  struct Next {
+    uint64_t core = 0;
+    size_t operand = 0;
+  };
+  Next next() const {
+    Next best;
+    bool found = false;
+    for (uint64_t core = 0; core < cores_; ++core) {
+      for (size_t k = 0; k < tiles_.size(); ++k) {
+        if (!may_move(core, k)) continue;
+        const Next here{core, k};
+        const uint64_t a = free(here), b = found ? free(best) : 0;
+        if (!found || a < b || (a == b && core == best.core && is_behind(core, k, best.operand))) best = here;
+        found = true;
+      }
+    }
+    return best;
+  }
+  uint64_t& free(Next at) { return free_[2 * at.core + tiles_[at.operand].stream.layout.engine]; }
+  uint64_t free(Next at) const { return free_[2 * at.core + tiles_[at.operand].stream.layout.engine]; }
+  uint64_t& moved(Next at) { return moved_[at.core * tiles_.size() + at.operand]; }
+
+ private:
+  uint64_t moved(uint64_t core, size_t k) const { return moved_[core * tiles_.size() + k]; }
+  bool is_behind(uint64_t core, size_t k, size_t other) const {
+    return moved(core, k) * tiles_[other].weight < moved(core, other) * tiles_[k].weight;
+  }
+  bool may_move(uint64_t core, size_t k) const {
+    for (size_t other = 0; other < tiles_.size(); ++other)
+      if (moved(core, k) * tiles_[other].weight > (moved(core, other) + kAhead) * tiles_[k].weight) return false;
+    return true;
+  }
+
+  std::span<const Tiles> tiles_;
+  uint64_t cores_;
+  std::vector<uint64_t> free_;   // of each engine of each core, from when on
+  std::vector<uint64_t> moved_;  // tiles, of each operand for each core
 };
 
 }  // namespace
@@ -34,29 +81,26 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
   MemorySystem memory(config, std::nullopt);
   std::vector<Tiles> all;
   for (const TileStream& stream : streams) {
-    // Neighbours in memory would share banks in step; operands lie anywhere.
+    // Neighbours in memory would share banks in step; operands, and the parts of cores, lie anywhere.
     const uint64_t first = all.size() * (uint64_t{1} << 24) + all.size() * (5 * config.dram.row_bytes);
     all.push_back(
-        {stream, first,
+        {stream, first, (uint64_t{1} << 20) + 3 * config.dram.row_bytes,
          std::max<uint64_t>(1, stream.bytes * 4096 / (uint64_t{stream.layout.rows} * stream.layout.row_bytes))});
   }
-  std::vector<uint64_t> engines(2 * cores);  // free from then on
+  Order order(all, cores);
   uint64_t end = 0, beats = 0;
   const uint64_t count = std::max(kTiles, kCoreTiles * cores);
   for (uint64_t i = 0; i < count; ++i) {
-    Tiles* next = &all.front();  // the one that is farthest behind its share
-    for (Tiles& tiles : all)
-      if ((tiles.moved + 1) * next->weight < (next->moved + 1) * tiles.weight) next = &tiles;
     if (i % (count / kStarts) == 0)
       for (Tiles& tiles : all) tiles.first += config.dram.row_bytes / kStarts;
-    const atalla_tile_layout& layout = next->stream.layout;
-    const uint64_t core = next->moved % cores;
-    uint64_t& engine = engines[2 * core + layout.engine];
-    const MemorySystem::Tile tile{next->address(), layout.rows, layout.row_bytes, layout.pitch, next->stream.writes};
-    engine = memory.move(core, tile, engine + config.sdma_setup_cycles).end;
+    const Order::Next at = order.next();
+    const atalla_tile_layout& layout = all[at.operand].stream.layout;
+    const uint64_t address = all[at.operand].address(at.core, order.moved(at)++);
+    const MemorySystem::Tile tile{address, layout.rows, layout.row_bytes, layout.pitch, all[at.operand].stream.writes};
+    uint64_t& engine = order.free(at);
+    engine = memory.move(at.core, tile, engine + config.sdma_setup_cycles).end;
     end = std::max(end, engine);
     beats += memory.beats_of(layout.rows, layout.row_bytes);
-    ++next->moved;
   }
   return end * 1000 / beats;
 }
@@ -80,7 +124,7 @@ uint64_t DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
     key.insert(key.end(),
                {stream.layout.pitch,
                 uint64_t{stream.layout.row_bytes} << 32 | uint64_t{stream.layout.rows} << 16 | stream.layout.engine,
-                share << 1 | (stream.writes ? 1 : 0)});
+                share << 2 | (stream.shared ? 2 : 0) | (stream.writes ? 1 : 0)});
   }
   {
     const std::lock_guard guard(lock_);

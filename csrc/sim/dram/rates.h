@@ -20,6 +20,7 @@ struct TileStream {
   atalla_tile_layout layout;
   uint64_t bytes = 0;
   bool writes = false;  // to DRAM
+  bool shared = false;  // each core moves all of it
 };
 
 // Thousandths of a cycle per beat of the bus, with the set-up of tiles, when the SDMA engines of `cores` cores move the

@@ -55,7 +55,10 @@ uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, 
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
     if (resident >> k & 1 || work.layout[k].row_bytes == 0 || work.operand_bytes[k] == 0) continue;
     const uint64_t bytes = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
-    streams[count++] = {.layout = work.layout[k], .bytes = bytes, .writes = (work.written >> k & 1) != 0};
+    streams[count++] = {.layout = work.layout[k],
+                        .bytes = bytes,
+                        .writes = (work.written >> k & 1) != 0,
+                        .shared = (work.shared >> k & 1) != 0};
   }
   if (count == 0) return 0;
   const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * rates_->of({streams, count}, n);
@@ -93,7 +96,10 @@ Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident
     const uint64_t moved = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
     waited += static_cast<unsigned __int128>(moved) * part;
     if (!rates_) continue;
-    TileStream stream{.layout = work.layout[k], .bytes = moved, .writes = (work.written >> k & 1) != 0};
+    TileStream stream{.layout = work.layout[k],
+                      .bytes = moved,
+                      .writes = (work.written >> k & 1) != 0,
+                      .shared = (work.shared >> k & 1) != 0};
     alone += static_cast<unsigned __int128>(beats_of(moved)) * part * rates_->of({&stream, 1}, n);
   }
   found.moved = static_cast<uint64_t>(std::min<unsigned __int128>(bytes, waited / kParts) * sdma / bytes);

@@ -15,7 +15,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ...program.ir import Instruction, Launch, Operand
 from ...schedule.chip_model import ChipModel
-from ...schedule.work import measure
+from ...schedule.work import Work, measure
 from .fusion import Fused
 
 LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
@@ -24,35 +24,74 @@ _Any = TypeVar("_Any")
 
 
 @dataclass(frozen=True)
+class _Lines:
+    """Of an image whose windows give the places of a dimension: input 0 along its own dimension of that number."""
+
+    spatial: int  # of the parameters
+    window: int
+    stride: int
+    padding: int
+
+    def read(self, first: int, count: int, size: int) -> tuple[int, int, int]:
+        """For `count` places from `first` on: the first line, the number of lines, and the zeros before them."""
+        start = first * self.stride - self.padding
+        begin, end = max(0, start), min(size, start + (count - 1) * self.stride + self.window)
+        return begin, end - begin, begin - start
+
+
+@dataclass(frozen=True)
 class _Axis:
     """Where a dimension of the result is: its number in each output and each input, None where there is none."""
 
     outputs: Sequence[int | None]
     inputs: Sequence[int | None]
+    lines: _Lines | None = None
 
 
-def divide(inst: Instruction, cores: int) -> list[Instruction]:
-    """The parts of a launch, in order: one for each core, or fewer where the result has too few places."""
+@dataclass(frozen=True)
+class Division:
+    """The parts of a launch, in order; of how many equal units the launch consists; a mask of the operands (outputs
+    first) that all cores read."""
+
+    parts: list[Instruction]
+    units: int = 1
+    shared: int = 0
+
+
+def divide(inst: Instruction, cores: int) -> Division:
+    """One part for each core, or fewer where the result has too few places."""
     if cores == 1 or not isinstance(inst, Launch) or _is_in_place(inst):
-        return [inst]
-    best: list[Instruction] = [inst]
+        return Division([inst])
+    best = Division([inst])
     for axis in _axes(inst):
-        pieces = _pieces(inst, axis, cores)
-        if len(pieces) > len(best):
-            best = [_part(inst, axis, first, count) for first, count in pieces]
+        pieces, units = _pieces(inst, axis, cores)
+        if len(pieces) > len(best.parts):
+            shared = (operand is not None and d is None for operand, d in _with_dims(inst, axis))
+            mask = sum(1 << k for k, reads_all in enumerate(shared) if reads_all)
+            best = Division([_part(inst, axis, first, count) for first, count in pieces], units, mask)
     return best
 
 
-def worthwhile(inst: Instruction, chip: ChipModel) -> int:
-    """How many cores the launch takes by the functional engine's cycles: all of them where it knows none."""
+def worthwhile(inst: Instruction, chip: ChipModel) -> Division:
+    """Among as many cores as need the fewest of the functional engine's cycles: all of them where it knows none."""
     launches = inst.parts if isinstance(inst, Fused) and inst.parts else (inst,)
     works = [measure(launch, chip.geometry) for launch in launches if isinstance(launch, Launch)]
     known = [work for work in works if work is not None]
+    choices = [divide(inst, cores) for cores in range(1, chip.program_cores + 1)]
     if not known:
-        return chip.program_cores
-    cycles = {n: sum(chip.cycles(work, 0, n) for work in known) for n in range(1, chip.program_cores + 1)}
-    best = min(cycles, key=lambda n: cycles[n])
-    return best if cycles[best] < LEAST_GAIN * cycles[1] else 1
+        return choices[-1]
+    cycles = [sum(chip.cycles(divided(work, choice), 0, len(choice.parts)) for work in known) for choice in choices]
+    best = min(range(len(choices)), key=lambda i: cycles[i])
+    return choices[best] if cycles[best] < LEAST_GAIN * cycles[0] else choices[0]
+
+
+def divided(work: Work, division: Division) -> Work:
+    """The work of a launch that is divided so."""
+    if len(division.parts) == 1:
+        return work
+    raw = type(work.raw).from_buffer_copy(work.raw)
+    raw.parts, raw.shared = division.units, division.shared
+    return replace(work, raw=raw, parts=division.units)
 
 
 def _is_in_place(launch: Launch) -> bool:
@@ -82,6 +121,8 @@ def _axes(launch: Launch) -> Iterator[_Axis]:
         yield _Axis([0], [0, None, *([None] * (inputs - 2))])
         if launch.parameter("groups") == 1:
             yield _Axis([1], [None, 0, *([0] * (inputs - 2))])
+        size = launch.reads()[1].sizes[2]
+        yield _over_lines(launch, 2, 0, (size - 1) * launch.parameter("dilation")[0] + 1)
     elif kernel == "attention":
         yield _Axis([0] * outputs, [0] * inputs)
         query, key = launch.reads()[:2]
@@ -92,6 +133,9 @@ def _axes(launch: Launch) -> Iterator[_Axis]:
     elif kernel == "channel_norm.apply" or kernel.startswith("pool."):
         if len(launch.writes()) == 1 and kernel != "pool.scatter":
             yield from alike((0, 1))
+            padded = kernel == "pool.average" and launch.parameter("padding")[1] != 0  # it counts there
+            if kernel in ("pool.max", "pool.average") and not padded:
+                yield _over_lines(launch, 3, 1, launch.parameter("kernel")[1])
     elif kernel in ("softmax", "log_softmax"):
         yield from alike(_without(launch, {launch.parameter("dim") % len(launch.writes()[0].sizes)}))
     elif kernel.startswith("reduce.") and "reduced" in launch.contract.parameters:
@@ -104,6 +148,13 @@ def _axes(launch: Launch) -> Iterator[_Axis]:
         yield from alike(_without(launch, set()))
 
 
+def _over_lines(launch: Launch, dim: int, spatial: int, window: int) -> _Axis:
+    lines = _Lines(spatial, window, launch.parameter("stride")[spatial], launch.parameter("padding")[spatial])
+    outputs = [None if operand is None else dim for operand in launch.outputs]
+    image = next(k for k, operand in enumerate(launch.inputs) if operand is not None)
+    return _Axis(outputs, [dim if k == image else None for k in range(len(launch.inputs))], lines)
+
+
 def _without(launch: Launch, taken: set[int]) -> list[int]:
     """The dimensions of the result that are not taken, those farthest apart in memory first. None if ranks differ."""
     out = launch.writes()[0]
@@ -112,17 +163,18 @@ def _without(launch: Launch, taken: set[int]) -> list[int]:
     return sorted(set(range(len(out.sizes))) - taken, key=lambda d: -out.strides[d])
 
 
-def _pieces(launch: Launch, axis: _Axis, cores: int) -> list[tuple[int, int]]:
-    """The first place and the number of places of each part. Whole tiles where the dimension fills tiles."""
+def _pieces(launch: Launch, axis: _Axis, cores: int) -> tuple[list[tuple[int, int]], int]:
+    """The first place and the number of places of each part, and the units of the whole: whole tiles where the
+    dimension fills tiles or has many places, else single places."""
     narrowed = [(operand, d) for operand, d in _with_dims(launch, axis) if operand is not None and d is not None]
     out, dim = narrowed[0]
-    size = out.sizes[dim]
-    tiled = launch.kernel in ("gemm", "convolution") or any(operand.strides[d] == 1 for operand, d in narrowed)
-    step = LANES if tiled and size > 1 and not (launch.kernel in ("gemm", "convolution") and dim == 0) else 1
+    size, matrix = out.sizes[dim], launch.kernel in ("gemm", "convolution")
+    tiled = (matrix and dim != 0) or (not matrix and size >= 2 * LANES) or any(o.strides[d] == 1 for o, d in narrowed)
+    step = LANES if tiled and size > 1 and axis.lines is None else 1
     units = -(-size // step)
     count = min(cores, units)
     bounds = [min(size, units * i // count * step) for i in range(count + 1)]
-    return [(first, end - first) for first, end in zip(bounds, bounds[1:])]
+    return [(first, end - first) for first, end in zip(bounds, bounds[1:])], units
 
 
 def _with_dims(launch: Launch, axis: _Axis) -> Iterator[tuple[Operand | None, int | None]]:
@@ -140,11 +192,27 @@ def _part(launch: Launch, axis: _Axis, first: int, count: int) -> Launch:
         offset = operand.offset + first * operand.strides[d] * operand.dtype.itemsize
         return replace(operand, sizes=sizes, offset=offset)
 
-    part = replace(
-        launch,
-        outputs=tuple(map(narrow, launch.outputs, axis.outputs)),
-        inputs=tuple(map(narrow, launch.inputs, axis.inputs)),
-    )
+    outputs, inputs = tuple(map(narrow, launch.outputs, axis.outputs)), launch.inputs
+    if axis.lines is None:
+        part = replace(launch, outputs=outputs, inputs=tuple(map(narrow, inputs, axis.inputs)))
+    else:
+        part = _part_of_lines(replace(launch, outputs=outputs), axis, first, count)
     if not isinstance(part, Fused):
         return part
     return replace(part, parts=(), residual=narrow(part.residual, axis.outputs[0]))
+
+
+def _part_of_lines(launch: Launch, axis: _Axis, first: int, count: int) -> Launch:
+    """With the lines of the image that the windows reach."""
+    assert axis.lines is not None
+    image = next(k for k, d in enumerate(axis.inputs) if d is not None)
+    operand, dim = launch.inputs[image], axis.inputs[image]
+    assert isinstance(operand, Operand) and dim is not None
+    begin, lines, zeros = axis.lines.read(first, count, operand.sizes[dim])
+    sizes = (*operand.sizes[:dim], lines, *operand.sizes[dim + 1 :])
+    offset = operand.offset + begin * operand.strides[dim] * operand.dtype.itemsize
+    inputs = (*launch.inputs[:image], replace(operand, sizes=sizes, offset=offset), *launch.inputs[image + 1 :])
+    given = {name: launch.parameter(name) for name in launch.contract.parameters}
+    spatial = axis.lines.spatial
+    padding = (*given["padding"][:spatial], zeros, *given["padding"][spatial + 1 :])
+    return replace(launch, inputs=inputs).with_parameters(**given | {"padding": padding})

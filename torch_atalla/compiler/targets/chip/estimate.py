@@ -17,6 +17,7 @@ from ...program.ir import AnyOperand, Immediate, Launch, Operand
 from ...program.vector_program import step_table
 from ...schedule.chip_model import ChipModel
 from ...schedule.work import measure
+from .divide import divided
 from .fusion import Fused
 from .network import Network, Selected
 
@@ -39,7 +40,7 @@ def _cycles(network: Network, selected: Selected, chip: ChipModel) -> int | None
         if work is None:
             return None
         kept = sum(1 << k for k, x in enumerate((*launch.outputs, *launch.inputs)) if _is_kept(network, x))
-        total += chip.cycles(work, kept, selected.cores)
+        total += chip.cycles(divided(work, selected.division), kept, len(selected.division.parts))
     return total
 
 

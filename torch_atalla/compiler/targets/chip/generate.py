@@ -11,7 +11,7 @@ from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.chip_model import ChipModel
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
-from .divide import divide, worthwhile
+from .divide import Division, worthwhile
 from .fusion import fuse
 from .image import Address
 from .keep import keep_temporaries
@@ -79,15 +79,15 @@ def _select_all(selection: Selection) -> None:
 def _select_divided(selection: Selection, launch: Instruction) -> None:
     """Adds the calls of a launch: a part for each of the cores for which that is worthwhile, between barriers."""
     image, joined = selection.image, getattr(launch, "parts", ())
-    parts = divide(launch, worthwhile(launch, selection.chip)) if selection.chip is not None else [launch]
-    if len(parts) == 1:
+    division = Division([launch]) if selection.chip is None else worthwhile(launch, selection.chip)
+    if len(division.parts) == 1:
         _select(selection, launch)
         return
     calls, launches = len(image.calls), len(selection.network.launches)
     image.barrier()
     image.together = True
     try:
-        for core, part in enumerate(parts):
+        for core, part in enumerate(division.parts):
             image.core = core
             _select(selection, part)
     except NoProgramError:
@@ -100,7 +100,7 @@ def _select_divided(selection: Selection, launch: Instruction) -> None:
             _select(selection, launch)
     else:
         image.barrier()
-        selection.network.launches[launches:] = [Selected(calls, launch, len(parts))]
+        selection.network.launches[launches:] = [Selected(calls, launch, division)]
     finally:
         image.core, image.together = 0, False
 
@@ -117,7 +117,7 @@ def _select(selection: Selection, launch: Instruction) -> None:
     for select in (_vector, _routine) if not getattr(launch, "parts", ()) else (_vector,):
         try:
             select(selection, launch)
-            selection.network.launches.append(Selected(calls, launch))
+            selection.network.launches.append(Selected(calls, launch, Division([launch])))
             return
         except (Unsupported, ValueError, OutOfRegisters) as error:
             reasons.append(str(error))

@@ -15,6 +15,7 @@ import torch
 from torch_atalla.isa.program import Program
 
 from ...program.ir import Instruction
+from .divide import Division
 from .image import Image
 from .kernels.pointwise import Unsupported
 
@@ -52,11 +53,11 @@ def element_bytes(dtype: torch.dtype) -> int:
 
 @dataclass(frozen=True)
 class Selected:
-    """A launch, the first of its calls, and the cores among which they are divided."""
+    """A launch, the first of its calls, and how cores share it."""
 
     first_call: int
     launch: Instruction
-    cores: int = 1
+    division: Division
 
 
 @dataclass
