@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kTiles = 128;     // long enough for several refreshes
 constexpr uint64_t kCoreTiles = 32;  // of each core, at least
-constexpr uint64_t kStarts = 4;      // a tile may begin anywhere in a row of the DRAM
+constexpr uint64_t kStarts = 8;      // a tile may begin anywhere in a row of the DRAM, and rows lie in any banks
 constexpr uint64_t kAhead = 2;       // tiles by which an operand may be ahead of the others
 constexpr uint64_t kShares = 32;     // of the largest stream; smaller ones do not matter
 constexpr size_t kMostKnown = 1 << 12;
@@ -92,7 +92,10 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
   const uint64_t count = std::max(kTiles, kCoreTiles * cores);
   for (uint64_t i = 0; i < count; ++i) {
     if (i % (count / kStarts) == 0)
-      for (Tiles& tiles : all) tiles.first += config.dram.row_bytes / kStarts;
+      for (size_t k = 0; k < all.size(); ++k) {
+        all[k].first += config.dram.row_bytes / kStarts + 3 * k * config.dram.row_bytes;
+        all[k].apart += 2 * config.dram.row_bytes;
+      }
     const Order::Next at = order.next();
     const atalla_tile_layout& layout = all[at.operand].stream.layout;
     const uint64_t address = all[at.operand].address(at.core, order.moved(at)++);

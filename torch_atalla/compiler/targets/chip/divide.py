@@ -14,11 +14,7 @@ from typing import TypeVar
 from torch_atalla.isa.geometry import LANES
 
 from ...program.ir import Instruction, Launch, Operand
-from ...schedule.chip_model import ChipModel
-from ...schedule.work import Work, measure
 from .fusion import Fused
-
-LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
 
 _Any = TypeVar("_Any")
 
@@ -50,11 +46,9 @@ class _Axis:
 
 @dataclass(frozen=True)
 class Division:
-    """The parts of a launch, in order; of how many equal units the launch consists; a mask of the operands (outputs
-    first) that all cores read."""
+    """The parts of a launch, in order, and a mask of the operands (outputs first) that all of them read whole."""
 
     parts: list[Instruction]
-    units: int = 1
     shared: int = 0
 
 
@@ -64,34 +58,12 @@ def divide(inst: Instruction, cores: int) -> Division:
         return Division([inst])
     best = Division([inst])
     for axis in _axes(inst):
-        pieces, units = _pieces(inst, axis, cores)
+        pieces = _pieces(inst, axis, cores)
         if len(pieces) > len(best.parts):
             shared = (operand is not None and d is None for operand, d in _with_dims(inst, axis))
             mask = sum(1 << k for k, reads_all in enumerate(shared) if reads_all)
-            best = Division([_part(inst, axis, first, count) for first, count in pieces], units, mask)
+            best = Division([_part(inst, axis, first, count) for first, count in pieces], mask)
     return best
-
-
-def worthwhile(inst: Instruction, chip: ChipModel) -> Division:
-    """Among as many cores as need the fewest of the functional engine's cycles: all of them where it knows none."""
-    launches = inst.parts if isinstance(inst, Fused) and inst.parts else (inst,)
-    works = [measure(launch, chip.geometry) for launch in launches if isinstance(launch, Launch)]
-    known = [work for work in works if work is not None]
-    choices = [divide(inst, cores) for cores in range(1, chip.program_cores + 1)]
-    if not known:
-        return choices[-1]
-    cycles = [sum(chip.cycles(divided(work, choice), 0, len(choice.parts)) for work in known) for choice in choices]
-    best = min(range(len(choices)), key=lambda i: cycles[i])
-    return choices[best] if cycles[best] < LEAST_GAIN * cycles[0] else choices[0]
-
-
-def divided(work: Work, division: Division) -> Work:
-    """The work of a launch that is divided so."""
-    if len(division.parts) == 1:
-        return work
-    raw = type(work.raw).from_buffer_copy(work.raw)
-    raw.parts, raw.shared = division.units, division.shared
-    return replace(work, raw=raw, parts=division.units)
 
 
 def _is_in_place(launch: Launch) -> bool:
@@ -163,9 +135,9 @@ def _without(launch: Launch, taken: set[int]) -> list[int]:
     return sorted(set(range(len(out.sizes))) - taken, key=lambda d: -out.strides[d])
 
 
-def _pieces(launch: Launch, axis: _Axis, cores: int) -> tuple[list[tuple[int, int]], int]:
-    """The first place and the number of places of each part, and the units of the whole: whole tiles where the
-    dimension fills tiles or has many places, else single places."""
+def _pieces(launch: Launch, axis: _Axis, cores: int) -> list[tuple[int, int]]:
+    """The first place and the number of places of each part: whole tiles where the dimension fills tiles or has many
+    places."""
     narrowed = [(operand, d) for operand, d in _with_dims(launch, axis) if operand is not None and d is not None]
     out, dim = narrowed[0]
     size, matrix = out.sizes[dim], launch.kernel in ("gemm", "convolution")
@@ -174,7 +146,7 @@ def _pieces(launch: Launch, axis: _Axis, cores: int) -> tuple[list[tuple[int, in
     units = -(-size // step)
     count = min(cores, units)
     bounds = [min(size, units * i // count * step) for i in range(count + 1)]
-    return [(first, end - first) for first, end in zip(bounds, bounds[1:])], units
+    return [(first, end - first) for first, end in zip(bounds, bounds[1:])]
 
 
 def _with_dims(launch: Launch, axis: _Axis) -> Iterator[tuple[Operand | None, int | None]]:

@@ -13,49 +13,84 @@ import torch
 
 from torch_atalla.isa.geometry import LANES
 
-from ...program.ir import AnyOperand, Immediate, Launch, Operand
+from ...program.ir import AnyOperand, Immediate, Instruction, Launch, Operand
 from ...program.vector_program import step_table
 from ...schedule.chip_model import ChipModel
-from ...schedule.work import measure
-from .divide import divided
+from ...schedule.work import Work, measure
+from .divide import Division, divide
 from .fusion import Fused
-from .network import Network, Selected
+from .network import Network
 
 GELU_KERNEL = "pointwise.gelu_tanh"
+LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
+_COUNTS = ("vector_ops", "exp_ops", "array_rows", "weight_rows", "packets", "tiles", "beats", "bytes_read", "bytes_written")
 _FUSED = {"gemm": "gemm_fused", "convolution": "convolution_fused", "pointwise.steps": "fused"}
 
 
 def estimates(network: Network, chip: ChipModel) -> list[int | None]:
     """Of each of `network.launches`; None where the device library tells no work."""
-    return [_cycles(network, selected, chip) for selected in network.launches]
+    kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
+    return [_cycles(x.launch, x.division, chip, network.constant_buffers, kept) for x in network.launches]
 
 
-def _cycles(network: Network, selected: Selected, chip: ChipModel) -> int | None:
-    if not isinstance(selected.launch, Launch):
+def worthwhile(inst: Instruction, chip: ChipModel, constants: Collection[int] = ()) -> Division:
+    """The division that needs the fewest cycles, if it saves some; all cores where the device library tells no work.
+    constants: buffers."""
+    choices = [divide(inst, cores) for cores in range(1, chip.program_cores + 1)]
+    cycles = [_cycles(inst, choice, chip, constants, ()) for choice in choices]
+    whole = cycles[0]
+    if whole is None:
+        return choices[-1]
+    best = min(range(len(choices)), key=lambda i: whole if cycles[i] is None else cycles[i])
+    return choices[best] if (cycles[best] or whole) < LEAST_GAIN * whole else choices[0]
+
+
+def _cycles(
+    inst: Instruction, division: Division, chip: ChipModel, constants: Collection[int], kept: Collection[int]
+) -> int | None:
+    """constants, kept: buffers, of which the latter lie in a scratchpad."""
+    if not isinstance(inst, Launch):
         return None
-    constants = [k for k, x in enumerate(selected.launch.inputs) if _is_constant(network, x)]
-    total = 0
-    for launch in _in_pixel_order(_packed(_as_kernel(selected.launch), constants)):
+    parts = [part for part in division.parts if isinstance(part, Launch)]
+    found = [_part_cycles(inst, part, division, chip, constants, kept) for part in parts]
+    return None if None in found else max(cycles for cycles in found if cycles is not None)
+
+
+def _part_cycles(
+    whole: Launch, part: Launch, division: Division, chip: ChipModel, constants: Collection[int], kept: Collection[int]
+) -> int | None:
+    """If each of the cores has a part like this one."""
+    total, cores = 0, len(division.parts)
+    for launch in _in_pixel_order(_packed(_as_kernel(part, whole), constants)):
         work = measure(launch, chip.geometry)
         if work is None:
             return None
-        kept = sum(1 << k for k, x in enumerate((*launch.outputs, *launch.inputs)) if _is_kept(network, x))
-        total += chip.cycles(divided(work, selected.division), kept, len(selected.division.parts))
+        operands = (*launch.outputs, *launch.inputs)
+        resident = sum(1 << k for k, x in enumerate(operands) if isinstance(x, Operand) and x.buffer in kept)
+        total += chip.cycles(_of_all(work, cores, division.shared), resident, cores)
     return total
 
 
-def _is_kept(network: Network, operand: AnyOperand) -> bool:
-    return isinstance(operand, Operand) and network.regions.get(operand.buffer) in network.kept
-
-
-def _is_constant(network: Network, operand: AnyOperand) -> bool:
-    return isinstance(operand, Operand) and operand.buffer in network.constant_buffers
+def _of_all(work: Work, cores: int, shared: int) -> Work:
+    """The work of as many cores, each of which has this one."""
+    if cores == 1:
+        return work
+    raw = type(work.raw).from_buffer_copy(work.raw)
+    for name in _COUNTS:
+        setattr(raw, name, cores * getattr(work.raw, name))
+    for k in range(len(work.operand_bytes)):
+        if not shared >> k & 1:
+            raw.operand_bytes[k] *= cores
+        else:
+            raw.bytes_read -= (cores - 1) * raw.operand_bytes[k]
+    raw.parts, raw.shared = cores, shared
+    return replace(work, raw=raw)
 
 
 def _packed(launch: Launch, constants: Collection[int]) -> Launch:
     """With the weights of a product as they lie in the file, its depth innermost."""
     weight = launch.inputs[1] if len(launch.inputs) > 1 else None
-    if "product" not in launch.contract.traits or 1 not in constants or not isinstance(weight, Operand):
+    if "product" not in launch.contract.traits or not isinstance(weight, Operand) or weight.buffer not in constants:
         return launch
     *outer, depth, width = weight.sizes
     strides = (*[0 if size == 1 else depth * width for size in outer], 1, depth)
@@ -63,23 +98,24 @@ def _packed(launch: Launch, constants: Collection[int]) -> Launch:
     return replace(launch, inputs=inputs)
 
 
-def _as_kernel(launch: Launch) -> Launch:
-    """The launch of a kernel of the device library that does the same."""
-    if not isinstance(launch, Fused):
-        return launch
-    pointwise = launch.kernel == "pointwise.steps"
-    if pointwise and len(launch.parts) == 1:
-        return launch.parts[0]
-    inputs: list[AnyOperand] = list(launch.inputs)
+def _as_kernel(part: Launch, whole: Launch) -> Launch:
+    """The launch of a kernel of the device library that does the same as a part of a launch."""
+    if not isinstance(whole, Fused):
+        return part
+    assert isinstance(part, Fused)
+    pointwise = part.kernel == "pointwise.steps"
+    if pointwise and len(whole.parts) == 1 and part is whole:
+        return whole.parts[0]
+    inputs: list[AnyOperand] = list(part.inputs)
     if not pointwise:
         inputs += [None] * (3 - len(inputs))
-    program = Immediate(0, launch.compute_dtype)  # it costs nothing
-    inputs += [x for x in (launch.residual, program) if x is not None]
-    compute = torch.float32 if launch.kernel == "convolution" else launch.compute_dtype  # it has no other form
-    plain = Launch(_FUSED[launch.kernel], launch.outputs, tuple(inputs), compute, node=launch.node)
-    known = {} if pointwise else launch.contract.parameters
-    given = {name: launch.parameter(name) for name in plain.contract.parameters if name in known}
-    after = launch if pointwise else launch.parts[1]
+    program = Immediate(0, part.compute_dtype)  # it costs nothing
+    inputs += [x for x in (part.residual, program) if x is not None]
+    compute = torch.float32 if part.kernel == "convolution" else part.compute_dtype  # it has no other form
+    plain = Launch(_FUSED[part.kernel], part.outputs, tuple(inputs), compute, node=part.node)
+    known = {} if pointwise else part.contract.parameters
+    given = {name: part.parameter(name) for name in plain.contract.parameters if name in known}
+    after = whole if pointwise else whole.parts[1]
     vector_ops, exp_ops = _operations(after) if isinstance(after, Fused) else (0, 0)
     return plain.with_parameters(**given, vector_ops=vector_ops, exp_ops=exp_ops)
 

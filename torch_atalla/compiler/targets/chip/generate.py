@@ -11,7 +11,8 @@ from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.chip_model import ChipModel
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
-from .divide import Division, worthwhile
+from .divide import Division
+from .estimate import worthwhile
 from .fusion import fuse
 from .image import Address
 from .keep import keep_temporaries
@@ -79,7 +80,7 @@ def _select_all(selection: Selection) -> None:
 def _select_divided(selection: Selection, launch: Instruction) -> None:
     """Adds the calls of a launch: a part for each of the cores for which that is worthwhile, between barriers."""
     image, joined = selection.image, getattr(launch, "parts", ())
-    division = Division([launch]) if selection.chip is None else worthwhile(launch, selection.chip)
+    division = Division([launch]) if selection.chip is None else worthwhile(launch, selection.chip, selection.network.constant_buffers)
     if len(division.parts) == 1:
         _select(selection, launch)
         return
