@@ -84,7 +84,7 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
     // Neighbours in memory would share banks in step; operands, and the parts of cores, lie anywhere.
     const uint64_t first = all.size() * (uint64_t{1} << 24) + all.size() * (5 * config.dram.row_bytes);
     all.push_back(
-        {stream, first, (uint64_t{1} << 20) + 3 * config.dram.row_bytes,
+        {stream, first, (uint64_t{1} << 20) + 13 * config.dram.row_bytes,
          std::max<uint64_t>(1, stream.bytes * 4096 / (uint64_t{stream.layout.rows} * stream.layout.row_bytes))});
   }
   Order order(all, cores);
@@ -94,7 +94,7 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
     if (i % (count / kStarts) == 0)
       for (size_t k = 0; k < all.size(); ++k) {
         all[k].first += config.dram.row_bytes / kStarts + 3 * k * config.dram.row_bytes;
-        all[k].apart += 2 * config.dram.row_bytes;
+        all[k].apart += 10 * config.dram.row_bytes;
       }
     const Order::Next at = order.next();
     const atalla_tile_layout& layout = all[at.operand].stream.layout;

@@ -192,6 +192,11 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
       wait_for_rows(chip, operand, run, k < first, &place);
     }
   }
+  if (traits.attention && desc.n_operands >= first + 3) {  // keys and values of a head come under the head before
+    const atalla_operand& out = desc.operands[0];
+    const uint64_t heads = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[0] * out.sizes[1]);
+    layout[first + 1].waits = layout[first + 2].waits = static_cast<uint8_t>(kAll / std::max<uint64_t>(1, heads));
+  }
   if ((traits.product || traits.convolution) && desc.n_operands >= first + 2)
     wait_for_matrices(chip, desc, traits.convolution, layout);
 }
