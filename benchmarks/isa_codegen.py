@@ -123,7 +123,7 @@ def executed(network: Network, given: list[torch.Tensor]) -> Stats:
     torch.ones(1, device="atalla:1")
     code = network.code()
     placed = place_network(network, given)
-    machine = Machine(code, placed.memory, args=(placed.table,), device=1)
+    machine = Machine(code, placed.memory, args=(placed.table,), device=1, cores=network.image.cores)
     machine.run()
     return machine.stats()
 

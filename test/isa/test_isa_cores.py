@@ -258,7 +258,7 @@ class TestCores(TestCase):
     )
     def test_parts_cover_the_result_once(self, launch):
         for cores in (1, 2, 3, 4, 7):
-            parts = divide(launch, cores)
+            parts = divide(launch, cores).parts
             self.assertLessEqual(len(parts), cores)
             places = torch.zeros(1 << 14, dtype=torch.int32)
             for part in parts:
@@ -267,7 +267,31 @@ class TestCores(TestCase):
             out = launch.outputs[0]
             self.assertTrue(bool((places.as_strided(out.sizes, out.strides) == 1).all()))
             self.assertEqual(int(places.sum()), out.sizes[0] * torch.Size(out.sizes[1:]).numel())
-        self.assertEqual(len(divide(launch, 3)) > 1, launch.kernel != "cumsum")
+        self.assertEqual(len(divide(launch, 3).parts) > 1, launch.kernel != "cumsum")
+
+    @parametrize("name", ["convolution", "stride", "tall", "max_pool", "average_pool", "overlapping_pool"])
+    def test_lines_of_images(self, name):
+        """Divided over lines, each of four cores reads those that its windows reach, and the bits stay."""
+        module = {
+            "convolution": torch.nn.Conv2d(32, 32, 3, padding=1),
+            "stride": torch.nn.Conv2d(3, 32, 7, stride=2, padding=3),
+            "tall": torch.nn.Conv2d(32, 32, (5, 1), padding=(4, 0), dilation=(2, 1)),
+            "max_pool": torch.nn.MaxPool2d(3, 2, 1),
+            "average_pool": torch.nn.AvgPool2d(2),
+            "overlapping_pool": torch.nn.AvgPool2d(3, 1),
+        }[name]
+        channels = 3 if name == "stride" else 32
+        torch.manual_seed(0)
+        x = torch.randn(1, channels, 37, 22)
+        results = []
+        for chip in (None, chip_model(with_values(CHIP, FAST))):
+            compiled = compile_model(module.eval(), (x,), convert=True, chip=chip)
+            cores = compiled.network.image.cores
+            results.append(compiled.run([x.to(BF16)], cores=cores).outputs[0])
+            if chip is not None:
+                parts = [len(selected.division.parts) for selected in compiled.network.launches]
+                self.assertGreater(max(parts), 1)
+        self.assertTrue(bool(torch.equal(results[0].view(torch.int16), results[1].view(torch.int16))))
 
 
 instantiate_parametrized_tests(TestCores)

@@ -6,6 +6,8 @@ import re
 import warnings
 from pathlib import Path
 
+import isa_networks
+import torch
 from torch.testing._internal.common_utils import (
     TestCase,
     instantiate_parametrized_tests,
@@ -15,7 +17,11 @@ from torch.testing._internal.common_utils import (
 from benchmarks.isa_cases import cases
 from benchmarks.isa_codegen import cycles
 from tools import chip_counts
+from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.compiler.targets.chip.build import compile_model
+from torch_atalla.compiler.targets.chip.estimate import estimates
 from torch_atalla.compiler.targets.chip.kernels import gemm_plan
+from torch_atalla.compiler.targets.functional.pipeline import device_chip
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -27,6 +33,19 @@ class TestAnalyticModel(TestCase):
     def test_within_ten_percent(self, name):
         code, model = cycles(CASES[name])
         self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"{name}: code {code}, model {model}")
+
+    @parametrize("name", ["ViT-Micro", "GPT"])
+    def test_networks_within_five_percent(self, name):
+        make = next(make for full, make in isa_networks.NETWORKS.items() if full.startswith(name))
+        torch.manual_seed(0)
+        model, args = make()
+        chip = device_chip()
+        compiled = compile_model(model, args, convert=True, chip=chip)
+        found = estimates(compiled.network, chip)
+        self.assertGreaterEqual(len(found), 7)
+        self.assertNotIn(None, found)
+        code = compiled.run([to_bfloat16(x) for x in args]).stats.cycles
+        self.assertLessEqual(abs(sum(found) / code - 1), 0.05, msg=f"code {code}, model {sum(found)}")
 
     def test_constants_of_products(self):
         """Those that the cost of a product repeats of the code generator."""

@@ -23,7 +23,10 @@ from .network import Network
 
 GELU_KERNEL = "pointwise.gelu_tanh"
 LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
-_COUNTS = ("vector_ops", "exp_ops", "array_rows", "weight_rows", "packets", "tiles", "beats", "bytes_read", "bytes_written")
+_COUNTS = (  # of atalla_launch_work
+    *("vector_ops", "exp_ops", "array_rows", "weight_rows", "packets"),
+    *("tiles", "beats", "bytes_read", "bytes_written"),
+)
 _FUSED = {"gemm": "gemm_fused", "convolution": "convolution_fused", "pointwise.steps": "fused"}
 
 
@@ -38,11 +41,11 @@ def worthwhile(inst: Instruction, chip: ChipModel, constants: Collection[int] = 
     constants: buffers."""
     choices = [divide(inst, cores) for cores in range(1, chip.program_cores + 1)]
     cycles = [_cycles(inst, choice, chip, constants, ()) for choice in choices]
-    whole = cycles[0]
-    if whole is None:
+    known = [(count, i) for i, count in enumerate(cycles) if count is not None]
+    if not known or cycles[0] is None:
         return choices[-1]
-    best = min(range(len(choices)), key=lambda i: whole if cycles[i] is None else cycles[i])
-    return choices[best] if (cycles[best] or whole) < LEAST_GAIN * whole else choices[0]
+    least, best = min(known)
+    return choices[best] if least < LEAST_GAIN * cycles[0] else choices[0]
 
 
 def _cycles(

@@ -80,7 +80,8 @@ def _select_all(selection: Selection) -> None:
 def _select_divided(selection: Selection, launch: Instruction) -> None:
     """Adds the calls of a launch: a part for each of the cores for which that is worthwhile, between barriers."""
     image, joined = selection.image, getattr(launch, "parts", ())
-    division = Division([launch]) if selection.chip is None else worthwhile(launch, selection.chip, selection.network.constant_buffers)
+    chip, constants = selection.chip, selection.network.constant_buffers
+    division = Division([launch]) if chip is None else worthwhile(launch, chip, constants)
     if len(division.parts) == 1:
         _select(selection, launch)
         return
