@@ -88,7 +88,8 @@ bool is_flat(const atalla_launch_desc& desc) {
   return true;
 }
 
-// The rows of a product come all at once, more of them than an SDMA engine queues, and the core waits. So do weights that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
+// The rows of a product come all at once, more of them than an SDMA engine queues, and the core waits. So do weights
+// that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
 void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
                        atalla_tile_layout* layout) {
   const int first = desc.n_outputs;

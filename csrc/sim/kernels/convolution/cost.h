@@ -25,8 +25,8 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
 
 // Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
 // 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
-// images are padded, and brought into the order of pixels, by a copy; their patches come run by run: a row of taps, or a
-// tap where those are no run.
+// images are padded, and brought into the order of pixels, by a copy; their patches come run by run: a row of taps, or
+// a tap where those are no run.
 inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item, bool copied) {
   constexpr int64_t kStaging = kStageRows + 32;  // rows of scratchpad 0 for results and a border
   const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;

@@ -23,8 +23,8 @@ struct ArrayProduct {
 
 // Weight-stationary: each tile of B, of the array's size, is pushed row by row, once for each block of rows of the
 // result that fits the registers; then the block's rows of A stream through it. A B whose columns are contiguous is
-// transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need, `rows` are the m rows with those
-// that code computes beside them (0: none).
+// transposed first, tile by tile, by the array. `blocks` is 0 for as many as m rows need, `rows` are the m rows with
+// those that code computes beside them (0: none).
 //
 // Packets beside those rows: a few per tile of B, the stores of the result, the ends of blocks.
 //
