@@ -35,12 +35,16 @@ class Decoding:
     rate: dict[int, Spread] = field(default_factory=dict)
     same_tokens: bool = True
     problem: str = ""
+    simulated: list[str] = field(default_factory=list)  # a line per method
 
 
 def measure(
     runtimes: list[str], threads: list[int], peers: Path, rounds: int, load_rounds: int
 ) -> tuple[dict[str, Decoding], Loading | None]:
     """All runtimes beside eager PyTorch, which is always among them."""
+    from torch_atalla.loadable.description import describe
+    from torch_atalla.loadable.report import LoadableReport
+
     from .decoder import model
 
     found, loading = {}, None
@@ -53,6 +57,7 @@ def measure(
             found[runtime] = Decoding(answer.get("seconds", 0.0), answer.get("bytes", 0), problem=problem)
         if "atalla" in found and not found["atalla"].problem:
             loading = loadable_loading.measure(folder / "exact.atl", load_rounds)
+            found["atalla"].simulated = LoadableReport.of_file(describe(str(folder / "exact.atl"))).estimates()
         for number in threads:
             workers = {}
             for runtime, decoding in found.items():
@@ -120,4 +125,6 @@ def table(found: dict[str, Decoding]) -> str:
             parts += [f"{x.prefill[number].median * 1e3:.1f}", f"{rate.median:.0f} ({rate.low:.0f} to {rate.high:.0f})"]
             parts.append(f"{rate.median / found['eager'].rate[number].median:.2f}")
         lines.append(f"| {' | '.join([name, *parts, 'yes' if x.same_tokens else 'no'])} |")
+    if "atalla" in found and found["atalla"].simulated:
+        lines += ["", f"On the simulated chip, one call of the loadable takes: {'; '.join(found['atalla'].simulated)}."]
     return "\n".join([*lines, ""])

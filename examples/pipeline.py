@@ -109,7 +109,8 @@ def place_and_run(path: Path, x: torch.Tensor, expected: torch.Tensor) -> None:
     counters = torch_atalla.telemetry.counters()
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
     check_sum("as a callable", found.sum().item())
-    print(f"{counters.launches} launches, {counters.cycles} cycles, {counters.macs} MACs")
+    energy = torch_atalla.energy.text(counters.energy.joules)
+    print(f"{counters.launches} launches, {counters.cycles} cycles, {counters.macs} MACs, {energy}")
     assert counters.cycles == program.report.estimate_cycles and counters.macs == 4 * 8 * 16
 
 

@@ -197,7 +197,7 @@ def main() -> int:
     print(
         f"loadable\n{loadable}\n"
         f"  coverage   {report.coverage_ops:.1%} of ops ({report.native_ops} of {report.ops}), "
-        f"{report.coverage_flops:.1%} of FLOPs; estimated when saved: {report.estimate_cycles:,} cycles\n"
+        f"{report.coverage_flops:.1%} of FLOPs; estimated when saved: {report.estimates()[0]}\n"
         f"  file       {report.file_bytes:,} bytes, of which weights {report.weight_bytes:,}; "
         f"arena {report.arena_bytes:,} bytes"
     )

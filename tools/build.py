@@ -54,7 +54,7 @@ CONFIGS = {
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
-CHIP_FOLDERS = ("abi", "device", "dram", "host", "isa", "memory", "time")  # once; kernels for each instruction set
+CHIP_FOLDERS = ("abi", "device", "dram", "energy", "host", "isa", "memory", "time")  # once; kernels for each instruction set
 # Folders of csrc/aten that are one unit together: the headers of ATen take longer than the code.
 ONE_UNIT = (
     ("bindings", "device", "dispatch", "launch", "profiler"),

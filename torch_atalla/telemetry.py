@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from . import energy
 from .device.chrome_trace import write
+from .device.energy import Energy, text
 from .device.html_table import html_table
 from .device.index import device_index
 from .device.properties import get_device_properties
-from .device.work import DeviceWork, Work
+from .device.work import DeviceWork, Work, work_of
 from .driver.extension import _C
 
 
@@ -32,6 +32,7 @@ class Counters:
     host_bytes_to_device: int
     host_bytes_from_device: int
     macs: int
+    energy: Energy  # standby and leakage over the clock, also while no work ran
 
     @property
     def dram_bytes(self) -> int:
@@ -49,7 +50,8 @@ class Counters:
 
     def _repr_html_(self) -> str:
         shares = [(f"{unit} utilisation", f"{share:.1%}") for unit, share in self.utilisation().items()]
-        return html_table([*asdict(self).items(), *shares], ("counter", "value"))
+        plain = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "energy"]
+        return html_table([*plain, ("energy", text(self.energy.joules)), *shares], ("counter", "value"))
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,13 @@ class Launch:
     dram_bytes_read: int
     dram_bytes_written: int
     macs: int
+    energy: Energy  # standby and leakage over `cycles`
 
 
 def counters(device: Any = None) -> Counters:
     """Return the counters of a device (default: the current one)."""
-    return Counters(**_C.counters(device_index(device)))
+    found = _C.counters(device_index(device))
+    return Counters(**{**found, "energy": Energy(*found["energy"])})
 
 
 def reset(device: Any = None) -> None:
@@ -83,12 +87,13 @@ def reset(device: Any = None) -> None:
 
 def launches(device: Any = None, since: int = 0, limit: int = 65536) -> list[Launch]:
     """Return the latest launches with sequence number >= `since`, oldest first. The device's buffer is bounded."""
-    return [Launch(**row) for row in _C.launch_records(device_index(device), since, limit)]
+    rows = _C.launch_records(device_index(device), since, limit)
+    return [Launch(**{**row, "energy": Energy(*row["energy"])}) for row in rows]
 
 
 def work(device: Any = None, since: int = 0) -> list[Work]:
     """Return the kept launches and copies with sequence number >= `since`, oldest first. The buffer is bounded."""
-    return [Work(**row) for row in _C.work_records(device_index(device), since)]
+    return [work_of(row) for row in _C.work_records(device_index(device), since)]
 
 
 def clock(device: Any = None) -> int:
@@ -118,13 +123,13 @@ class Recording:
         result = self._recording.stop()
         self.origin = result["origin"]
         self.devices = tuple(
-            DeviceWork(d["ordinal"], d["clock_hz"], d["lost"], tuple(Work(**row) for row in d["work"]))
+            DeviceWork(d["ordinal"], d["clock_hz"], d["lost"], tuple(map(work_of, d["work"])))
             for d in result["devices"]
         )
 
     def save(self, path: str | Path) -> None:
         """Write a Chrome trace (Perfetto, chrome://tracing) in simulated microseconds since the start."""
-        write(path, self.devices, self.origin, energy.models(d.ordinal for d in self.devices))
+        write(path, self.devices, self.origin)
 
 
 def trace(path: str | Path, device: Any = None) -> None:
@@ -135,4 +140,4 @@ def trace(path: str | Path, device: Any = None) -> None:
     """
     ordinals = [i for i in range(_C.device_count()) if _C.is_open(i)] if device is None else [device_index(device)]
     devices = [DeviceWork(i, get_device_properties(i).clock_hz, 0, tuple(work(i))) for i in ordinals]
-    write(path, devices, 0, energy.models(ordinals))
+    write(path, devices, 0)

@@ -144,6 +144,8 @@ int main(int argc, char** argv) {
   must(atalla_program_load(program, 0));
   uint64_t estimate;
   must(atalla_program_estimate(program, 0, &estimate));
+  atalla_energy energy;
+  must(atalla_program_estimate_energy(program, 0, &energy));
   atalla_run_params run = {.struct_size = sizeof run,
                            .flags = ATALLA_RUN_HOST,
                            .inputs = inputs,
@@ -165,7 +167,7 @@ int main(int argc, char** argv) {
     printf("\n");
     free((void*)(uintptr_t)outputs[i].addr);
   }
-  printf("%" PRIu64 " cycles\n", estimate);
+  printf("%" PRIu64 " cycles, %.6g J\n", estimate, atalla_energy_joules(&energy));
   for (uint32_t i = 0; i < method.inputs; ++i) free((void*)(uintptr_t)inputs[i].addr);
   free(inputs);
   free(outputs);

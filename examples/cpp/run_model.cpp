@@ -32,7 +32,9 @@ int main(int argc, char** argv) {
         for (size_t i = 0; i < output.tensor().elements(); ++i) sum += output.data<float>()[i];
       std::printf("output of %zu elements, sum %.6g\n", output.tensor().elements(), sum);
     }
-    std::printf("%.1f us, %llu simulated cycles\n", time.count(), static_cast<unsigned long long>(program.estimate()));
+    const atalla_energy energy = program.estimate_energy();
+    std::printf("%.1f us, %llu simulated cycles, %.3g J\n", time.count(),
+                static_cast<unsigned long long>(program.estimate()), atalla_energy_joules(&energy));
     return 0;
   } catch (const atalla::Error& error) {
     std::fprintf(stderr, "run_model: %s\n", error.what());

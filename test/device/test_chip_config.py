@@ -19,7 +19,7 @@ KEYS = [
         r"^\[(\w+)\]\n(.*?)(?=^\[|\Z)", (Path(__file__).parents[2] / "csrc/sim/chip.toml").read_text(), re.M | re.S
     )
     for key, value in re.findall(r'^(\w+) = \{ value = ("[^"]*"|[0-9._]+)', body, re.M)
-    if table not in ("energy", "area")  # test_energy.py: test_every_price_counts
+    if table not in ("energy", "area")  # test/cpp/chip/test_energy.cpp: test_every_price_counts
 ]
 
 # Parameters without an effect on the child below, each with the test that shows its effect.

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from torch_atalla import fallback, telemetry
+from torch_atalla import energy, fallback, telemetry
 from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.device import namespace as device
 from torch_atalla.loadable import load_loadable
@@ -77,7 +77,8 @@ def measure(function: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, str]:
     result = function()
     device.synchronize()
     milliseconds, counters = 1e3 * (time.perf_counter() - start), telemetry.counters()
-    return result, f"{counters.launches} launches, {counters.cycles:,} cycles; simulated in {milliseconds:.1f} ms"
+    work = f"{counters.launches} launches, {counters.cycles:,} cycles, {energy.text(counters.energy.joules)}"
+    return result, f"{work}; simulated in {milliseconds:.1f} ms"
 
 
 class Demo:
@@ -141,7 +142,8 @@ class Demo:
         program = load_loadable(self.code_path, engine="isa")
         result = program(self.on_device).float()
         difference = ((result - self.result).abs().mean() / self.result.abs().mean()).item()
-        text = f"{program.stats.instructions:,} instructions, {program.stats.cycles:,} cycles; bfloat16, "
+        text = f"{program.stats.instructions:,} instructions, {program.stats.cycles:,} cycles, "
+        text += f"{energy.text(program.stats.energy.joules)}; bfloat16, "
         text += f"mean difference {difference:.1%}"
         self.add("chip code", f"{text} (at most {CODE_TOLERANCE:.0%})", difference <= CODE_TOLERANCE)
 

@@ -65,8 +65,10 @@ def describe_device(index: int) -> dict[str, Any]:
 
 
 def _area(index: int) -> dict[str, float]:
-    prices = energy.models([index])
-    return prices[index].area() if prices else {}
+    try:
+        return energy.area(index)
+    except RuntimeError:  # another device library
+        return {}
 
 
 def collect() -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from torch_atalla import energy
+from torch_atalla import energy, telemetry
+from torch_atalla.device import namespace as device
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.code_machine import CodeMachine, random_inputs
@@ -66,7 +67,8 @@ def main(argv: list[str]) -> int:
             profile = run.profile()
             print(json.dumps(profile.to_json(), indent=1) if args.json else profile)
             if not args.json:
-                print(f"\nenergy  {energy.model().of_stats(profile.stats)}")
+                print()
+                _print_energy(profile.stats.energy, profile.stats.cycles)
             outputs = run.outputs()
         elif not args.konata or args.outputs:
             outputs = _run(args, inputs)
@@ -82,18 +84,35 @@ def main(argv: list[str]) -> int:
 
 
 def _run(args: argparse.Namespace, inputs: Sequence[Any] | None) -> list[torch.Tensor]:
-    """On the current device. Prints the type of each output, and the cycles of Atalla code."""
+    """On the current device. Prints the type of each output, and cycles and energy without the copies from and to the
+    host."""
     program = load_loadable(args.path, engine=args.engine)
     method = program[args.method] if args.method else next(iter(program.methods.values()))
     types = [(spec.dtype, spec.shape) for spec in method.inputs]
     given = random_inputs(types, args.seed) if inputs is None else inputs
-    outputs = [x.cpu() for x in _tensors(method(*tree_map_only(torch.Tensor, lambda x: x.to(program.device), given)))]
+    on_device = tree_map_only(torch.Tensor, lambda x: x.to(program.device), given)
+    with telemetry.Recording() as recording:
+        found = _tensors(method(*on_device))
+        device.synchronize(program.device)
+    outputs = [x.cpu() for x in found]
     for output in outputs:
         print(f"{dtype_name(output.dtype)}{list(output.shape)}")
     if args.engine == "isa":
         print(program.stats)
-        print(f"energy  {energy.model().of_stats(program.stats)}")
+        _print_energy(program.stats.energy, program.stats.cycles)
+    else:
+        work = next(item.work for item in recording.devices if item.ordinal == program.device.index)
+        cycles = max((w.end_cycle for w in work), default=0) - min((w.start_cycle for w in work), default=0)
+        print(f"{sum(w.kind == 'launch' for w in work)} launches, {cycles} cycles")
+        _print_energy(energy.of(recording), cycles)
     return outputs
+
+
+def _print_energy(spent: energy.Energy, cycles: int) -> None:
+    """Of one run. Nothing for a device library without an energy model."""
+    if spent.total:
+        watts = spent.watts(cycles, device.get_device_properties().clock_hz)
+        print(f"energy  {spent}\npower   {watts:.3g} W on average")
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

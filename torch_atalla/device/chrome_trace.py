@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch_atalla.driver.dtypes import DTYPES, name
 
@@ -21,13 +21,7 @@ def _dtype_name(code: int) -> str:
     return name(DTYPES[code]) if code in DTYPES else str(code)
 
 
-class Prices(Protocol):
-    """torch_atalla.energy.EnergyModel."""
-
-    def of_work(self, work: Work) -> Any: ...
-
-
-def _arguments(work: Work, prices: Prices | None) -> dict[str, Any]:
+def _arguments(work: Work) -> dict[str, Any]:
     elapsed = max(work.end_cycle - work.start_cycle, 1)
     arguments: dict[str, Any] = {
         "sequence": work.sequence,
@@ -39,8 +33,8 @@ def _arguments(work: Work, prices: Prices | None) -> dict[str, Any]:
     if work.kind == "launch":
         arguments |= {"dtype": _dtype_name(work.dtype), "shape": list(work.shape), "macs": work.macs}
         arguments["scratchpad_bytes"] = work.scratchpad_bytes
-    if prices is not None:
-        arguments["joules"] = prices.of_work(work).joules
+    if work.energy.total:
+        arguments["joules"] = work.energy.joules
     for unit in _UNITS:
         arguments[f"{unit}_utilisation"] = round(getattr(work, f"{unit}_cycles") / elapsed, 4)
     return arguments
@@ -93,12 +87,12 @@ def _utilisation(device: DeviceWork, at: Any) -> Iterator[dict[str, Any]]:
         yield base | {"name": "DRAM bytes per cycle", "args": {"bytes": shown["bytes"]}}
 
 
-def _power(device: DeviceWork, prices: Prices, at: Any) -> Iterator[dict[str, Any]]:
+def _power(device: DeviceWork, at: Any) -> Iterator[dict[str, Any]]:
     """The watts of launches and copies, spread over the cycles in which each ran."""
     changes: dict[int, float] = {}
     for w in device.work:
-        if w.end_cycle > w.start_cycle:
-            watts = prices.of_work(w).joules * device.clock_hz / (w.end_cycle - w.start_cycle)
+        if w.energy.total and w.end_cycle > w.start_cycle:
+            watts = w.energy.watts(w.end_cycle - w.start_cycle, device.clock_hz)
             changes[w.start_cycle] = changes.get(w.start_cycle, 0.0) + watts
             changes[w.end_cycle] = changes.get(w.end_cycle, 0.0) - watts
     now = 0.0
@@ -108,13 +102,10 @@ def _power(device: DeviceWork, prices: Prices, at: Any) -> Iterator[dict[str, An
         yield base | {"name": "power", "args": {"watts": max(round(now, 6), 0.0)}}
 
 
-def events(
-    devices: Iterable[DeviceWork], origin: int, prices: Mapping[int, Prices] | None = None
-) -> Iterator[dict[str, Any]]:
-    """The trace's events. A process is a device; its rows are its streams, and its units below them. prices: of the
-    devices' energy, by ordinal."""
+def events(devices: Iterable[DeviceWork], origin: int) -> Iterator[dict[str, Any]]:
+    """The trace's events. A process is a device; its rows are its streams, and its units below them."""
     for device in devices:
-        pid, mhz, price = device.ordinal, device.clock_hz / 1e6, (prices or {}).get(device.ordinal)
+        pid, mhz = device.ordinal, device.clock_hz / 1e6
 
         def at(cycle: int, mhz: float = mhz) -> float:
             return (cycle - origin) / mhz
@@ -128,7 +119,7 @@ def events(
             if w.stream is not None:
                 span = {"ts": at(w.start_cycle), "dur": (w.end_cycle - w.start_cycle) / mhz}
                 yield {"ph": "X", "cat": w.kind, "pid": pid, "tid": w.stream, "name": w.name, **span,
-                       "args": _arguments(w, price)}  # fmt: skip
+                       "args": _arguments(w)}  # fmt: skip
             for unit, row in _UNIT_ROWS.items():
                 begin, end = getattr(w, unit)
                 if end == begin:
@@ -138,13 +129,10 @@ def events(
                        "dur": (end - begin) / mhz, "args": served}  # fmt: skip
         yield from _counters(device, at)
         yield from _utilisation(device, at)
-        if price is not None:
-            yield from _power(device, price, at)
+        yield from _power(device, at)
 
 
-def write(
-    path: str | Path, devices: Sequence[DeviceWork], origin: int, prices: Mapping[int, Prices] | None = None
-) -> None:
+def write(path: str | Path, devices: Sequence[DeviceWork], origin: int) -> None:
     lost = {f"atalla:{d.ordinal}": d.lost for d in devices if d.lost}
-    trace = {"traceEvents": list(events(devices, origin, prices)), "displayTimeUnit": "ns", "otherData": {"lost": lost}}
+    trace = {"traceEvents": list(events(devices, origin)), "displayTimeUnit": "ns", "otherData": {"lost": lost}}
     Path(path).write_text(json.dumps(trace))

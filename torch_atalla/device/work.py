@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from .energy import Energy
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,8 @@ class Work:
     `vector` and `array` give the first cycle in which the unit worked for it, and the cycle after the last. `stream` is
     None for the far end of a copy between devices, whose stream is the other device's. `scratchpad_bytes` is what the
     launch occupies of the scratchpads: operands that are kept there, blocks of other operands, and tiles under way
-    (docs/concepts/timing.md); of an Atalla program, the most pages that it had.
+    (docs/concepts/timing.md); of an Atalla program, the most pages that it had. Standby and leakage of `energy` count
+    over `cycles`, as if the work ran alone.
     """
 
     sequence: int
@@ -36,11 +41,17 @@ class Work:
     dram_bytes_written: int
     macs: int
     scratchpad_bytes: int
+    energy: Energy
 
     @property
     def name(self) -> str:
         """The kernel, or what kind of copy it is."""
         return self.kernel or COPY_NAMES[self.kind]
+
+
+def work_of(row: Mapping[str, Any]) -> Work:
+    """From a record of the extension."""
+    return Work(**{**row, "energy": Energy(*row["energy"])})
 
 
 COPY_NAMES = {

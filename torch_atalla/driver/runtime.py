@@ -212,6 +212,12 @@ class Program:
         _check(_library().atalla_program_estimate(self._open(), method, ctypes.byref(cycles)))
         return cycles.value
 
+    def estimate_joules(self, method: int = 0) -> float:
+        """Simulated joules of the method's launches, on the device where it is loaded."""
+        energy = c_abi.atalla_energy()
+        _check(_library().atalla_program_estimate_energy(self._open(), method, ctypes.byref(energy)))
+        return sum(getattr(energy, part) for part, *_ in energy._fields_) / 1e15
+
     def verify(self) -> int:
         """Replays the golden outputs; raises with every difference, and gives how many goldens there are."""
         count = ctypes.c_uint32()

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
@@ -17,10 +15,8 @@ from typing import Any
 import torch
 
 from torch_atalla.compiler.schedule import chip_model
-from torch_atalla.driver import c_abi
-from torch_atalla.driver.libraries import device_library_path
 from torch_atalla.driver.paths import BINARIES
-from torch_atalla.energy import EnergyModel, macs_of
+from torch_atalla.energy import area_of_chip
 from torch_atalla.loadable.code import port_layouts
 from torch_atalla.loadable.description import describe
 
@@ -42,29 +38,21 @@ def evaluate(networks: Sequence[Network], default: str, variant: Variant) -> dic
     with tempfile.TemporaryDirectory(prefix="atalla_explore") as folder:
         chip_file = Path(folder) / "chip.toml"
         chip_file.write_text(text)
-        config, probed = tomllib.loads(text), _probe(chip_file)
-        chip, prices = chip_model(text), EnergyModel(config, probed)
-        clock, area = prices.value("chip", "clock_hz"), sum(prices.area().values())
+        try:
+            area = sum(area_of_chip(text).values())
+        except ValueError as error:
+            raise VariantError(str(error)) from None
+        chip, clock = chip_model(text), tomllib.loads(text)["chip"]["clock_hz"]["value"]
         found = {}
         for network in networks:
             path = Path(folder) / "network.atl"
             path.write_bytes(network.file(chip, variant.options()))
-            numbers = _run(network, path, chip_file, prices)
+            numbers = _run(network, path, chip_file)
             found[network.name] = numbers | {"seconds": numbers["cycles"] / clock, "area": area}
         return found
 
 
-def _probe(chip_file: Path) -> dict[str, Any]:
-    """The energy of the chip's memory. Opening the chip also checks the file."""
-    probe = Path(__file__).with_name("probe.py")
-    command = [sys.executable, "-I", str(probe), c_abi.__file__, device_library_path(), str(chip_file)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise VariantError(done.stderr.strip().replace(str(chip_file), "chip file"))
-    return json.loads(done.stdout)
-
-
-def _run(network: Network, path: Path, chip_file: Path, prices: EnergyModel) -> dict[str, float]:
+def _run(network: Network, path: Path, chip_file: Path) -> dict[str, float]:
     example = network.example()
     description = describe(str(path))
     inputs, outputs = port_layouts(description, 0)
@@ -76,34 +64,16 @@ def _run(network: Network, path: Path, chip_file: Path, prices: EnergyModel) -> 
         command += ["--input", str(file)]
     results = [path.with_name(f"output{number}") for number in range(len(outputs))]
     command += [part for file in results for part in ("--output", str(file))]
-    trace = path.with_name("trace.json")
-    command += ["--trace", str(trace)]
     environment = os.environ | {"ATALLA_CHIP_CONFIG": str(chip_file), "ATALLA_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    cycles = re.search(r"instructions, (\d+) cycles", done.stdout)
-    if done.returncode or cycles is None:
+    taken = re.search(r"instructions, (\d+) cycles, (\S+) J", done.stdout)
+    if done.returncode or taken is None:
         raise VariantError(f"{network.name}: {done.stderr.strip()}")
-    found = {"cycles": float(cycles[1]), "joules": _joules(trace, int(cycles[1]), prices)}
+    found = {"cycles": float(taken[1]), "joules": float(taken[2])}
     if example:
         pairs = zip(results, outputs, example[1], strict=True)
         found["error"] = max((_error(file, dtype, right) for file, (_, dtype, *_), right in pairs), default=0.0)
     return found
-
-
-def _joules(trace: Path, cycles: int, prices: EnergyModel) -> float:
-    """Of the launches of a run that took so many cycles. Copies of inputs and outputs are not part of it."""
-    spent = prices.over(cycles)
-    for event in json.loads(trace.read_text())["traceEvents"]:
-        if event["name"] != "copy":
-            work = event["args"]
-            spent += prices.launched(
-                work["dram_bytes_read"],
-                work["dram_bytes_written"],
-                work["vector_cycles"],
-                work["array_cycles"],
-                macs_of(work["dtype"], work["macs"]),
-            )
-    return spent.joules
 
 
 def _filler(dtype: torch.dtype, sizes: Sequence[int]) -> torch.Tensor:

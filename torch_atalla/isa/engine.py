@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from torch_atalla.device.energy import Energy, energy_of
 from torch_atalla.driver import c_abi
 from torch_atalla.driver import isa_library as lib
 from torch_atalla.driver.extension import _C
@@ -32,6 +33,8 @@ class Stats:
 
     unit_instructions, unit_cycles: per unit, instructions and cycles in which it was occupied (`sdma`: of the engines).
     stall_cycles: cycles without issue by reason; a unit's name stands for waiting for a result of that unit.
+    network_link_bytes, network_router_bytes: bytes of tiles times the links and the routers between core and memory.
+    energy: with standby and leakage over `cycles`.
     """
 
     packets: int = 0
@@ -50,6 +53,9 @@ class Stats:
     dram_activates: int = 0  # rows that a bank-level DRAM opened, and its column accesses
     dram_reads: int = 0
     dram_writes: int = 0
+    network_link_bytes: int = 0
+    network_router_bytes: int = 0
+    energy: Energy = Energy()
 
     def utilisation(self, unit: str) -> float:
         """Share of the cycles in which the unit was occupied."""
@@ -81,6 +87,9 @@ def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
         dram_activates=raw.dram_activates,
         dram_reads=raw.dram_reads,
         dram_writes=raw.dram_writes,
+        network_link_bytes=raw.network_link_bytes,
+        network_router_bytes=raw.network_router_bytes,
+        energy=energy_of(raw.energy),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
+from torch_atalla.device.energy import text
+
 from .engine import Machine, Stats
 
 DRIVER = "(driver: before the first call)"
@@ -43,11 +45,12 @@ class CallProfile:
     packets: int
     cycles: int
     stall_cycles: dict[str, int]
+    joules: float = 0.0
 
 
 @dataclass
 class Profile:
-    """A whole run. The cycles of `calls` add up to `stats.cycles`.
+    """A whole run. The cycles of `calls` add up to `stats.cycles`, and the joules to `stats.energy.joules`.
 
     calls[i] is the i-th call, counted from 1; calls[0] is what the driver does before, and the last entry the wait for
     the last transfers.
@@ -71,7 +74,7 @@ class Profile:
     def __str__(self) -> str:
         stats = self.stats
         calls = [
-            (call.cycles, [f"{call.packets:,}", self._number(i), _main_stall(call), *astuple(call.site)])
+            (call.cycles, [text(call.joules), f"{call.packets:,}", self._number(i), _main_stall(call), *astuple(call.site)])
             for i, call in sorted(enumerate(self.calls), key=lambda item: -item[1].cycles)
         ]
         units = [
@@ -82,7 +85,7 @@ class Profile:
         reasons = [(cycles, [reason]) for reason, cycles in self.reasons().items()]
         lines = [f"{stats.cycles:,} cycles, {stats.packets:,} packets, {stats.instructions:,} instructions"]
         for title, head, rows in (
-            ("by call", ["packets", "call", "main stall", "function", "node", "source"], calls),
+            ("by call", ["energy", "packets", "call", "main stall", "function", "node", "source"], calls),
             (
                 "by unit (occupied; units work at the same time; sdma: of both engines together)",
                 ["instructions", "unit"],
@@ -124,7 +127,8 @@ def profile(
         stalls = {name: n - before.stall_cycles[name] for name, n in now.stall_cycles.items()}
         stalls = {name: n for name, n in stalls.items() if n}
         packets = now.packets - before.packets
-        result.calls.append(CallProfile(site, packets, packets + sum(stalls.values()), stalls))
+        joules = (now.energy.total - before.energy.total) / 1e15
+        result.calls.append(CallProfile(site, packets, packets + sum(stalls.values()), stalls, joules))
         before = now
         after(finished)
     if machine.stop != "halted":

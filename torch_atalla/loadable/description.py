@@ -14,6 +14,8 @@ from torch._prims_common import make_contiguous_strides_for
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import from_name, short_name
 
+from .report import LoadableReport
+
 _PREFIX = {"arena": "t", "weights": "w", "input": "i", "output": "o", "state": "s"}
 
 
@@ -43,16 +45,14 @@ def render(data: dict[str, Any]) -> str:
 
 def _header(data: dict[str, Any]) -> str:
     metadata = data["metadata"]
-    method = data["methods"][0]
-    cycles = f"{method['estimate_cycles']:,} cycles" if method["estimate_cycles"] else "not made"
     rows = {
         "model": metadata.get("model") or "(unnamed)",
         "format": f"{_version(data['format'])}, needs driver {_version(data['min_runtime'])}",
         "written by": f"{metadata.get('producer', '?')}, torch {metadata.get('torch', '?')}",
         "file": f"{data['file_bytes']:,} bytes",
-        "estimate": cycles,
     }
-    return "\n".join(f"{name:<12}{text}" for name, text in rows.items())
+    lines = [*rows.items(), *(("estimate", line) for line in LoadableReport.of_file(data).estimates())]
+    return "\n".join(f"{name:<12}{text}" for name, text in lines)
 
 
 def _version(pair: list[int]) -> str:

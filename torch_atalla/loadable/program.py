@@ -51,11 +51,8 @@ class LoadedProgram:
         program.set_host_call(lambda text, inputs, outputs: run_host_call(device.index, text, inputs, outputs))
 
     def _read_report(self, data: dict[str, Any]) -> LoadableReport:
-        text = data["metadata"].get("report")
-        report = LoadableReport.from_json(text) if text else LoadableReport()
-        report.path, report.file_bytes = self.path, data["file_bytes"]
-        report.method_cycles = [method["estimate_cycles"] for method in data["methods"]]
-        report.estimate_cycles = report.method_cycles[0]
+        report = LoadableReport.of_file(data)
+        report.path = self.path
         return report
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from torch_atalla.device.energy import text
 from torch_atalla.device.html_table import html_table
 
 from .errors import UnsupportedOp
@@ -80,6 +82,7 @@ class LoadableReport:
     estimate_cycles: int = 0  # of the first method; 0 if not estimated
     methods: list[str] = field(default_factory=list)
     method_cycles: list[int] = field(default_factory=list)
+    method_joules: list[float] = field(default_factory=list)  # each launch as if it ran alone; 0 if not estimated
     states: int = 0  # mutable buffers
     state_bytes: int = 0
     code: dict = field(default_factory=dict)  # engine="isa": size of the code, and its error if the model was converted
@@ -107,6 +110,16 @@ class LoadableReport:
             f"{self.cores} core{'s' if self.cores > 1 else ''}"
         ]
 
+    def estimates(self) -> list[str]:
+        """Cycles and energy of one run, a line per method."""
+        lines, cycles = [], self.method_cycles or [self.estimate_cycles]
+        for number, count in enumerate(cycles):
+            name = f"{self.methods[number]} " if len(cycles) > 1 and number < len(self.methods) else ""
+            joules = self.method_joules[number] if number < len(self.method_joules) else 0.0
+            energy = f", {text(joules)}" if joules else ""
+            lines.append(f"{name}{count:,} cycles{energy}" if count else f"{name}not made")
+        return lines
+
     def coverage_table(self) -> str:
         """Return a table of ops: nodes on the chip, all nodes, and the op's share of the model's FLOPs."""
         rows = [("op", "native", "nodes", "share of FLOPs")]
@@ -120,9 +133,19 @@ class LoadableReport:
         return json.dumps(data, indent=indent)
 
     @staticmethod
-    def from_json(text: str) -> LoadableReport:
+    def of_file(description: dict[str, Any]) -> LoadableReport:
+        """Return the report in a file, which the driver has described."""
+        stored = description["metadata"].get("report")
+        report = LoadableReport.from_json(stored) if stored else LoadableReport()
+        report.file_bytes = description["file_bytes"]
+        report.method_cycles = [method["estimate_cycles"] for method in description["methods"]]
+        report.estimate_cycles = report.method_cycles[0]
+        return report
+
+    @staticmethod
+    def from_json(stored: str) -> LoadableReport:
         """Return the report that `to_json` wrote."""
-        data = json.loads(text)
+        data = json.loads(stored)
         data.pop("coverage_ops", None)
         data.pop("coverage_flops", None)
         data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
@@ -151,14 +174,15 @@ class LoadableReport:
             *(self._schedule() if self.baseline_cycles else []),
             *([f"states      {self.states} tensors, {self.state_bytes:,} bytes"] if self.states else []),
             f"file        {self.file_bytes:,} bytes",
-            f"estimate    {self.estimate_cycles:,} cycles" if self.estimate_cycles else "estimate    not made",
+            *(f"estimate    {line}" for line in self.estimates()),
         ]
         if self.code:
             plain = {key: value for key, value in self.code.items() if not isinstance(value, dict)}
             facts = ", ".join(f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in plain.items())
             lines.append(f"code        {facts}")
+            joules = self.code.get("joules_by_size", {})
             for what, cycles in self.code.get("cycles_by_size", {}).items():
-                lines.append(f"            {what}: {cycles:,} cycles")
+                lines.append(f"            {what}: {cycles:,} cycles" + (f", {text(joules[what])}" if joules else ""))
             for what, cycles in sorted(self.code.get("scalar_cycles", {}).items(), key=lambda item: -item[1]):
                 lines.append(f"            on the scalar core: {what} {cycles:,} cycles")
         lines += [f"not native  {op}" for op in self.unsupported]

@@ -27,6 +27,7 @@ class Call:
     packets: int
     cycles: int
     stalls: dict[str, int]
+    joules: float
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Code:
     """One run of the code. units: busy cycles by unit. functions: by name."""
 
     cycles: int
+    joules: float
     packets: int
     instructions: int
     units: dict[str, int]
@@ -62,12 +64,13 @@ def read_code(path: str | os.PathLike, method: str, code: MethodCode, nodes: Map
             call.packets,
             call.cycles,
             {reason_text(name): n for name, n in sorted(call.stall_cycles.items(), key=lambda item: -item[1])},
+            call.joules,
         )
         for call in profile.calls
     ]
     stats = profile.stats
     units = {unit: n for unit, n in sorted(stats.unit_cycles.items(), key=lambda item: -item[1]) if n}
-    return Code(stats.cycles, stats.packets, stats.instructions, units, calls, _functions(code, addresses))
+    return Code(stats.cycles, stats.energy.joules, stats.packets, stats.instructions, units, calls, _functions(code, addresses))
 
 
 def _functions(code: MethodCode, addresses: Mapping[str, int]) -> dict[str, Function]:

@@ -70,7 +70,7 @@ def of_recording(recording: Recording, title: str = "Recorded run") -> Document:
             "inside `with telemetry.Recording()`, or write a trace of several devices with Recording.save()"
         )
     config = chip_module.config(devices[0].ordinal)
-    timeline = make_timeline(devices[0], recording.origin, (), _prices(devices[0].ordinal))
+    timeline = make_timeline(devices[0], recording.origin)
     facts = {"Device": f"{timeline.device}, {timeline.clock_hz / 1e6:g} MHz", "Cycles": f"{timeline.cycles:,}"}
     facts |= _energy(timeline)
     return Document(VERSION, title, facts, None, timeline, *_measured(timeline, config))
@@ -105,7 +105,7 @@ def of_program(
     with Recording() as recording:
         callee(*arguments)
     work = next(item for item in recording.devices if item.ordinal == runnable.device.index)
-    timeline = make_timeline(work, recording.origin, found.instructions, _prices(work.ordinal))
+    timeline = make_timeline(work, recording.origin, found.instructions)
     report = runnable.report
     sections = find(Path(path).read_bytes()) if code else None
     stored = next((item for item in sections.methods if item.method == number), None) if sections else None
@@ -124,10 +124,6 @@ def of_program(
         memory=memory_plan(data, number, report.arena_without_reuse, config),
         code=read_code(path, name, stored, {node.name: i for i, node in enumerate(found.nodes)}) if stored else None,
     )
-
-
-def _prices(ordinal: int) -> energy.EnergyModel | None:
-    return energy.models([ordinal]).get(ordinal)
 
 
 def _energy(timeline: Timeline) -> dict[str, str]:

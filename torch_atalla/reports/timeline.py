@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from torch_atalla import energy
 from torch_atalla.device.work import DeviceWork, Work
 from torch_atalla.driver.dtypes import DTYPES, name
-from torch_atalla.energy import EnergyModel
 
 from .program import Instruction
 
@@ -62,13 +61,11 @@ class Timeline:
     peak_watts: float = 0.0  # of the launch or copy that takes the most
 
 
-def make_timeline(
-    device: DeviceWork, origin: int, instructions: Sequence[Instruction] = (), prices: EnergyModel | None = None
-) -> Timeline:
+def make_timeline(device: DeviceWork, origin: int, instructions: Sequence[Instruction] = ()) -> Timeline:
     """Return a device's recorded work, with the program's instructions found in it.
 
-    origin: the cycle at which the recording began. prices: of the device's energy. Instructions run in order, so each
-    launch belongs to the next instruction with its kernel.
+    origin: the cycle at which the recording began. Instructions run in order, so each launch belongs to the next
+    instruction with its kernel.
     """
     start = min((work.start_cycle for work in device.work), default=origin)
     spans, position = [], 0
@@ -78,14 +75,14 @@ def make_timeline(
             matches = (i for i in range(position, len(instructions)) if instructions[i].kernel == work.kernel)
             found = next(matches, None)
             position = position if found is None else found + 1
-        spans.append(_span(work, start, found, 0.0 if prices is None else prices.of_work(work).joules))
+        spans.append(_span(work, start, found))
     cycles = max((span.end for span in spans), default=0)
-    joules = 0.0 if prices is None else energy.of([device]).joules
+    joules = energy.of([device]).joules
     peak = max((span.joules * device.clock_hz / max(span.alone, 1) for span in spans), default=0.0)
     return Timeline(f"atalla:{device.ordinal}", device.clock_hz, cycles, device.lost, spans, joules, peak)
 
 
-def _span(work: Work, origin: int, instruction: int | None, joules: float) -> Span:
+def _span(work: Work, origin: int, instruction: int | None) -> Span:
     def unit(which: str) -> tuple[int, int, int]:
         begin, end = getattr(work, which)
         return begin - origin, end - origin, getattr(work, f"{which}_cycles")
@@ -106,5 +103,5 @@ def _span(work: Work, origin: int, instruction: int | None, joules: float) -> Sp
         written=work.dram_bytes_written,
         macs=work.macs,
         instruction=instruction,
-        joules=joules,
+        joules=work.energy.joules,
     )

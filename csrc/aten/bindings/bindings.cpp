@@ -43,38 +43,8 @@ py::dict counters(int ordinal) {
   d["host_bytes_to_device"] = c.host_bytes_to_device;
   d["host_bytes_from_device"] = c.host_bytes_from_device;
   d["macs"] = c.macs;
+  d["energy"] = energy_parts(c.energy);
   return d;
-}
-
-// Launch records from sequence `from` on, as dicts; at most `limit`.
-py::list launch_records(int ordinal, uint64_t from, size_t limit) {
-  std::vector<atalla_launch_record> records(limit);
-  size_t count = limit;
-  driver_call([&] {
-    runtime::check(runtime::api().launch_records(runtime::Device::get(ordinal).handle(), from, records.data(), &count));
-  });
-  py::list out;
-  for (size_t i = 0; i < count; ++i) {
-    const atalla_launch_record& r = records[i];
-    py::dict d;
-    d["sequence"] = r.sequence;
-    d["kernel"] = runtime::kernel_name(r.kernel);
-    d["dtype"] = static_cast<int>(r.dtype);
-    py::tuple shape(r.ndim);
-    for (int k = 0; k < r.ndim; ++k) shape[k] = r.sizes[k];
-    d["shape"] = shape;
-    d["stream"] = r.stream;
-    d["start_cycle"] = r.start_cycle;
-    d["cycles"] = r.cycles;
-    d["sdma_cycles"] = r.sdma_cycles;
-    d["vector_cycles"] = r.vector_cycles;
-    d["array_cycles"] = r.array_cycles;
-    d["dram_bytes_read"] = r.dram_bytes_read;
-    d["dram_bytes_written"] = r.dram_bytes_written;
-    d["macs"] = r.macs;
-    out.append(d);
-  }
-  return out;
 }
 
 py::dict properties(int ordinal) {
@@ -138,7 +108,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_sync_debug_mode", [](int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); });
   m.def("counters", &counters);
   m.def("reset_counters", [](int ordinal) { driver_call([&] { runtime::Device::get(ordinal).reset_counters(); }); });
-  m.def("launch_records", &launch_records);
   m.def("chip_config", [](int ordinal) {
     const char* text = nullptr;
     driver_call([&] { runtime::check(runtime::api().chip_config(runtime::Device::get(ordinal).handle(), &text)); });
@@ -152,23 +121,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     driver_call([&] { runtime::check(schedule->beat_millicycles(runtime::Device::get(ordinal).handle(), &found)); });
     return found;
   });
-  // None: the device library has an older ABI, which knows nothing of energy.
-  m.def("energy", [](int ordinal) -> std::optional<py::dict> {
+  // Standby and leakage. None: the device library has an older ABI, which knows nothing of energy.
+  m.def("idle_energy", [](int ordinal, uint64_t cycles) -> std::optional<py::tuple> {
     const atalla_schedule_api* schedule = runtime::schedule_api();
-    if (schedule == nullptr || schedule->abi_minor < 4) return std::nullopt;
+    if (schedule == nullptr || schedule->abi_minor < 6) return std::nullopt;
     atalla_energy found{};
-    found.struct_size = sizeof found;
-    driver_call([&] { runtime::check(schedule->energy(runtime::Device::get(ordinal).handle(), &found)); });
-    py::dict result;
-    result["read_fj"] = found.read_fj;
-    result["write_fj"] = found.write_fj;
-    result["activate_fj"] = found.activate_fj;
-    result["read_access_fj"] = found.read_access_fj;
-    result["write_access_fj"] = found.write_access_fj;
-    result["static_uw"] = found.static_uw;
-    result["macs"] = std::vector<uint64_t>(std::begin(found.macs), std::end(found.macs));
-    result["link_bytes"] = found.link_bytes;
-    return result;
+    driver_call([&] { runtime::check(schedule->idle_energy(runtime::Device::get(ordinal).handle(), cycles, &found)); });
+    return energy_parts(found);
   });
   m.def("set_threads", [](uint32_t n) { driver_call([&] { runtime::check(runtime::api().set_threads(n)); }); });
   m.def("get_threads", [] {

@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -36,37 +37,44 @@ const char* kind_name(uint32_t kind) {
   }
 }
 
+// What launches and copies have in common.
+py::dict common(const atalla_work_record& r) {
+  py::dict d;
+  d["kernel"] = runtime::kernel_name(r.work.kernel);
+  d["dtype"] = static_cast<int>(r.work.dtype);
+  py::tuple shape(r.work.ndim);
+  for (int k = 0; k < r.work.ndim; ++k) shape[static_cast<size_t>(k)] = r.work.sizes[k];
+  d["shape"] = shape;
+  d["stream"] = r.work.stream == ATALLA_NO_STREAM ? py::object(py::none()) : py::object(py::int_(r.work.stream));
+  d["start_cycle"] = r.work.start_cycle;
+  d["cycles"] = r.work.cycles;
+  d["sdma_cycles"] = r.work.sdma_cycles;
+  d["vector_cycles"] = r.work.vector_cycles;
+  d["array_cycles"] = r.work.array_cycles;
+  d["dram_bytes_read"] = r.work.dram_bytes_read;
+  d["dram_bytes_written"] = r.work.dram_bytes_written;
+  d["macs"] = r.work.macs;
+  d["energy"] = energy_parts(r.energy);
+  return d;
+}
+
 py::list to_python(const std::vector<atalla_work_record>& records) {
   py::list out;
   for (const atalla_work_record& r : records) {
-    py::dict d;
+    py::dict d = common(r);
     d["sequence"] = r.sequence;
     d["kind"] = kind_name(r.kind);
-    d["kernel"] = runtime::kernel_name(r.work.kernel);
-    d["dtype"] = static_cast<int>(r.work.dtype);
-    py::tuple shape(r.work.ndim);
-    for (int k = 0; k < r.work.ndim; ++k) shape[static_cast<size_t>(k)] = r.work.sizes[k];
-    d["shape"] = shape;
-    d["stream"] = r.work.stream == ATALLA_NO_STREAM ? py::object(py::none()) : py::object(py::int_(r.work.stream));
-    d["start_cycle"] = r.work.start_cycle;
     d["end_cycle"] = r.end_cycle;
-    d["cycles"] = r.work.cycles;
-    d["sdma_cycles"] = r.work.sdma_cycles;
-    d["vector_cycles"] = r.work.vector_cycles;
-    d["array_cycles"] = r.work.array_cycles;
     d["sdma"] = py::make_tuple(r.sdma.begin, r.sdma.end);
     d["vector"] = py::make_tuple(r.vector.begin, r.vector.end);
     d["array"] = py::make_tuple(r.array.begin, r.array.end);
-    d["dram_bytes_read"] = r.work.dram_bytes_read;
-    d["dram_bytes_written"] = r.work.dram_bytes_written;
-    d["macs"] = r.work.macs;
     d["scratchpad_bytes"] = r.scratchpad_bytes;
     out.append(d);
   }
   return out;
 }
 
-py::list work_records(int ordinal, uint64_t from) {
+std::vector<atalla_work_record> read_records(int ordinal, uint64_t from) {
   std::vector<atalla_work_record> records;
   driver_call([&] {
     const atalla_device device = runtime::Device::get(ordinal).handle();
@@ -78,7 +86,21 @@ py::list work_records(int ordinal, uint64_t from) {
       if (count != 0) from = records.back().sequence + 1;
     }
   });
-  return to_python(records);
+  return records;
+}
+
+// The latest `limit` launches with launch number `from` or later, whose number among all work is at least that.
+py::list launch_records(int ordinal, uint64_t from, size_t limit) {
+  std::vector<atalla_work_record> records = read_records(ordinal, from);
+  std::erase_if(records,
+                [&](const atalla_work_record& r) { return r.kind != ATALLA_WORK_LAUNCH || r.work.sequence < from; });
+  py::list out;
+  for (size_t i = records.size() - std::min(records.size(), limit); i < records.size(); ++i) {
+    py::dict d = common(records[i]);
+    d["sequence"] = records[i].work.sequence;
+    out.append(d);
+  }
+  return out;
 }
 
 // A recording that Python ends; without that it ends with the object.
@@ -110,8 +132,14 @@ struct PyRecording {
 
 }  // namespace
 
+py::tuple energy_parts(const atalla_energy& e) {
+  return py::make_tuple(e.dram, e.bus, e.network, e.scratchpad, e.vector, e.array, e.control, e.link, e.standby,
+                        e.leakage);
+}
+
 void bind_work(py::module_& m) {
-  m.def("work_records", &work_records);
+  m.def("work_records", [](int ordinal, uint64_t from) { return to_python(read_records(ordinal, from)); });
+  m.def("launch_records", &launch_records);
   m.def("clock",
         [](int ordinal) { return driver_call([&] { return runtime::Device::get(ordinal).counters().clock; }); });
   py::class_<PyRecording>(m, "Recording").def(py::init<>()).def("stop", &PyRecording::stop);

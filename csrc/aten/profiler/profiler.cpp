@@ -161,6 +161,10 @@ class Activities {
     activity.addMetadata("bytes_read", work.dram_bytes_read);
     activity.addMetadata("bytes_written", work.dram_bytes_written);
     activity.addMetadata("sdma_utilisation", utilisation(work.sdma_cycles, elapsed));
+    if (const double joules = atalla_energy_joules(&record.energy); joules > 0) {
+      activity.addMetadata("joules", fmt::format("{:.9g}", joules));
+      activity.addMetadata("watts", fmt::format("{:.6g}", joules * device.clock_hz / static_cast<double>(elapsed)));
+    }
     if (!launch) {
       activity.addMetadata("bytes", work.sizes[0] * work.sizes[1]);
       return;

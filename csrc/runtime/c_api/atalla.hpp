@@ -249,6 +249,11 @@ class Program {
     params.n_outputs = outputs.size();
     check(atalla_program_run(handle_, &params));
   }
+  atalla_energy estimate_energy(uint32_t method = 0) const {
+    atalla_energy energy{};
+    check(atalla_program_estimate_energy(handle_, method, &energy));
+    return energy;
+  }
   uint64_t estimate(uint32_t method = 0) const {
     uint64_t cycles = 0;
     check(atalla_program_estimate(handle_, method, &cycles));

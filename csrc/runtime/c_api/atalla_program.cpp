@@ -315,6 +315,10 @@ atalla_status atalla_program_estimate(atalla_program program, uint32_t method, u
   return c_call([&] { given(cycles, "a place for the cycles") = given(program).estimate(method); });
 }
 
+atalla_status atalla_program_estimate_energy(atalla_program program, uint32_t method, atalla_energy* energy) {
+  return c_call([&] { given(energy, "a place for the energy") = given(program).estimate_energy(method); });
+}
+
 atalla_status atalla_program_estimate_each(atalla_program program, uint32_t method, uint64_t* cycles, size_t count) {
   return c_call([&] {
     const std::vector<uint64_t> each = given(program).estimate_each(method);

@@ -243,6 +243,9 @@ ATALLA_EXPORT atalla_status atalla_program_estimate(atalla_program program, uint
 // The same for each of the first `count` instructions of a method, in order; 0 of a host call.
 ATALLA_EXPORT atalla_status atalla_program_estimate_each(atalla_program program, uint32_t method, uint64_t* cycles,
                                                          size_t count);
+// The energy of a method's launches, each as if it ran alone; zeros from a device library without an energy model.
+ATALLA_EXPORT atalla_status atalla_program_estimate_energy(atalla_program program, uint32_t method,
+                                                           atalla_energy* energy);
 
 #ifdef __cplusplus
 }  // extern "C"

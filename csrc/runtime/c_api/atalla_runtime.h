@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 #define ATALLA_RT_VERSION_MAJOR 1u
-#define ATALLA_RT_VERSION_MINOR 1u
+#define ATALLA_RT_VERSION_MINOR 2u
 
 typedef struct atalla_rt_device_s* atalla_rt_device;
 

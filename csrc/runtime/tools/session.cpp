@@ -202,11 +202,14 @@ void print_times(std::vector<double> times) {
               times[times.size() / 2], sum / static_cast<double>(times.size()), times.back());
 }
 
+double joules(const atalla_energy& energy) { return atalla_energy_joules(&energy); }
+
 void print_stats(const atalla_isa_stats& stats) {
   auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
-  std::printf("%llu packets, %llu instructions, %llu cycles\nDMA %llu bytes read, %llu written, %llu transfers\nstalls",
-              number(stats.packets), number(stats.instructions), number(stats.cycles), number(stats.dram_bytes_read),
-              number(stats.dram_bytes_written), number(stats.transfers));
+  std::printf(
+      "%llu packets, %llu instructions, %llu cycles, %.6g J\nDMA %llu bytes read, %llu written, %llu transfers\nstalls",
+      number(stats.packets), number(stats.instructions), number(stats.cycles), joules(stats.energy),
+      number(stats.dram_bytes_read), number(stats.dram_bytes_written), number(stats.transfers));
   for (uint32_t i = 0; i < ATALLA_ISA_STALLS && atalla_isa_stall_name(i) != nullptr; ++i)
     if (stats.stall_cycles[i] > 0) std::printf(", %s %llu", atalla_isa_stall_name(i), number(stats.stall_cycles[i]));
   std::printf("\n");
@@ -244,8 +247,8 @@ void run_method(Program& program, uint32_t method, const Options& options) {
   }
   if (times.size() > 1) print_times(std::move(times));
   if (options.engine == "isa") return print_stats(program.stats());
-  std::printf("%u instructions, %llu cycles\n", program.method_info(method).instructions,
-              static_cast<unsigned long long>(program.estimate(method)));
+  std::printf("%u instructions, %llu cycles, %.6g J\n", program.method_info(method).instructions,
+              static_cast<unsigned long long>(program.estimate(method)), joules(program.estimate_energy(method)));
 }
 
 // The token of the largest value in the last row of the logits [..., vocabulary].
@@ -291,6 +294,8 @@ void decode_greedily(Program& program, uint32_t prefill, const Options& options)
     step[i].data.resize(ports[i].type.elements() * element_bytes(ports[i].type.dtype));
     step_inputs.push_back(tensor_of(step[i], ports[i].name));
   }
+  const bool code = options.engine == "isa";
+  double cycles = 0, energy = 0;  // of all steps of Atalla code
   auto begin = Clock::now();
   std::vector<HostTensor> results = program.run(inputs, prefill);
   auto decoding = Clock::now();
@@ -306,11 +311,18 @@ void decode_greedily(Program& program, uint32_t prefill, const Options& options)
     set_number(step[static_cast<size_t>(options.token)], token, "--token");
     if (options.position >= 0) set_number(step[static_cast<size_t>(options.position)], ++position, "--position");
     results = program.run(step_inputs, decode);
+    if (!code) continue;
+    cycles += static_cast<double>(program.stats().cycles);
+    energy += joules(program.stats().energy);
   }
   auto end = Clock::now();
   auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
   std::printf("\nprefill %.1f ms, %.1f tokens/s\n", 1e3 * seconds(decoding - begin),
               static_cast<double>(options.greedy - 1) / std::max(seconds(end - decoding), 1e-9));
+  if (const auto steps = static_cast<double>(options.greedy - 1); steps > 0)
+    std::printf("%.0f cycles and %.6g J per token\n",
+                code ? cycles / steps : static_cast<double>(program.estimate(decode)),
+                code ? energy / steps : joules(program.estimate_energy(decode)));
   if (!options.outputs.empty()) write_file(options.outputs[0], tokens);
 }
 

@@ -48,6 +48,7 @@ void Trace::write(const std::string& path) {
       json.field("dram_bytes_read", record.work.dram_bytes_read);
       json.field("dram_bytes_written", record.work.dram_bytes_written);
       json.field("macs", record.work.macs);
+      json.field("joules", atalla_energy_joules(&record.energy));
       json.close('}');
       json.close('}');
     }

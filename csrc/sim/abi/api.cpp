@@ -27,7 +27,7 @@ namespace {
 constexpr atalla_api kApi = {
     .struct_size = sizeof(atalla_api),
     .abi_major = ATALLA_ABI_MAJOR,
-    .abi_minor = ATALLA_ABI_MINOR_LINK,
+    .abi_minor = ATALLA_ABI_MINOR,
     .reserved = 0,
     .last_error = last_error,
     .status_name = status_name,
@@ -84,7 +84,7 @@ extern "C" atalla_status atalla_get_api(uint32_t abi_major, const atalla_api** a
   if (api == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "api is a null pointer");
   if (abi_major != ATALLA_ABI_MAJOR) {
     return set_error(ATALLA_ERR_VERSION, "the caller wants ABI version %u; this library speaks %u.%u", abi_major,
-                     ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR_LINK);
+                     ATALLA_ABI_MAJOR, ATALLA_ABI_MINOR);
   }
   *api = &atalla::sim::kApi;
   return ATALLA_OK;

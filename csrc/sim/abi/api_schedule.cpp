@@ -12,6 +12,7 @@
 #include "sim/abi/api_internal.h"
 #include "sim/abi/atalla_schedule.h"
 #include "sim/device/launch.h"
+#include "sim/energy/area.h"
 #include "sim/time/timing.h"
 
 namespace atalla::sim {
@@ -71,25 +72,6 @@ atalla_status beat_millicycles(atalla_device device, uint64_t* millicycles) {
   });
 }
 
-atalla_status energy(atalla_device device, atalla_energy* out) {
-  return with_device(device, [&](Device& d) {
-    constexpr uint64_t kFemto = 1000;
-    const ChipConfig& chip = d.config();
-    const Telemetry::EnergyEvents events = d.telemetry().energy_events();
-    atalla_energy found{.struct_size = sizeof found,
-                        .reserved = 0,
-                        .read_fj = chip.dram_energy.read_fj,
-                        .write_fj = chip.dram_energy.write_fj,
-                        .activate_fj = chip.dram.activate_pj * kFemto,
-                        .read_access_fj = chip.dram.read_pj * kFemto,
-                        .write_access_fj = chip.dram.write_pj * kFemto,
-                        .static_uw = chip.dram_energy.static_uw,
-                        .macs = {events.macs[0], events.macs[1], events.macs[2], events.macs[3]},
-                        .link_bytes = events.link_bytes};
-    return write_struct(found, "atalla_energy", out);
-  });
-}
-
 // A chip that exists on paper only.
 struct PaperChip {
   std::string text;
@@ -135,10 +117,36 @@ atalla_status work_cycles(const char* text, const atalla_launch_work* work, uint
   });
 }
 
+atalla_status area(const char* text, atalla_area* area) {
+  return guarded([&]() -> atalla_status {
+    if (text == nullptr) return null_argument("chip");
+    std::shared_ptr<const PaperChip> chip;
+    if (const atalla_status status = paper_chip(text, &chip)) return status;
+    return write_struct(area_of(chip->config), "atalla_area", area);
+  });
+}
+
+atalla_status launch_energy(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
+                            atalla_energy* energy) {
+  return with_device(device, [&](const Device& d) {
+    if (energy == nullptr) return null_argument("energy");
+    atalla_launch_record record;
+    return estimate_launch(d, desc, desc_bytes, &record, energy);
+  });
+}
+
+atalla_status idle_energy(atalla_device device, uint64_t cycles, atalla_energy* energy) {
+  return with_device(device, [&](const Device& d) {
+    if (energy == nullptr) return null_argument("energy");
+    *energy = d.energy().idle(cycles);
+    return atalla_status{ATALLA_OK};
+  });
+}
+
 constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 5,
+    .abi_minor = 6,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,
@@ -146,8 +154,10 @@ constexpr atalla_schedule_api kScheduleApi = {
     .scratchpad_reserve = scratchpad_reserve,
     .launch_work_on = launch_work_on,
     .beat_millicycles = beat_millicycles,
-    .energy = energy,
+    .area = area,
     .work_cycles = work_cycles,
+    .launch_energy = launch_energy,
+    .idle_energy = idle_energy,
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 2u
+#define ATALLA_ABI_MINOR 3u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -138,6 +138,41 @@ typedef struct atalla_kernel_info {
 
 // ---------------------------------------------------------------------------------------------------------- telemetry
 // Simulated quantities only: the same program gives the same numbers on any machine.
+
+// 1.3: femtojoules by part of the chip (docs/concepts/energy.md). All zero from a library without an energy model.
+typedef struct atalla_energy {
+  uint64_t dram;  // accesses
+  uint64_t bus;
+  uint64_t network;  // links and routers between cores and memory
+  uint64_t scratchpad;
+  uint64_t vector;
+  uint64_t array;
+  uint64_t control;  // packets fetched and issued
+  uint64_t link;     // bytes to and from other chips
+  uint64_t standby;  // of the DRAM, with its refreshes
+  uint64_t leakage;  // of the chip
+} atalla_energy;
+
+static inline void atalla_energy_add(atalla_energy* sum, const atalla_energy* more) {
+  sum->dram += more->dram;
+  sum->bus += more->bus;
+  sum->network += more->network;
+  sum->scratchpad += more->scratchpad;
+  sum->vector += more->vector;
+  sum->array += more->array;
+  sum->control += more->control;
+  sum->link += more->link;
+  sum->standby += more->standby;
+  sum->leakage += more->leakage;
+}
+
+// Joules of all parts.
+static inline double atalla_energy_joules(const atalla_energy* e) {
+  const uint64_t total = e->dram + e->bus + e->network + e->scratchpad + e->vector + e->array + e->control + e->link +
+                         e->standby + e->leakage;
+  return (double)total / 1e15;
+}
+
 typedef struct atalla_counters {
   uint32_t struct_size;
   uint32_t reserved;
@@ -153,8 +188,11 @@ typedef struct atalla_counters {
   uint64_t host_bytes_from_device;
   uint64_t macs;
   uint64_t clock;  // 1.1: cycle at which all work submitted so far ends; a reset leaves it
+  // 1.3: of all work; standby and leakage over the clock's cycles since the device was opened or the counters reset
+  atalla_energy energy;
 } atalla_counters;
 
+// 1.3: the energy of a launch is in its work record.
 typedef struct atalla_launch_record {
   uint64_t sequence;     // 0 for the first launch of the device
   uint64_t tag;          // of the descriptor
@@ -200,6 +238,7 @@ typedef struct atalla_work_record {
   uint32_t kind;
   uint32_t scratchpad_bytes;  // of all scratchpads, that a launch occupies; 0 of a copy
   atalla_launch_record work;
+  atalla_energy energy;  // 1.3: standby and leakage over work.cycles, as if it ran alone
 } atalla_work_record;
 
 // ---------------------------------------------------------------------------------------------------------- devices

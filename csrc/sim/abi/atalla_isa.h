@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 4u
+#define ATALLA_ISA_ABI_MINOR 5u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -107,6 +107,10 @@ typedef struct atalla_isa_stats {
   uint64_t dram_activates;
   uint64_t dram_reads;
   uint64_t dram_writes;
+  // Since minor 5: bytes of tiles times the links, and times the routers, that they passed between core and memory.
+  uint64_t network_link_bytes;
+  uint64_t network_router_bytes;
+  atalla_energy energy;  // since minor 5: standby and leakage over `cycles`
 } atalla_isa_stats;
 
 // Since minor 2. An implementation of the array: RTL, for instance. Vectors are 32 FP32, of any value; they are rounded

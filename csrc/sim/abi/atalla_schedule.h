@@ -78,21 +78,16 @@ typedef struct atalla_launch_work {
   uint64_t packets;  // in which neither vector unit nor array starts anything
 } atalla_launch_work;
 
-// The energy of a device's work follows from these numbers, and from its counters and records
-// (docs/concepts/energy.md).
-typedef struct atalla_energy {
+// Square micrometres of a chip's parts.
+typedef struct atalla_area {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t read_fj;  // of the DRAM, per byte of a stream of contiguous tiles
-  uint64_t write_fj;
-  uint64_t activate_fj;     // per row opened and closed
-  uint64_t read_access_fj;  // per column access
-  uint64_t write_access_fj;
-  uint64_t static_uw;  // of the DRAM: standby and refresh
-  // Multiply-adds since the counters were reset: of BF16, of FP16, of FP32 and wider, of integers.
-  uint64_t macs[4];
-  uint64_t link_bytes;  // sent or received since then
-} atalla_energy;
+  uint64_t array;
+  uint64_t vector;
+  uint64_t registers;
+  uint64_t scalar_core;
+  uint64_t scratchpads;
+} atalla_area;
 
 typedef struct atalla_schedule_api {
   uint32_t struct_size;
@@ -111,12 +106,16 @@ typedef struct atalla_schedule_api {
                                   atalla_launch_work*);
   // Thousandths of a cycle that a beat of the bus takes in a stream of contiguous tiles. Since minor 3.
   atalla_status (*beat_millicycles)(atalla_device, uint64_t* millicycles);
-  // Since minor 4.
-  atalla_status (*energy)(atalla_device, atalla_energy*);
+  // Of a chip of whose file `chip` is the text. ATALLA_ERR_CONFIG for a file that device_open refuses. Since minor 4.
+  atalla_status (*area)(const char* chip, atalla_area*);
   // Cycles of a launch of this work on an idle chip, of whose file `chip` is the text. Operand k lies in a scratchpad
   // if bit k of `resident` is set. Since minor 5.
   atalla_status (*work_cycles)(const char* chip, const atalla_launch_work*, uint32_t resident, uint32_t cores,
                                uint64_t* cycles);
+  // The energy of a launch without running it, as launch_estimate gives its cycles. Since minor 6.
+  atalla_status (*launch_energy)(atalla_device, const atalla_launch_desc*, size_t desc_bytes, atalla_energy*);
+  // Standby and leakage of a number of cycles. Since minor 6.
+  atalla_status (*idle_energy)(atalla_device, uint64_t cycles, atalla_energy*);
 } atalla_schedule_api;
 
 // ATALLA_ERR_VERSION for another major version.

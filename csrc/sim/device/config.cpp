@@ -85,6 +85,8 @@ constexpr IntegerField<ChipConfig> kIntegers[] = {
     {"energy.bus_beat", &ChipConfig::energy_bus_beat, 0, kMostEnergy},
     {"energy.packet", &ChipConfig::energy_packet, 0, kMostEnergy},
     {"energy.link_byte", &ChipConfig::energy_link_byte, 0, kMostEnergy},
+    {"energy.network_link_byte", &ChipConfig::energy_network_link_byte, 0, kMostEnergy},
+    {"energy.router_byte", &ChipConfig::energy_router_byte, 0, kMostEnergy},
     {"energy.leakage", &ChipConfig::energy_leakage, 0, kMostEnergy},
     {"area.multiply_add", &ChipConfig::area_multiply_add, 0, kMostArea},
     {"area.lane", &ChipConfig::area_lane, 0, kMostArea},
@@ -148,12 +150,7 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
   TomlDocument document;
   std::string error;
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
-  static const TomlDocument* const units = [] {
-    auto* parsed = new TomlDocument;
-    std::string ignored;
-    parse_toml(builtin_chip_text(), parsed, &ignored);
-    return parsed;
-  }();
+  static const TomlDocument* const units = units_of(builtin_chip_text());
   ParameterReader reader(document, where, units);
   const TomlValue* value = reader.take("format");
   if (value == nullptr) return reader.fail(0, "missing; expected 1", "format");

@@ -92,6 +92,8 @@ struct ChipConfig {
   uint64_t energy_bus_beat = 0;
   uint64_t energy_packet = 0;
   uint64_t energy_link_byte = 0;
+  uint64_t energy_network_link_byte = 0;
+  uint64_t energy_router_byte = 0;
   uint64_t energy_leakage = 0;
   uint64_t area_multiply_add = 0;
   uint64_t area_lane = 0;
@@ -101,6 +103,8 @@ struct ChipConfig {
 
   // The parameters that determine the costs of kernels.
   atalla_geometry geometry() const;
+  // One without banks is one channel.
+  uint64_t memory_channels() const { return dram_preset == kConstantDram ? 1 : dram.channels; }
 };
 
 // ATALLA_ERR_ARGUMENT unless the numbers are those that a chip file may have.

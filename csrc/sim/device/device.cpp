@@ -20,8 +20,9 @@ Device::Device(int32_t ordinal, ChipConfig config, std::string config_text)
       config_(std::move(config)),
       config_text_(std::move(config_text)),
       timing_(config_),
+      energy_(config_),
       geometry_(config_.geometry()),
-      telemetry_(config_.telemetry_records) {}
+      telemetry_(config_.telemetry_records, energy_) {}
 
 atalla_status Device::open(uint64_t dram_bytes) {
   if (const atalla_status status = dram_.open(dram_bytes, ordinal_)) return status;

@@ -12,6 +12,7 @@
 #include "sim/device/config.h"
 #include "sim/device/firmware.h"
 #include "sim/device/kernel_table.h"
+#include "sim/energy/model.h"
 #include "sim/isa/core.h"
 #include "sim/memory/dram.h"
 #include "sim/memory/dram_allocator.h"
@@ -37,6 +38,7 @@ class Device {
   const Dram& dram() const { return dram_; }
   const KernelTable& kernels() const { return kernels_; }
   const Timing& timing() const { return timing_; }
+  const EnergyModel& energy() const { return energy_; }
   const atalla_geometry& geometry() const { return geometry_; }
   // The scratchpads as memory for operands: one after the other, in addresses of their own.
   const Dram& pads() const { return pads_; }
@@ -63,6 +65,7 @@ class Device {
   std::string config_text_;
   KernelTable kernels_ = kernel_table();
   Timing timing_;
+  EnergyModel energy_;
   atalla_geometry geometry_;
   Telemetry telemetry_;
   Dram dram_;

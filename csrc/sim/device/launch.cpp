@@ -218,9 +218,10 @@ inline uint32_t resident_operands(const Device& device, const atalla_launch_desc
 }
 
 // What the launch does, and what it is charged for where its operands lie, on its cores.
-Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cost) {
+Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cost, EnergyEvents* events) {
   const Kernel& kernel = device.kernels()[desc.kernel];
   kernel.cost(desc, *cost);
+  *events = EnergyModel::computed(*cost, desc.compute_dtype);
   const uint32_t resident = resident_operands(device, desc);
   const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
   const KernelTraits& traits = traits_of(desc.kernel);
@@ -230,12 +231,14 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   if (plain && (traits.elementwise || traits.lookup)) [[likely]] {
     Charge charge = device.timing().launch(*cost);
     charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, desc.n_operands), pads));
+    device.energy().move(cost->bytes_read, cost->bytes_written, 1, events);
     return charge;
   }
   atalla_launch_work work{};
   detail_work(traits, desc, *cost, &work);
   Charge charge = device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
   charge.scratchpad_bytes = occupied_bytes(desc, work, resident, pads);
+  device.energy().move(cost->bytes_read, cost->bytes_written, std::min(cores, work.parts), events);
   return charge;
 }
 
@@ -269,8 +272,9 @@ atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, siz
 
 void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
   Cost cost(device.geometry());
-  const Charge charge = charge_of(device, desc, &cost);
-  device.telemetry().record_launch(clock, stream, desc, cost, charge);
+  EnergyEvents events;
+  const Charge charge = charge_of(device, desc, &cost, &events);
+  device.telemetry().record_launch(clock, stream, desc, cost, charge, events);
 }
 
 atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
@@ -282,14 +286,18 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
 }
 
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
-                              atalla_launch_record* record) {
+                              atalla_launch_record* record, atalla_energy* energy) {
   atalla_launch_desc whole;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   Cost cost(device.geometry());
-  const Charge charge = charge_of(device, whole, &cost);
+  EnergyEvents events;
+  const Charge charge = charge_of(device, whole, &cost, &events);
   atalla_launch_record filled{};
   fill_launch_record(whole, cost, charge, &filled);
   *record = filled;
+  *energy = device.energy().of(events);
+  const atalla_energy idle = device.energy().idle(charge.cycles);
+  atalla_energy_add(energy, &idle);
   return ATALLA_OK;
 }
 

@@ -24,8 +24,9 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
                             StreamClock* clock);
 
 // What the launch would charge. Addresses are not checked, so that a program can be estimated before it is placed.
+// *energy is that of its work record.
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
-                              atalla_launch_record* record);
+                              atalla_launch_record* record, atalla_energy* energy);
 
 // How much work the launch is; fills all of *work but struct_size.
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "sim/abi/error.h"
 #include "sim/device/toml.h"
@@ -17,6 +18,14 @@
 namespace atalla::sim {
 
 enum class Range { kAny, kPowerOfTwo };
+
+// The document of a built-in file, whose units other files must have. Never destroyed.
+inline const TomlDocument* units_of(std::string_view built_in) {
+  auto* parsed = new TomlDocument;
+  std::string ignored;
+  parse_toml(built_in, parsed, &ignored);
+  return parsed;
+}
 
 // A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
 // one and ignoring it would give cycles of a chip that the file does not describe.

@@ -4,14 +4,9 @@
 #include <algorithm>
 
 namespace atalla::sim {
-namespace {
-
-uint64_t channels_of(const ChipConfig& config, bool banks) { return banks ? config.dram.channels : 1; }
-
-}  // namespace
 
 MemorySystem::MemorySystem(const ChipConfig& config, std::optional<BeatTiming> beats)
-    : network_(config, channels_of(config, !beats && config.dram_preset != kConstantDram)),
+    : network_(config, beats ? 1 : config.memory_channels()),
       is_bus_(config.network_topology == Topology::kBus),
       link_bytes_(config.network_link_bytes),
       router_cycles_(config.network_router_cycles),
@@ -32,6 +27,7 @@ void MemorySystem::reset() {
   std::fill(free_.begin(), free_.end(), 0);
   std::fill(link_free_.begin(), link_free_.end(), 0);
   dram_free_ = 0;
+  network_events_ = {};
 }
 
 // The tile's bytes by channel.
@@ -57,7 +53,10 @@ uint64_t MemorySystem::pass_links(uint64_t core, bool to_memory, uint64_t begin)
   for (uint64_t channel = 0; channel < bytes_.size(); ++channel) {
     if (bytes_[channel] == 0) continue;
     const uint64_t cycles = (bytes_[channel] + link_bytes_ - 1) / link_bytes_;
-    for (const uint16_t link : network_.path(core, channel, to_memory)) {
+    const Interconnect::Path& path = network_.path(core, channel, to_memory);
+    network_events_.link_bytes += bytes_[channel] * path.size();
+    network_events_.router_bytes += bytes_[channel] * network_.routers(core, channel);
+    for (const uint16_t link : path) {
       link_free_[link] = std::max(link_free_[link], begin) + cycles;
       end = std::max(end, link_free_[link]);
     }

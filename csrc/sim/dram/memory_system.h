@@ -45,6 +45,12 @@ class MemorySystem {
   uint64_t beats_of(uint64_t rows, uint64_t row_bytes) const {
     return rows * ((row_bytes + bus_bytes_ - 1) / bus_bytes_);
   }
+  // Bytes times the links, and times the routers, that they passed.
+  struct NetworkEvents {
+    uint64_t link_bytes = 0;
+    uint64_t router_bytes = 0;
+  };
+  NetworkEvents network_events() const { return network_events_; }
   DramBanks::Events dram_events() const { return banks_ ? banks_->events() : DramBanks::Events{}; }
 
  private:
@@ -66,6 +72,7 @@ class MemorySystem {
   uint64_t dram_free_ = 0;           // of a DRAM without banks
   std::vector<uint64_t> link_free_;  // links are kept for a tile's bytes, not for its time
   std::vector<uint64_t> bytes_;      // of the tile at hand, by channel
+  NetworkEvents network_events_;
 };
 
 }  // namespace atalla::sim

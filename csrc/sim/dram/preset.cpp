@@ -167,12 +167,7 @@ atalla_status parse_dram_preset(std::string_view text, const char* where, DramPr
   TomlDocument document;
   std::string error;
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
-  static const TomlDocument* const units = [] {
-    auto* parsed = new TomlDocument;
-    std::string ignored;
-    parse_toml(kPresets[0].text, parsed, &ignored);
-    return parsed;
-  }();
+  static const TomlDocument* const units = units_of(kPresets[0].text);
   ParameterReader reader(document, where, units);
   for (const auto& field : kFields) {
     if (const atalla_status status = reader.integer(field, preset)) return status;

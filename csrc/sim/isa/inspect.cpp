@@ -13,6 +13,7 @@ namespace atalla::sim::isa {
 namespace {
 
 constexpr uint32_t kSpaceMask = (1u << ATALLA_ISA_CORE_SHIFT) - 1;
+constexpr uint64_t kRowBytes = 64;  // of a scratchpad
 
 }  // namespace
 
@@ -122,11 +123,40 @@ void Machine::stats(atalla_isa_stats* out) const {
     }
     for (int i = 0; i < kStalls; ++i) out->stall_cycles[i] += one.stall_cycles[i];
   }
-  if (memory_ == nullptr) return;
-  const DramBanks::Events dram = memory_->dram_events();
-  out->dram_activates = dram.activates;
-  out->dram_reads = dram.reads;
-  out->dram_writes = dram.writes;
+  if (memory_ != nullptr) {
+    const DramBanks::Events dram = memory_->dram_events();
+    out->dram_activates = dram.activates;
+    out->dram_reads = dram.reads;
+    out->dram_writes = dram.writes;
+    const MemorySystem::NetworkEvents network = memory_->network_events();
+    out->network_link_bytes = network.link_bytes;
+    out->network_router_bytes = network.router_bytes;
+  }
+  out->energy = energy_->of(events_of(*out));
+  const atalla_energy idle = energy_->idle(out->cycles);
+  atalla_energy_add(&out->energy, &idle);
+}
+
+EnergyEvents events_of(const atalla_isa_stats& stats) {
+  const auto instructions = [&](Unit unit) { return stats.unit_instructions[static_cast<int>(unit)]; };
+  EnergyEvents events;
+  events.dram_activates = stats.dram_activates;
+  events.dram_reads = stats.dram_reads;
+  events.dram_writes = stats.dram_writes;
+  events.moved_bytes = stats.dram_bytes_read + stats.dram_bytes_written;
+  if (stats.dram_activates + stats.dram_reads + stats.dram_writes == 0) {  // a DRAM without banks
+    events.stream_bytes_read = stats.dram_bytes_read;
+    events.stream_bytes_written = stats.dram_bytes_written;
+  }
+  events.network_link_bytes = stats.network_link_bytes;
+  events.network_router_bytes = stats.network_router_bytes;
+  events.touched_bytes = instructions(Unit::kVmem) * kRowBytes;
+  events.vector_ops = instructions(Unit::kValu) + instructions(Unit::kVmul);
+  events.exp_ops = instructions(Unit::kVexp);
+  events.array_rows = instructions(Unit::kGsau);
+  events.packets = stats.packets;
+  events.macs = stats.macs;
+  return events;
 }
 
 void Machine::core_stats(uint32_t core, atalla_isa_stats* out) const {

@@ -50,7 +50,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   desc.kernel = kernel < 0 ? ATALLA_NO_KERNEL : static_cast<atalla_kernel>(kernel);
   desc.compute_dtype = ATALLA_BF16;
   desc.tag = params.tag;
-  device.telemetry().record_launch(clock, stream, desc, cost, charge);
+  device.telemetry().record_launch(clock, stream, desc, cost, charge, events_of(found));
   if (stats != nullptr) *stats = found;
   return ATALLA_OK;
 }

@@ -83,6 +83,8 @@ atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr
                      count);
   }
   config_ = &config;
+  if (device == nullptr) own_energy_ = std::make_unique<EnergyModel>(config);
+  energy_ = device != nullptr ? &device->energy() : own_energy_.get();
   program_ = std::move(program);
   if (device == nullptr && (dram_bytes == 0 || dram_bytes > kAddressSpace)) {
     return set_error(ATALLA_ERR_ARGUMENT, "%" PRIu64 " bytes of DRAM; expected 1 to 2^32", dram_bytes);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/abi/atalla_isa.h"
+#include "sim/energy/model.h"
 #include "sim/isa/core.h"
 #include "sim/isa/program.h"
 #include "sim/isa/state.h"
@@ -40,7 +41,7 @@ class Machine {
   void set_handle(uint64_t handle);
 
   atalla_status run(uint64_t max_packets, uint32_t* stop);
-  // Of all cores together, or of one. Cycles are those of the last core to end.
+  // Of all cores together, or of one, without energy. Cycles are those of the last core to end.
   void stats(atalla_isa_stats* stats) const;
   void core_stats(uint32_t core, atalla_isa_stats* stats) const;
   uint32_t cores() const { return static_cast<uint32_t>(cores_.size()); }
@@ -84,9 +85,14 @@ class Machine {
   uint32_t stop_ = ATALLA_ISA_BUDGET;
   std::unique_ptr<ChipConfig> own_config_;  // without a device
   const ChipConfig* config_ = nullptr;
+  std::unique_ptr<EnergyModel> own_energy_;  // without a device
+  const EnergyModel* energy_ = nullptr;
   Pages own_dram_;
   Core own_core_;  // without a device
 };
+
+// Of a program that did this.
+EnergyEvents events_of(const atalla_isa_stats& stats);
 
 const char* unit_name(uint32_t unit);
 const char* stall_name(uint32_t stall);

@@ -13,7 +13,7 @@
 namespace atalla::sim {
 
 // Populated at once: the first pass through the ring must not pay for page faults inside launches.
-Telemetry::Telemetry(size_t capacity) : capacity_(capacity) {
+Telemetry::Telemetry(size_t capacity, const EnergyModel& energy) : capacity_(capacity), energy_(energy) {
   void* memory = mmap(nullptr, capacity * sizeof(atalla_work_record), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -43,27 +43,6 @@ void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const 
   }
 }
 
-namespace {
-
-// Which of EnergyEvents::macs counts the multiply-adds of a compute dtype.
-unsigned mac_class(atalla_dtype dtype) {
-  switch (dtype) {
-    case ATALLA_BF16:
-      return 0;
-    case ATALLA_F16:
-      return 1;
-    case ATALLA_F32:
-    case ATALLA_F64:
-    case ATALLA_C64:
-    case ATALLA_C128:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
-}  // namespace
-
 Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
   const Placement placed = schedule_.place(not_before_host(std::max(clock->cycles, floor_)), charge);
   clock->cycles = placed.end;
@@ -87,10 +66,12 @@ atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kin
 }
 
 void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
-                              const Charge& charge) {
+                              const Charge& charge, const EnergyEvents& events) {
+  const atalla_energy energy = energy_.of(events);
   const std::lock_guard lock(lock_);
   const Placement placed = place(clock, charge);
   atalla_work_record& record = next_record(placed, ATALLA_WORK_LAUNCH, stream);
+  record.energy = energy;
   record.scratchpad_bytes = charge.scratchpad_bytes;
   fill_launch_record(desc, cost, charge, &record.work);
   ++launches_;
@@ -102,29 +83,36 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
   counters_.dram_bytes_read += cost.bytes_read;
   counters_.dram_bytes_written += cost.bytes_written;
   counters_.macs += cost.macs;
-  energy_events_.macs[mac_class(desc.compute_dtype)] += cost.macs;
+  atalla_energy_add(&counters_.energy, &energy);
 }
 
 Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {
   const uint64_t bytes = copy.row_bytes * copy.rows;
+  const uint64_t read = copy.reads ? bytes : 0, written = copy.writes ? bytes : 0;
+  EnergyEvents events;
+  energy_.move(read, written, 1, &events);
+  events.touched_bytes = read + written;  // each row enters a scratchpad and leaves it
+  if (charge.link_cycles != 0) events.link_bytes = read + written;
+  const atalla_energy energy = energy_.of(events);
   const std::lock_guard lock(lock_);
   const Placement placed = place(clock, charge);
   atalla_work_record& record = next_record(placed, copy.kind, stream);
+  record.energy = energy;
   record.scratchpad_bytes = 0;
   atalla_launch_record& work = record.work;
   work.tag = copy.tag;
   work.cycles = charge.cycles;
   work.sdma_cycles = charge.sdma_cycles;
   work.vector_cycles = work.array_cycles = work.macs = 0;
-  work.dram_bytes_read = copy.reads ? bytes : 0;
-  work.dram_bytes_written = copy.writes ? bytes : 0;
+  work.dram_bytes_read = read;
+  work.dram_bytes_written = written;
   work.kernel = ATALLA_NO_KERNEL;
   work.n_operands = 0;
   work.dtype = ATALLA_U8;
   work.ndim = 2;
   work.sizes[0] = static_cast<int64_t>(copy.rows);
   work.sizes[1] = static_cast<int64_t>(copy.row_bytes);
-  if (charge.link_cycles != 0) energy_events_.link_bytes += bytes * ((copy.reads ? 1u : 0u) + (copy.writes ? 1u : 0u));
+  atalla_energy_add(&counters_.energy, &energy);
   counters_.copies += 1;
   counters_.cycles += charge.cycles;
   counters_.sdma_cycles += charge.sdma_cycles;
@@ -166,18 +154,15 @@ atalla_counters Telemetry::counters() const {
   const std::lock_guard lock(lock_);
   atalla_counters value = counters_;
   value.clock = horizon_;
+  const atalla_energy idle = energy_.idle(horizon_ - counted_from_);
+  atalla_energy_add(&value.energy, &idle);
   return value;
-}
-
-Telemetry::EnergyEvents Telemetry::energy_events() const {
-  const std::lock_guard lock(lock_);
-  return energy_events_;
 }
 
 void Telemetry::reset_counters() {
   const std::lock_guard lock(lock_);
   counters_ = {};
-  energy_events_ = {};
+  counted_from_ = horizon_;
 }
 
 const atalla_work_record& Telemetry::kept(uint64_t sequence) const {
@@ -214,6 +199,8 @@ void Telemetry::work_records(uint64_t from, void* out, size_t record_bytes, size
   for (uint64_t i = 0; i < n; ++i) {
     atalla_work_record record = kept(begin + i);
     for (int d = record.work.ndim; d < ATALLA_MAX_DIMS; ++d) record.work.sizes[d] = 0;
+    const atalla_energy idle = energy_.idle(record.work.cycles);
+    atalla_energy_add(&record.energy, &idle);
     char* place = static_cast<char*>(out) + i * record_bytes;
     std::memcpy(place, &record, std::min(record_bytes, sizeof record));
     if (record_bytes > sizeof record) std::memset(place + sizeof record, 0, record_bytes - sizeof record);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sim/abi/atalla.h"
+#include "sim/energy/model.h"
 #include "sim/host/spin_lock.h"
 #include "sim/kernels/base/kernel.h"
 #include "sim/time/schedule.h"
@@ -23,8 +24,8 @@ struct StreamClock {
 // Thread-safe.
 class Telemetry {
  public:
-  // `capacity` records are allocated here, none later.
-  explicit Telemetry(size_t capacity);
+  // `capacity` records are allocated here, none later. The model must live as long.
+  Telemetry(size_t capacity, const EnergyModel& energy);
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
@@ -32,7 +33,7 @@ class Telemetry {
   // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
   // free, not before what the calling thread has waited for, and not before the latest barrier.
   void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
-                     const Charge& charge);
+                     const Charge& charge, const EnergyEvents& events);
   struct Copy {
     uint32_t kind = 0;
     uint64_t tag = 0;
@@ -54,12 +55,6 @@ class Telemetry {
 
   uint64_t launches() const;  // sequence number of the next launch
   atalla_counters counters() const;
-  // Counts that the energy needs besides the counters.
-  struct EnergyEvents {
-    uint64_t macs[4] = {};  // as in atalla_energy
-    uint64_t link_bytes = 0;
-  };
-  EnergyEvents energy_events() const;
   void reset_counters();  // time, sequences and records stay
   // As launch_records and work_records of atalla.h.
   void launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const;
@@ -78,10 +73,11 @@ class Telemetry {
   uint64_t sequence_ = 0;  // of the next work
   uint64_t launches_ = 0;
   size_t capacity_;
-  size_t next_ = 0;  // slot of the next record
-  atalla_work_record* ring_;
+  size_t next_ = 0;           // slot of the next record
+  atalla_work_record* ring_;  // their energy is without standby and leakage
   atalla_counters counters_{};
-  EnergyEvents energy_events_;
+  uint64_t counted_from_ = 0;  // cycle of the latest reset
+  const EnergyModel& energy_;
 };
 
 // Fills all of *record but sequence, start_cycle and stream; sizes beyond ndim keep what they were.

@@ -63,11 +63,13 @@ def check_code(
 ) -> dict[str, Any]:
     """Runs the code of each method for its example inputs: once, or for its smallest, middle and largest sizes.
 
-    Returns, for the largest sizes, the cycles, those of calls on the scalar core by function and node, and, with the
-    float32 program `wide` of the first method, how far the results are from its; and the cycles by method and sizes.
+    Returns, for the largest sizes, cycles and joules, cycles of calls on the scalar core by function and node, and, with
+    the float32 program `wide` of the first method, how far the results are from its; and the cycles and joules by method
+    and sizes.
     Raises ExportError if the code gives other ports or values than the launches of the file.
     """
-    cycles, scalar, by_size, error = 0, dict[str, int](), dict[str, int](), dict[str, float]()
+    cycles, joules, scalar, error = 0, 0.0, dict[str, int](), dict[str, float]()
+    by_size, joules_by_size = dict[str, int](), dict[str, float]()
     with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
         whole = os.path.join(folder, "file.atl")
         Path(whole).write_bytes(data)
@@ -81,16 +83,19 @@ def check_code(
                 if compiled.sizes:
                     text = sizes_text(compiled.captured, compiled.program, compiled.sizes)
                     by_size[f"{name}, {text}"] = run.profile.stats.cycles
+                    joules_by_size[f"{name}, {text}"] = run.profile.stats.energy.joules
                 if compiled is not largest:
                     continue
                 cycles += run.profile.stats.cycles
+                joules += run.profile.stats.energy.joules
                 for call in run.profile.calls:
                     if call.site.function.startswith("core_"):
                         key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"
                         scalar[key] = scalar.get(key, 0) + call.cycles
                 if wide is not None and number == 0:
                     error = _error(run.outputs, _wide_outputs(wide, compiled, given))
-    return {"cycles": cycles, "scalar_cycles": scalar, "cycles_by_size": by_size, **error}
+    sizes = {"cycles_by_size": by_size, "joules_by_size": joules_by_size}
+    return {"cycles": cycles, "joules": joules, "scalar_cycles": scalar, **sizes, **error}
 
 
 def _launched(

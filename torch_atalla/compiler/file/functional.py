@@ -103,20 +103,20 @@ class FileBuilder:
         return data
 
     def _verified(self, goldens: list[GoldenRecord]) -> list[GoldenRecord]:
-        """Those that every engine of the file gives; the report gets the cycles. Raises ExportError."""
+        """Those that every engine of the file gives; the report gets cycles and joules. Raises ExportError."""
         report, with_code, failed = self.report, self.code is not None, ExportError()
         for measured in (False, True):  # results may be what rounding left of a difference: no fixed tolerance is right
             if measured and goldens:
                 goldens = self.goldens(measured=True)
             try:
-                report.method_cycles, report.launch_cycles = _verify(self.encoded(goldens), self.methods, with_code)
+                _verify(self.encoded(goldens), self.methods, with_code, report)
                 return goldens
             except ExportError as error:
                 failed = error
         if not with_code or not goldens:
             raise failed
         # The code was checked step by step, and where rounding decides about whole results, it may decide otherwise.
-        report.method_cycles, report.launch_cycles = _verify(self.encoded(goldens), self.methods, code=False)
+        _verify(self.encoded(goldens), self.methods, False, report)
         warnings.warn(f"the file gets no golden outputs: rounding decides about results ({failed})", stacklevel=4)
         return []
 
@@ -212,9 +212,9 @@ def _emit(
     )
 
 
-def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool) -> tuple[list[int], list[LaunchCycles]]:
-    """Validates, loads and replays the goldens, also with the file's Atalla code, and gives the simulated cycles; zeros
-    when device 0 has no room."""
+def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool, report: LoadableReport) -> None:
+    """Validates, loads and replays the goldens, also with the file's Atalla code. The report gets the simulated cycles
+    and joules; zeros when device 0 has no room."""
     try:
         if code:
             with closing(runtime.Program(data)) as program:
@@ -226,10 +226,14 @@ def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool) -> tuple[l
             program.verify()
             counts = [len(compiled.program.instructions) for compiled in methods.values()]
             each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
-            return [sum(cycles) for cycles in each], _compared(each, methods)
+            report.method_cycles = [sum(cycles) for cycles in each]
+            report.method_joules = [program.estimate_joules(number) for number in range(len(methods))]
+            report.launch_cycles = _compared(each, methods)
     except runtime.RuntimeLibraryError as error:
         if error.status == c_abi.ATALLA_ERR_OUT_OF_MEMORY:
-            return [0] * len(methods), []
+            report.method_cycles, report.method_joules = [0] * len(methods), [0.0] * len(methods)
+            report.launch_cycles = []
+            return
         if error.status == c_abi.ATALLA_ERR_FORMAT:
             raise ExportError(f"the results of the program differ from PyTorch's: {error}") from None
         raise ExportError(f"the device cannot run the program: {error}") from error

@@ -49,7 +49,7 @@ R.launchPart = (inst, span, related, go) => {
 R.callPart = (call, i) => {
   const stalls = Object.entries(call.stalls), made = R.doc.code.functions[call.function];
   return el("div", {}, el("b", { class: "mono" }, call.function),
-    el("div", {}, `call ${i}: ${number(call.cycles)} cycles, ${number(call.packets)} packets`),
+    el("div", {}, `call ${i}: ${number(call.cycles)} cycles, ${joules(call.joules)}, ${number(call.packets)} packets`),
     stalls.length ? el("ul", {}, stalls.slice(0, 4).map(([reason, n]) => el("li", {}, `${number(n)} cycles: ${reason}`))) : null,
     made ? el("details", {}, el("summary", {}, `Listing (${number(made.packets)} packets)`), el("pre", {}, made.listing +
       (made.packets > made.listing.split("\n").filter((line) => line.startsWith(" ")).length ? "\n    …" : ""))) : null);

@@ -369,6 +369,23 @@ std::vector<uint64_t> Program::estimate_each(uint32_t index) {
   return cycles;
 }
 
+atalla_energy Program::estimate_energy(uint32_t index) {
+  std::lock_guard lock(mutex_);
+  if (engine_ == ATALLA_ENGINE_ISA)
+    throw Error(ATALLA_ERR_UNSUPPORTED, "the energy of Atalla code is not estimated; run it and read its statistics");
+  const std::vector<MethodImage::Step>& steps = launches_of(index).steps;
+  const atalla_schedule_api* schedule = schedule_api();
+  atalla_energy sum{};
+  if (schedule == nullptr || schedule->abi_minor < 6) return sum;
+  for (const MethodImage::Step& step : steps) {
+    if (step.host_call != kNone) continue;
+    atalla_energy one{};
+    check(schedule->launch_energy(image_->device.handle(), step.desc, step.desc_bytes, &one));
+    atalla_energy_add(&sum, &one);
+  }
+  return sum;
+}
+
 uint64_t Program::estimate(uint32_t index) {
   uint64_t sum = 0;
   for (uint64_t cycles : estimate_each(index)) sum += cycles;

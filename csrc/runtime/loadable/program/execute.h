@@ -42,6 +42,7 @@ class Program {
   // The types of a method's outputs for inputs of these types.
   void resolve(uint32_t method, std::span<const atalla_tensor> inputs, std::span<atalla_tensor> outputs);
   uint64_t estimate(uint32_t method);
+  atalla_energy estimate_energy(uint32_t method);
   std::vector<uint64_t> estimate_each(uint32_t method);  // of each instruction; 0 of a host call
   const std::string& describe();                         // JSON, made once
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/energy/model.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/dram/interconnect.h"
+#include "sim/energy/area.h"
+
+namespace atalla::sim {
+namespace {
+
+constexpr uint64_t kOperands = 3;  // registers that a vector instruction or a row of the array reads and writes
+constexpr uint64_t kPico = 1000;   // femtojoules
+
+using Wide = unsigned __int128;
+
+uint64_t clip(Wide amount) { return static_cast<uint64_t>(std::min<Wide>(amount, UINT64_MAX)); }
+
+}  // namespace
+
+EnergyModel::EnergyModel(const ChipConfig& config)
+    : config_(config),
+      is_bus_(config.network_topology == Topology::kBus),
+      bus_shift_(static_cast<unsigned>(std::countr_zero(config.bus_width_bytes))),
+      row_shift_(static_cast<unsigned>(std::countr_zero(config.scratchpad_row_bytes))),
+      channels_(config.memory_channels()),
+      links_(config.core_count + 1),
+      routers_(config.core_count + 1) {
+  const atalla_area area = area_of(config);
+  const Wide square_um = Wide{area.array} + area.vector + area.registers + area.scalar_core + area.scratchpads;
+  leakage_uw_ = clip((square_um * config.energy_leakage + 500'000) / 1'000'000);
+  const Interconnect network(config, channels_);
+  for (uint64_t core = 0; core < config.core_count; ++core) {
+    links_[core + 1] = links_[core];
+    routers_[core + 1] = routers_[core];
+    for (uint64_t channel = 0; channel < channels_; ++channel) {
+      links_[core + 1] += network.path(core, channel, true).size();
+      routers_[core + 1] += network.routers(core, channel);
+    }
+  }
+}
+
+uint64_t EnergyModel::mac_price(atalla_dtype dtype) const {
+  switch (dtype) {
+    case ATALLA_BF16:
+      return config_.energy_mac_bf16;
+    case ATALLA_F16:
+      return config_.energy_mac_fp16;
+    case ATALLA_F32:
+    case ATALLA_F64:
+    case ATALLA_C64:
+    case ATALLA_C128:
+      return config_.energy_mac_fp32;
+    default:
+      return config_.energy_mac_int8;
+  }
+}
+
+atalla_energy EnergyModel::of(const EnergyEvents& e) const {
+  const Wide registers = kOperands * config_.energy_register_row, lanes = config_.vector_lanes;
+  atalla_energy found{};
+  found.dram = clip(Wide{e.stream_bytes_read} * config_.dram_energy.read_fj +
+                    Wide{e.stream_bytes_written} * config_.dram_energy.write_fj +
+                    (Wide{e.dram_activates} * config_.dram.activate_pj + Wide{e.dram_reads} * config_.dram.read_pj +
+                     Wide{e.dram_writes} * config_.dram.write_pj) *
+                        kPico);
+  if (is_bus_) found.bus = clip(Wide{e.moved_bytes} * config_.energy_bus_beat >> bus_shift_);
+  found.network = clip(Wide{e.network_link_bytes} * config_.energy_network_link_byte +
+                       Wide{e.network_router_bytes} * config_.energy_router_byte);
+  // The array reads its rows from scratchpads as well.
+  found.scratchpad = clip(((Wide{e.moved_bytes} + e.touched_bytes) * config_.energy_scratchpad_row >> row_shift_) +
+                          Wide{e.array_rows} * config_.energy_scratchpad_row);
+  found.vector = clip(e.vector_ops * (registers + lanes * config_.energy_lane) +
+                      e.exp_ops * (registers + lanes * config_.energy_exp_lane));
+  found.array = clip(e.array_rows * registers + Wide{e.macs} * mac_price(e.mac_dtype));
+  found.control = clip(Wide{e.packets} * config_.energy_packet);
+  found.link = clip(Wide{e.link_bytes} * config_.energy_link_byte);
+  return found;
+}
+
+atalla_energy EnergyModel::idle(uint64_t cycles) const {
+  constexpr Wide kFemtoOfMicro = 1'000'000'000;
+  atalla_energy found{};
+  found.standby = clip(config_.dram_energy.static_uw * kFemtoOfMicro * cycles / config_.chip_clock_hz);
+  found.leakage = clip(leakage_uw_ * kFemtoOfMicro * cycles / config_.chip_clock_hz);
+  return found;
+}
+
+void EnergyModel::move(uint64_t read, uint64_t written, uint64_t cores, EnergyEvents* events) const {
+  events->stream_bytes_read = read;
+  events->stream_bytes_written = written;
+  events->moved_bytes = clip(Wide{read} + written);
+  if (is_bus_) return;
+  const uint64_t n = std::clamp<uint64_t>(cores, 1, config_.core_count);
+  events->network_link_bytes = clip(Wide{events->moved_bytes} * links_[n] / (n * channels_));
+  events->network_router_bytes = clip(Wide{events->moved_bytes} * routers_[n] / (n * channels_));
+}
+
+EnergyEvents EnergyModel::computed(const Cost& cost, atalla_dtype dtype) {
+  EnergyEvents events;
+  events.touched_bytes = clip(Wide{cost.bytes_read} + cost.bytes_written);
+  events.vector_ops = cost.vector_ops;
+  events.exp_ops = cost.exp_ops;
+  events.array_rows = clip(Wide{cost.array_rows} + cost.weight_rows);
+  events.packets = clip(Wide{cost.packets} + cost.vector_ops + cost.exp_ops + events.array_rows);
+  events.macs = cost.macs;
+  events.mac_dtype = dtype;
+  return events;
+}
+
+}  // namespace atalla::sim
