@@ -54,7 +54,8 @@ CONFIGS = {
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
-CHIP_FOLDERS = ("abi", "device", "dram", "energy", "host", "isa", "memory", "time")  # once; kernels for each instruction set
+# Compiled once, unlike the kernels.
+CHIP_FOLDERS = ("abi", "device", "dram", "energy", "host", "isa", "memory", "time")
 # Folders of csrc/aten that are one unit together: the headers of ATen take longer than the code.
 ONE_UNIT = (
     ("bindings", "device", "dispatch", "launch", "profiler"),

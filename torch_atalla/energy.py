@@ -63,8 +63,8 @@ def area(device: Any = None) -> dict[str, float]:
 def area_of_chip(config_text: str) -> dict[str, float]:
     """Return the square millimetres by part of the chip of a chip file, given by its text.
 
-    Raises ValueError, with the line and the reason, for a file that a device would refuse, and RuntimeError for a device
-    library that cannot tell.
+    Raises ValueError, with the line and the reason, for a file that a device would refuse, and RuntimeError for a
+    device library that cannot tell.
     """
     api = device_table(c_abi.atalla_schedule_api, c_abi.ATALLA_SCHEDULE_ABI_MAJOR)
     if api is None:

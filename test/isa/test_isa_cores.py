@@ -78,7 +78,7 @@ print(report.code["calls"])
 """
 
 
-# Tiles of 2 KiB, read or written by the cores of a mask: cycles of each program on each of two chips.
+# Tiles of 2 KiB, read or written by the cores of a mask: statistics of each program on each of two chips.
 TILES = """
 import json, os, sys
 from torch_atalla import isa
@@ -96,7 +96,7 @@ for ordinal, chip in enumerate(chips):
         program = isa.assemble("\\n".join([*text, "done:", "halt.s"]))
         machine = isa.Machine(program, device=ordinal, cores=cores)
         machine.run()
-        found.append(machine.stats().cycles)
+        found.append(machine.stats().to_json())
         del machine
 print(json.dumps(found))
 """
@@ -179,6 +179,9 @@ class TestCores(TestCase):
 
     def tiles(self, chips, cases):
         """Cycles by chip, of programs of (verb, cores of the machine, mask of those that move tiles, tiles)."""
+        return [[stats["cycles"] for stats in found] for found in self.statistics(chips, cases)]
+
+    def statistics(self, chips, cases):
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for number, values in enumerate(chips):
@@ -206,6 +209,24 @@ class TestCores(TestCase):
         self.assertGreaterEqual(net[4], bus[4] + 2 * 5)
         self.assertLessEqual(net[4], bus[4] + 6 * 5)
         self.assertEqual(net[5] - bus[5], 5 * 3)  # a write has gone when the memory has it
+
+    def test_energy_of_links_and_routers(self):
+        """Bytes times the links and routers on the way of each tile, and their prices. The memory is at core 0."""
+        cases = [("ld", 4, mask, 3) for mask in (1, 2, 4, 8, 15)] + [("st", 4, 8, 1)]
+        mesh = {"network.topology": "mesh", "network.columns": 2}
+        bus, net = self.statistics([{}, mesh], cases)
+        (crossbar,) = self.statistics([{"network.topology": "crossbar"}], cases[-2:-1])
+        self.assertEqual({(item["network_link_bytes"], item["energy"]["network"]) for item in bus}, {(0, 0)})
+        routers = [3 * 2048 * n for n in (1, 2, 2, 3, 1 + 2 + 2 + 3)] + [2048 * 3]
+        self.assertEqual([item["network_router_bytes"] for item in net], routers)
+        bytes_moved = [3 * 2048] * 4 + [4 * 3 * 2048, 2048]
+        links = [n + moved for n, moved in zip(routers, bytes_moved)]
+        self.assertEqual([item["network_link_bytes"] for item in net], links)
+        self.assertEqual(crossbar[0]["network_router_bytes"], 4 * 3 * 2048)
+        self.assertEqual(crossbar[0]["network_link_bytes"], 2 * 4 * 3 * 2048)
+        for item, n, m, moved, plain in zip(net, links, routers, bytes_moved, bus, strict=True):
+            self.assertEqual(item["energy"]["network"], 3_875 * n + 3_438 * m)
+            self.assertEqual((item["energy"]["bus"], plain["energy"]["bus"]), (0, moved // 8 * 38_720))
 
     def test_links_that_are_slow_and_shared(self):
         cases = [("ld", 4, 1, 1), ("ld", 4, 15, 1), ("ld", 4, 8, 8)]

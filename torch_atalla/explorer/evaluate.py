@@ -10,7 +10,6 @@ import tempfile
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 

@@ -73,9 +73,10 @@ class Profile:
 
     def __str__(self) -> str:
         stats = self.stats
+        numbered = [(self._number(i), call) for i, call in enumerate(self.calls)]
         calls = [
-            (call.cycles, [text(call.joules), f"{call.packets:,}", self._number(i), _main_stall(call), *astuple(call.site)])
-            for i, call in sorted(enumerate(self.calls), key=lambda item: -item[1].cycles)
+            (call.cycles, [text(call.joules), f"{call.packets:,}", number, _main_stall(call), *astuple(call.site)])
+            for number, call in sorted(numbered, key=lambda item: -item[1].cycles)
         ]
         units = [
             (cycles, [f"{stats.unit_instructions[unit]:,}", unit])

@@ -70,7 +70,8 @@ def read_code(path: str | os.PathLike, method: str, code: MethodCode, nodes: Map
     ]
     stats = profile.stats
     units = {unit: n for unit, n in sorted(stats.unit_cycles.items(), key=lambda item: -item[1]) if n}
-    return Code(stats.cycles, stats.energy.joules, stats.packets, stats.instructions, units, calls, _functions(code, addresses))
+    functions, joules = _functions(code, addresses), stats.energy.joules
+    return Code(stats.cycles, joules, stats.packets, stats.instructions, units, calls, functions)
 
 
 def _functions(code: MethodCode, addresses: Mapping[str, int]) -> dict[str, Function]:

@@ -63,9 +63,9 @@ def check_code(
 ) -> dict[str, Any]:
     """Runs the code of each method for its example inputs: once, or for its smallest, middle and largest sizes.
 
-    Returns, for the largest sizes, cycles and joules, cycles of calls on the scalar core by function and node, and, with
-    the float32 program `wide` of the first method, how far the results are from its; and the cycles and joules by method
-    and sizes.
+    Returns, for the largest sizes, cycles and joules, those cycles of calls on the scalar core by function and node,
+    and, with the float32 program `wide` of the first method, how far the results are from its; and cycles and joules by
+    method and sizes.
     Raises ExportError if the code gives other ports or values than the launches of the file.
     """
     cycles, joules, scalar, error = 0, 0.0, dict[str, int](), dict[str, float]()
@@ -94,8 +94,8 @@ def check_code(
                         scalar[key] = scalar.get(key, 0) + call.cycles
                 if wide is not None and number == 0:
                     error = _error(run.outputs, _wide_outputs(wide, compiled, given))
-    sizes = {"cycles_by_size": by_size, "joules_by_size": joules_by_size}
-    return {"cycles": cycles, "joules": joules, "scalar_cycles": scalar, **sizes, **error}
+    whole_run = {"cycles": cycles, "joules": joules, "scalar_cycles": scalar}
+    return {**whole_run, "cycles_by_size": by_size, "joules_by_size": joules_by_size, **error}
 
 
 def _launched(
