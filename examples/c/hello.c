@@ -43,9 +43,8 @@ int main(void) {
     wrong += fabsf(sum[i] - (a[i] + b[i])) > 1e-6f || fabsf(product[i] - 2 * a[i]) > 1e-6f;
   atalla_counters counters = {.struct_size = sizeof counters};
   must(atalla_rt_counters(device, &counters));
-  printf("a + b and a @ b of %d x %d: %d wrong values; %llu launches, %llu cycles, %llu MACs, %.3g J\n", N, N, wrong,
-         (unsigned long long)counters.launches, (unsigned long long)counters.cycles, (unsigned long long)counters.macs,
-         atalla_energy_joules(&counters.energy));
+  printf("a + b and a @ b: %d wrong values; %.0f launches, %.0f cycles, %.3g J\n", wrong, (double)counters.launches,
+         (double)counters.cycles, atalla_energy_joules(&counters.energy));
   for (int i = 0; i < 3; ++i) must(atalla_rt_free(device, addr[i]));
   return wrong != 0 || counters.launches != 2;
 }

@@ -51,19 +51,23 @@ MEET = """
 CHILD = """
 import json, os, sys
 import torch
-from torch_atalla import load_loadable
+from torch_atalla import load_loadable, telemetry
 
 path, chips, inputs, out = json.loads(sys.argv[1])
 given = torch.load(inputs)
-found, cycles = [], []
+found, cycles, energies = [], [], []
 for ordinal, chip in enumerate(chips):
     os.environ["ATALLA_CHIP_CONFIG"] = chip
     device = torch.device("atalla", ordinal)
     for engine in ("isa", "functional"):
         program = load_loadable(path, device, engine=engine)
-        found.append(program(*(x.to(device) for x in given)).cpu())
+        with telemetry.Recording() as recording:
+            found.append(program(*(x.to(device) for x in given)).cpu())
         cycles.append(program.stats.cycles if engine == "isa" else 0)
-torch.save((found, cycles), out)
+        work = next(item.work for item in recording.devices if item.ordinal == ordinal)
+        spent = [item.energy for item in work if item.kind == "launch"]
+        energies.append([sum(e.total - e.standby - e.leakage for e in spent), sum(e.network for e in spent), sum(e.bus for e in spent)])
+torch.save((found, cycles, energies), out)
 """
 
 SAVE = """
@@ -169,11 +173,17 @@ class TestCores(TestCase):
                 [sys.executable, "-W", "ignore", "-c", CHILD, argument], capture_output=True, text=True
             )
             self.assertEqual(run.returncode, 0, run.stderr)
-            found, cycles = torch.load(out)
+            found, cycles, energies = torch.load(out)
             four, functional, one, _ = found
             self.assertEqual(four, one, rtol=0, atol=0)
             self.assertEqual(four, functional, rtol=0.02, atol=0.02)
             self.assertLess(cycles[0], cycles[2] / 2)
+            # Both engines count the energy of the mesh in their own way; without standby and leakage.
+            (code, code_network, _), (launches, launch_network, _) = energies[:2]
+            self.assertAlmostEqual(code / launches, 1, delta=0.2)
+            self.assertAlmostEqual(code_network / launch_network, 1, delta=0.02)
+            self.assertEqual([network > 0 for _, network, _ in energies], [True, True, False, False])
+            self.assertEqual([bus > 0 for _, _, bus in energies], [False, False, True, True])
             profile = CodeMachine(file).profile()  # on one core, call by call
             self.assertIn("barrier", {call.site.function for call in profile.calls})
 

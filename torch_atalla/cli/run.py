@@ -67,8 +67,7 @@ def main(argv: list[str]) -> int:
             profile = run.profile()
             print(json.dumps(profile.to_json(), indent=1) if args.json else profile)
             if not args.json:
-                print()
-                _print_energy(profile.stats.energy, profile.stats.cycles)
+                print(f"\nenergy  {profile.stats.energy}")
             outputs = run.outputs()
         elif not args.konata or args.outputs:
             outputs = _run(args, inputs)
