@@ -66,7 +66,8 @@ for ordinal, chip in enumerate(chips):
         cycles.append(program.stats.cycles if engine == "isa" else 0)
         work = next(item.work for item in recording.devices if item.ordinal == ordinal)
         spent = [item.energy for item in work if item.kind == "launch"]
-        energies.append([sum(e.total - e.standby - e.leakage for e in spent), sum(e.network for e in spent), sum(e.bus for e in spent)])
+        moving = sum(e.total - e.standby - e.leakage for e in spent)
+        energies.append([moving, sum(e.network for e in spent), sum(e.bus for e in spent)])
 torch.save((found, cycles, energies), out)
 """
 

@@ -119,7 +119,15 @@ class TestAcceleratorGraph(TestCase):
                 text = file.read()
             with self.assertRaisesRegex(RuntimeError, "cannot write"):
                 graph.debug_dump(os.path.join(folder, "missing", "graph.dot"))
-        for part in ("digraph", "random.uniform", "pointwise.add", "float32[3, 4]", "cycles", "n0 -> n1"):
+        for part in (
+            "digraph",
+            "random.uniform",
+            "pointwise.add",
+            "float32[3, 4]",
+            " cycles, ",
+            " J\\nstream",
+            "n0 -> n1",
+        ):
             self.assertIn(part, text)
         del y
 

@@ -8,6 +8,7 @@
 
 #include "runtime/device/api.h"
 #include "runtime/device/device.h"
+#include "runtime/device/energy.h"
 #include "runtime/graph/graph.h"
 #include "sim/abi/atalla_link.h"
 #include "sim/abi/dtype.h"
@@ -64,9 +65,17 @@ std::string Graph::dot() const {
       for (int i = 0; i < desc.n_operands; ++i)
         label += (i == desc.n_outputs ? "\\n" : i > 0 ? " " : "\\n-> ") + shape(desc.operands[i]);
       atalla_launch_record record{};
-      if (api().launch_estimate(device_.handle(), &desc, atalla_launch_desc_bytes(desc.n_operands), &record) ==
-          ATALLA_OK)
+      const size_t bytes = atalla_launch_desc_bytes(desc.n_operands);
+      if (api().launch_estimate(device_.handle(), &desc, bytes, &record) == ATALLA_OK) {
+        const atalla_energy energy = launch_energy(device_.handle(), desc, bytes);
+        const double joules = atalla_energy_joules(&energy);
         label += "\\n" + std::to_string(record.cycles) + " cycles";
+        if (joules > 0) {
+          char amount[32];
+          snprintf(amount, sizeof amount, ", %.3g J", joules);
+          label += amount;
+        }
+      }
       if (step.random != 0) label += "\\nrandom source " + std::to_string(step.random - 1);
     } else if (step.kind == Kind::kHostCall) {
       label += "host call";

@@ -8,6 +8,7 @@
 #include "kernel_parameters.h"
 #include "runtime/c_api/c_interface.h"
 #include "runtime/device/api.h"
+#include "runtime/device/energy.h"
 #include "runtime/device/error.h"
 #include "runtime/graph/capture.h"
 #include "runtime/loadable/file/describe.h"
@@ -373,14 +374,10 @@ atalla_energy Program::estimate_energy(uint32_t index) {
   std::lock_guard lock(mutex_);
   if (engine_ == ATALLA_ENGINE_ISA)
     throw Error(ATALLA_ERR_UNSUPPORTED, "the energy of Atalla code is not estimated; run it and read its statistics");
-  const std::vector<MethodImage::Step>& steps = launches_of(index).steps;
-  const atalla_schedule_api* schedule = schedule_api();
   atalla_energy sum{};
-  if (schedule == nullptr || schedule->abi_minor < 6) return sum;
-  for (const MethodImage::Step& step : steps) {
+  for (const MethodImage::Step& step : launches_of(index).steps) {
     if (step.host_call != kNone) continue;
-    atalla_energy one{};
-    check(schedule->launch_energy(image_->device.handle(), step.desc, step.desc_bytes, &one));
+    const atalla_energy one = launch_energy(image_->device.handle(), *step.desc, step.desc_bytes);
     atalla_energy_add(&sum, &one);
   }
   return sum;
