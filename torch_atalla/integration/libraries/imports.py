@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls functions after a module of another library was imported. Nothing is imported for it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Adapt = Callable[[ModuleType], None]
+
+_waiting: dict[str, Adapt] = {}
+
+
+class _WatchedSpec(ModuleSpec):
+    """A spec that sees the end of its module's import, when the import system clears `_initializing`.
+
+    A module is often imported *while* its import is running: `import accelerate` imports torch, and that this package.
+    A loader of our own would come too late for it; its spec does not.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(self.__dict__["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        self.__dict__["_initializing"] = value
+        module = sys.modules.get(self.name)  # absent if the import failed; the next one is watched again
+        if not value and module is not None:
+            self.__class__ = ModuleSpec  # type: ignore[assignment]
+            _adapt(module)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules that functions wait for, with the other finders, and watches their import."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in _waiting:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                spec.__class__ = _WatchedSpec  # type: ignore[assignment]
+                return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def _adapt(module: ModuleType) -> None:
+    adapt = _waiting.pop(module.__name__, None)
+    if adapt is None:
+        return
+    try:
+        adapt(module)
+    except Exception as error:
+        library = module.__name__.partition(".")[0]
+        try:
+            version = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            version = "of unknown version"
+        warnings.warn(
+            f"torch_atalla cannot adapt {module.__name__} of {library} {version}, so that the library may take the CPU "
+            f"instead of atalla devices ({type(error).__name__}: {error}). docs/reference/libraries.md lists the "
+            "versions that work.",
+            stacklevel=2,
+        )
+
+
+def after_import(name: str, adapt: Adapt) -> None:
+    """Call `adapt(module)` once the module `name` is imported: now, if it is; a failure of `adapt` is a warning."""
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    _waiting[name] = adapt
+    module = sys.modules.get(name)
+    if module is None:
+        return
+    spec: Any = module.__spec__
+    if getattr(spec, "_initializing", False):
+        spec.__class__ = _WatchedSpec
+    else:
+        _adapt(module)
