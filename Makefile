@@ -12,7 +12,9 @@
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
+# make test-ecosystem   install other libraries (requirements-ecosystem.txt), run their examples and the tests with them
 # make models run small forms of well-known architectures; write docs/reference/models.md
+# make libraries   run the examples of other libraries; write docs/reference/libraries.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
 PYTHON ?= python3
@@ -25,7 +27,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models validate bench bench-isa bench-ops bench-compile clean
+.PHONY: demo wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models libraries validate bench bench-isa bench-ops bench-compile clean
 
 $(VENV)/base.stamp: requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +41,10 @@ $(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
 $(VENV)/extras.stamp: $(VENV)/base.stamp requirements-viewers.txt requirements-explore.txt
 	$(PIP) install --no-deps -r requirements-viewers.txt
 	$(PIP) install -r requirements-explore.txt
+	touch $@
+
+$(VENV)/ecosystem.stamp: $(VENV)/demo.stamp requirements-ecosystem.txt
+	$(PIP) install --no-deps -r requirements-ecosystem.txt
 	touch $@
 
 $(VENV)/lint.stamp: $(VENV)/base.stamp requirements-lint.txt
@@ -97,6 +103,10 @@ test-slow: build
 test-isas: export ATALLA_HOST_ISA_ONLY = 0
 test-isas: build
 	$(PY) -m pytest test/device/test_instruction_sets.py -q
+
+# `make test` skips what needs these libraries, unless they are installed.
+test-ecosystem: build $(VENV)/ecosystem.stamp
+	$(PY) -m pytest test/ecosystem -q -n 2 --dist worksteal
 
 # Results must not depend on which thread submits the work (docs/concepts/driver.md). Only the order of waits may differ.
 MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \
@@ -184,6 +194,9 @@ opinfo-fallback: build
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write
 	$(PY) tools/model_code_table.py --write
+
+libraries: build $(VENV)/ecosystem.stamp
+	$(PY) tools/library_table.py --write
 
 # Half an hour the first time; SCALE-Sim's results are kept in build/scalesim.
 validate: build

@@ -7,11 +7,11 @@ the library's own code does for its devices, and only where the library would ot
 
 from __future__ import annotations
 
-from . import accelerate, lightning, transformers
+from . import accelerate, lightning, safetensors, transformers
 from .imports import after_import
 
 
 def install() -> None:
-    for library in (accelerate, transformers, lightning):
+    for library in (accelerate, transformers, lightning, safetensors):
         for module, adapt in library.ADAPTED.items():
             after_import(module, adapt)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs examples of other libraries (benchmarks/libraries) on the device, fallback forbidden, and compares with the CPU.
+
+    python tools/library_table.py [--only REGEX] [--write]
+
+--write puts the table into docs/reference/libraries.md. It needs requirements-ecosystem.txt. The exit status is 1 when
+results of a library differ from the CPU's, or an op is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.metadata
+import io
+import logging
+import os
+import pkgutil
+import re
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:] = [str(ROOT), *(p for p in sys.path if Path(p or ".").resolve() != ROOT / "tools")]
+
+from benchmarks import libraries  # noqa: E402
+from torch_atalla import chip, fallback, telemetry  # noqa: E402
+
+PAGE = ROOT / "docs/reference/libraries.md"
+TOLERANCE = 1e-4
+NAMES = sorted(module.name for module in pkgutil.iter_modules(libraries.__path__))
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str  # the distribution's
+    version: str
+    example: str  # what was run
+    launches: int = 0
+    error: float = 0.0  # largest difference from the CPU, as a part of the tensor's largest value
+    tolerance: float = TOLERANCE
+    milliseconds: float = 0.0
+    milliseconds_on_cpu: float = 0.0
+    missing: str = ""  # the op that has no kernel, or what else went wrong
+
+    @property
+    def right(self) -> bool:
+        return not self.missing and self.error <= self.tolerance
+
+
+def load(name: str) -> ModuleType:
+    """The module of a library's example; ImportError if the library, or one that it needs, is not installed."""
+    return importlib.import_module(f"benchmarks.libraries.{name}")
+
+
+def run_once(example: ModuleType, device: str) -> tuple[list[torch.Tensor], float]:
+    """Results on the CPU, and milliseconds until they are there. The seed is the same in each run."""
+    torch.manual_seed(0)
+    start = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        results = [x.detach().cpu() for x in example.run(device)]
+    return results, 1e3 * (time.perf_counter() - start)
+
+
+def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """Largest difference over the largest value expected; inf for other shapes, dtypes or places of infinities."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return float("inf")
+    if not expected.is_floating_point():
+        return 0.0 if torch.equal(found, expected) else float("inf")
+    finite = expected.isfinite()
+    if not torch.equal(finite, found.isfinite()):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = expected[finite].double().abs().max().item() or 1.0
+    return (found.double() - expected.double())[finite].abs().max().item() / scale
+
+
+def run(name: str, repeats: int = 1) -> Result:
+    """Run a library's example on both devices, once and then `repeats` times. Times are those of the fastest repeat."""
+    example = load(name)
+    version = importlib.metadata.version(example.DISTRIBUTION)
+    assert example.__doc__
+    facts = (example.DISTRIBUTION, version, " ".join(example.__doc__.split()))
+    tolerance = getattr(example, "TOLERANCE", TOLERANCE)
+    expected, _ = run_once(example, "cpu")
+    on_cpu = min(run_once(example, "cpu")[1] for _ in range(repeats))
+    before = telemetry.counters().launches
+    try:
+        with fallback.mode("error"):
+            found, _ = run_once(example, "atalla")
+            launches = telemetry.counters().launches - before
+            later = [run_once(example, "atalla") for _ in range(repeats)]
+    except NotImplementedError as error:
+        op = re.search(r"operator '([^']+)'|^(\w+_overrideable)", str(error))
+        return Result(*facts, missing=op[op.lastindex or 0] if op else str(error)[:80])
+    every = [found, *(results for results, _ in later)]
+    assert expected and all(len(results) == len(expected) for results in every)
+    worst = max(difference(x, y) for results in every for x, y in zip(results, expected))
+    return Result(*facts, launches, worst, tolerance, min(spent for _, spent in later), on_cpu)
+
+
+def page(results: list[Result]) -> str:
+    right = sum(r.right for r in results)
+    rows = []
+    for r in results:
+        ratio = r.milliseconds / max(r.milliseconds_on_cpu, 1e-9)
+        times = f"{r.milliseconds:,.0f} | {r.milliseconds_on_cpu:,.0f} | {ratio:.1f}"
+        numbers = f"yes | {r.launches:,} | {r.error:.1e} | {r.tolerance:.0e} | {times}"
+        if r.missing:
+            numbers = f"no: `{r.missing}` | | | | | |"
+        elif not r.right:
+            numbers = "no" + numbers.removeprefix("yes")
+        rows.append(f"| {r.name} | {r.version} | {r.example} | {numbers} |")
+    lines = [
+        "# Libraries",
+        "",
+        "This page lists the libraries whose own examples run on the device. [The guide](../guides/libraries.md)",
+        "explains what torch_atalla adapts in them. Written by `python tools/library_table.py --write`, with the",
+        "versions of `requirements-ecosystem.txt`. `make test-ecosystem` installs these versions and runs the",
+        "examples as tests.",
+        "",
+        "Each example follows the library's documentation in small, with the device's name changed",
+        "(`benchmarks/libraries`). The fallback is forbidden: an op without a kernel ends the example. `error` is",
+        "the largest difference of a result from the CPU's, over the largest value of the result. It is at most",
+        "`tolerance`. Integers must be equal. Times are those of the fastest of three later runs of the whole",
+        "example, with one thread for each device, in milliseconds. The chip is simulated, and most of the time",
+        "of small examples is Python.",
+        "",
+        f"{right} of {len(results)} examples run wholly on the chip and match the CPU.",
+        "",
+        "| library | version | what was run | as on the CPU | launches | error | tolerance | device | CPU | ratio |",
+        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *rows,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="REGEX", help="only libraries whose module's name matches")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    args = parser.parse_args(argv)
+    if args.write and args.only:
+        parser.error("--write: expected a run of all libraries, without --only")
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    chip.set_num_threads(1)
+    results = []
+    for name in NAMES:
+        if re.search(args.only, name):
+            results.append(run(name, repeats=3))
+            print(results[-1], flush=True)
+    print(f"{sum(r.right for r in results)} of {len(results)} libraries are native and match the CPU")
+    if args.write:
+        PAGE.write_text(page(results))
+    return int(not all(r.right for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
