@@ -398,6 +398,21 @@ class TestProcesses(TestCase):
             self.assertLess(losses[-1], losses[0])
             self.assertIn(f"ok: {strategy} on 2 processes equals one process", done.stdout)
 
+    def test_trainer(self):
+        """Sharded and tensor-parallel training without the name of a device, and sharded checkpoints."""
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                "examples/trainer_gpt.py", "--tp", "2",
+            ],
+            cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        losses = [float(x) for x in re.findall(r"one process ([\d.]+)", done.stdout)]
+        self.assertEqual(len(losses), 8)
+        self.assertLess(losses[-1], losses[0] - 0.5)
+        self.assertIn("ok: 2 ranks, tp 2, equal one process and go on from a checkpoint", done.stdout)
+
     def start_two(self, *words: str) -> tuple[list[int], list[tuple[str, str]]]:
         """Exit statuses and outputs of the two ranks of a script beside this one."""
         with tempfile.TemporaryDirectory() as directory:

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""transformers on the device beyond single models: pipelines, models in parts, Trainer's checkpoints."""
+"""transformers on the device beyond single models: pipelines, models in parts, serving, Trainer's checkpoints."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
+import socket
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from torch_atalla import telemetry
 
 transformers = pytest.importorskip("transformers", reason="needs requirements-demo.txt")
 HAS_ACCELERATE = importlib.util.find_spec("accelerate") is not None
@@ -162,6 +169,68 @@ class TestPlacement:
         expected = transformers.pipeline("text-generation", model=llama(), tokenizer=tokenizer, device="cpu")
         arguments = {"max_new_tokens": 8, "do_sample": False}
         assert pipe(TEXTS, **arguments) == expected(TEXTS, **arguments)
+
+
+class TestServing:
+    """Continuous batching and `transformers serve`."""
+
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+        folder = tmp_path_factory.mktemp("served")
+        tokenizer.chat_template = "{% for m in messages %}{{ m.content }} {% endfor %}"
+        llama().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    @needs_accelerate
+    def test_continuous_batching(self, folder: Path) -> None:
+        config = transformers.GenerationConfig(max_new_tokens=6, do_sample=False, eos_token_id=3, pad_token_id=0)
+        prompts = [[5, 6, 7], [8, 9, 10, 11], [12, 5]]
+
+        def generate(device: str) -> list[list[int]]:
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, attn_implementation="paged|sdpa", device_map=device
+            )
+            found = model.eval().generate_batch(inputs=prompts, generation_config=config, progress_bar=False)
+            return [found[name].generated_tokens for name in sorted(found)]
+
+        expected = generate("cpu")
+        assert generate("atalla") == expected
+        assert all(len(tokens) == 6 for tokens in expected) and len({tuple(tokens) for tokens in expected}) > 1
+
+    @needs_accelerate
+    def test_serve(self, folder: Path) -> None:
+        if not transformers.utils.import_utils.is_serve_available():
+            pytest.skip("needs requirements-ecosystem.txt")
+        from transformers.cli.serve import Serve
+
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        server = Serve(force_model=str(folder), port=port, non_blocking=True)
+        try:
+            for _ in range(600):
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://localhost:{port}/health", timeout=60),
+                ):
+                    break
+                time.sleep(0.1)
+            question = {"role": "user", "content": TEXTS[0]}
+            body = {"model": str(folder), "messages": [question], "max_tokens": 6, "temperature": 0}
+            address = f"http://localhost:{port}/v1/chat/completions"
+            headers = {"Content-Type": "application/json"}
+            before = telemetry.counters().launches
+            request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                found = json.load(answer)["choices"][0]["message"]["content"]
+            assert telemetry.counters().launches > before + 100
+        finally:
+            server.kill_server()
+        tokens = transformers.AutoTokenizer.from_pretrained(folder)(TEXTS[0] + " ", return_tensors="pt")
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        expected = model.generate(**tokens, max_new_tokens=6, do_sample=False)[0, tokens["input_ids"].shape[1] :]
+        assert found == transformers.AutoTokenizer.from_pretrained(folder).decode(expected, skip_special_tokens=True)
 
 
 @needs_accelerate

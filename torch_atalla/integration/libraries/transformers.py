@@ -114,10 +114,37 @@ def _distributed(module: ModuleType) -> None:
     module.DISTRIBUTED_BACKEND_MAP["atalla"] = torch.distributed.Backend.default_device_backend_map["atalla"]
 
 
+def _continuous_batching(module: ModuleType) -> None:
+    """Continuous batching: the memory that its cache may take, and its stream.
+
+    It writes a batch's inputs on the current stream and reads them on a stream of its own that does not wait. Where the
+    two really run apart, the model reads the inputs of an earlier batch; transformers makes no stream on MPS for this.
+    """
+
+    def get_device_and_memory_breakdown(original: Any) -> Any:
+        def breakdown() -> tuple[torch.device, int, int, int]:
+            found = original()
+            if found[0].type != "cpu" or not _is_accelerator():
+                return found
+            atalla.empty_cache()
+            atalla.synchronize()
+            free, total = atalla.mem_get_info()
+            return torch.device("atalla"), total, atalla.memory_reserved(), total - free
+
+        return breakdown
+
+    def create_device_stream(original: Any) -> Any:
+        return lambda device: None if device.type == "atalla" else original(device)
+
+    replace(module, "get_device_and_memory_breakdown", get_device_and_memory_breakdown)
+    replace(module, "create_device_stream", create_device_stream)
+
+
 ADAPTED = {
     "transformers.utils.import_utils": _import_utils,
     "transformers.training_args": _training_args,
     "transformers.trainer": _trainer,
     "transformers.pipelines.base": _pipelines,
     "transformers.distributed.utils": _distributed,
+    "transformers.generation.continuous_batching.utils": _continuous_batching,
 }
