@@ -130,7 +130,7 @@ estimate    not made""",
             """\
 fallback="error": 3 nodes cannot run on the chip:
   aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at test_export_printed.py:N: no native kernel
-  aten::nonzero (bool), node nonzero at test_export_printed.py:N: dynamic output size
+  aten::nonzero (bool), node nonzero at test_export_printed.py:N: dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)
   aten::add.Tensor (float32), node add_3 at test_export_printed.py:N: depends on a dynamic size""",
         )
 

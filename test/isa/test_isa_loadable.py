@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 import warnings
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -337,3 +338,13 @@ class TestMethods(TestCase):
                 with self.assertRaisesRegex(ValueError, "method 'step': operation not permitted"):
                     program(x)
         self.assertEqual(program["peek"](x).cpu(), torch.tensor([2.0, 3.0, 4.0, 5.0]))
+
+
+def test_ops_without_bfloat16_are_named(tmp_path: Path) -> None:
+    class Rotation(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.view_as_real(torch.view_as_complex(x) * 1j)
+
+    with pytest.raises(ExportError, match=r"aten.view_as_complex.default cannot be converted: view_as_complex is only"):
+        save = torch_atalla.save_loadable
+        save(Rotation(), tmp_path / "m.atl", args=(torch.randn(3, 2),), engine="isa", convert="bfloat16")

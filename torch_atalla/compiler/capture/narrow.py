@@ -14,6 +14,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from torch_atalla.loadable.errors import ExportError
 
+from ..program.support import op_key
 from .capture import model_name, mutated_buffers
 
 aten = torch.ops.aten
@@ -159,7 +160,11 @@ class _Interpreter(torch.fx.Interpreter):
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         if any(x.dtype is torch.bfloat16 for x in tensors):
             args, kwargs = pytree.tree_map(_met, (args, kwargs))
-        return super().call_function(target, args, kwargs)
+        try:
+            return super().call_function(target, args, kwargs)
+        except (RuntimeError, NotImplementedError) as error:  # an op without bfloat16, such as those on complex numbers
+            reason = str(error).strip().splitlines()[0]
+            raise ExportError(f'convert="bfloat16": {op_key(target)} cannot be converted: {reason}') from None
 
 
 def _met(value: Any) -> Any:

@@ -14,7 +14,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..program.layouts import layout_of
-from ..program.sizes import to_size
+from ..program.sizes import SIZE_OF_DATA, to_size
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
@@ -102,7 +102,7 @@ def _check_sizes(node: torch.fx.Node) -> None:
             try:
                 to_size(size)
             except NotNativeError:
-                raise NotNativeError("dynamic output size") from None
+                raise NotNativeError(SIZE_OF_DATA) from None
 
 
 def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # sympy costs a third of a second, and only who saves dynamic
     import sympy
     from torch.utils._sympy.value_ranges import ValueRanges
 
+SIZE_OF_DATA = "dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)"
 UNBOUNDED = (1 << 47) - 1  # the largest size that the format knows
 
 
@@ -210,9 +211,28 @@ def to_size(value: int | torch.SymInt) -> int:
     return make_size(symbols.planned(expr), expr)
 
 
+def current_symbols() -> Symbols | None:
+    """Those of the program that is being lowered."""
+    return _current.get()
+
+
+def to_symint(value: int) -> int | torch.SymInt:
+    """The opposite of to_size, for meta tensors of the program that is being lowered."""
+    symbols = _current.get()
+    if not isinstance(value, Size) or symbols is None:
+        return int(value)
+    env = symbols.shape_env
+    return env.create_symintnode(value.expr, hint=int(value.expr.xreplace(env.backed_var_to_val)))
+
+
 def to_bytes(value: int | torch.SymInt) -> int:
     """As to_size, for the bytes of a piece of memory: of bounded sizes, the int is the most that they can need."""
-    size, symbols = to_size(value), _current.get()
+    return bounded_bytes(to_size(value))
+
+
+def bounded_bytes(size: int) -> int:
+    """The bytes of a piece of memory; of bounded sizes, the int is the most that they can need."""
+    symbols = _current.get()
     if not isinstance(size, Size) or symbols is None or not symbols.bounded:
         return size
     import sympy

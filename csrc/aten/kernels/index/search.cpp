@@ -4,6 +4,7 @@
 #include <ATen/native/BucketizationUtils.h>
 
 #include "aten/kernels/adaptor.h"
+#include "aten/launch/launch_recorder.h"
 
 namespace atalla::aten {
 
@@ -23,7 +24,8 @@ void launch_isin(const Tensor& elements, const Tensor& test_elements, bool inver
 Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
                          std::optional<std::string_view> side, const std::optional<Tensor>& sorter, Tensor& out) {
   const Tensor order = sorter.value_or(Tensor());
-  at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, order);
+  at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side,
+                                     may_check_elements() ? order : Tensor());
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
   Tensor rows = sorted_sequence, values = self;

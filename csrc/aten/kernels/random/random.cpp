@@ -7,6 +7,7 @@
 #include <ATen/native/DistributionTemplates.h>
 
 #include "aten/kernels/adaptor.h"
+#include "aten/launch/launch_recorder.h"
 #include "aten/launch/random_launch.h"
 
 namespace atalla::aten {
@@ -44,6 +45,13 @@ struct Normal {
     draw(kNormal, RandomNormalParameters{.mean = mean, .deviation = std}, out, generator);
   }
 };
+
+// For a deviation whose elements upstream's template would check, and a program cannot: the same launches.
+Tensor normal_unchecked(const Tensor& mean, const Tensor& deviation, Tensor out, std::optional<Generator> generator) {
+  TORCH_CHECK(!deviation.is_complex(), "normal expects standard deviation to be non-complex");
+  templates::normal_impl_<Normal, GeneratorImpl>(out, 0, 1, std::move(generator));
+  return out.mul_(deviation).add_(mean);
+}
 
 void draw_integers(const Tensor& out, int64_t low, int64_t high, const std::optional<Generator>& generator) {
   draw(kInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
@@ -109,9 +117,15 @@ Tensor normal_tensor_float(const Tensor& mean, double std, std::optional<Generat
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
 Tensor normal_float_tensor(double mean, const Tensor& std, std::optional<Generator> generator) {
+  if (!may_check_elements())
+    return normal_unchecked(at::full({}, mean, std.options()), std, at::empty_like(std, MemoryFormat::Contiguous),
+                            std::move(generator));
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
 Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
+  if (!may_check_elements())
+    return normal_unchecked(mean, std, at::empty(at::infer_size(mean.sizes(), std.sizes()), mean.options()),
+                            std::move(generator));
   return templates::normal_impl<Normal, GeneratorImpl>(mean, std, std::move(generator));
 }
 Tensor& normal_tensor_float_out(const Tensor& mean, double std, std::optional<Generator> generator, Tensor& out) {

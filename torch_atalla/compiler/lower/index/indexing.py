@@ -12,6 +12,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError
 
 from ...program.layouts import dense_meta
+from ...program.sizes import SIZE_OF_DATA
 from ..context import LoweringContext, Value
 from ..pointwise.pointwise import masked_fill
 from ..registry import lowers
@@ -120,7 +121,7 @@ def _index_operands(
     given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     for _, item in given:
         if item.dtype in _MASK_DTYPES:
-            raise NotNativeError("dynamic output size (index by a mask)")
+            raise NotNativeError(SIZE_OF_DATA)
         check_index(item)
     if len(given) > 10:
         raise NotNativeError(f"{len(given)} index tensors; the chip takes at most 10")
