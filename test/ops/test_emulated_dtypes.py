@@ -158,6 +158,27 @@ class TestOps(DeviceTestCase):
             with self.assertRaisesRegex(NotImplementedError, "is not native on the atalla device"):
                 x + x
 
+    @parametrize("dtype", FLOAT8)
+    def test_numbers_read_by_the_host(self, device, dtype):
+        x = torch.tensor([1.5, -4.0, 0.5], dtype=torch.float32).abs().to(dtype)
+        self.assertEqual([x.to(device)[i].item() for i in range(3)], [x[i].item() for i in range(3)])
+        self.assertEqual(x.to(device).tolist(), x.tolist())
+
+    def test_reading_of_an_empty_tensor(self, device):
+        for dtype in (torch.float32, torch.float8_e5m2):
+            x = torch.empty(0, dtype=dtype)
+            texts = [str(raised(lambda y=y: torch.ops.aten._local_scalar_dense(y))) for y in (x.to(device), x)]
+            self.assertEqual(*texts)
+
+    def test_halves_and_complex_numbers(self, device):
+        x, z = torch.randn(5).half(), torch.randn(5, dtype=torch.complex64).to(torch.complex32)
+        for op in (lambda x, z: x * 1j, lambda x, z: 2 - 1j + x, lambda x, z: x * z, lambda x, z: z - x):
+            got, want = op(x.to(device), z.to(device)), op(x, z)
+            self.assertEqual((got.dtype, want.dtype), (torch.complex32, torch.complex32))
+            self.assertEqual(got.cpu().to(torch.complex64), want.to(torch.complex64), atol=4e-3, rtol=4e-3)
+        with self.assertRaisesRegex(RuntimeError, "can't be cast"):
+            x.to(device).mul_(1j)
+
     def test_scaled_mm(self, device):
         a, b = some(torch.float8_e4m3fn, 17, 32), some(torch.float8_e4m3fn, 16, 32).t()
         scales = torch.rand(17, 1) * 0.1, torch.rand(1, 16)

@@ -183,6 +183,17 @@ def test_encoder_with_padding() -> None:
     torch.testing.assert_close(got[~padding], want[~padding], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_bias_and_scale_of_queries(dtype) -> None:
+    qkv, bias = torch.randn(2, 5, 48).to(dtype), torch.randn(48).to(dtype)
+    found = torch._transform_bias_rescale_qkv(qkv.to(DEVICE), bias.to(DEVICE), 4)
+    for mine, cpu in zip(found, torch._transform_bias_rescale_qkv(qkv, bias, 4), strict=True):
+        assert mine.shape == cpu.shape == (2, 4, 5, 4)
+        torch.testing.assert_close(mine.cpu(), cpu)
+    with pytest.raises(RuntimeError, match="multiple of 5 heads"):
+        torch._transform_bias_rescale_qkv(qkv.to(DEVICE), bias.to(DEVICE), 5)
+
+
 @pytest.mark.parametrize("average", [True, False])
 def test_multi_head_attention_weights(average: bool) -> None:
     torch.manual_seed(5)
@@ -210,3 +221,27 @@ def test_gradient_scaler_steps() -> None:
         assert f.item() == 1
         torch._amp_update_scale_(s, t, f, 2.0, 0.5, 2)
         assert s.item() == 4 and t.item() == 0
+
+
+DTYPES_OF_TWO = [(torch.float32, torch.float64), (torch.float64, torch.float32), (torch.float16, torch.float32),
+                 (torch.float32, torch.bfloat16), (torch.bfloat16, torch.float16)]  # fmt: skip
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtypes", DTYPES_OF_TWO, ids=str)
+@pytest.mark.parametrize("loss", [F.huber_loss, F.soft_margin_loss, F.smooth_l1_loss, F.mse_loss, F.l1_loss])
+def test_operands_of_two_dtypes(loss, dtypes, reduction) -> None:
+    torch.manual_seed(0)
+    x, target = torch.randn(6).to(dtypes[0]), torch.randn(6).sign().to(dtypes[1])
+
+    def run(device: str) -> list[torch.Tensor]:
+        leaf = x.clone().to(device).requires_grad_()
+        result = loss(leaf, target.to(device), reduction=reduction)
+        if loss is F.huber_loss:  # its gradient is refused on the CPU
+            return [result.detach()]
+        result.sum().backward()
+        return [result.detach(), leaf.grad]
+
+    for mine, cpu in zip(run(DEVICE), run("cpu"), strict=True):
+        assert mine.dtype == cpu.dtype
+        torch.testing.assert_close(mine.cpu(), cpu, rtol=2e-2, atol=2e-2)

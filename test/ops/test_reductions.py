@@ -106,6 +106,14 @@ class TestReductions(DeviceTestCase):
             self.assertEqual(f(x.to(device)).cpu(), f(x))
         self.assertEqual(torch.full((300,), 1, dtype=torch.uint8, device=device).sum().item(), 300)
 
+    def test_mean_of_infinite_complex_numbers(self, device):
+        inf = float("inf")
+        for z in ([complex(inf, 1), 1j], [complex(-inf, inf), 2], [complex(0, inf)], [complex(1, 2), complex(3, 5)]):
+            for dtype in (torch.complex64, torch.complex128):
+                x = torch.tensor([z, z], dtype=dtype)
+                self.assertEqual(x.to(device).mean(), x.mean())
+                self.assertEqual(x.to(device).mean(1, keepdim=True), x.mean(1, keepdim=True))
+
     def test_dtype_argument(self, device):
         x = torch.arange(6, dtype=torch.int32).reshape(2, 3)
         for f, dtype in itertools.product((torch.sum, torch.prod, torch.cumsum), (torch.float64, torch.int8)):

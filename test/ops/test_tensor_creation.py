@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from opinfo_suite import answered, raised
+
+import torch_atalla
 
 DEVICE = "atalla"
 REAL = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
@@ -172,3 +175,70 @@ def test_default_dtype() -> None:
             assert torch.full((2,), 1.0, device=DEVICE).dtype == dtype
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.int64, torch.float16, torch.float64], ids=str)
+def test_range_includes_its_end(dtype: torch.dtype | None) -> None:
+    with torch_atalla.fallback.mode("error"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # range is deprecated
+        for values in ((0, 5), (1, 2, 0.25), (5, -5, -2), (3, 3)):
+            if dtype == torch.int64 and 0.25 in values:
+                continue
+            same(torch.range(*values, dtype=dtype, device=DEVICE), torch.range(*values, dtype=dtype))
+        for out in (torch.empty(0), torch.empty(6)[::2], torch.empty(3)):
+            torch.range(
+                1, 3, out=(on_chip := torch.empty(6, device=DEVICE)[::2] if out.stride() == (2,) else out.to(DEVICE))
+            )
+            assert on_chip.tolist() == torch.range(1, 3, out=out).tolist()
+        for wrong in ((0, 5, 0), (0, 5, -1), (0, float("inf"))):
+            assert str(raised(lambda w=wrong: torch.range(*w, device=DEVICE))) == str(
+                raised(lambda w=wrong: torch.range(*w))
+            )
+
+
+@pytest.mark.parametrize("name", ["arange", "linspace", "logspace", "range"])
+def test_outputs_that_overlap_are_refused(name: str) -> None:
+    arguments = {"arange": (0, 3), "linspace": (0, 1, 3), "logspace": (0, 1, 3), "range": (0, 2)}[name]
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        getattr(torch, name)(*arguments, out=torch.empty(1, device=DEVICE).expand(3))
+
+
+@pytest.fixture
+def filled_memory():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float8_e4m3fn, torch.uint16], ids=str)
+def test_uninitialized_memory_is_filled_if_asked_for(dtype: torch.dtype, filled_memory: None) -> None:
+    def made(device: str) -> list[torch.Tensor]:
+        x = torch.zeros(2, 3, dtype=dtype, device=device)
+        return [
+            torch.empty(5, dtype=dtype, device=device),
+            torch.empty_strided((2, 2), (1, 2), dtype=dtype, device=device),
+            torch.empty_like(x),
+            x.new_empty(3),
+            x.clone().resize_(4, 5),
+            x.clone()[:, ::2].resize_(3, 4),
+            x[0, :1].expand(7).resize_(9),
+            x.clone().resize_(2, 2),
+        ]
+
+    for mine, cpu in zip(made(DEVICE), made("cpu"), strict=True):
+        assert (mine.shape, mine.dtype) == (cpu.shape, cpu.dtype)
+        assert torch.equal(mine.cpu().contiguous().view(torch.uint8), cpu.contiguous().view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_wide_unsigned_random_integers(dtype: torch.dtype) -> None:
+    with torch_atalla.fallback.mode("error"):
+        x = torch.empty(1000, dtype=dtype, device=DEVICE).random_(3, 60000)
+        values = x.cpu().long()
+        assert x.dtype == dtype and values.min() >= 3 and 50000 < values.max() < 60000
+        assert torch.randint(0, 5, (100,), dtype=dtype, device=DEVICE).cpu().long().unique().tolist() == [0, 1, 2, 3, 4]
+        assert torch.empty(9, dtype=dtype, device=DEVICE).random_(2).cpu().long().max() < 2
+    for bounds in ((-1, 5), (0, 2**40)):
+        on_chip, on_cpu = (torch.empty(3, dtype=dtype, device=device) for device in (DEVICE, "cpu"))
+        messages = [str(raised(lambda x=x, b=bounds: x.random_(*b))) for x in (on_chip, on_cpu)]
+        assert messages[0] == messages[1]

@@ -125,6 +125,14 @@ def test_result_type_and_can_cast() -> None:
         assert torch.result_type(x.to(DEVICE), y.to(DEVICE)) == torch.result_type(x, y)
 
 
+def test_where_with_two_numbers_of_the_host() -> None:
+    condition = torch.tensor([True, False])
+    for x, y in ((torch.tensor(1.0), torch.tensor(2.0)), (torch.tensor(1), torch.tensor(2.5, dtype=torch.float64)),
+                 (torch.tensor(1j), 3), (torch.tensor(True), torch.tensor(False))):  # fmt: skip
+        got, want = torch.where(condition.to(DEVICE), x, y), torch.where(condition, x, y)
+        assert got.dtype == want.dtype and got.device.type == DEVICE and got.tolist() == want.tolist()
+
+
 def test_integer_overflow_wraps() -> None:
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         top = torch.full((5,), torch.iinfo(dtype).max, dtype=dtype)

@@ -117,6 +117,15 @@ def device_check(f: NativeFunction) -> list[str]:
     return [f'  check_devices("{f.func.name}", {", ".join(tensors)});'] if tensors else []
 
 
+# Families whose launches join and divide dimensions: through an iterator, or as a matrix.
+ANY_RANK = ("pointwise.", "random.", "reduce.")
+
+
+def taken_dtypes(entry: Entry, dtypes: str = "kDtypes") -> str:
+    """The mask for `takes`."""
+    return f"{dtypes} | kAnyRank" if all(kernel.startswith(ANY_RANK) for kernel in entry.kernels) else dtypes
+
+
 def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     group = entry.group
     assert group is not None
@@ -141,7 +150,9 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
         iterator = ["op"] if is_iterator and not entry.is_upstream else []
         args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
         checked = ", ".join(["op.output(0)"] + [t for t in entry.tensors() if t not in UNCHECKED])
-        lines.append(f"  if (!kernels.available() || !takes(kDtypes, {checked})) return {fallback_call(f)};")
+        lines.append(
+            f"  if (!kernels.available() || !takes({taken_dtypes(entry)}, {checked})) return {fallback_call(f)};"
+        )
         lines.append(f"  {'op.impl' if entry.is_upstream else entry.adaptor}({args});")
     else:
         lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
@@ -182,7 +193,7 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f)]
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
-    taken = f" || !takes({dtypes}, {', '.join(checked)})" if checked else ""
+    taken = f" || !takes({taken_dtypes(entry, dtypes)}, {', '.join(checked)})" if checked else ""
     lines.append(f"  if (!kernels.available(){taken}) return {fallback_call(f)};")
     if not allocates:
         adaptor = upstream_kernel(f) if entry.is_upstream else entry.adaptor

@@ -43,18 +43,27 @@ void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// What uninitialized memory holds if the user asks for it: NaN, or the largest integer.
+at::Tensor filled(at::Tensor tensor) {
+  const at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+    at::native::fill_empty_deterministic_(tensor);
+  return tensor;
+}
+
 at::Tensor empty_memory_format(at::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
                                std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> format) {
   check_factory(layout, pin_memory);
-  return empty(sizes, c10::dtype_or_default(dtype), device ? device->index() : c10::DeviceIndex(-1), format);
+  return filled(empty(sizes, c10::dtype_or_default(dtype), device ? device->index() : c10::DeviceIndex(-1), format));
 }
 
 at::Tensor empty_strided_op(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<c10::ScalarType> dtype,
                             std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                             std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
-  return empty_strided(sizes, strides, c10::dtype_or_default(dtype), device ? device->index() : c10::DeviceIndex(-1));
+  const c10::DeviceIndex index = device ? device->index() : c10::DeviceIndex(-1);
+  return filled(empty_strided(sizes, strides, c10::dtype_or_default(dtype), index));
 }
 
 // One a device, for good: storages point to it.

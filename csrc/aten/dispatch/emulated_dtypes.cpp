@@ -15,6 +15,9 @@
 
 namespace atalla::aten {
 
+at::Tensor& random_from_to(at::Tensor& self, int64_t from, std::optional<int64_t> to,
+                           std::optional<at::Generator> generator);
+
 namespace {
 
 enum class Way { kNone, kMove, kWiden, kOrder };
@@ -85,6 +88,7 @@ class Call {
 
   bool run() {
     if (!op_.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) || !find_dtype()) return false;
+    if (base_name(schema_) == "random" && c10::isIntegralType(dtype_, false)) return draw();
     way_ = way();
     if (way_ == Way::kNone) return false;
     const std::vector<c10::IValue> given(stack_.begin() + static_cast<int64_t>(first_), stack_.end());
@@ -120,10 +124,11 @@ class Call {
       }
       if (argument.name() == "accumulate" && value.isBool()) accumulates_ = value.toBool();
     }
-    if (dtype_ == c10::ScalarType::Undefined || !one) return false;
     result_ = at::native::result_type(promotion);
     if (names_dtype_) result_ = *names_dtype_;
-    return true;
+    // Halves beside a complex number give complex halves.
+    if (dtype_ == c10::ScalarType::Undefined && result_ == at::kComplexHalf) dtype_ = result_, halves_ = true;
+    return dtype_ != c10::ScalarType::Undefined && one;
   }
 
   Way way() const {
@@ -170,7 +175,23 @@ class Call {
     return c10::isFloatingType(result_) ? result_ : c10::get_default_dtype_as_scalartype();
   }
 
+  // random_ with bounds: the adaptor checks them against the dtype, and draws int64.
+  bool draw() {
+    const size_t n = schema_.arguments().size();
+    at::Tensor self = stack_[first_].toTensor();
+    if (schema_.overload_name().empty()) return false;
+    const bool from = schema_.overload_name() == "from";
+    const int64_t low = from ? stack_[first_ + 1].toInt() : 0;
+    const auto high = stack_[first_ + (from ? 2 : 1)].toOptional<int64_t>();
+    const auto generator = stack_[first_ + n - 1].toOptional<at::Generator>();
+    random_from_to(self, low, high, generator);
+    stack_.resize(first_);
+    stack_.emplace_back(std::move(self));
+    return true;
+  }
+
   at::Tensor emulated(const at::Tensor& t) {
+    if (t.defined() && halves_ && t.scalar_type() == at::kHalf) return widened_half(t);
     if (!t.defined() || t.scalar_type() != dtype_) return t;
     for (const auto& [original, stand_in] : pairs_)
       if (original.is_same(t)) return stand_in;
@@ -178,6 +199,12 @@ class Call {
     if (way_ == Way::kOrder) stand_in = turned(stand_in);
     pairs_.emplace_back(t, stand_in);
     return stand_in;
+  }
+
+  at::Tensor widened_half(const at::Tensor& t) {
+    for (const auto& [original, stand_in] : pairs_)
+      if (original.is_same(t)) return stand_in;
+    return pairs_.emplace_back(t, t.to(at::kFloat)).second;
   }
 
   c10::IValue emulated(const c10::Argument& argument, const c10::IValue& value) {
@@ -242,6 +269,7 @@ class Call {
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
   std::optional<c10::ScalarType> names_dtype_;  // the argument `dtype`
   bool others_ = false;                         // a tensor of the chip's dtypes takes part
+  bool halves_ = false;                         // no tensor has dtype_, but halves meet a complex number
   bool accumulates_ = false;
   c10::ScalarType result_ = c10::ScalarType::Undefined;  // the operands' common dtype, or the one that is named
   Way way_ = Way::kNone;

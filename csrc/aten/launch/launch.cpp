@@ -116,6 +116,10 @@ LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType
 LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator) {
   const int ndim = iterator.ndim();
   const auto shape = iterator.shape();
+  const bool joins = ndim > ATALLA_MAX_DIMS;
+  const int kept = joins ? static_cast<int>(std::ranges::count_if(shape, [](int64_t s) { return s > 1; })) : ndim;
+  TORCH_CHECK_NOT_IMPLEMENTED(kept <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ", ATALLA_MAX_DIMS,
+                              " dimensions, got ", kept);
   desc_.n_outputs = static_cast<uint8_t>(iterator.noutputs());
   for (int i = 0; i < iterator.ntensors(); ++i) {
     atalla_operand& operand = next_operand();
@@ -124,13 +128,15 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
       store_immediate(operand, iterator.data_ptr(i), c10::elementSize(dtype), static_cast<atalla_dtype>(dtype));
       continue;
     }
-    fill_operand(operand, iterator.data_ptr(i), dtype, ndim);
+    fill_operand(operand, iterator.data_ptr(i), dtype, kept);
     // Strides come in bytes, multiples of the element's power of two: a division would cost more than all the rest.
     const int shift = std::countr_zero(c10::elementSize(dtype));
     const auto strides = iterator.strides(i);
+    int at = kept;
     for (int d = 0; d < ndim; ++d) {  // the iterator's dimension 0 is the innermost
-      operand.sizes[ndim - 1 - d] = shape[d];
-      operand.strides[ndim - 1 - d] = strides[d] >> shift;
+      if (joins && shape[d] == 1) continue;
+      operand.sizes[--at] = shape[d];
+      operand.strides[at] = strides[d] >> shift;
     }
   }
   return *this;
@@ -162,29 +168,30 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
           : iterator.dtype(0);
   if (!takes_dtype(kernel.dtypes, compute) || !kernel.kernel.available()) return false;
   if (!takes_dtype(static_cast<uint32_t>(runtime::kernel_dtypes(kernel.kernel.id())), compute)) return false;
-  if (iterator.ndim() > ATALLA_MAX_DIMS) return false;
   for (int i = 0; i < iterator.ntensors(); ++i)
     if (!takes_dtype(kChipDtypes, iterator.dtype(i))) return false;
   if (iterator.numel() == 0) return true;
 
-  LaunchBuilder builder(kernel.kernel, compute);
-  atalla_launch_desc& desc = builder.desc();
-  builder.iterator_operands(iterator);
-  desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, iterator.noutputs() + kernel.inputs));
   PointwiseParameters parameters{};
   for (int k = 0; k < n_scalars; ++k) {
     parameters.scalars[k] = scalars[k].value;
     if (scalars[k].present) parameters.present |= int64_t{1} << k;
   }
-  parameters.write(&desc);
-  builder.launch(iterator.device(0));
+  for_each_part(iterator, [&](at::TensorIteratorBase& part) {
+    LaunchBuilder builder(kernel.kernel, compute);
+    atalla_launch_desc& desc = builder.desc();
+    builder.iterator_operands(part);
+    desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, part.noutputs() + kernel.inputs));
+    parameters.write(&desc);
+    builder.launch(part.device(0));
+  });
   return true;
 }
 
 void launch_operands(at::TensorIteratorBase& iterator, const Kernel& kernel, c10::ScalarType compute_dtype) {
-  TORCH_CHECK_NOT_IMPLEMENTED(iterator.ndim() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
-                              ATALLA_MAX_DIMS, " dimensions, got ", iterator.ndim());
-  LaunchBuilder(kernel, compute_dtype).iterator_operands(iterator).launch(iterator.device(0));
+  for_each_part(iterator, [&](at::TensorIteratorBase& part) {
+    LaunchBuilder(kernel, compute_dtype).iterator_operands(part).launch(part.device(0));
+  });
 }
 
 at::TensorIterator unary_iterator(const at::Tensor& out, const at::Tensor& self) {

@@ -6,6 +6,7 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <initializer_list>
@@ -25,11 +26,14 @@ namespace atalla::aten {
 // c10::ScalarType values that the chip has; its codes are the same numbers.
 inline constexpr uint32_t kChipDtypes = 0x8eff;
 
+// In a mask of dtypes: the op's launches join and divide dimensions, so that a tensor may have any number of them.
+inline constexpr uint32_t kAnyRank = 1u << 31;
+
 inline bool takes_dtype(uint32_t mask, c10::ScalarType t) {
-  return static_cast<unsigned>(t) < 32 && ((mask >> static_cast<unsigned>(t)) & 1u) != 0;
+  return static_cast<unsigned>(t) < 31 && ((mask >> static_cast<unsigned>(t)) & 1u) != 0;
 }
 inline bool takes_one(uint32_t mask, const at::Tensor& t) {
-  return !t.defined() || (takes_dtype(mask, t.scalar_type()) && t.dim() <= ATALLA_MAX_DIMS);
+  return !t.defined() || (takes_dtype(mask, t.scalar_type()) && (t.dim() <= ATALLA_MAX_DIMS || (mask & kAnyRank) != 0));
 }
 inline bool takes_one(uint32_t mask, const std::optional<at::Tensor>& t) {
   return !t.has_value() || takes_one(mask, *t);
@@ -42,7 +46,7 @@ bool takes_one(uint32_t mask, const List& list) {
     if (!takes_one(mask, t)) return false;
   return true;
 }
-// Whether every tensor has a dtype of the mask and a rank that the chip takes.
+// Whether every tensor has a dtype of the mask and a rank that the op's launches take.
 template <class... T>
 bool takes(uint32_t mask, const T&... tensors) {
   return (takes_one(mask, tensors) && ...);
@@ -137,7 +141,8 @@ class LaunchBuilder {
     return input(t);
   }
   LaunchBuilder& input(const Operand& t);
-  // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate.
+  // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate. Of an iterator of more dimensions
+  // than the chip takes, those of size 1 are left out: see for_each_part.
   LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
   // A struct of kernel_parameters.h.
@@ -184,8 +189,23 @@ struct ScalarParam {
   bool present = true;
 };
 
+// Calls `f` for parts of the iterator that have at most ATALLA_MAX_DIMS dimensions of more than one element.
+template <class F>
+void for_each_part(at::TensorIteratorBase& iterator, const F& f) {
+  const auto shape = iterator.shape();
+  const auto is_wide = [](int64_t size) { return size > 1; };
+  if (iterator.ndim() <= ATALLA_MAX_DIMS || std::ranges::count_if(shape, is_wide) <= ATALLA_MAX_DIMS)
+    return f(iterator);
+  int outermost = iterator.ndim() - 1;
+  while (!is_wide(shape[outermost])) --outermost;
+  at::TensorIterator rest(iterator);
+  const auto first = rest.split(outermost);
+  for_each_part(*first, f);
+  for_each_part(rest, f);
+}
+
 // Launches a pointwise kernel over the iterator's operands. False if the device library does not have the kernel, or if
-// the kernel does not take the dtypes or the rank (then nothing was launched).
+// the kernel does not take the dtypes (then nothing was launched).
 bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& kernel, const ScalarParam* scalars,
                      int n);
 

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
+from torch_atalla.driver.c_abi import ATALLA_MAX_DIMS
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError
@@ -174,6 +175,8 @@ class _Lowering:
     def value(self, where: Place | None, meta: torch.Tensor) -> Value | None:
         if where is None:
             return None
+        if len(where.sizes) > ATALLA_MAX_DIMS:
+            raise NotNativeError(f"{len(where.sizes)} dimensions; a file takes at most {ATALLA_MAX_DIMS}")
         if (where.sizes, where.dtype) != (tuple(map(to_size, meta.shape)), meta.dtype):
             raise NotNativeError(f"a result has the sizes {[str(size) for size in where.sizes]} on the chip")
         if where.block is None:

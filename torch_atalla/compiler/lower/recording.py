@@ -60,7 +60,7 @@ class Trace(NamedTuple):
     drawn: int  # positions of the random sequence
 
 
-def record(target: Any, arguments: dict[str, Any], number: Callable[[int], int] = int) -> Trace:
+def record(target: Any, arguments: dict[str, Any], number: Callable[[Any], int] = int) -> Trace:
     """Runs an op on placeholder memory. `number` gives the value of a size. Raises NotNativeError if eager mode does
     more than launch kernels."""
     from torch_atalla.driver.extension import _C
@@ -87,7 +87,7 @@ def record(target: Any, arguments: dict[str, Any], number: Callable[[int], int] 
     )
 
 
-def _call(target: Any, arguments: dict[str, Any], number: Callable[[int], int], given: list[int]) -> Any:
+def _call(target: Any, arguments: dict[str, Any], number: Callable[[Any], int], given: list[int]) -> Any:
     def placeholder(value: Any) -> Any:
         if not isinstance(value, Value):
             return number(value) if isinstance(value, torch.SymInt) else value
@@ -133,7 +133,8 @@ class _Names:
         *where, code = recorded
         dtype = DTYPES[code]
         if len(where) > 1:
-            return self.place(*where, dtype)
+            address, sizes, strides = where
+            return self.place(address, sizes, strides, dtype)
         return Number(torch.frombuffer(bytearray(where[0]), dtype=dtype, count=1).item(), dtype)
 
     def result(self, tensor: Any) -> Any:

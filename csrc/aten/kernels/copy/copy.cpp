@@ -206,12 +206,12 @@ void device_copy(const Tensor& src, const Tensor& dst) {
                       .resize_outputs(false)
                       .build();
   if (iterator.numel() == 0) return;
-  TORCH_CHECK_NOT_IMPLEMENTED(iterator.ndim() <= ATALLA_MAX_DIMS, "copy_ of a tensor of more than ", ATALLA_MAX_DIMS,
-                              " dimensions that do not coalesce");
-  LaunchBuilder builder(kCopy, *to);
-  builder.iterator_operands(iterator);
-  for (int i = 0; i < 2; ++i) builder.operand(i).dtype = static_cast<atalla_dtype>(i == 0 ? *to : *from);
-  builder.launch(dst.device());
+  for_each_part(iterator, [&](at::TensorIteratorBase& part) {
+    LaunchBuilder builder(kCopy, *to);
+    builder.iterator_operands(part);
+    for (int i = 0; i < 2; ++i) builder.operand(i).dtype = static_cast<atalla_dtype>(i == 0 ? *to : *from);
+    builder.launch(dst.device());
+  });
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

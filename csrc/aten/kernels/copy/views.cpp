@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Views, storage and resizing: metadata only, by upstream's own functions wherever these do not touch memory.
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -29,6 +30,7 @@ void ensure_storage(at::TensorImpl& impl, IntArrayRef sizes, IntArrayRef strides
 
 const Tensor& resize(const Tensor& self, IntArrayRef sizes, std::optional<MemoryFormat> format) {
   at::TensorImpl& impl = *self.unsafeGetTensorImpl();
+  const int64_t bytes = static_cast<int64_t>(impl.unsafe_storage() ? impl.unsafe_storage().nbytes() : 0);
   if (self.sizes() != sizes) {
     DimVector strides = c10::contiguous_strides(sizes);
     ensure_storage(impl, sizes, strides);
@@ -38,6 +40,9 @@ const Tensor& resize(const Tensor& self, IntArrayRef sizes, std::optional<Memory
     TORCH_CHECK(*format != MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl.empty_tensor_restride(*format);
   }
+  const at::Context& context = at::globalContext();
+  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, bytes);
   return self;
 }
 

@@ -28,6 +28,23 @@ Tensor kept(const Tensor& mask, std::optional<int64_t> type) {
 
 }  // namespace
 
+// qkv [b, t, 3 * h * e] -> three tensors [b, h, t, e], the first one scaled by 1 / sqrt(e).
+std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& qkv_bias,
+                                                              int64_t num_heads) {
+  TORCH_CHECK(qkv.dim() == 3, "expected qkv to be [batch, positions, 3 * width], got ", qkv.sizes());
+  const int64_t batch = qkv.size(0), positions = qkv.size(1), width = qkv_bias.size(0) / 3;
+  TORCH_CHECK(qkv_bias.size(0) == 3 * width && qkv.size(2) == 3 * width && width % num_heads == 0,
+              "expected qkv and its bias to have 3 * width columns, and width to be a multiple of ", num_heads,
+              " heads; got ", qkv.size(2), " and ", qkv_bias.size(0), " columns");
+  const int64_t e = width / num_heads;
+  const Tensor out = empty_like_dtype(qkv, {3, batch, num_heads, positions, e}, qkv.scalar_type());
+  Tensor sum = out.permute({1, 3, 0, 2, 4});
+  at::add_out(sum, qkv.reshape({batch, positions, 3, num_heads, e}), qkv_bias.reshape({3, num_heads, e}));
+  Tensor query = out[0];
+  query.mul_(1 / std::sqrt(static_cast<double>(e)));
+  return {query, out[1], out[2]};
+}
+
 std::tuple<Tensor, Tensor> native_multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                                        int64_t embed_dim, int64_t num_head, const Tensor& qkv_weight,
                                                        const Tensor& qkv_bias, const Tensor& proj_weight,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tensors made of a rule.
+#include <ATen/AccumulateType.h>
 #include <ATen/Dispatch.h>
 #include <ATen/native/RangeUtils.h>
 
@@ -36,6 +37,14 @@ void with_run(const Tensor& out, F&& write) {
   out.copy_(run);
 }
 
+Tensor& write_range(const Scalar& start, const Scalar& step, Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  with_run(out, [&](const Tensor& run) {
+    launch_arange(run, 0, run.numel(), run.dim() == 1 ? run.stride(0) : 1, start, step);
+  });
+  return out;
+}
+
 }  // namespace
 
 Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
@@ -51,15 +60,29 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
       out.resize_({size});
     }
   });
-  with_run(out, [&](const Tensor& run) {
-    launch_arange(run, 0, run.numel(), run.dim() == 1 ? run.stride(0) : 1, start, step);
+  return write_range(start, step, out);
+}
+
+// As arange with the end included; upstream computes its size in double precision for every dtype.
+Tensor& range_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "range", [&]() {
+    using accumulated = at::acc_type<scalar_t, false>;
+    const auto first = start.to<accumulated>(), last = end.to<accumulated>(), delta = step.to<accumulated>();
+    at::native::arange_check_bounds(first, last, delta);
+    const double count = std::is_same_v<scalar_t, int64_t>
+                             ? static_cast<double>(last - first) / static_cast<double>(delta) + 1
+                             : (end.to<double>() - start.to<double>()) / step.to<double>() + 1;
+    TORCH_CHECK(count >= 0 && count <= static_cast<double>(std::numeric_limits<int64_t>::max()),
+                "invalid size, possible overflow?");
+    if (out.numel() != static_cast<int64_t>(count)) out.resize_({static_cast<int64_t>(count)});
   });
-  return out;
+  return write_range(start, step, out);
 }
 
 Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
+  at::assert_no_internal_overlap(out);
   if (steps == 0) return out;
   if (steps == 1) return out.fill_(start);
   if (out.is_complex()) {

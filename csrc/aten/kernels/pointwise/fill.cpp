@@ -26,7 +26,9 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
                                : value.isBoolean()       ? c10::kBool
                                                          : c10::kLong;
   auto iterator = TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
-  LaunchBuilder(kFill, dtype).iterator_operands(iterator).immediate(value, immediate_dtype).launch(self.device());
+  for_each_part(iterator, [&](TensorIteratorBase& part) {
+    LaunchBuilder(kFill, dtype).iterator_operands(part).immediate(value, immediate_dtype).launch(self.device());
+  });
   return self;
 }
 

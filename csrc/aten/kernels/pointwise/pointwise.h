@@ -13,8 +13,7 @@ inline constexpr uint32_t kRealDtypes = 0x88ff;
 template <class... Scalars>
 void run_pointwise(TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
   TORCH_CHECK_NOT_IMPLEMENTED(launch_pointwise(iterator, kernel, scalars...), kernel.kernel.name(),
-                              " takes neither dtype ", iterator.common_dtype(), " nor more than ", ATALLA_MAX_DIMS,
-                              " dimensions");
+                              " does not take dtype ", iterator.common_dtype());
 }
 
 // An iterator over inputs of one dtype, which broadcast. Undefined outputs are allocated.

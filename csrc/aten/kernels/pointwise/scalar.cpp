@@ -13,6 +13,7 @@ namespace atalla::aten {
 namespace {
 
 Scalar local_scalar_dense(const Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   alignas(16) unsigned char bytes[16];
   note_synchronization();
   driver_call([&] { current_stream(self.device()).memcpy_d2h(bytes, self.const_data_ptr(), self.element_size()); });
@@ -22,8 +23,8 @@ Scalar local_scalar_dense(const Tensor& self) {
                    std::memcpy(&value, bytes, sizeof value);
                    result = Scalar(value);
                  }),
-                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf,
-                 at::kHalf, at::kBool, at::kBFloat16);
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                 AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
   return result;
 }
 

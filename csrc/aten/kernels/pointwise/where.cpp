@@ -21,6 +21,10 @@ void check_condition(const Tensor& condition) {
 Tensor launch_where(const Tensor& condition, const Tensor& self, const Tensor& other, const Tensor& out,
                     ScalarType dtype) {
   check_condition(condition);
+  // An iterator takes one CPU scalar; the value of a second one becomes a tensor.
+  if (self.is_cpu() && self.dim() == 0 && other.is_cpu() && other.dim() == 0 && condition.is_privateuseone())
+    return launch_where(condition, at::full({}, self.item(), self.options().device(condition.device())), other, out,
+                        dtype);
   const Tensor& placed = self.dim() > 0 || self.is_privateuseone() ? self
                          : other.is_privateuseone()                ? other
                                                                    : condition;

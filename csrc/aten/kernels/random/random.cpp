@@ -25,9 +25,16 @@ LaunchBuilder begin(const Kernel& kernel, const Tensor& out) {
   return builder;
 }
 
+// Places in the sequence follow row-major order, in any number of dimensions.
 template <class Parameters>
 void draw(const Kernel& kernel, const Parameters& parameters, const Tensor& out,
           const std::optional<Generator>& generator) {
+  if (out.dim() > ATALLA_MAX_DIMS) {
+    const Tensor run = empty_like_dtype(out, {out.numel()}, out.scalar_type());
+    draw(kernel, parameters, run, generator);
+    out.copy_(run.view(out.sizes()));
+    return;
+  }
   LaunchBuilder builder = begin(kernel, out);
   launch_random(builder, parameters, out, generator);
 }
@@ -54,6 +61,12 @@ Tensor normal_unchecked(const Tensor& mean, const Tensor& deviation, Tensor out,
 }
 
 void draw_integers(const Tensor& out, int64_t low, int64_t high, const std::optional<Generator>& generator) {
+  if (!takes_dtype(kChipDtypes, out.scalar_type())) {  // a wide unsigned integer
+    const Tensor values = empty_like_dtype(out, out.sizes(), at::kLong);
+    draw_integers(values, low, high, generator);
+    out.copy_(values);
+    return;
+  }
   draw(kInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
 }
 
@@ -89,6 +102,12 @@ struct RandomFromTo {
 template <class Rng>
 struct BernoulliScalar {
   void operator()(const Tensor& out, double p, std::optional<Generator> generator) {
+    if (out.dim() > ATALLA_MAX_DIMS) {
+      const Tensor run = empty_like_dtype(out, {out.numel()}, out.scalar_type());
+      (*this)(run, p, generator);
+      out.copy_(run.view(out.sizes()));
+      return;
+    }
     launch_random(begin(kBernoulli, out).immediate(p, at::kDouble), RandomBernoulliParameters{}, out, generator);
   }
 };
@@ -99,6 +118,12 @@ struct BernoulliTensor {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor_p_\" not implemented for '",
                                 p.scalar_type(), "'");
     const Tensor probability = p.to(out.device()).expand(out.sizes());
+    if (out.dim() > ATALLA_MAX_DIMS) {
+      const Tensor run = empty_like_dtype(out, {out.numel()}, out.scalar_type());
+      (*this)(run, probability.reshape(-1), generator);
+      out.copy_(run.view(out.sizes()));
+      return;
+    }
     launch_random(begin(kBernoulli, out).input(probability), RandomBernoulliParameters{}, out, generator);
   }
 };

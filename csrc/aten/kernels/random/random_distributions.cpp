@@ -27,9 +27,10 @@ Tensor draw(const Kernel& kernel, const Tensor& like, std::initializer_list<Tens
             const std::optional<Generator>& generator) {
   Tensor out = at::empty_like(like, MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
+  const bool flat = out.dim() > ATALLA_MAX_DIMS;
   LaunchBuilder builder(kernel, out.scalar_type());
-  builder.output(out);
-  for (const Tensor& p : parameters) builder.input(p);
+  builder.output(flat ? out.view(-1) : out);
+  for (const Tensor& p : parameters) builder.input(flat ? p.expand(out.sizes()).reshape(-1) : p);
   launch_random(builder, RandomPoissonParameters{}, out, generator);
   return out;
 }

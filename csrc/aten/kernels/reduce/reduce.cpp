@@ -36,9 +36,28 @@ Tensor extreme(const Kernel& kernel, const char* name, const Tensor& self) {
 
 }  // namespace
 
+namespace {
+
+// Reduces a tensor of more dimensions than the chip takes as a matrix [kept, reduced].
+void reduce_matrix(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<Tensor> outputs, const Tensor& self,
+                   DimMask mask, double correction) {
+  DimVector order, reduced;
+  for (int64_t d = 0; d < self.dim(); ++d) (mask[d] ? reduced : order).push_back(d);
+  order.append(reduced.begin(), reduced.end());
+  const int64_t kept = outputs[0].numel();
+  const Tensor matrix = self.permute(order).reshape({kept, self.numel() / kept});
+  std::vector<Tensor> flat;
+  for (const Tensor& out : outputs) flat.push_back(empty_like_dtype(out, {kept}, out.scalar_type()));
+  launch_reduce(kernel, compute_dtype, flat, matrix, reduced_dims(matrix, 1), correction);
+  for (size_t i = 0; i < flat.size(); ++i) outputs[i].copy_(flat[i].view(outputs[i].sizes()));
+}
+
+}  // namespace
+
 void launch_reduce(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<Tensor> outputs, const Tensor& self,
                    DimMask mask, double correction) {
   if (outputs[0].numel() == 0) return;
+  if (self.dim() > ATALLA_MAX_DIMS) return reduce_matrix(kernel, compute_dtype, outputs, self, mask, correction);
   // A 0-d tensor is reduced as a 1-d one of one element.
   DimVector in_sizes(self.sizes()), in_strides(self.strides());
   if (in_sizes.empty()) {
@@ -81,7 +100,15 @@ void mean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::option
   const ScalarType result = out.scalar_type();
   TORCH_CHECK(!c10::isIntegralType(result, true), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", result);
-  launch_reduce(kMean, result, out, self, reduced_dims(self, dim));
+  const DimMask mask = reduced_dims(self, dim);
+  if (!at::isComplexType(result)) return launch_reduce(kMean, result, out, self, mask);
+  // As upstream: the division of complex numbers, in which an infinite part makes the other one NaN.
+  launch_reduce(kSum, result, out, self, mask);
+  int64_t count = 1;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (mask[d]) count *= self.size(d);
+  Tensor quotient = out;
+  quotient.div_(count);
 }
 
 void prod_dim(const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype, const Tensor& out) {

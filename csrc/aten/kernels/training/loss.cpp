@@ -47,7 +47,14 @@ double mean_factor(const Tensor& self, int64_t reduction) {
 template <class... Scalars>
 Tensor backward(const PointwiseKernel& kernel, const Tensor& grad_input, const Tensor& grad_output, const Tensor& self,
                 const Tensor& target, const Scalars&... scalars) {
-  auto iterator = floating_iterator({grad_input}, grad_output, self, target);
+  auto iterator = TensorIteratorConfig()  // in the operands' common dtype, into the one of `self`
+                      .check_all_same_dtype(false)
+                      .promote_inputs_to_common_dtype(true)
+                      .add_output(grad_input)
+                      .add_const_input(grad_output)
+                      .add_const_input(self)
+                      .add_const_input(target)
+                      .build();
   run_pointwise(iterator, kernel, scalars...);
   return iterator.output();
 }
@@ -80,7 +87,11 @@ Tensor& smooth_l1_loss_backward_out(const Tensor& grad_output, const Tensor& sel
 
 Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  auto iterator = binary_iterator({}, self, target);
+  // In the dtype of `self`, as upstream's.
+  const Tensor loss = self.scalar_type() == target.scalar_type()
+                          ? Tensor()
+                          : empty_like_dtype(self, at::infer_size(self.sizes(), target.sizes()), self.scalar_type());
+  auto iterator = binary_iterator(loss, self, target);
   run_pointwise(iterator, kHuber, delta);
   return reduced(iterator.output(), reduction);
 }

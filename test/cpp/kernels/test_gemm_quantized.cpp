@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `gemm_quantized` against products in double precision.
+#define ATALLA_TEST_TABLES isa::gemm_quantized_kernels()
+#include "kernels/harness.h"
+
+using namespace kernel_test;
+
+namespace {
+
+int passed = 0, failed = 0;
+
+void report(bool ok, const std::string& what) {
+  ok ? ++passed : ++failed;
+  if (!ok) std::printf("FAIL %s (%s)\n", what.c_str(), last_error().c_str());
+}
+
+struct Operands {
+  Tensor out, a, b, scales, zeros;
+};
+
+// `layout` bit 0: a column-major, bit 1: out, bit 2: scales and zeros [n, g].
+Operands make(atalla_dtype dtype, bool four_bits, bool zeros, int64_t m, int64_t n, int64_t k, int64_t groups,
+              int layout) {
+  auto order = [&](int bit) { return layout & bit ? std::vector<int>{1, 0} : std::vector<int>{}; };
+  return {Tensor(dtype, {m, n}, order(2)), Tensor(dtype, {m, k}, order(1)),
+          Tensor(four_bits ? ATALLA_U8 : ATALLA_I8, {n, four_bits ? k / 2 : k}),
+          Tensor(ATALLA_F32, {groups, n}, order(4)), zeros ? Tensor(dtype, {groups, n}, order(4)) : Tensor()};
+}
+
+atalla_status run(Operands& o, atalla_dtype dtype) {
+  atalla_launch_desc desc{};
+  desc.n_outputs = 1;
+  desc.compute_dtype = dtype;
+  return run_kernel("gemm_quantized", desc, {&o.out, &o.a, &o.b, &o.scales, &o.zeros});
+}
+
+double weight(const Operands& o, int64_t j, int64_t p) {
+  if (o.b.dtype == ATALLA_I8) return o.b.get({j, p});
+  const int pair = static_cast<int>(o.b.get({j, p / 2}));
+  return (p % 2 == 0 ? pair / 16 : pair % 16) - 8;
+}
+
+void check(atalla_dtype dtype, bool four_bits, bool zeros, int64_t m, int64_t n, int64_t k, int64_t groups, int layout,
+           Random& random) {
+  Operands o = make(dtype, four_bits, zeros, m, n, k, groups, layout);
+  random.fill(o.a);
+  random.fill(o.scales);
+  if (zeros) random.fill(o.zeros);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t p = 0; p < o.b.sizes[1]; ++p)
+      o.b.set({j, p}, static_cast<double>((j * 37 + p * 101) % 256) - (four_bits ? 0 : 128));
+  if (run(o, dtype) != ATALLA_OK) return report(false, "status");
+  const double eps = dtype == ATALLA_F32 ? 1e-5 : dtype == ATALLA_BF16 ? 1e-2 : 1e-3;
+  bool ok = true;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0, size = 1;
+      for (int64_t p = 0; p < k; ++p) {
+        const int64_t g = p / (k / groups);
+        const double term =
+            o.a.get({i, p}) * (weight(o, j, p) * o.scales.get({g, j}) + (zeros ? o.zeros.get({g, j}) : 0.0));
+        sum += term, size += std::fabs(term);
+      }
+      ok = ok && std::fabs(o.out.get({i, j}) - sum) <= eps * size;
+    }
+  }
+  report(ok, std::string(four_bits ? "4" : "8") + " bits, dtype " + dtype_name(dtype) + ", layout " +
+                 std::to_string(layout) + ", m " + std::to_string(m));
+  const std::vector<uint8_t> first = o.out.bytes;
+  set_threads(1);
+  report(run(o, dtype) == ATALLA_OK && o.out.bytes == first, "the same bits on one thread");
+  set_threads(2);
+}
+
+void check_error(const char* text, atalla_status status, Operands o) {
+  report(run(o, ATALLA_F32) == status && last_error().find(text) != std::string::npos,
+         std::string("refuses: ") + text);
+}
+
+void check_errors() {
+  const Operands good = make(ATALLA_F32, true, true, 3, 4, 8, 2, 0);
+  Operands o = good;
+  o.b = Tensor(ATALLA_U8, {4, 8});
+  check_error("b has 2 dimensions and begins with [4, 8], expected [4, 4]", ATALLA_ERR_ARGUMENT, o);
+  o = good;
+  o.scales = Tensor(ATALLA_F32, {3, 4});
+  check_error("k is 8, expected a multiple of 3 groups and of 2", ATALLA_ERR_ARGUMENT, o);
+  o = good;
+  o.zeros = Tensor(ATALLA_F32, {2, 5});
+  check_error("zeros has 2 dimensions and begins with [2, 5], expected [2, 4]", ATALLA_ERR_ARGUMENT, o);
+  o = good;
+  o.b = Tensor(ATALLA_I32, {4, 4});
+  check_error("operand 2 of dtype int32", ATALLA_ERR_UNSUPPORTED, o);
+}
+
+}  // namespace
+
+int main() {
+  Random random;
+  for (atalla_dtype dtype : {ATALLA_F32, ATALLA_F16, ATALLA_BF16}) {
+    for (int layout = 0; layout < 8; ++layout) {
+      for (bool four_bits : {false, true}) {
+        check(dtype, four_bits, four_bits, 1, 37, 48, 3, layout, random);
+        check(dtype, four_bits, !four_bits, 21, 70, 64, 1, layout, random);
+      }
+    }
+    check(dtype, true, true, 5, 33, 2080, 65, 0, random);
+    check(dtype, false, false, 130, 129, 1040, 1, 0, random);
+  }
+  check_errors();
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
