@@ -103,6 +103,10 @@ MODELS = {
     "top-k router": Entry(lambda: (Call(lambda x: x.softmax(-1).topk(2)), (torch.randn(4, 8),)), None),
     "simulated int8": Entry(
         lambda: (Call(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127).relu()), (torch.randn(4),)),
+        True,
+    ),
+    "fused add and ReLU": Entry(
+        lambda: (Call(lambda x: torch.ops.aten._add_relu.Scalar(x, 0.5) * 2), (torch.randn(4),)),
         False,
     ),
 }

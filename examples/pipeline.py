@@ -45,12 +45,12 @@ class Native(nn.Module):
         return torch.softmax(torch.relu(x) @ self.weight, dim=-1)
 
 
-class WithFakeQuantize(Native):
+class WithAddRelu(Native):
     """The same with an op between matmul and softmax for which the chip has no kernel."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(
-            torch.fake_quantize_per_tensor_affine(torch.relu(x) @ self.weight, 0.1, 0, -128, 127), dim=-1
+            torch.ops.aten._add_relu.Scalar(torch.relu(x) @ self.weight, 0.1), dim=-1
         )
 
 
@@ -163,7 +163,7 @@ def run_from_c(binary: Path, path: Path, x: torch.Tensor) -> None:
 
 
 def with_a_fallback(binary: Path, path: Path, x: torch.Tensor) -> None:
-    model = WithFakeQuantize().eval()
+    model = WithAddRelu().eval()
     expected = model(x)
     title('8. an op that is not native, fallback="error"')
     try:
@@ -171,7 +171,7 @@ def with_a_fallback(binary: Path, path: Path, x: torch.Tensor) -> None:
         raise AssertionError("an op without a kernel was accepted")
     except UnsupportedOpsError as error:
         print(error)
-        assert [op.op for op in error.ops] == ["aten::fake_quantize_per_tensor_affine_cachemask"] and not path.exists()
+        assert [op.op for op in error.ops] == ["aten::_add_relu.Scalar"] and not path.exists()
 
     title('9. the same, fallback="cpu"')
     report = torch_atalla.save_loadable(torch.export.export(model, (x,)), path, fallback="cpu")
@@ -182,7 +182,7 @@ def with_a_fallback(binary: Path, path: Path, x: torch.Tensor) -> None:
     check_sum("as a callable", found.sum().item())
     done = subprocess.run([binary, path], capture_output=True, text=True)
     print(f"from C, where no torch is: exit status {done.returncode}, {done.stderr.strip()}")
-    assert done.returncode == 1 and "fake_quantize" in done.stderr
+    assert done.returncode == 1 and "_add_relu" in done.stderr
 
 
 @torch.no_grad()
@@ -200,7 +200,7 @@ def main() -> None:
         run_through_c_interface(path, x, expected)
         binary = build_c_program(Path(folder))
         run_from_c(binary, path, x)
-        with_a_fallback(binary, Path(folder) / "fake_quantize.atl", x)
+        with_a_fallback(binary, Path(folder) / "add_relu.atl", x)
     print("\nok")
 
 

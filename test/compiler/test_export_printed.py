@@ -68,15 +68,15 @@ arena 52224 bytes, lower bound 52224, without reuse 95744
             self.without_lines(f"{result.partition}\n{result.program}"),
             """\
 segment 0 native: relu
-segment 1 fallback: fake_quantize_per_tensor_affine_cachemask, getitem, getitem_1
+segment 1 fallback: _aminmax, getitem, getitem_1
 segment 2 native: mul
-not native: aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at models.py:N: no native kernel
+not native: aten::_aminmax.dim (float32), node _aminmax at models.py:N: no native kernel
 input  i0 f32[3, 5]  x
    0  pointwise.relu       t1 f32[3, 5] <- i0 f32[3, 5]  # relu
-   1  host_call            t2 f32[3, 5], o3 bool[3, 5] <- t1 f32[3, 5]  ops aten::fake_quantize_per_tensor_affine_cachemask
-   2  pointwise.mul        o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul
-output o4 f32[3, 5]  mul
-output o3 bool[3, 5]  getitem_1""",
+   1  host_call            t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops aten::_aminmax.dim
+   2  pointwise.mul        o4 f32[3, 1] <- t2 f32[3, 1], 2:i64  # mul
+output o4 f32[3, 1]  mul
+output o3 f32[3, 1]  getitem_1""",
         )
 
     def test_passes(self) -> None:
@@ -118,7 +118,7 @@ estimate    not made""",
         class Several(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> tuple:
                 return (
-                    torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 15),
+                    torch.ops.aten._add_relu.Scalar(x, 0.1),
                     torch.rand(3),
                     torch.nonzero(x > 0).shape[0] + x,
                 )
@@ -129,7 +129,7 @@ estimate    not made""",
             self.without_lines(str(caught.exception)),
             """\
 fallback="error": 3 nodes cannot run on the chip:
-  aten::fake_quantize_per_tensor_affine_cachemask (float32), node fake_quantize_per_tensor_affine_cachemask at test_export_printed.py:N: no native kernel
+  aten::_add_relu.Scalar (float32), node _add_relu at test_export_printed.py:N: no native kernel
   aten::nonzero (bool), node nonzero at test_export_printed.py:N: dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)
   aten::add.Tensor (float32), node add_3 at test_export_printed.py:N: depends on a dynamic size""",
         )

@@ -103,8 +103,8 @@ estimate    N cycles
 sections
   kind                offset         bytes  records  crc32c
   strings                ...
-  integers             ...        7
-  doubles              ...       32
+  integers             ...       11
+  doubles              ...        8
   kernels              ...        2
   storages             ...        5
   values               ...        7
@@ -121,14 +121,14 @@ sections
 
 interface
   input   i0 f32[3, 5]  x
-  output  o4 f32[3, 5]  mul
-  output  o3 bool[3, 5]  getitem_1
+  output  o4 f32[3, 1]  mul
+  output  o3 f32[3, 1]  getitem_1
 
 graph
   segment native_0: 1 nodes, 1 instructions
     relu                    aten::relu  models.py:N
   segment fallback_1: 3 nodes, 1 instructions
-    fake_quantize_per_tensor_affine_cachemaskaten::fake_quantize_per_tensor_affine_cachemask  models.py:N  -- no native kernel
+    _aminmax                aten::_aminmax.dim  models.py:N  -- no native kernel
     getitem                 getitem  models.py:N  -- part of a node that is not native
     getitem_1               getitem  models.py:N  -- part of a node that is not native
   segment native_2: 1 nodes, 1 instructions
@@ -136,13 +136,13 @@ graph
 
 linear program
      0  pointwise.relu          t1 f32[3, 5] <- i0 f32[3, 5]  # relu models.py:N
-     1  host_call               t2 f32[3, 5], o3 bool[3, 5] <- t1 f32[3, 5]  ops aten::fake_quantize_per_tensor_affine_cachemask  # fake_quantize_per_tensor_affine_cachemask models.py:N
-     2  pointwise.mul           o4 f32[3, 5] <- t2 f32[3, 5], 2:i64  # mul models.py:N
+     1  host_call               t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops aten::_aminmax.dim  # _aminmax models.py:N
+     2  pointwise.mul           o4 f32[3, 1] <- t2 f32[3, 1], 2:i64  # mul models.py:N
 
 memory plan
   arena of 128 bytes
   t1                 0 +60          live 0 to 1  relu
-  t2                64 +60          live 1 to 2  getitem
+  t2                64 +12          live 1 to 2  getitem
 
 coverage
   66.7% of ops, 100.0% of FLOPs; 3 nodes are not native""",

@@ -388,8 +388,8 @@ class TestRefused(TestCase):
         with torch_atalla.fallback.mode("silent"):
             with self.assertRaisesRegex(RuntimeError, INVALID):
                 with torch.atalla.graph(torch.atalla.Graph()):
-                    with self.assertRaisesRegex(RuntimeError, f"{REFUSED}.*aten::fake_quantize"):
-                        torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255)
+                    with self.assertRaisesRegex(RuntimeError, f"{REFUSED}.*aten::_add_relu"):
+                        torch.ops.aten._add_relu.Scalar(x, 0.1)
 
     def test_python_errors_pass(self, device):
         x, graph = torch.ones(4, device=device), torch.atalla.Graph()

@@ -65,8 +65,8 @@ class HostOpInTheMiddle(nn.Module):
     """Native, then an op without a kernel, then native again."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        rounded, inside = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(torch.relu(x), 0.1, 0, 0, 15)
-        return rounded * 2, inside
+        low, high = torch.ops.aten._aminmax.dim(torch.relu(x), 1, True)
+        return low * 2, high
 
 
 class Structured(nn.Module):
