@@ -125,7 +125,7 @@ class TestDecoding(TestCase):
             *("--greedy", steps, "--position", 1, "--output", self.tmp / "tokens.npy"),
         )
         self.assertEqual(np.load(self.tmp / "tokens.npy").tolist(), eager)
-        self.assertRegex(text, r"tokens \d+ .*\n.*tokens/s")
+        self.assertRegex(text, r"tokens \d+ .*\n.*tokens/s\n\d+ cycles and [\d.e-]+ J per token")
 
 
 class Counter(nn.Module):
