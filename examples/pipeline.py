@@ -49,9 +49,7 @@ class WithAddRelu(Native):
     """The same with an op between matmul and softmax for which the chip has no kernel."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(
-            torch.ops.aten._add_relu.Scalar(torch.relu(x) @ self.weight, 0.1), dim=-1
-        )
+        return torch.softmax(torch.ops.aten._add_relu.Scalar(torch.relu(x) @ self.weight, 0.1), dim=-1)
 
 
 def title(text: str) -> None:

@@ -168,9 +168,7 @@ def test_explore_fx_graph() -> None:
 def test_eager_kernels() -> None:
     text = example("eager_kernels")
     assert len(re.findall(r"gemm +\[1, 4, 16\]: \d+ cycles, 640 bytes read, 256 written", text)) == 2
-    assert re.search(r"aten._add_relu.Scalar +fallback", text) and re.search(
-        r"aten._softmax.default +native", text
-    )
+    assert re.search(r"aten._add_relu.Scalar +fallback", text) and re.search(r"aten._softmax.default +native", text)
     assert "1 allocation from the device in all, none by the second call" in text
     assert "is not native on the atalla device" in text and text.rstrip().endswith("ok")
 
@@ -185,10 +183,7 @@ def test_pipeline() -> None:
     ]
     stages = [int(stage) for stage in re.findall(r"^== (\d)\.", text, re.MULTILINE)]
     assert stages == list(range(1, 10))
-    assert (
-        "aten::_add_relu.Scalar (float32), node _add_relu" in text
-        and "ATALLA_ERR_UNSUPPORTED" in text
-    )
+    assert "aten::_add_relu.Scalar (float32), node _add_relu" in text and "ATALLA_ERR_UNSUPPORTED" in text
 
 
 @NEEDS_MODELS
