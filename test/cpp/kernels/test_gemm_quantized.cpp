@@ -74,8 +74,7 @@ void check(atalla_dtype dtype, bool four_bits, bool zeros, int64_t m, int64_t n,
 }
 
 void check_error(const char* text, atalla_status status, Operands o) {
-  report(run(o, ATALLA_F32) == status && last_error().find(text) != std::string::npos,
-         std::string("refuses: ") + text);
+  report(run(o, ATALLA_F32) == status && last_error().find(text) != std::string::npos, std::string("refuses: ") + text);
 }
 
 void check_errors() {
