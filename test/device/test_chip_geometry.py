@@ -108,21 +108,28 @@ class Chip:
         return self.cycles(read, 2 * m * n, array=array, packets=packets, waits=read)
 
     def attention(self, heads: int, length: int, e: int, causal: bool) -> int:
-        """Scores (keys are the columns of the weights) and sums of values (keys are their rows), in BF16."""
+        """Scores (keys are the columns of the weights) and sums of values (keys are their rows), in BF16. `length` in
+        whole blocks of queries. Weights are pushed for each block, ones for the sums of exponentials too; values are
+        transposed once. The core waits for the keys and values of the first head."""
 
-        def pairs(edge: int) -> int:  # of a query and a tile of keys: all, or those up to the query's own
-            return sum(min(ceil(length, edge), q // edge + 1) if causal else ceil(length, edge) for q in range(length))
+        def tiles(edge: int) -> int:  # of keys, over all blocks: all, or those up to the block's own
+            blocks = range(0, length, self.lanes)
+            return sum(
+                min(ceil(length, edge), ceil(q + self.lanes, edge)) if causal else ceil(length, edge) for q in blocks
+            )
 
-        array = pairs(self.columns) * ceil(e, self.rows) + pairs(self.rows) * ceil(e, self.columns) + pairs(self.lanes)
-        blocks = ceil(length, max(self.rows, self.pad // 2 // (2 * e + 4 * e)))
-        weights = ceil(length, self.columns) * ceil(e, self.rows) + ceil(length, self.rows) * ceil(e, self.columns)
-        array += 3 * blocks * weights * self.rows
-        vector = 4 * pairs(self.lanes) + length
-        read = 2 * heads * (length * e + blocks * length * 2 * e)
+        e_tiles, value_tiles = ceil(e, self.rows), ceil(e, self.columns)
+        transposed = ceil(length, self.rows) * value_tiles
+        weights = tiles(self.columns) * e_tiles + tiles(self.rows) * value_tiles + length // self.lanes + transposed
+        pairs = self.lanes * tiles(self.columns)
+        array = pairs * e_tiles + self.lanes * tiles(self.rows) * value_tiles + pairs
+        array += weights * self.rows + transposed * self.columns
+        vector = 3 * pairs + length * (e_tiles + 3 + 2 * value_tiles)
+        packets = 3 * heads * pairs // 4 + 12 * heads * length
+        read = 2 * heads * (length * e + length * 2 * e)
         written = heads * length * (2 * e + 4)  # and the logarithm of a sum in FP32 for each query
-        scores = heads * pairs(self.lanes)
-        packets = 14 * scores // 5 + 24 * heads * length
-        return self.cycles(read, written, heads * vector, scores, heads * array, packets=packets)
+        waits = 2 * 2 * heads * length * e * (255 // heads) // 255
+        return self.cycles(read, written, heads * vector, heads * pairs, heads * array, packets=packets, waits=waits)
 
     def row_sum(self, rows: int, columns: int) -> int:
         """[rows, columns] of FP32 over columns: a sum's vectors pass the array. The core waits for the first 32 rows,

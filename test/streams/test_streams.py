@@ -219,12 +219,19 @@ class TestStreams(TestCase):
     def test_small_upload_does_not_wait(self, device):
         stream = torch.Stream(device)
         with stream, Gate(stream):
-            x = torch.arange(10.0).to(device)
-            y = torch.tensor([1, 2, 3], device=device)
+            x = torch.arange(10.0).to(device, non_blocking=True)
             self.assertFalse(stream.query())
         stream.synchronize()
         self.assertEqual(x.sum().item(), 45)
-        self.assertEqual(y.tolist(), [1, 2, 3])
+
+    def test_blocking_upload_is_complete(self, device):
+        """A stream that does not wait for that of the copy reads what was copied."""
+        stream = torch.Stream(device)
+        for make in (lambda: torch.arange(10.0).to(device), lambda: torch.tensor(list(range(10)), device=device)):
+            with stream, Gate(stream) as gate:
+                threading.Timer(0.1, gate.open).start()
+                x = make()
+            self.assertEqual(x.sum().item(), 45)
 
     def test_non_blocking_to_pageable_memory(self, device):
         stream = torch.Stream(device)

@@ -150,6 +150,7 @@ Stream& Device::open_stream(int64_t id, int priority) {
   check(api().stream_create(handle_, priority, &handle));
   Stream* stream = new Stream(*this, id, priority, handle, mode_);
   streams_[id].store(stream, std::memory_order_release);
+  has_new_streams_.store(true, std::memory_order_relaxed);
   return *stream;
 }
 

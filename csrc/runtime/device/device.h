@@ -46,6 +46,8 @@ class ATALLA_RUNTIME_API Device {
   Stream& stream(int64_t id);
   // One of 32 streams of the priority (below 0: urgent; else normal), in turn.
   Stream& new_stream(int priority = 0);
+  // Whether there is a stream besides the default one.
+  bool has_new_streams() const noexcept { return has_new_streams_.load(std::memory_order_relaxed); }
   // Waits for all streams. Throws the first fault, and clears all of them.
   void synchronize();
   // Waits for all streams, and leaves their faults.
@@ -101,6 +103,7 @@ class ATALLA_RUNTIME_API Device {
   std::unique_ptr<EngineGate> engine_gate_;
   std::array<std::atomic<Stream*>, kMaxStreams> streams_{};  // by id
   std::array<std::atomic<uint32_t>, 2> next_stream_{};       // by priority class
+  std::atomic<bool> has_new_streams_{false};
   std::mutex stream_mutex_;
   std::shared_mutex scratchpads_;
 };

@@ -68,10 +68,14 @@ uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, 
 // Of the core, between a kept operand and its place in a scratchpad: the rows of a tile all at once, of a smaller one 8
 // by 8 and then by powers of two.
 uint64_t Timing::copy_cycles(const atalla_tile_layout& layout, uint64_t bytes) const {
-  if (layout.row_bytes == 0 || layout.rows == 0) return tiles_of(bytes) * (tile_rows_ + copy_latency_);
-  const uint64_t rows = layout.rows, tiles = ceil_div(bytes, rows * layout.row_bytes);
-  const uint64_t groups = rows == tile_rows_ ? 1 : rows / 8 + static_cast<uint64_t>(std::popcount(rows % 8));
-  return tiles * (rows + groups * copy_latency_);
+  const auto tile = [&](uint64_t rows) {
+    const uint64_t groups = rows == tile_rows_ ? 1 : rows / 8 + static_cast<uint64_t>(std::popcount(rows % 8));
+    return rows + groups * copy_latency_;
+  };
+  const bool known = layout.row_bytes != 0 && layout.rows != 0;
+  const uint64_t row_bytes = known ? layout.row_bytes : (tile_bytes_mask_ + 1) / tile_rows_;
+  const uint64_t tile_rows = known ? layout.rows : tile_rows_, rows = ceil_div(bytes, row_bytes);
+  return rows / tile_rows * tile(tile_rows) + tile(rows % tile_rows);
 }
 
 // Double-buffered tiles: a step loads its tile while the one before is computed on and the one before that is stored.

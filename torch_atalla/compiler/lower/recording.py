@@ -138,6 +138,8 @@ class _Names:
         return Number(torch.frombuffer(bytearray(where[0]), dtype=dtype, count=1).item(), dtype)
 
     def result(self, tensor: Any) -> Any:
+        if tensor is None:  # a gradient that is not asked for
+            return None
         if not isinstance(tensor, torch.Tensor):
             raise NotNativeError("a result that is no tensor")
         return self.place(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)

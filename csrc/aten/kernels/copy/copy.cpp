@@ -64,14 +64,17 @@ void count_host_conversion(const Tensor& src, const Tensor& dst) {
 }
 
 // From pinned memory a copy that need not block is queued, and the memory kept until it is done. Pageable memory may
-// change or vanish as soon as the call returns: then the bytes are taken over before.
+// change or vanish as soon as the call returns: then the bytes are taken over before. A copy that blocks has ended when
+// it returns, for a reader on another stream may not wait for this one.
 void upload_bytes(const Tensor& host, const Tensor& dst, bool non_blocking) {
   require_raw(host, dst);
   runtime::Stream& stream = stream_of(dst);
   const bool queued = may_be_queued(host, dst, non_blocking);
   driver_call([&] {
     if (queued) stream.memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), true);
-    else stream.memcpy_h2d_staged(dst.data_ptr(), host.const_data_ptr(), dst.nbytes());
+    else if (non_blocking || !stream.device().has_new_streams())
+      stream.memcpy_h2d_staged(dst.data_ptr(), host.const_data_ptr(), dst.nbytes());
+    else stream.memcpy_h2d(dst.data_ptr(), host.const_data_ptr(), dst.nbytes(), false);
   });
 }
 
