@@ -24,7 +24,7 @@ def printed(module: nn.Module, args: tuple) -> str:
         save_loadable(module, path, args=args)
         text = render(describe(str(path)))
     text = re.sub(r"(\w+\.py):\d+", r"\1:N", text)
-    text = re.sub(r"(estimate +)[\d,]+ cycles", r"\1N cycles", text)
+    text = re.sub(r"(estimate +)[\d,]+ cycles, [\d.]+ [nµm]J", r"\1N cycles, N J", text)
     text = re.sub(r"(?m)^(file +)[\d,]+ bytes", r"\1N bytes", text)
     text = re.sub(r"(?m)^(  \w+ +)[\d,]+ +[\d,]+( +\d*)  [0-9a-f]{8}$", r"\1...\2", text)
     return re.sub(r"(?m) +$", "", text)
@@ -41,7 +41,7 @@ model       ReluMatmulSoftmax
 format      1.4, needs driver 1.0
 written by  torch_atalla 0.2.0, torch 2.13.0
 file        N bytes
-estimate    N cycles
+estimate    N cycles, N J
 
 sections
   kind                offset         bytes  records  crc32c
@@ -98,7 +98,7 @@ model       HostOpInTheMiddle
 format      1.4, needs driver 1.0
 written by  torch_atalla 0.2.0, torch 2.13.0
 file        N bytes
-estimate    N cycles
+estimate    N cycles, N J
 
 sections
   kind                offset         bytes  records  crc32c
