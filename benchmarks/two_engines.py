@@ -129,7 +129,8 @@ mesh, code and launches take as many cores as the compiler gives them. Within 10
 ## Networks
 
 In bfloat16. The analytic cycles are the sum over the launches of the code, with the ops that these join, the operands
-that they keep in scratchpads and the cores that share them. The functional engine makes other launches of the same graph. Within 5 %:
+that they keep in scratchpads and the cores that share them. The functional engine makes other launches of the same
+graph. Within 5 %:
 {largest(of_networks, 0.05)}.
 
 {table(of_networks)}
