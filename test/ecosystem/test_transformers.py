@@ -107,7 +107,7 @@ class TestPlacement:
             expected = model(tokens).logits
         return folder, tokens, expected, sum(p.nbytes for p in model.parameters())
 
-    # What each place may hold, in sizes of the model, and the places that the model takes.
+    # The room of each place, in sizes of the model, and the places that the model takes.
     PARTS = {
         "one device": ({0: 2.0}, {0}),
         "two devices": ({0: 0.5, 1: 1.0, "cpu": 0.0}, {0, 1}),

@@ -37,7 +37,7 @@ const char* kind_name(uint32_t kind) {
   }
 }
 
-// What launches and copies have in common.
+// The fields that launches and copies share.
 py::dict common(const atalla_work_record& r) {
   py::dict d;
   d["kernel"] = runtime::kernel_name(r.work.kernel);

@@ -43,7 +43,7 @@ void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
-// What uninitialized memory holds if the user asks for it: NaN, or the largest integer.
+// Uninitialized memory holds this value if the user asks for one: NaN, or the largest integer.
 at::Tensor filled(at::Tensor tensor) {
   const at::Context& context = at::globalContext();
   if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]

@@ -46,7 +46,7 @@ bool takes_one(uint32_t mask, const List& list) {
     if (!takes_one(mask, t)) return false;
   return true;
 }
-// Whether every tensor has a dtype of the mask and a rank that the op's launches take.
+// True if every tensor has a dtype of the mask and a rank that the op's launches take.
 template <class... T>
 bool takes(uint32_t mask, const T&... tensors) {
   return (takes_one(mask, tensors) && ...);

@@ -52,7 +52,7 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   uint64_t drawn_ = 0;  // positions of the random sequence
 };
 
-// Whether an op may read elements to check them. A recorded program cannot; the kernels of such ops refuse only what
+// True if an op may read elements to check them. A recorded program cannot; the kernels of such ops refuse only what
 // would be an access out of bounds.
 inline bool may_check_elements() noexcept { return LaunchRecorder::current() == nullptr; }
 

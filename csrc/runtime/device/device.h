@@ -46,7 +46,7 @@ class ATALLA_RUNTIME_API Device {
   Stream& stream(int64_t id);
   // One of 32 streams of the priority (below 0: urgent; else normal), in turn.
   Stream& new_stream(int priority = 0);
-  // Whether there is a stream besides the default one.
+  // True once new_stream has given one.
   bool has_new_streams() const noexcept { return has_new_streams_.load(std::memory_order_relaxed); }
   // Waits for all streams. Throws the first fault, and clears all of them.
   void synchronize();

@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_schedule.h"
 
 namespace chip_test {
 
@@ -23,6 +24,15 @@ inline const atalla_api& api() {
   static const atalla_api* const table = [] {
     const atalla_api* found = nullptr;
     if (atalla_get_api(ATALLA_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
+    return found;
+  }();
+  return *table;
+}
+
+inline const atalla_schedule_api& schedule() {
+  static const atalla_schedule_api* const table = [] {
+    const atalla_schedule_api* found = nullptr;
+    if (atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
     return found;
   }();
   return *table;

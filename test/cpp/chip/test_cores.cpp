@@ -2,20 +2,10 @@
 //
 // Operands in the scratchpads, and launches over several cores: results, traffic and cycles.
 #include "chip/support.h"
-#include "sim/abi/atalla_schedule.h"
 
 using namespace chip_test;
 
 namespace {
-
-const atalla_schedule_api& schedule() {
-  static const atalla_schedule_api* const table = [] {
-    const atalla_schedule_api* found = nullptr;
-    if (atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
-    return found;
-  }();
-  return *table;
-}
 
 atalla_addr scratchpads(const OpenDevice& device) {
   atalla_addr base = 0;

@@ -25,15 +25,6 @@ constexpr uint64_t kClock = 800'000'000;
 constexpr uint64_t kStandby = 355'200 + uint64_t{2} * 408'240 * (1'600'000'000 / 12'480) / 1'000'000;      // uW
 constexpr double kArea = (1024 * 5824 + 32 * 5824 + 256 * 32 * 4 * 16 + 250'000 + 2 * 1048576 * 4) / 1e6;  // mm2
 
-const atalla_schedule_api& schedule() {
-  static const atalla_schedule_api* const table = [] {
-    const atalla_schedule_api* found = nullptr;
-    if (atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
-    return found;
-  }();
-  return *table;
-}
-
 std::map<std::string, uint64_t> parts_of(const atalla_energy& e) {
   return {{"dram", e.dram},       {"bus", e.bus},        {"network", e.network}, {"scratchpad", e.scratchpad},
           {"vector", e.vector},   {"array", e.array},    {"control", e.control}, {"link", e.link},
