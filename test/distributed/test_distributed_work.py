@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from datetime import timedelta
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -78,7 +79,7 @@ class TestWork(DistributedTest):
         latency, width = (config["link"][key]["value"] for key in ("latency_cycles", "bytes_per_cycle"))
         overhead = config["launch"]["overhead_cycles"]["value"]
         t = torch.ones(WORLD * 100, device=self.device)
-        torch.atalla.synchronize()
+        self.meet()  # no rank is late
         before = torch_atalla.telemetry.counters(self.device)
         start, end = (torch.Event(self.device, enable_timing=True) for _ in range(2))
         start.record()
@@ -93,6 +94,108 @@ class TestWork(DistributedTest):
         self.assertEqual(
             start.elapsed_time(end), wanted / torch_atalla.chip.config()["chip"]["clock_hz"]["value"] * 1e3
         )
+
+    def meet(self):
+        dist.barrier(device_ids=[self.device.index])  # of the chips: that of a group with gloo is the hosts'
+        torch.atalla.synchronize()
+
+    def cycles_of(self, call) -> list[int]:
+        """The cycles of call() on each rank, from a barrier to the end of what it submitted."""
+        self.meet()
+        start, end = (torch.Event(self.device, enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        hertz = torch_atalla.chip.config()["chip"]["clock_hz"]["value"]
+        cycles: list[int] = [0] * WORLD
+        dist.all_gather_object(cycles, round(start.elapsed_time(end) * 1e-3 * hertz))
+        return cycles
+
+    def test_a_late_rank(self):
+        # docs/guides/distributed.md, "Simulated time": a rank waits for those whose data it needs.
+        t = torch.ones(3 * WORLD, device=self.device)
+        big = torch.zeros(1 << 18, device=self.device)
+        late = 1
+
+        def work(rank=late):
+            if self.rank == rank:
+                big.add_(1)
+
+        def times(call, rank=late):
+            def run():
+                work(rank)
+                call()
+                t.add_(1)  # goes on behind the call
+
+            return self.cycles_of(run)
+
+        alone = self.cycles_of(work)[late]
+        self.assertGreater(alone, 100_000)
+        parts = list(torch.ones(WORLD, 3, device=self.device))
+        for call in (
+            lambda: dist.all_reduce(t),
+            lambda: dist.all_reduce(t.bfloat16()),
+            lambda: dist.barrier(device_ids=[self.device.index]),
+            lambda: dist.all_gather(parts, t[:3]),
+            lambda: dist.reduce_scatter_tensor(t[:3], t),
+            lambda: dist.all_to_all_single(t, torch.ones_like(t)),
+            lambda: dist.all_reduce(t, async_op=True).wait(),
+        ):
+            nobody = times(call, rank=None)
+            self.assertEqual(nobody, [nobody[0]] * WORLD)
+            self.assertEqual(times(call), [nobody[0] + alone] * WORLD)
+        # Only the root, or only the others, wait.
+        for call, root_waits in (
+            (lambda: dist.broadcast(t, src=0), False),
+            (lambda: dist.scatter(t[:3], parts if self.rank == 0 else None, src=0), False),
+            (lambda: dist.reduce(t, dst=0), True),
+            (lambda: dist.gather(t[:3], parts if self.rank == 0 else None, dst=0), True),
+        ):
+            nobody = times(call, rank=None)
+            waiting = [root_waits, True, False]  # rank 1 is late
+            self.assertEqual(times(call), [n + alone * w for n, w in zip(nobody, waiting)])
+            waiting = [True, not root_waits, not root_waits]  # the root is, which need not copy what it reduces
+            found = times(call, rank=0)
+            for cycles, n, w in zip(found, nobody, waiting):
+                self.assertLessEqual(abs(cycles - n - alone * w), 110, (found, nobody))
+
+    def test_a_late_sender(self):
+        t = torch.ones(64, device=self.device)
+        big = torch.zeros(1 << 18, device=self.device)
+        for any_source in (False, True):
+
+            def run(late, any_source=any_source):
+                if self.rank == late:
+                    big.add_(1)
+                if self.rank == 0:
+                    dist.isend(t, 2).wait()
+                if self.rank == 2:
+                    dist.recv(t, None if any_source else 0)
+
+            nobody = self.cycles_of(lambda: run(None))
+            alone = self.cycles_of(lambda: run(1))[1]
+            self.assertEqual(self.cycles_of(lambda: run(0)), [nobody[0] + alone, nobody[1], nobody[2] + alone])
+            self.assertEqual(self.cycles_of(lambda: run(2)), [nobody[0], nobody[1], nobody[2] + alone])
+        with self.assertRaisesRegex(ValueError, r"tag below 2\*\*30"):
+            dist.send(t, (self.rank + 1) % WORLD, tag=1 << 30)
+
+    def test_late_ranks_of_a_graph(self):
+        t = torch.ones(64, device=self.device)
+        big = torch.zeros(1 << 18, device=self.device)
+        graph = torch.atalla.Graph()
+        with torch.atalla.graph(graph):
+            dist.all_reduce(t)
+
+        def run(late):
+            if self.rank == late:
+                big.add_(1)
+            graph.replay()
+
+        nobody = self.cycles_of(lambda: run(None))
+        alone = self.cycles_of(lambda: big.add_(1))[0]
+        for late in range(WORLD):
+            self.assertEqual(self.cycles_of(partial(run, late)), [nobody[0] + alone] * WORLD)
 
     def test_profiler(self):
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]

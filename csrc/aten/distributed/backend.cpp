@@ -12,6 +12,8 @@
 
 #include "aten/device/error.h"
 #include "aten/device/streams.h"
+#include "aten/distributed/arrival.h"
+#include "aten/distributed/rank_clock.h"
 #include "aten/distributed/reaper.h"
 #include "runtime/graph/capture.h"
 #include "runtime/stream/observer.h"
@@ -78,6 +80,7 @@ CollectiveBackend::CollectiveBackend(c10::intrusive_ptr<c10d::Backend> host,
       make_host_(std::move(make_host)),
       streams_(static_cast<size_t>(runtime::device_count()), nullptr) {
   init();
+  start_rank_clocks();
 }
 
 CollectiveBackend::~CollectiveBackend() {
@@ -220,6 +223,7 @@ void CollectiveBackend::enqueue(const std::shared_ptr<Job>& job) {
   const c10::StreamGuard guard(torch_stream(stream));
   if (call.prepare) call.prepare();
   driver_call([&] {
+    stream.meet([job](uint64_t arrival) { return job->backend.exchange(*job, arrival); });
     if (call.link.messages != 0 && runtime::api().abi_minor >= ATALLA_ABI_MINOR_LINK) {
       const runtime::Submission submission(call.name);
       atalla_copy_params params{};
@@ -230,7 +234,6 @@ void CollectiveBackend::enqueue(const std::shared_ptr<Job>& job) {
       params.tag = submission.tag();
       stream.copy(params);
     }
-    stream.host_call([job] { job->backend.exchange(*job); });
   });
   if (call.finish) call.finish();
   job->work->submitted(stream);
@@ -238,24 +241,43 @@ void CollectiveBackend::enqueue(const std::shared_ptr<Job>& job) {
   driver_call([&] { stream.host_call([job] { job->work->complete(); }); });
 }
 
-// On the stream's worker. What fails is a fault of the device (async_fault.h), and not of the stream: that one goes on,
+// On the stream's worker. Returns the cycle at which the call may go on: this rank's `arrival`, or that of a later rank
+// whose data it needs. What fails is a fault of the device (async_fault.h), and not of the stream: that one goes on,
 // so that later calls complete, too.
-void CollectiveBackend::exchange(Job& job) {
+uint64_t CollectiveBackend::exchange(Job& job, uint64_t arrival) {
   const Call& call = *job.call;
+  const runtime::Device& device = job.stream.device();
+  const int64_t own_time = rank_time(device, arrival);
+  int64_t latest = own_time;
   try {
     for (const auto& part : call.parts)
-      if (auto fault = part->fault()) return job.work->set_fault(std::move(fault));
+      if (auto fault = part->fault()) {
+        job.work->set_fault(std::move(fault));
+        return arrival;
+      }
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    HostWorks works;
-    if (job.line != nullptr) works = job.line->in_turn(job.ticket, call.post);
-    else if (call.post) works = call.post();
-    waits_.wait(works, is_message(call.type), job.call);
+    const auto peer = call.message ? int64_t{call.message->peer} : call.root;
+    Arrival times(call.type, rank_, peer, call.message ? call.message->tag : 0, own_time);
+    const auto post = [&] {
+      HostWorks works = call.post ? call.post() : HostWorks{};
+      if (call.link.messages != 0) times.post(*host_, works);
+      return works;
+    };
+    const HostWorks works = job.line != nullptr ? job.line->in_turn(job.ticket, post) : post();
+    const auto memory = std::make_shared<const std::pair<std::shared_ptr<const Call>, Arrival>>(job.call, times);
+    waits_.wait(works, is_message(call.type), memory);
     if (call.settle) call.settle();
-    if (call.type == c10d::OpType::RECV || call.type == c10d::OpType::RECVANYSOURCE)
-      job.work->set_source_rank(works.front()->sourceRank());
+    if (call.type == c10d::OpType::RECV || call.type == c10d::OpType::RECVANYSOURCE) {
+      const int source = works.front()->sourceRank();
+      job.work->set_source_rank(source);
+      if (call.type == c10d::OpType::RECVANYSOURCE)
+        waits_.wait(times.receive_from(*host_, source), /*messages=*/true, memory);
+    }
+    latest = times.latest();
   } catch (...) {
     explain(job, std::current_exception());
   }
+  return latest == own_time ? arrival : cycle_at(device, latest);
 }
 
 // Gloo's errors know neither the collective nor the rank.

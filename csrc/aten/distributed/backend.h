@@ -96,6 +96,7 @@ class CollectiveBackend final : public c10d::Backend {
     std::function<void()> finish = {};
     std::optional<c10::DeviceIndex> device = {};                 // default: the tensors'
     std::optional<MessageKey> message = {};                      // of sends and receives
+    int64_t root = 0;                                            // of collectives that have one
     std::vector<c10::intrusive_ptr<CollectiveWork>> parts = {};  // behind which it goes, besides the current stream
   };
   struct Job;
@@ -103,7 +104,7 @@ class CollectiveBackend final : public c10d::Backend {
   void wait_for_calls();
   Work submit(Call made);
   void enqueue(const std::shared_ptr<Job>& job);
-  void exchange(Job& job);
+  uint64_t exchange(Job& job, uint64_t arrival);
   void explain(const Job& job, std::exception_ptr error);
   runtime::Stream& collective_stream(runtime::Device& device);
   Work reduce_tensors(const char* name, c10d::OpType type, Tensors& tensors, const c10d::AllreduceOptions& options);

@@ -80,6 +80,7 @@ Work CollectiveBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions
   Call call{"accl:broadcast", c10d::OpType::BROADCAST, {t}, {t}};
   if (t.numel() == 0) return submit(std::move(call));
   const bool root = rank_ == options.rootRank;
+  call.root = options.rootRank;
   call.link = tree(size_, t.nbytes(), root ? ATALLA_COPY_LINK_SEND : ATALLA_COPY_LINK_RECEIVE);
   call.post = [this, host = Tensors{host_bytes(t)}, options]() mutable -> HostWorks {
     return {host_->broadcast(host, options)};
@@ -193,6 +194,7 @@ Work CollectiveBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, c
   if (root) call.outputs = one_each(name, outputs, size_, input, /*same_size=*/true);
   else TORCH_CHECK_VALUE(outputs.empty(), name, ": requires empty output on non-root");
   if (input.numel() == 0) return submit(std::move(call));
+  call.root = options.rootRank;
   call.link = star(size_, root, input.nbytes(), /*root_sends=*/false);
   std::vector<Tensors> to;
   if (root) to.push_back(bytes_of(call.outputs));
@@ -210,6 +212,7 @@ Work CollectiveBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, 
   if (root) call.inputs = one_each(name, inputs, size_, output, /*same_size=*/true);
   else TORCH_CHECK_VALUE(inputs.empty(), name, ": requires empty input on non-root");
   if (output.numel() == 0) return submit(std::move(call));
+  call.root = options.rootRank;
   call.link = star(size_, root, output.nbytes(), /*root_sends=*/true);
   std::vector<Tensors> from;
   if (root) from.push_back(bytes_of(call.inputs));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <tuple>
 
 namespace atalla::aten {
 
@@ -55,6 +55,11 @@ class MessageLine {
   std::set<uint64_t> gone_;
 };
 
-using MessageKey = std::tuple<bool, int, int>;  // whether it is sent, peer (-1: any), tag
+struct MessageKey {
+  bool sent;
+  int peer;  // -1: any
+  int tag;
+  auto operator<=>(const MessageKey&) const = default;
+};
 
 }  // namespace atalla::aten

@@ -2,6 +2,7 @@
 //
 // Messages between two ranks, and barriers.
 #include "aten/device/error.h"
+#include "aten/distributed/arrival.h"
 #include "aten/distributed/backend.h"
 #include "aten/distributed/host_memory.h"
 
@@ -9,16 +10,17 @@ namespace atalla::aten {
 
 namespace {
 
-const at::Tensor& message(const char* op, const Tensors& tensors) {
+const at::Tensor& message(const char* op, const Tensors& tensors, int tag) {
   TORCH_CHECK_VALUE(tensors.size() == 1, op, ": expected one tensor, got ", tensors.size());
   check_collective_tensor(op, tensors[0]);
+  TORCH_CHECK_VALUE(tag < kTimeTag, op, ": expected a tag below 2**30, got ", tag);
   return tensors[0];
 }
 
 }  // namespace
 
 Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
-  const at::Tensor t = message("accl:send", tensors);
+  const at::Tensor t = message("accl:send", tensors, tag);
   Call call{"accl:send", c10d::OpType::SEND, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_SEND};
   call.message = MessageKey{true, destination, tag};
@@ -29,7 +31,7 @@ Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
 }
 
 Work CollectiveBackend::recv(Tensors& tensors, int source, int tag) {
-  const at::Tensor t = message("accl:recv", tensors);
+  const at::Tensor t = message("accl:recv", tensors, tag);
   Call call{"accl:recv", c10d::OpType::RECV, {}, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
   call.message = MessageKey{false, source, tag};
@@ -40,7 +42,7 @@ Work CollectiveBackend::recv(Tensors& tensors, int source, int tag) {
 }
 
 Work CollectiveBackend::recvAnysource(Tensors& tensors, int tag) {
-  const at::Tensor t = message("accl:recv_any_source", tensors);
+  const at::Tensor t = message("accl:recv_any_source", tensors, tag);
   Call call{"accl:recv_any_source", c10d::OpType::RECVANYSOURCE, {}, {t}};
   call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
   call.message = MessageKey{false, -1, tag};

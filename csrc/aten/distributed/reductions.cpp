@@ -95,6 +95,7 @@ Work CollectiveBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opti
   Call call{name, c10d::OpType::REDUCE, tensors, tensors};
   // Gloo uses the buffers of all ranks; those of the others keep their values.
   call.prepare = [operands, root] { convert(*operands, /*preserve=*/!root); };
+  call.root = options.rootRank;
   call.link = tree(size_, gloo_bytes(*operands), root ? ATALLA_COPY_LINK_RECEIVE : ATALLA_COPY_LINK_SEND);
   call.post = [this, operands, options] {
     return reduce_each(*operands, [&](size_t, Tensors& host, const c10d::ReduceOp& op) {

@@ -40,6 +40,7 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   void record(runtime::Stream&, runtime::EventRecord*) override { refuse("an event"); }
   void wait(runtime::Stream&, runtime::EventRecord*) override { refuse("an event"); }
   void host_call(runtime::Stream&, std::function<void()>) override { refuse("a call of the host"); }
+  void meet(runtime::Stream&, runtime::MeetingCall) override { refuse("a call of the host"); }
   void synchronize(runtime::Stream&) override;
 
   [[noreturn]] static void refuse(const char* what);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <variant>
 
 #include "runtime/device/device.h"
 #include "runtime/device/error.h"
@@ -158,18 +159,24 @@ void Capture::refuse(const char* what) {
   not_permitted(what);
 }
 
+bool Capture::add_call(Stream& stream, Graph::Call& call) {
+  std::lock_guard lock(mutex);
+  const size_t lane = lane_of(stream);
+  if (!active_ || lane == lanes_.size()) return false;
+  check_valid();
+  graph_->add_call(static_cast<uint8_t>(lane), std::move(call));
+  ++lanes_[lane].seen[lane];
+  return true;
+}
+
 void Capture::host_call(Stream& stream, std::function<void()> call) {
-  {
-    std::lock_guard lock(mutex);
-    const size_t lane = lane_of(stream);
-    if (active_ && lane != lanes_.size()) {
-      check_valid();
-      graph_->add_call(static_cast<uint8_t>(lane), std::move(call));
-      ++lanes_[lane].seen[lane];
-      return;
-    }
-  }
-  stream.host_call(std::move(call));
+  Graph::Call made = std::move(call);
+  if (!add_call(stream, made)) stream.host_call(std::get<std::function<void()>>(std::move(made)));
+}
+
+void Capture::meet(Stream& stream, MeetingCall call) {
+  Graph::Call made = std::move(call);
+  if (!add_call(stream, made)) stream.meet(std::get<MeetingCall>(std::move(made)));
 }
 
 void Capture::synchronize(Stream&) { refuse("synchronizing or querying the stream"); }

@@ -50,6 +50,7 @@ class ATALLA_RUNTIME_API Capture final : public StreamRecorder, public std::enab
   // The record is of this capture, which the stream joins if it takes part in none; or it is not, which is refused.
   void wait(Stream& stream, EventRecord* record) override;
   void host_call(Stream& stream, std::function<void()> call) override;
+  void meet(Stream& stream, MeetingCall call) override;
   void synchronize(Stream& stream) override;
 
  private:
@@ -60,6 +61,7 @@ class ATALLA_RUNTIME_API Capture final : public StreamRecorder, public std::enab
   };
   size_t lane_of(const Stream& stream) const;
   size_t join(Stream& stream);
+  bool add_call(Stream& stream, Graph::Call& call);
   bool add_launch(Stream& stream, const atalla_launch_desc& desc, uint32_t source);
   void check_valid() const;
   void leave();

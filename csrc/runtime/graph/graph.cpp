@@ -57,7 +57,7 @@ void Graph::add_copy(uint8_t lane, const atalla_copy_params& params) {
   ++copies_;
 }
 
-void Graph::add_call(uint8_t lane, std::function<void()> call) {
+void Graph::add_call(uint8_t lane, Call call) {
   steps_.push_back({Kind::kHostCall, lane, 0, {0}, calls_.size()});
   calls_.push_back(std::move(call));
 }
@@ -128,7 +128,8 @@ void Graph::replay(Stream& stream, const RandomBase* bases, size_t n_bases) {
         break;
       }
       case Kind::kHostCall:
-        target.host_call(calls_[step.place]);
+        if (const auto* call = std::get_if<MeetingCall>(&calls_[step.place])) target.meet(*call);
+        else target.host_call(std::get<std::function<void()>>(calls_[step.place]));
         break;
       case Kind::kRecord:
         events_[step.event]->record(target);

@@ -7,9 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "runtime/c_api/export.h"
+#include "runtime/stream/meeting.h"
 #include "sim/abi/atalla.h"
 
 namespace atalla::runtime {
@@ -67,7 +69,9 @@ class ATALLA_RUNTIME_API Graph {
 
   void add_launch(uint8_t lane, const atalla_launch_desc& desc, uint32_t random);
   void add_copy(uint8_t lane, const atalla_copy_params& params);
-  void add_call(uint8_t lane, std::function<void()> call);
+  // Of Stream::host_call, or of Stream::meet.
+  using Call = std::variant<std::function<void()>, MeetingCall>;
+  void add_call(uint8_t lane, Call call);
   void add_order(uint8_t lane, Kind kind, uint64_t event) { steps_.push_back({kind, lane, 0, {event}, 0}); }
   size_t append(const void* data, size_t bytes);
   atalla_launch_desc& launch_at(const Step& step);
@@ -78,7 +82,7 @@ class ATALLA_RUNTIME_API Graph {
   Device& device_;
   std::vector<Step> steps_;
   std::vector<uint64_t> bytes_;  // descriptors, cut to what their operand counts use
-  std::vector<std::function<void()>> calls_;
+  std::vector<Call> calls_;
   std::vector<Stream*> lanes_;  // as captured
   std::vector<std::unique_ptr<Event>> events_;
   size_t n_events_ = 0;

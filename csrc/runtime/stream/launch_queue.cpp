@@ -156,6 +156,17 @@ void LaunchQueue::push_call(std::function<void()> call) {
   });
 }
 
+void LaunchQueue::push_meeting(MeetingCall call) {
+  std::lock_guard lock(push_mutex_);
+  if (faulted_.load(std::memory_order_acquire)) return;
+  Command* command = small_.take();
+  push(command, [&] {
+    command->kind = Command::Kind::kHostCall;
+    const auto meeting = std::make_shared<StreamMeeting>(stream_);
+    command->call = [meeting, call = std::move(call)] { meeting->hold(call); };
+  });
+}
+
 // Without the lock: records and waits of other threads must get in meanwhile.
 void LaunchQueue::wait_for_space(std::unique_lock<std::mutex>& lock) {
   for (;;) {

@@ -12,6 +12,7 @@
 
 #include "runtime/device/error.h"
 #include "runtime/stream/command.h"
+#include "runtime/stream/meeting.h"
 #include "sim/abi/atalla.h"
 
 namespace atalla::runtime {
@@ -44,6 +45,7 @@ class LaunchQueue {
   void push_wait(EventRecord* record);
   // A call that throws is a fault of the stream.
   void push_call(std::function<void()> call);
+  void push_meeting(MeetingCall call);
 
   // Whether nothing is queued or running and no fault is kept: work may then be run on the calling thread.
   bool free() const noexcept { return idle() && !faulted_.load(std::memory_order_acquire); }

@@ -120,6 +120,12 @@ void Stream::host_call(std::function<void()> call) {
   make_queue().push_call(std::move(call));
 }
 
+void Stream::meet(MeetingCall call) {
+  if (StreamRecorder* recorder = this->recorder()) return recorder->meet(*this, std::move(call));
+  if (mode() == LaunchMode::kInline) return StreamMeeting(handle_).hold(call);
+  make_queue().push_meeting(std::move(call));
+}
+
 void Stream::record(EventRecord* record) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->record(*this, record);
   if (!may_run_now()) return make_queue().push_record(record);

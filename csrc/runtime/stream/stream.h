@@ -11,6 +11,7 @@
 #include "runtime/c_api/export.h"
 #include "runtime/device/error.h"
 #include "runtime/stream/launch_size.h"
+#include "runtime/stream/meeting.h"
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_isa.h"
 
@@ -39,6 +40,7 @@ class StreamRecorder {
   virtual void record(Stream& stream, EventRecord* record) = 0;
   virtual void wait(Stream& stream, EventRecord* record) = 0;
   virtual void host_call(Stream& stream, std::function<void()> call) = 0;
+  virtual void meet(Stream& stream, MeetingCall call) = 0;
   virtual void synchronize(Stream& stream) = 0;  // or query, or drain
 };
 
@@ -80,6 +82,8 @@ class ATALLA_RUNTIME_API Stream {
   // Calls `call` on the stream's worker thread after the work before it, and before the work after it. It must not use
   // the device. What it throws is a fault of the stream. (Inline mode: now, on the calling thread.)
   void host_call(std::function<void()> call);
+  // As host_call, in simulated time too: later work starts no earlier than at the cycle that `call` returns.
+  void meet(MeetingCall call);
 
   // Waits until all work is done. Throws the stream's fault, and clears it.
   void synchronize();

@@ -74,6 +74,9 @@ constexpr atalla_api kApi = {
     .work_records = api::work_records,
     .mem_import = api::mem_import,
     .mem_release = api::mem_release,
+    .stream_meet = api::stream_meet,
+    .meeting_arrival = api::meeting_arrival,
+    .meeting_tell = api::meeting_tell,
 };
 
 }  // namespace

@@ -124,6 +124,9 @@ atalla_status event_query(atalla_event event);
 atalla_status event_synchronize(atalla_event event);
 atalla_status event_cycles(atalla_event event, uint64_t* cycles);
 atalla_status device_synchronize(atalla_device device);
+atalla_status stream_meet(atalla_stream stream, atalla_meeting* meeting);
+atalla_status meeting_arrival(atalla_meeting meeting, uint64_t* cycles);
+atalla_status meeting_tell(atalla_meeting meeting, uint64_t cycle);
 
 atalla_status copy(atalla_stream stream, const atalla_copy_params* params);
 atalla_status kernel_count(uint32_t* count);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The C ABI: streams and events.
+#include <utility>
+
 #include "sim/abi/api_internal.h"
 #include "sim/host/host_clock.h"
 
@@ -74,7 +76,7 @@ atalla_status stream_wait_event(atalla_stream stream, atalla_event event) {
   return with_event(event, [&](const EventSlot& e) -> atalla_status {
     Stream* s = registry.streams.find(number(stream));
     if (s == nullptr) return bad_handle("stream", number(stream));
-    if (e.recorded.load(std::memory_order_acquire)) s->wait(e.clock.load(std::memory_order_acquire));
+    if (auto reached = e.get()) s->wait(std::move(*reached));
     return ATALLA_OK;
   });
 }
@@ -84,8 +86,7 @@ atalla_status event_create(atalla_device device, atalla_event* event) {
     if (event == nullptr) return null_argument("event");
     const uint64_t handle = registry.events.create([&](EventSlot& slot, uint64_t) {
       slot.device = &d;
-      slot.recorded.store(false, std::memory_order_relaxed);
-      slot.clock.store(0, std::memory_order_relaxed);
+      slot.set(std::nullopt);
     });
     if (handle == 0) {
       return set_error(ATALLA_ERR_LIMIT, "all %u events are in use", decltype(registry.events)::kCapacity);
@@ -109,8 +110,7 @@ atalla_status event_record(atalla_event event, atalla_stream stream) {
       return set_error(ATALLA_ERR_HANDLE, "the event belongs to device %d, the stream to another",
                        static_cast<int>(e.device->ordinal()));
     }
-    e.clock.store(s->clock(), std::memory_order_release);
-    e.recorded.store(true, std::memory_order_release);
+    e.set(s->clock());
     return ATALLA_OK;
   });
 }
@@ -122,7 +122,7 @@ atalla_status event_query(atalla_event event) {
 
 atalla_status event_synchronize(atalla_event event) {
   return with_event(event, [](const EventSlot& e) {
-    if (e.recorded.load(std::memory_order_acquire)) lift_host_clock(e.clock.load(std::memory_order_acquire));
+    if (const auto reached = e.get()) lift_host_clock(reached->resolved());
     return static_cast<atalla_status>(ATALLA_OK);
   });
 }
@@ -130,10 +130,48 @@ atalla_status event_synchronize(atalla_event event) {
 atalla_status event_cycles(atalla_event event, uint64_t* cycles) {
   return with_event(event, [&](const EventSlot& e) -> atalla_status {
     if (cycles == nullptr) return null_argument("cycles");
-    if (!e.recorded.load(std::memory_order_acquire)) {
-      return set_error(ATALLA_ERR_ARGUMENT, "the event was never recorded");
+    const auto reached = e.get();
+    if (!reached) return set_error(ATALLA_ERR_ARGUMENT, "the event was never recorded");
+    *cycles = reached->resolved();
+    return ATALLA_OK;
+  });
+}
+
+atalla_status stream_meet(atalla_stream stream, atalla_meeting* meeting) {
+  return guarded([&]() -> atalla_status {
+    const std::shared_lock lock(registry.mutex);
+    Stream* s = registry.streams.find(number(stream));
+    if (s == nullptr) return bad_handle("stream", number(stream));
+    if (meeting == nullptr) return null_argument("meeting");
+    const uint64_t handle = registry.meetings.create([&](MeetingSlot& slot, uint64_t) { slot.meeting = s->meet(); });
+    if (handle == 0) {
+      return set_error(ATALLA_ERR_LIMIT, "all %u meetings are in use", decltype(registry.meetings)::kCapacity);
     }
-    *cycles = e.clock.load(std::memory_order_acquire);
+    *meeting = to_handle<atalla_meeting>(handle);
+    return ATALLA_OK;
+  });
+}
+
+atalla_status meeting_arrival(atalla_meeting meeting, uint64_t* cycles) {
+  return guarded([&]() -> atalla_status {
+    const MeetingSlot* slot = registry.meetings.find(number(meeting));
+    if (slot == nullptr) return bad_handle("meeting", number(meeting));
+    if (cycles == nullptr) return null_argument("cycles");
+    const Instant arrival = slot->meeting->arrival();
+    if (!arrival.known()) {
+      return set_error(ATALLA_NOT_READY, "the stream arrives after another meeting, whose cycle has not been told");
+    }
+    *cycles = arrival.resolved();
+    return ATALLA_OK;
+  });
+}
+
+atalla_status meeting_tell(atalla_meeting meeting, uint64_t cycle) {
+  return guarded([&]() -> atalla_status {
+    const MeetingSlot* slot = registry.meetings.find(number(meeting));
+    const std::shared_ptr<Meeting> told = slot != nullptr ? slot->meeting : nullptr;
+    if (!registry.meetings.destroy(number(meeting))) return bad_handle("meeting", number(meeting));
+    told->tell(cycle);
     return ATALLA_OK;
   });
 }

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 3u
+#define ATALLA_ABI_MINOR 4u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -73,7 +73,8 @@ enum {
 typedef struct atalla_device_s* atalla_device;
 typedef struct atalla_stream_s* atalla_stream;
 typedef struct atalla_event_s* atalla_event;
-typedef uint64_t atalla_addr;    // an address of the device view of DRAM; 0 is never valid
+typedef struct atalla_meeting_s* atalla_meeting;  // 1.4
+typedef uint64_t atalla_addr;                     // an address of the device view of DRAM; 0 is never valid
 typedef uint32_t atalla_kernel;  // an index in this implementation's kernel table; resolve names at run time
 
 // ---------------------------------------------------------------------------------------------------------- dtypes
@@ -371,6 +372,15 @@ typedef struct atalla_api {
   // two processes must order their accesses to the same bytes. mem_release: nothing may be running that uses them.
   atalla_status (*mem_import)(atalla_device, int fd, uint64_t bytes, atalla_addr* addr);
   atalla_status (*mem_release)(atalla_device, atalla_addr addr);
+
+  // 1.4: the time of a stream whose work waits for other chips, known when they have said when they arrive. Work that
+  // is submitted to the stream after stream_meet, and work that waits for it, ends no earlier than if it had started at
+  // the cycle that meeting_tell gives. Submission never waits for that cycle; it shows in the clocks once the host has
+  // waited for the work. meeting_arrival: when the work before the meeting ends; ATALLA_NOT_READY while that depends on
+  // another meeting. A cycle before the arrival counts as the arrival. meeting_tell ends the handle.
+  atalla_status (*stream_meet)(atalla_stream, atalla_meeting*);
+  atalla_status (*meeting_arrival)(atalla_meeting, uint64_t* cycles);
+  atalla_status (*meeting_tell)(atalla_meeting, uint64_t cycle);
 } atalla_api;
 
 // The one symbol that a device library exports.

@@ -6,12 +6,16 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <shared_mutex>
 
 #include "sim/abi/handle_table.h"
 #include "sim/device/device.h"
 #include "sim/device/stream.h"
 #include "sim/host/imports.h"
+#include "sim/host/spin_lock.h"
+#include "sim/time/instant.h"
 
 namespace atalla::sim {
 
@@ -20,9 +24,23 @@ struct DeviceSlot {
 };
 
 struct EventSlot {
+  // When the event was reached; none: it was never recorded.
+  void set(std::optional<Instant> instant) {
+    const std::lock_guard guard(lock);
+    reached = std::move(instant);
+  }
+  std::optional<Instant> get() const {
+    const std::lock_guard guard(lock);
+    return reached;
+  }
+
   Device* device = nullptr;
-  std::atomic<bool> recorded{false};
-  std::atomic<uint64_t> clock{0};  // simulated cycle at which the event was reached
+  mutable SpinLock lock;
+  std::optional<Instant> reached;
+};
+
+struct MeetingSlot {
+  std::shared_ptr<Meeting> meeting;
 };
 
 // Kinds are tags in the handles' top byte.
@@ -33,6 +51,7 @@ struct Registry {
   HandleTable<DeviceSlot, 0xA1, kMaxDevices, 1> devices;
   HandleTable<Stream, 0xA2, 64, 128> streams;
   HandleTable<EventSlot, 0xA3, 1024, 1024> events;
+  HandleTable<MeetingSlot, 0xA4, 64, 1024> meetings;
 
   // Where the DRAMs stand, readable without the lock.
   struct Range {

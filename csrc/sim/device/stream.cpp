@@ -2,6 +2,7 @@
 #include "sim/device/stream.h"
 
 #include <cstring>
+#include <utility>
 
 #include "sim/device/launch.h"
 #include "sim/host/host_clock.h"
@@ -89,9 +90,11 @@ atalla_status Stream::charge_copy(const atalla_copy_params& params) {
   return sim::charge_copy(*device(), ordinal_, params, &clock_);
 }
 
-uint64_t Stream::clock() const { return device()->telemetry().read(clock_); }
+Instant Stream::clock() const { return device()->telemetry().read(clock_); }
 
-void Stream::wait(uint64_t clock) { device()->telemetry().lift(&clock_, clock); }
+void Stream::wait(Instant instant) { device()->telemetry().lift(&clock_, std::move(instant)); }
+
+std::shared_ptr<Meeting> Stream::meet() { return device()->telemetry().meet(&clock_); }
 
 atalla_status Stream::query(uint64_t handle) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -103,7 +106,7 @@ atalla_status Stream::query(uint64_t handle) {
 atalla_status Stream::synchronize(uint64_t handle) {
   const std::lock_guard lock(mutex_);  // work runs under the lock: whoever has it waits for no more
   if (const atalla_status status = check_handle(handle)) return status;
-  lift_host_clock(clock());
+  lift_host_clock(device()->telemetry().settle(&clock_));
   const atalla_status status = pending_fault();
   fault_ = ATALLA_OK;
   return status;

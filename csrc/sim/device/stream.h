@@ -12,6 +12,7 @@
 #include "sim/abi/atalla_isa.h"
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
+#include "sim/time/instant.h"
 
 namespace atalla::sim {
 
@@ -39,8 +40,9 @@ class Stream {
   // Simulated time only; the caller holds the registry's mutex, so that the stream stays.
   atalla_status charge_launch(const atalla_launch_desc* desc, size_t desc_bytes);
   atalla_status charge_copy(const atalla_copy_params& params);
-  uint64_t clock() const;  // when the work submitted so far ends; not before what the calling thread has waited for
-  void wait(uint64_t clock);
+  Instant clock() const;  // when the work submitted so far ends; not before what the calling thread has waited for
+  void wait(Instant instant);
+  std::shared_ptr<Meeting> meet();  // as Telemetry::meet
 
   Device* device() const { return device_.load(std::memory_order_relaxed); }
   std::mutex& mutex() { return mutex_; }

@@ -201,9 +201,9 @@ atalla_status charge_copy(Device& device, uint32_t stream, const atalla_copy_par
   Device* const others[] = {to, from != to ? from : nullptr};
   for (Device* other : others) {
     if (other == nullptr || other == &device) continue;
-    StreamClock started{placed.start};
+    StreamClock started{.cycles = placed.start};
     charge(*other, ATALLA_NO_STREAM, &started);
-    device.telemetry().lift(clock, started.cycles);
+    device.telemetry().lift(clock, {.cycles = started.cycles});
   }
   return ATALLA_OK;
 }

@@ -45,7 +45,10 @@ void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const 
 
 Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
   const Placement placed = schedule_.place(not_before_host(std::max(clock->cycles, floor_)), charge);
+  if (!starts_.empty()) [[unlikely]]
+    starts_[next_] = {placed.start, clock->meeting, clock->after};
   clock->cycles = placed.end;
+  clock->after += placed.end - placed.start;
   horizon_ = std::max(horizon_, placed.end);
   return placed;
 }
@@ -123,19 +126,39 @@ Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy
   return placed;
 }
 
-uint64_t Telemetry::read(const StreamClock& clock) const {
+Instant Telemetry::read(const StreamClock& clock) const {
   const std::lock_guard lock(lock_);
-  return not_before_host(std::max(clock.cycles, floor_));
+  return {not_before_host(std::max(clock.cycles, floor_)), clock.meeting, clock.after};
 }
 
-void Telemetry::lift(StreamClock* clock, uint64_t cycles) {
+void Telemetry::lift(StreamClock* clock, Instant instant) {
   const std::lock_guard lock(lock_);
-  clock->cycles = std::max(clock->cycles, cycles);
+  *clock = later(std::move(*clock), std::move(instant));
 }
 
 void Telemetry::reset(StreamClock* clock) {
   const std::lock_guard lock(lock_);
-  clock->cycles = 0;
+  *clock = {};
+}
+
+std::shared_ptr<Meeting> Telemetry::meet(StreamClock* clock) {
+  Instant arrival = read(*clock);
+  const uint64_t cycles = arrival.cycles;
+  auto meeting = std::make_shared<Meeting>(std::move(arrival));
+  const std::lock_guard lock(lock_);
+  if (starts_.empty()) starts_.resize(capacity_);
+  *clock = {cycles, meeting, 0};
+  return meeting;
+}
+
+uint64_t Telemetry::settle(StreamClock* clock) {
+  const std::lock_guard lock(lock_);
+  if (clock->meeting != nullptr) [[unlikely]] {
+    clock->cycles = clock->resolved();
+    if (clock->known()) clock->meeting.reset();
+    horizon_ = std::max(horizon_, clock->cycles);
+  }
+  return not_before_host(std::max(clock->cycles, floor_));
 }
 
 uint64_t Telemetry::barrier() {
@@ -165,8 +188,17 @@ void Telemetry::reset_counters() {
   counted_from_ = horizon_;
 }
 
-const atalla_work_record& Telemetry::kept(uint64_t sequence) const {
-  return ring_[(next_ + capacity_ - (sequence_ - sequence)) % capacity_];
+atalla_work_record Telemetry::kept(uint64_t sequence) const {
+  atalla_work_record record = ring_[slot(sequence)];
+  if (starts_.empty()) return record;
+  const uint64_t late = starts_[slot(sequence)].resolved() - starts_[slot(sequence)].cycles;
+  record.work.start_cycle += late;
+  record.end_cycle += late;
+  for (atalla_unit_span* span : {&record.sdma, &record.vector, &record.array}) {
+    span->begin += late;
+    span->end += late;
+  }
+  return record;
 }
 
 void Telemetry::launch_records(uint64_t from, atalla_launch_record* out, size_t* count) const {
@@ -175,7 +207,7 @@ void Telemetry::launch_records(uint64_t from, atalla_launch_record* out, size_t*
   uint64_t first = sequence_;
   size_t n = 0;
   for (uint64_t s = sequence_; s > oldest() && n < *count; --s) {
-    const atalla_work_record& record = kept(s - 1);
+    const atalla_work_record& record = ring_[slot(s - 1)];
     if (record.kind != ATALLA_WORK_LAUNCH) continue;
     if (record.work.sequence < from) break;
     first = s - 1;
@@ -183,7 +215,7 @@ void Telemetry::launch_records(uint64_t from, atalla_launch_record* out, size_t*
   }
   n = 0;
   for (uint64_t s = first; s < sequence_; ++s) {
-    const atalla_work_record& record = kept(s);
+    const atalla_work_record record = kept(s);
     if (record.kind != ATALLA_WORK_LAUNCH) continue;
     out[n] = record.work;
     for (int d = out[n].ndim; d < ATALLA_MAX_DIMS; ++d) out[n].sizes[d] = 0;

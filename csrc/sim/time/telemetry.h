@@ -6,20 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "sim/abi/atalla.h"
 #include "sim/energy/model.h"
 #include "sim/host/spin_lock.h"
 #include "sim/kernels/base/kernel.h"
+#include "sim/time/instant.h"
 #include "sim/time/schedule.h"
 #include "sim/time/timing.h"
 
 namespace atalla::sim {
 
-// When a stream is free, in cycles. Guarded by the lock of its device's telemetry.
-struct StreamClock {
-  uint64_t cycles = 0;
-};
+// When a stream is free. Guarded by the lock of its device's telemetry.
+using StreamClock = Instant;
 
 // Thread-safe.
 class Telemetry {
@@ -45,9 +45,14 @@ class Telemetry {
   Placement record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge);
 
   // The simulated time of a stream for whoever records an event on it.
-  uint64_t read(const StreamClock& clock) const;
-  void lift(StreamClock* clock, uint64_t cycles);
+  Instant read(const StreamClock& clock) const;
+  void lift(StreamClock* clock, Instant instant);
   void reset(StreamClock* clock);
+  // The stream waits for other chips from now on.
+  std::shared_ptr<Meeting> meet(StreamClock* clock);
+  // The host has waited for the stream: the meetings before are over, and later work is placed behind them. Returns
+  // the stream's cycle.
+  uint64_t settle(StreamClock* clock);
 
   // The host has waited for the whole device: nothing submitted later starts before the end of what was submitted so
   // far, which is returned.
@@ -63,7 +68,9 @@ class Telemetry {
  private:
   Placement place(StreamClock* clock, const Charge& charge);
   atalla_work_record& next_record(const Placement& placed, uint32_t kind, uint32_t stream);
-  const atalla_work_record& kept(uint64_t sequence) const;
+  // A record that is kept, moved behind the meeting for which its stream waited.
+  atalla_work_record kept(uint64_t sequence) const;
+  size_t slot(uint64_t sequence) const { return (next_ + capacity_ - (sequence_ - sequence)) % capacity_; }
   uint64_t oldest() const { return sequence_ > capacity_ ? sequence_ - capacity_ : 0; }
 
   mutable SpinLock lock_;
@@ -73,8 +80,9 @@ class Telemetry {
   uint64_t sequence_ = 0;  // of the next work
   uint64_t launches_ = 0;
   size_t capacity_;
-  size_t next_ = 0;           // slot of the next record
-  atalla_work_record* ring_;  // their energy is without standby and leakage
+  size_t next_ = 0;              // slot of the next record
+  atalla_work_record* ring_;     // their energy is without standby and leakage
+  std::vector<Instant> starts_;  // of the records in the ring; empty until a stream meets other chips
   atalla_counters counters_{};
   uint64_t counted_from_ = 0;  // cycle of the latest reset
   const EnergyModel& energy_;

@@ -356,6 +356,109 @@ void test_peers() {
   CHECK_EQ(one.clock(0), there.end_cycle);
 }
 
+// Other chips: a stream that meets them, one that waits for it, and what comes after.
+struct Met {
+  uint64_t arrival = 0;
+  std::vector<uint64_t> clocks;
+  std::vector<uint64_t> starts;
+  std::vector<uint64_t> ends;
+  bool operator==(const Met&) const = default;
+};
+
+// A second meeting, on another stream, ends `second` cycles after its arrival. `early`: its cycles are told at once.
+Met meet(uint64_t late, uint64_t second, bool early) {
+  Program program(3);
+  atalla_meeting meetings[2] = {};
+  Met met;
+  const auto tell = [&](int i, uint64_t cycles) {
+    uint64_t arrival = 0;
+    CHECK_OK(api().meeting_arrival(meetings[i], &arrival));
+    if (i == 0) met.arrival = arrival;
+    CHECK_OK(api().meeting_tell(meetings[i], arrival + cycles));
+  };
+  program.gemm(0, 64);
+  CHECK_OK(api().stream_meet(program.stream[0], &meetings[0]));
+  if (early) tell(0, late);
+  program.transfer(0, ATALLA_COPY_DEVICE_TO_DEVICE, 4096);
+  program.wait(1, 0);
+  program.gemm(1, 64);
+  program.gemm(2, 96);
+  CHECK_OK(api().stream_meet(program.stream[2], &meetings[1]));
+  program.wait(2, 1);
+  if (early) tell(1, second);
+  program.gemm(2, 32);
+  if (!early) {
+    tell(1, second);  // in the other order
+    tell(0, late);
+  }
+  CHECK_OK(api().device_synchronize(program.device.handle));
+  for (int i = 0; i < 3; ++i) met.clocks.push_back(program.clock(i));
+  for (const atalla_work_record& record : program.records()) {
+    met.starts.push_back(record.work.start_cycle);
+    met.ends.push_back(record.end_cycle);
+  }
+  return met;
+}
+
+void test_meetings() {
+  const Met none = meet(0, 0, true);
+  for (const uint64_t late : {uint64_t{0}, uint64_t{700}, uint64_t{1'000'000}})
+    for (const uint64_t second : {uint64_t{0}, uint64_t{5'000'000}}) {
+      const Met met = meet(late, second, true);
+      CHECK(met == meet(late, second, false));
+      CHECK_EQ(met.arrival, none.arrival);
+      // The stream, and what waits for it, goes on so much later. The launch before the meeting does not.
+      CHECK_EQ(met.starts[0], none.starts[0]);
+      CHECK_EQ(met.starts[1], none.starts[1] + late);
+      CHECK_EQ(met.starts[2], none.starts[2] + late);
+      CHECK_EQ(met.starts[3], none.starts[3]);
+      CHECK_EQ(met.starts[4], std::max({none.starts[4], met.ends[2], met.ends[3] + second}));
+      CHECK_EQ(met.clocks[2], met.ends[4]);
+    }
+}
+
+void test_refused_meetings() {
+  Program program(1);
+  atalla_meeting first = nullptr, second = nullptr;
+  uint64_t cycles = 0;
+  CHECK_OK(api().stream_meet(program.stream[0], &first));
+  CHECK_OK(api().stream_meet(program.stream[0], &second));
+  CHECK_OK(api().meeting_arrival(first, &cycles));
+  CHECK_FAILS(api().meeting_arrival(second, &cycles), ATALLA_NOT_READY, "another meeting");
+  CHECK_OK(api().meeting_tell(second, 50));  // is over when the first one is, too
+  CHECK_OK(api().meeting_tell(first, 2000));
+  CHECK_OK(api().stream_synchronize(program.stream[0]));
+  CHECK_EQ(program.clock(0), 2000u);
+  CHECK_FAILS(api().meeting_tell(first, 1), ATALLA_ERR_HANDLE, "meeting");
+  CHECK_FAILS(api().meeting_arrival(first, &cycles), ATALLA_ERR_HANDLE, "meeting");
+  CHECK_FAILS(api().stream_meet(nullptr, &first), ATALLA_ERR_HANDLE, "stream");
+  CHECK_FAILS(api().stream_meet(program.stream[0], nullptr), ATALLA_ERR_ARGUMENT, "meeting");
+  // A cycle before the arrival counts as the arrival.
+  program.gemm(0, 64);
+  const uint64_t before = program.clock(0);
+  CHECK_OK(api().stream_meet(program.stream[0], &first));
+  CHECK_OK(api().meeting_tell(first, 0));
+  CHECK_OK(api().stream_synchronize(program.stream[0]));
+  CHECK_EQ(program.clock(0), before);
+}
+
+// Waits of many meetings that are under way, and of many that are over, cost neither time nor stack.
+void test_many_meetings() {
+  Program program(2);
+  for (const bool under_way : {false, true}) {
+    std::vector<atalla_meeting> meetings;
+    for (int i = 0; i < 5000; ++i) {
+      atalla_meeting meeting = nullptr;
+      CHECK_OK(api().stream_meet(program.stream[0], &meeting));
+      program.wait(1, 0);
+      under_way ? meetings.push_back(meeting) : static_cast<void>(api().meeting_tell(meeting, 10));
+    }
+    for (const atalla_meeting meeting : meetings) CHECK_OK(api().meeting_tell(meeting, 20'000));
+    CHECK_OK(api().device_synchronize(program.device.handle));
+    CHECK_EQ(program.clock(1), under_way ? 20'000u : 10u);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -367,5 +470,8 @@ int main() {
   test_halves();
   test_records();
   test_peers();
+  test_meetings();
+  test_refused_meetings();
+  test_many_meetings();
   return check_report();
 }

@@ -287,6 +287,7 @@ struct Recorder : StreamRecorder {
   void record(Stream&, EventRecord*) override { seen += "record "; }
   void wait(Stream&, EventRecord*) override { seen += "wait "; }
   void host_call(Stream&, std::function<void()>) override { seen += "call "; }
+  void meet(Stream&, MeetingCall) override { seen += "meet "; }
   void synchronize(Stream&) override { throw Error(ATALLA_ERR_ARGUMENT, "not while recording"); }
 };
 
@@ -304,12 +305,13 @@ void test_recorder() {
   stream.memcpy_d2h(&value, a.ptr, 4);
   event.block(stream);
   stream.host_call([] {});
+  stream.meet([](uint64_t arrival) { return arrival; });
   event.record(stream);
   CHECK_THROWS(stream.synchronize(), Error, "not while recording");
   CHECK_THROWS(stream.query(), Error, "not while recording");
   CHECK_THROWS(device().synchronize(), Error, "operation not permitted when stream is capturing");
   stream.set_recorder(nullptr);
-  CHECK_EQ(recorder.seen, "launch copy copy! wait call record ");
+  CHECK_EQ(recorder.seen, "launch copy copy! wait call meet record ");
   CHECK_EQ(read_float(stream, a.ptr), 1.0f);
   stream.launch(fill_desc(a.ptr, 16, 2));
   CHECK_EQ(read_float(stream, a.ptr), 2.0f);

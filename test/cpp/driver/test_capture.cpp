@@ -169,6 +169,42 @@ void test_host_calls() {
   CHECK(graph->dot().find("host call") != std::string::npos);
 }
 
+// Other chips arrive 5,000 cycles late. Streams that wait are as late, also in each replay of a graph; a meeting whose
+// call fails is over when the stream arrives. On the fake device, which has no meetings, nothing is late.
+void test_meetings() {
+  const uint64_t cycles = std::getenv("ATALLA_DEVICE_LIBRARY") == nullptr ? 5000 : 0;
+  Device& device = Device::get(0);
+  Stream& stream = device.new_stream();
+  Stream& other = device.new_stream();
+  const auto late = [](uint64_t arrival) { return arrival + 5000; };
+  const auto lateness = [&](auto&& submit) {
+    device.synchronize();
+    Event before(device), after(device);
+    before.record(stream);
+    submit();
+    after.record(stream);
+    after.block(other);
+    Event waited(device);
+    waited.record(other);
+    device.synchronize();
+    CHECK_EQ(waited.cycles(), after.cycles());
+    return after.cycles() - before.cycles();
+  };
+  CHECK_EQ(lateness([&] { stream.meet(late); }), cycles);
+  CHECK_EQ(lateness([&] { stream.meet([](uint64_t) { return uint64_t{0}; }); }), 0u);
+  const auto capture = Capture::begin(stream);
+  stream.meet(late);
+  stream.meet(late);
+  const auto graph = capture->end(stream);
+  for (int replay = 0; replay < 2; ++replay) CHECK_EQ(lateness([&] { graph->replay(stream, nullptr, 0); }), 2 * cycles);
+  const auto fail = [&] {
+    stream.meet([](uint64_t) -> uint64_t { throw std::runtime_error("nobody came"); });
+    stream.synchronize();
+  };
+  CHECK_THROWS(fail(), std::exception, "nobody came");
+  CHECK_EQ(lateness([] {}), 0u);
+}
+
 void test_private_streams() {
   Device& device = Device::get(0);
   Stream& first = take_private_stream(device);
@@ -328,6 +364,7 @@ void test() {
   test_fork_and_join();
   test_unjoined();
   test_host_calls();
+  test_meetings();
   test_private_streams();
   test_async_faults();
   test_refused();
