@@ -33,14 +33,15 @@ from tools.model_zoo import MODELS  # noqa: E402
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler import UnsupportedOpsError  # noqa: E402
 from torch_atalla.compiler.file.save import Level  # noqa: E402
+from torch_atalla.device.energy import text  # noqa: E402
 from torch_atalla.loadable.report import LoadableReport  # noqa: E402
 
 device: Any = torch.get_device_module("atalla")
 PAGE = ROOT / "docs/reference/models.md"
 BEGIN, END = "<!-- loadables: begin -->", "<!-- loadables: end -->"
 HEAD = (
-    "| architecture | file, bytes | weights, bytes | launches | cycles | ms | peak on the device, bytes | planned | "
-    "least possible | as eager mode |\n| --- |" + " ---: |" * 8 + " --- |"
+    "| architecture | file, bytes | weights, bytes | launches | cycles | energy | ms | peak on the device, bytes | "
+    "planned | least possible | as eager mode |\n| --- |" + " ---: |" * 9 + " --- |"
 )
 
 
@@ -69,12 +70,13 @@ class Result:
 
     def row(self) -> str:
         if self.report is None:
-            return f"| {self.name} | {self.problem} |" + " |" * 8
+            return f"| {self.name} | {self.problem} |" + " |" * 9
         report = self.report
         same = "the same bits" if self.equal else f"{self.error:.1e}"
         numbers = (report.file_bytes, report.weight_bytes, report.launches, report.estimate_cycles)
         memory = (self.peak, report.arena_bytes, report.arena_lower_bound)
-        cells = [f"{number:,}" for number in numbers] + [f"{self.milliseconds:.2f}"] + [f"{n:,}" for n in memory]
+        cells = [f"{number:,}" for number in numbers] + [text(sum(report.method_joules)), f"{self.milliseconds:.2f}"]
+        cells += [f"{n:,}" for n in memory]
         return f"| {self.name} | " + " | ".join(cells) + f" | {same} |"
 
 

@@ -30,12 +30,13 @@ from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler.capture.narrow import to_bfloat16  # noqa: E402
 from torch_atalla.compiler.file.code import cosine  # noqa: E402
 from torch_atalla.compiler.targets.chip.ports import same_layout  # noqa: E402
+from torch_atalla.device.energy import text  # noqa: E402
 from torch_atalla.loadable.code_machine import CodeMachine  # noqa: E402
 
 BEGIN, END = "<!-- code: begin -->", "<!-- code: end -->"
 HEAD = (
-    "| architecture | calls | on the scalar core | packets run | cycles | of them scalar core | DMA bytes | cosine | "
-    "CPU in bfloat16 |\n| --- |" + " ---: |" * 8
+    "| architecture | calls | on the scalar core | packets run | cycles | energy | of them scalar core | DMA bytes | "
+    "cosine | CPU in bfloat16 |\n| --- |" + " ---: |" * 9
 )
 SLACK = 0.0005  # by which the cosine may be below the CPU's
 
@@ -47,6 +48,7 @@ class Row:
     scalar_calls: int = 0
     packets: int = 0
     cycles: int = 0
+    joules: float = 0.0
     scalar_cycles: int = 0
     bytes: int = 0
     cosine: float = 0.0
@@ -59,9 +61,10 @@ class Row:
 
     def __str__(self) -> str:
         if self.problem:
-            return f"| {self.name} | {self.problem} |" + " |" * 7
+            return f"| {self.name} | {self.problem} |" + " |" * 8
         share = f"{self.scalar_cycles / self.cycles:.0%}"
-        counts = f"{self.calls} | {self.scalar_calls} | {self.packets:,} | {self.cycles:,} | {share} | {self.bytes:,}"
+        work = f"{self.calls} | {self.scalar_calls} | {self.packets:,} | {self.cycles:,}"
+        counts = f"{work} | {text(self.joules)} | {share} | {self.bytes:,}"
         return f"| {self.name} | {counts} | {self.cosine:.6f} | {self.cpu:.6f} |"
 
 
@@ -98,6 +101,7 @@ def measure(name: str) -> Row:
         len(scalar),
         stats.packets,
         stats.cycles,
+        stats.energy.joules,
         sum(call.cycles for call in scalar),
         stats.dram_bytes_read + stats.dram_bytes_written,
         smallest(tree_leaves(found), expected),

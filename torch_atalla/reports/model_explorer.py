@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An extension of Google's Model Explorer: graphs of loadables by module, with the cycles of each launch as node data.
+"""An extension of Google's Model Explorer: graphs of loadables by module, with cycles and energy as node data.
 
     model-explorer model.atl --extensions=torch_atalla.reports.model_explorer
 
@@ -42,16 +42,22 @@ class LoadableAdapter(model_explorer.Adapter):  # type: ignore[misc]
         return {"graphs": [graph for program in programs for graph in (_aten(program), _launches(program))]}
 
 
-class CyclesProvider(model_explorer.NodeDataProvider):  # type: ignore[misc]
-    """Runs a loadable once with random inputs, and gives the simulated cycles of each launch."""
+class RunProvider(model_explorer.NodeDataProvider):  # type: ignore[misc]
+    """Runs a loadable once with random inputs, and gives the simulated cycles or the energy of each launch."""
 
-    metadata = model_explorer.NodeDataProviderMetadata(
-        id="torch_atalla_cycles",
-        name="Atalla cycles",
-        description="Simulated cycles of one run",
-        icon="speed",
-        filter=model_explorer.NodeDataProviderFilter(modelFileExts=["atl"]),
-    )
+    metadata = [
+        model_explorer.NodeDataProviderMetadata(
+            id=f"torch_atalla_{what}",
+            name=f"Atalla {what}",
+            description=description,
+            icon=icon,
+            filter=model_explorer.NodeDataProviderFilter(modelFileExts=["atl"]),
+        )
+        for what, description, icon in (
+            ("cycles", "Simulated cycles of one run", "speed"),
+            ("energy", "Simulated energy of one run, in nanojoules", "bolt"),
+        )
+    ]
 
     def get_config_editors(self, provider_id: str) -> model_explorer.GetConfigEditorsResult:
         """Return no editors: a run has no settings."""
@@ -60,21 +66,22 @@ class CyclesProvider(model_explorer.NodeDataProvider):  # type: ignore[misc]
     def run(
         self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Graph | None
     ) -> model_explorer.NodeDataProviderResult:
-        """Return the cycles by node of the graph; a launch of several nodes counts for the last of them."""
+        """Return cycles, or nanojoules, by node of the graph; a launch of several nodes counts for the last of them."""
         method, _, kind = graph_id.rpartition(": ")
         document = of_program(model_path, method=method, code=False)
         program = document.program
         assert program is not None
-        cycles: dict[str, int] = {}
+        energy = provider_id == "torch_atalla_energy"
+        values: dict[str, float] = {}
         for span in document.timeline.spans:
             if span.instruction is None:
                 continue
             node = program.instructions[span.instruction].node
             key = str(span.instruction) if kind == _LAUNCHES else "" if node is None else program.nodes[node].name
             if key:
-                cycles[key] = cycles.get(key, 0) + span.alone
-        results = {key: NodeDataResult(value=value) for key, value in cycles.items()}
-        data = GraphNodeData(results=results, name="cycles", gradient=_GRADIENT)
+                values[key] = values.get(key, 0) + (span.joules * 1e9 if energy else span.alone)
+        results = {key: NodeDataResult(value=value) for key, value in values.items()}
+        data = GraphNodeData(results=results, name="nanojoules" if energy else "cycles", gradient=_GRADIENT)
         return model_explorer.NodeDataProviderResult(result=data)
 
 

@@ -142,12 +142,11 @@ void Telemetry::reset(StreamClock* clock) {
 }
 
 std::shared_ptr<Meeting> Telemetry::meet(StreamClock* clock) {
-  Instant arrival = read(*clock);
-  const uint64_t cycles = arrival.cycles;
-  auto meeting = std::make_shared<Meeting>(std::move(arrival));
   const std::lock_guard lock(lock_);
   if (starts_.empty()) starts_.resize(capacity_);
-  *clock = {cycles, meeting, 0};
+  clock->cycles = not_before_host(std::max(clock->cycles, floor_));
+  auto meeting = std::make_shared<Meeting>(*clock);
+  *clock = {clock->cycles, meeting, 0};
   return meeting;
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torch_atalla.driver import c_abi, runtime
@@ -43,6 +44,21 @@ class ChipModel:
         if api.work_cycles(self.text.encode(), ctypes.byref(work.raw), resident, cores, ctypes.byref(cycles)) != 0:
             raise ValueError(runtime.device_error())
         return cycles.value
+
+    @lru_cache(maxsize=64)  # noqa: B019, chips are few
+    def tile_cycles(self, beside: int) -> float:
+        """Of a tile that is loaded from DRAM, if `beside` tiles lie side by side. 0 without a device library."""
+        api = device_table(c_abi.atalla_schedule_api, c_abi.ATALLA_SCHEDULE_ABI_MAJOR)
+        if api is None:
+            return 0.0
+        sizes = dict(zip(GEOMETRY, self.geometry, strict=True))
+        row = sizes["sdma_tile_columns"] * sizes["sdma_element_bytes"]
+        count, tile = 1024, sizes["sdma_tile_rows"] * row
+        raw = c_abi.atalla_launch_work(struct_size=ctypes.sizeof(c_abi.atalla_launch_work), tiles=count, parts=1)
+        raw.bytes_read = raw.operand_bytes[0] = count * tile
+        raw.beats = raw.bytes_read // sizes["bus_width_bytes"]
+        raw.layout[0] = c_abi.atalla_tile_layout(pitch=beside * row, row_bytes=row, rows=sizes["sdma_tile_rows"])
+        return self.cycles(Work(raw, 1, 0, raw.bytes_read, 0, 0, tuple(raw.operand_bytes), ())) / count
 
 
 def chip_model(text: str) -> ChipModel:

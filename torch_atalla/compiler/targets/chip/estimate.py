@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 import torch
 
@@ -20,7 +21,9 @@ from ...schedule.work import Work, measure
 from .divide import Division, divide
 from .fusion import Fused
 from .network import Network
+from .select.weights import tiles_beside
 
+WAITS_FOR_ALL = 255  # of atalla_tile_layout
 GELU_KERNEL = "pointwise.gelu_tanh"
 LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
 _COUNTS = (  # of atalla_launch_work
@@ -69,6 +72,7 @@ def _part_cycles(
         if work is None:
             return None
         operands = (*launch.outputs, *launch.inputs)
+        work = _beside(_of_each_head(work, launch), launch, chip, constants)
         resident = sum(1 << k for k, x in enumerate(operands) if isinstance(x, Operand) and x.buffer in kept)
         total += chip.cycles(_of_all(work, cores, division.shared), resident, cores)
     return total
@@ -87,6 +91,40 @@ def _of_all(work: Work, cores: int, shared: int) -> Work:
         else:
             raw.bytes_read -= (cores - 1) * raw.operand_bytes[k]
     raw.parts, raw.shared = cores, shared
+    return replace(work, raw=raw)
+
+
+def _of_each_head(work: Work, launch: Launch) -> Work:
+    """With the mask of an attention, which the code loads again for each head, a tile at a time."""
+    mask = launch.inputs[3] if "attention" in launch.contract.traits and len(launch.inputs) > 3 else None
+    if not isinstance(mask, Operand):
+        return work
+    place, heads = len(launch.outputs) + 3, prod(mask.sizes[:2])
+    stored = prod(size for size, stride in zip(mask.sizes[:2], mask.strides[:2]) if stride != 0)
+    raw = type(work.raw).from_buffer_copy(work.raw)
+    layout, more = raw.layout[place], work.operand_bytes[place] * (heads // stored - 1)
+    layout.waits = WAITS_FOR_ALL
+    raw.operand_bytes[place] += more
+    raw.bytes_read += more
+    raw.beats += raw.beats * more // max(1, work.bytes_read + work.bytes_written)
+    raw.tiles += raw.tiles * more // max(1, work.bytes_read + work.bytes_written)
+    return replace(work, raw=raw, operand_bytes=tuple(raw.operand_bytes), bytes_read=raw.bytes_read)
+
+
+def _beside(work: Work, launch: Launch, chip: ChipModel, constants: Collection[int]) -> Work:
+    """With the tiles of constant weights side by side, if they are."""
+    place = len(launch.outputs) + 1
+    weight = launch.inputs[1] if len(launch.inputs) > 1 else None
+    if not {"product", "convolution"} & set(launch.contract.traits) or not isinstance(weight, Operand):
+        return work
+    if "convolution" in launch.contract.traits and weight.sizes[1] == 1:  # depthwise ones have no tiles
+        return work
+    layout = work.raw.layout[place]
+    tile = layout.row_bytes * layout.rows
+    if weight.buffer not in constants or layout.pitch != layout.row_bytes or tile == 0:
+        return work
+    raw = type(work.raw).from_buffer_copy(work.raw)
+    raw.layout[place].pitch *= tiles_beside(-(-work.operand_bytes[place] // tile), chip)
     return replace(work, raw=raw)
 
 

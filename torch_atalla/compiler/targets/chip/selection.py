@@ -48,6 +48,7 @@ class Selection:
         kinds = {buffer.index: buffer.kind for buffer in program.buffers}
         self.network.constant_buffers = {index for index, kind in kinds.items() if kind is BufferKind.CONSTANT}
         self.image = self.network.image
+        self.memory = chip  # that holds the weights
         self.chip = chip if chip is not None and chip.program_cores > 1 else None
         self.image.cores = 1 if self.chip is None else self.chip.program_cores
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes

@@ -64,8 +64,8 @@ class _Gemm(GemmLoads):
             names += ["kh", "kw", "kj", "a_kh", "a_kw", "a_line", "a_meta", "a_last"]
             names += ["g_main", "c_main", "c_main_n"] if v.full_blocks else []
             names += ["g_rest"] + (["a_piece"] if v.image > LANES else [])
-        names += ["w_meta"] + (["kt"] if v.weights == "packed" else [])
-        names += ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"] if v.weights != "packed" else []
+        names += ["w_meta"] + (["kt"] if v.in_tiles else ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"])
+        names += ["w_base", "w_group", "w_place"] if v.weights == "beside" else []
         names += ["panel", "panels", "w_panel"] if v.panels != "one" else []
         names += ["panel_bytes"] if v.panels == "double" else []
         names += ["pace"] if v.stepwise and v.full_blocks else []

@@ -109,7 +109,7 @@ class GemmLoads(Kernel):
         """`count` column tiles of W; `ends`: 1 if the last of them is the last of all."""
         b, v = self.b, self.v
         scratch, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
-        if v.weights == "packed":
+        if v.in_tiles:
             self.load_packed(scratch, b.s("addi.s", w, 0), b.s("mul.s", count, self["kt"]))
             return
         column = b.s("addi.s", w, 0)
@@ -137,9 +137,19 @@ class GemmLoads(Kernel):
         """`count` packed tiles, none if it is 0; both pointers move on."""
         b = self.b
         with b.loop(count, skip_empty=True):
-            b.tile_load(scratch, dram, self["w_meta"], "W")
+            b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "W")
             b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
+
+    def tile_address(self, dram: Reg) -> Reg:
+        """Of the tile that would be at `dram` if tiles followed each other."""
+        if self.v.weights != "beside":
+            return dram
+        b = self.b
+        offset = b.s("sub.s", dram, self["w_base"])
+        group = b.s("and.s", offset, self["w_group"])
+        place = b.s("and.s", b.s("srli.s", offset, 5), self["w_place"])
+        return b.s("add.s", b.s("add.s", group, place), self["w_base"])
 
     def load_next(self) -> None:
         """A tile of the next panel, if there is one left, in every `pace`th step of k.
@@ -151,7 +161,7 @@ class GemmLoads(Kernel):
         if v.full_blocks:
             b.emit("addi.s", wait, wait, -1)
         with b.unless("bgt.s", wait, X0) if v.full_blocks else nullcontext(), b.unless("ble.s", left, X0):
-            b.tile_load(scratch, dram, self["w_meta"], "next W")
+            b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "next W")
             b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
             b.emit("addi.s", left, left, -1)

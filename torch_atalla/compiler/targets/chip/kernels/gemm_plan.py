@@ -25,7 +25,9 @@ class Variant:
     full_blocks: bool  # whether there are blocks of MAIN_TILES before the last one
     main: int  # rows of those
     rest: int  # rows of the last block, 1 to 192
-    weights: str  # "packed": tiles one after another; "rows": [n, k], k innermost; "columns": [k, n], n innermost
+    # "packed": tiles one after another; "beside": in rows of tiles (place_tiles); "rows": [n, k], k innermost;
+    # "columns": [k, n], n innermost
+    weights: str
     k_tail: bool  # tiles of A or W have lanes that no element fills and that have to be 0
     one_step: bool  # k <= 32
     panels: str  # "one", "double" buffered, "single" buffered
@@ -44,7 +46,12 @@ class Variant:
     @property
     def stepwise(self) -> bool:
         """Whether the next panel comes tile by tile, while the current one is used."""
-        return self.panels == "double" and self.weights == "packed"
+        return self.panels == "double" and self.in_tiles
+
+    @property
+    def in_tiles(self) -> bool:
+        """Whether W is stored tile by tile."""
+        return self.weights in ("packed", "beside")
 
     @property
     def name(self) -> str:
@@ -177,6 +184,19 @@ def plan(
         "alpha": bf16_bits(alpha),
     }
     return variant, words
+
+
+def place_tiles(variant: Variant, words: dict[str, int], beside: int) -> tuple[Variant, dict[str, int]]:
+    """With `beside` (a power of two) tiles of packed weights side by side, each in rows of 64 bytes."""
+    if beside == 1:
+        return variant, words
+    group = beside * TILE_BYTES
+    places = {
+        "w_meta": metadata(W_SID, LANES, LANES, beside * LANES),
+        "w_group": -group & 0xFFFFFFFF,  # a mask: the bytes of the groups before
+        "w_place": (beside - 1) * ROW_BYTES,  # and of the place in a group, which is 32 times as far
+    }
+    return replace(variant, weights="beside"), words | places
 
 
 @dataclass(frozen=True)

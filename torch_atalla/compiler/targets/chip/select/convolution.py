@@ -16,7 +16,8 @@ from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, packing, weight_gradient
 from .image import channels_last, distances, emit_planes, four, padded
-from .matrix import bias_address, dense, emit_additions, pack_weights
+from .matrix import bias_address, dense, emit_additions
+from .weights import pack_weights, tiles_beside
 
 MOST_COLUMNS = gemm_plan.RESIDUAL_ROW * LANES  # of a product with a residual
 
@@ -95,13 +96,15 @@ class _Convolution:
         per, channel_tiles, places = o // self.groups, c // self.groups // LANES, map(distances, (self.x, self.result))
         shape = gemm_image.Image(n, (h, w), (oh, ow), per, *self.shape, channel_tiles, *places)
         bands = gemm_image.plan_image(shape, self.bias is not None, self.activation)
-        weights = self.weights(packing.Taps(self.kernel, c // self.groups, c // self.groups, False)) if bands else []
+        taps = packing.Taps(self.kernel, c // self.groups, c // self.groups, False)
+        weights, beside = self.weights(taps, bands[0].words) if bands else ([], 1)
         for band in bands or ():
             deltas = Address(self.s.constant(torch.tensor(band.deltas, dtype=torch.int32)))
             for group in range(self.groups):
                 more = self.addresses(group, weights[group], band.a_start, band.c_start) | {"deltas": deltas}
-                variant = replace(band.variant, residual=self.residual is not None)
-                self.s.call(gemm.build, variant, {**band.words, **more})
+                variant, words = gemm_plan.place_tiles(band.variant, band.words, beside)
+                variant = replace(variant, residual=self.residual is not None)
+                self.s.call(gemm.build, variant, {**words, **more})
         return bands is not None
 
     def pixels(self) -> None:
@@ -128,14 +131,16 @@ class _Convolution:
         per, across = o // groups, 1 if merged else kw
         shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
         product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation)
-        weights = self.weights(packing.Taps(self.kernel, c // groups, channels, merged))
+        weights, beside = self.weights(packing.Taps(self.kernel, c // groups, channels, merged), numbers)
+        product, numbers = gemm_plan.place_tiles(product, numbers, beside)
         for group in range(groups):
             product = replace(product, residual=self.residual is not None)
             s.call(gemm.build, product, {**numbers, **self.addresses(group, weights[group], 0, 0)})
 
-    def weights(self, taps: packing.Taps) -> list[Address]:
-        """In tiles, by group."""
+    def weights(self, taps: packing.Taps, words: dict[str, int]) -> tuple[list[Address], int]:
+        """In tiles, by group; and how many of the tiles lie side by side."""
         s, weight, per = self.s, self.weight, self.target.sizes[1] // self.groups
+        beside = tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(weight) else 1
         found = []
         for group in range(self.groups):
             offset = weight.offset + group * per * weight.strides[0] * weight.dtype.itemsize
@@ -143,8 +148,8 @@ class _Convolution:
             if not s.is_constant(weight):
                 found.append(packing.pack(s, part, taps))
                 continue
-            found.append(Address(s.constant_of((part, taps), partial(_packed, s.tensor(part), taps))))
-        return found
+            found.append(Address(s.constant_of((part, taps, beside), partial(_packed, s.tensor(part), taps, beside))))
+        return found, beside
 
     def addresses(self, group: int, weights: Address, a_start: int, c_start: int) -> dict[str, Address]:
         s, per = self.s, self.target.sizes[1] // self.groups
@@ -152,6 +157,7 @@ class _Convolution:
             "a": s.address(self.x, a_start + group * (self.x.sizes[1] // self.groups)),
             "c": s.address(self.result, c_start + group * per),
             "w": weights,
+            "w_base": weights,
         }
         if self.residual is not None:
             found["residual"] = s.address(self.residual, c_start + group * per)
@@ -164,14 +170,14 @@ class _Convolution:
         return found
 
 
-def _packed(weight: torch.Tensor, taps: packing.Taps) -> torch.Tensor:
-    """[o, c, kh, kw] in tiles."""
+def _packed(weight: torch.Tensor, taps: packing.Taps, beside: int) -> torch.Tensor:
+    """[o, c, kh, kw] in tiles, `beside` of them side by side."""
     per, values = weight.shape[0], weight.permute(0, 2, 3, 1)
     if taps.merged:
         values = torch.nn.functional.pad(values, (0, taps.channels - taps.c))
     values = values.reshape(per, -1, taps.run)
     values = torch.nn.functional.pad(values, (0, tiles(taps.run) * LANES - taps.run)).reshape(1, per, -1)
-    return pack_weights(values)
+    return pack_weights(values, beside)
 
 
 def convolution(s: Selection, launch: Launch) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import torch
@@ -15,17 +16,9 @@ from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, pointwise
+from .weights import pack_weights, tiles_beside
 
 ACTIVATION = {"none": None, "relu": "relu", "gelu_erf": "gelu", "gelu_tanh": "gelu", "silu": "silu"}
-
-
-def pack_weights(weight: torch.Tensor) -> torch.Tensor:
-    """[batch, n, k] to tiles [batch][n / 32][k / 32][32][32], zeros behind the ends."""
-    batch, n, k = weight.shape
-    nt, kt = tiles(n), tiles(k)
-    padded = torch.zeros(batch, nt * LANES, kt * LANES, dtype=torch.bfloat16)
-    padded[:, :n, :k] = weight.to(torch.bfloat16)
-    return padded.view(batch, nt, LANES, kt, LANES).permute(0, 1, 3, 2, 4).contiguous()
 
 
 def pack_bias(bias: torch.Tensor) -> torch.Tensor:
@@ -77,6 +70,7 @@ def product(s: Selection, launch: Launch) -> None:
     if n > 1 and out.strides[2] != 1:
         raise Unsupported("a result whose rows are not contiguous")
     s_b, s_n = w.strides[0], w.strides[2]
+    beside = 1
     # Equal matrices for all of the batch: the batch is more rows.
     if (
         b > 1
@@ -92,8 +86,11 @@ def product(s: Selection, launch: Launch) -> None:
         a = dense(s, a)
     if s.is_constant(w):
         source = replace(w, sizes=(1 if s_b == 0 else b, k, n))
-        w_address = Address(s.constant_of(("tiles", source), lambda: pack_weights(s.tensor(source).transpose(1, 2))))
-        layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else tiles(n) * tiles(k) * LANES * LANES
+        count = tiles(n) * tiles(k)
+        beside = tiles_beside(source.sizes[0] * count, s.memory)
+        values = partial(pack_weights, s.tensor(source).transpose(1, 2), beside)
+        w_address = Address(s.constant_of(("tiles", source, beside), values))
+        layout, w_row, w_batch = "packed", 0, 0 if s_b == 0 else count * LANES * LANES
     else:
         if (k > 1 and w.strides[1] == 0) or (n > 1 and s_n == 0):
             w = dense(s, w)
@@ -112,6 +109,9 @@ def product(s: Selection, launch: Launch) -> None:
     if bias is not None:
         words["bias"] = bias_address(s, bias, n)
     variant, more = gemm_plan.plan(matrices, layout, bias is not None, None if additions else activation, alpha)
+    if layout == "packed":
+        variant, more = gemm_plan.place_tiles(variant, more, beside)
+        words["w_base"] = w_address
     if residual is not None:
         variant, words["residual"] = replace(variant, residual=True), s.address(residual)
     s.call(gemm.build, variant, {**more, **words})
