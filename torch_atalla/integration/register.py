@@ -11,7 +11,7 @@ import torch
 from torch_atalla.device import comm
 from torch_atalla.driver.extension import _C
 
-from . import dlpack, dynamo, libraries, meta, printing, sharing
+from . import detection, dlpack, dynamo, libraries, meta, printing, sharing
 
 
 class _DeviceModule(ModuleType):
@@ -36,6 +36,7 @@ def register(device_module: ModuleType) -> None:
     sharing.install()
     dynamo.install()
     meta.install()
+    detection.install()
     libraries.install()
     # Threads that may ask for the interpreter's lock end, or have nothing left to ask it for, before the interpreter
     # is finalized.

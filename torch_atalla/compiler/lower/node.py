@@ -23,6 +23,7 @@ from .registry import RULES, RegisteredRule, bind
 from .shape.views import is_view, lower_getitem, lower_view
 
 NO_RULE = "no rule"
+_FIXED_SIZES = {"torchvision.nms.default": "dynamic output size, of data (torch.ops.atalla.nms_static has a fixed one)"}
 
 
 def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
@@ -102,7 +103,7 @@ def _check_sizes(node: torch.fx.Node) -> None:
             try:
                 to_size(size)
             except NotNativeError:
-                raise NotNativeError(SIZE_OF_DATA) from None
+                raise NotNativeError(_FIXED_SIZES.get(op_key(node.target), SIZE_OF_DATA)) from None
 
 
 def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:

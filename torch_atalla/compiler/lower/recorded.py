@@ -24,7 +24,7 @@ from .recorded_sizes import record_for_all_sizes
 from .recording import NO_KERNEL, Block, Number, Place, Recorded, Trace, record
 
 # Whose ops launch the same for the same arguments. What a user's own op does on the host, nobody knows.
-_KNOWN = ("aten", "prims")
+_KNOWN = ("aten", "prims", "torchvision", "atalla")
 
 
 def lower_recorded(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernel_parameters.h"
+#include "sim/kernels/base/float_types.h"
 #include "sim/kernels/image/image.h"
 #include "sim/kernels/image/resample_taps.h"
 
@@ -128,21 +129,6 @@ inline atalla_status check_grid(const char* name, const GridSampleParameters& p,
   if (fits && (p.mode != GridMode::kCubic || grid.sizes[4] == 2)) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
                    static_cast<long long>(p.mode), static_cast<long long>(p.padding));
-}
-
-// Calls f with a value of the type of arithmetic and one of the type in memory.
-template <class F>
-void with_float_types(atalla_dtype dtype, F&& f) {
-  switch (dtype) {
-    case ATALLA_F64:
-      return f(double{}, double{});
-    case ATALLA_F32:
-      return f(float{}, float{});
-    case ATALLA_F16:
-      return f(float{}, Half{});
-    default:
-      return f(float{}, BFloat16{});
-  }
 }
 
 // Taps of a point, for the cost of a launch.

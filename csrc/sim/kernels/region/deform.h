@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Where the elements of a deformed window lie in an image: four neighbours and their weights.
+#pragma once
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/flag.h"
+#include "sim/kernels/base/float_types.h"
+#include "sim/kernels/base/scratch_array.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int kCorners = 4;  // y low x low, y low x high, y high x low, y high x high
+
+// A displaced element. Neighbours outside of the image have no place.
+template <class T>
+struct DeformedPoint {
+  int64_t y[2], x[2];  // low, high; -1 outside
+  T upper_y, upper_x;  // the share of the high neighbour
+  bool inside;         // closer than one element to the image
+
+  static void neighbours(T at, int64_t size, int64_t* low_high, T* upper) {
+    low_high[0] = low_high[1] = -1;
+    *upper = T(0);
+    if (!(at > T(-2) && at < static_cast<T>(size) + T(1))) return;
+    const T floor = static_cast<T>(__builtin_floor(at));
+    const int64_t low = static_cast<int64_t>(floor);
+    *upper = at - floor;
+    if (low >= 0 && low < size) low_high[0] = low;
+    if (low + 1 >= 0 && low + 1 < size) low_high[1] = low + 1;
+  }
+  DeformedPoint(T at_y, T at_x, int64_t height, int64_t width) {
+    neighbours(at_y, height, y, &upper_y);
+    neighbours(at_x, width, x, &upper_x);
+    inside = at_y > T(-1) && at_y < static_cast<T>(height) && at_x > T(-1) && at_x < static_cast<T>(width);
+  }
+  bool has(int corner) const { return y[corner / 2] >= 0 && x[corner % 2] >= 0; }
+  T weight(int corner) const {
+    return (corner / 2 ? upper_y : T(1) - upper_y) * (corner % 2 ? upper_x : T(1) - upper_x);
+  }
+};
+
+// The windows of a launch: [n, g, k, 2, p, q] offsets, [n, g, k, p, q] masks or none.
+template <class T, class S>
+struct DeformedWindows {
+  const Launch& l;
+  DeformColumnsParameters p;
+  int offset, mask;  // operands
+  int64_t height, width;
+
+  T offset_of(int64_t n, int64_t g, int64_t k, int64_t d, int64_t i, int64_t j) const {
+    const int64_t* s = l.operand(offset).strides;
+    return convert<T>(l.ptr<const S>(offset)[n * s[0] + g * s[1] + k * s[2] + d * s[3] + i * s[4] + j * s[5]]);
+  }
+  DeformedPoint<T> point(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
+    const int64_t y = i * p.stride[0] - p.padding[0] + k / p.kernel[1] * p.dilation[0];
+    const int64_t x = j * p.stride[1] - p.padding[1] + k % p.kernel[1] * p.dilation[1];
+    return {static_cast<T>(y) + offset_of(n, g, k, 0, i, j), static_cast<T>(x) + offset_of(n, g, k, 1, i, j), height,
+            width};
+  }
+  T factor(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
+    if (l.data[mask] == nullptr) return T(1);
+    const int64_t* s = l.operand(mask).strides;
+    return convert<T>(l.ptr<const S>(mask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]]);
+  }
+};
+
+// That columns [n, c, k, p, q], image [n, c, h, w], offset [n, g, k, 2, p, q] and mask [n, g, k, p, q] fit together.
+inline atalla_status check_deformed(const char* name, const Launch& l, const DeformColumnsParameters& p, int columns,
+                                    int image, int offset, int mask) {
+  const atalla_operand &c = l.operand(columns), &in = l.operand(image), &o = l.operand(offset), &m = l.operand(mask);
+  bool fits = c.ndim == 5 && in.ndim == 4 && o.ndim == 6 && p.kernel[0] > 0 && p.kernel[1] > 0;
+  fits = fits && c.sizes[2] / p.kernel[1] == p.kernel[0] && c.sizes[2] % p.kernel[1] == 0 && o.sizes[3] == 2;
+  fits = fits && c.sizes[0] == in.sizes[0] && c.sizes[1] == in.sizes[1];
+  fits = fits && o.sizes[1] > 0 && in.sizes[1] % o.sizes[1] == 0;
+  const int of_offset[] = {0, 2, 4, 5}, of_mask[] = {0, 2, 3, 4}, of_columns[] = {0, 2, 3, 4};
+  const bool masked = l.data[mask] != nullptr;
+  if (masked) fits = fits && m.ndim == 5 && m.sizes[1] == o.sizes[1];
+  for (int d = 0; d < 4 && fits; ++d) {
+    fits =
+        o.sizes[of_offset[d]] == c.sizes[of_columns[d]] && (!masked || m.sizes[of_mask[d]] == c.sizes[of_columns[d]]);
+  }
+  if (fits) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT,
+                   "%s: expected columns [n, c, k, p, q] of windows of %lld x %lld elements, an image [n, c, h, w], "
+                   "offsets [n, g, k, 2, p, q] and, if any, a mask [n, g, k, p, q]",
+                   name, static_cast<long long>(p.kernel[0]), static_cast<long long>(p.kernel[1]));
+}
+
+}  // namespace
+}  // namespace atalla::sim::ATALLA_ISA

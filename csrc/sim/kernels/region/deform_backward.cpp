@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The gradients of deform_columns. A plane of the image's gradient belongs to one task, which takes windows in order;
+// those of offsets and masks are sums over the channels of a group.
+//
+// Instruction sets: up to avx2
+#include "sim/kernels/region/deform.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+template <class T, class S>
+T column_at(const Launch& l, int operand, int64_t n, int64_t c, int64_t k, int64_t i, int64_t j) {
+  const int64_t* s = l.operand(operand).strides;
+  return convert<T>(l.ptr<const S>(operand)[n * s[0] + c * s[1] + k * s[2] + i * s[3] + j * s[4]]);
+}
+
+// Of the image.
+template <class T, class S>
+struct DeformImage {
+  enum Operand { kGradInput, kGradColumns, kOffset, kMask };
+  const Launch& l;
+  DeformedWindows<T, S> windows;
+
+  bool run() const {
+    constexpr int64_t kChannels = 8;  // that share the neighbours of a window
+    const atalla_operand &image = l.operand(kGradInput), &g = l.operand(kGradColumns);
+    const int64_t size = image.sizes[2] * image.sizes[3], width = image.sizes[3];
+    const int64_t per_group = image.sizes[1] / l.operand(kOffset).sizes[1];
+    const int64_t block = min_of(kChannels, per_group), blocks = (per_group + block - 1) / block;
+    const int64_t tasks = image.sizes[0] * l.operand(kOffset).sizes[1] * blocks;
+    Flag failed;
+    parallel_for(tasks, grain_for(size * block), [&](int64_t from, int64_t to) {
+      ScratchArray<T> planes(size * block);
+      if (!planes) return failed.set();
+      for (int64_t task = from; task < to; ++task) {
+        const int64_t group = task / blocks % l.operand(kOffset).sizes[1];
+        const int64_t n = task / blocks / l.operand(kOffset).sizes[1],
+                      first = group * per_group + task % blocks * block;
+        const int64_t channels = min_of(block, (group + 1) * per_group - first);
+        for (int64_t i = 0; i < size * channels; ++i) planes[i] = T(0);
+        for (int64_t k = 0; k < g.sizes[2]; ++k) {
+          for (int64_t i = 0; i < g.sizes[3]; ++i) {
+            for (int64_t j = 0; j < g.sizes[4]; ++j) {
+              const DeformedPoint<T> at = windows.point(n, group, k, i, j);
+              if (!at.inside) continue;
+              const T factor = windows.factor(n, group, k, i, j);
+              for (int64_t c = 0; c < channels; ++c) {
+                const T grad = factor * column_at<T, S>(l, kGradColumns, n, first + c, k, i, j);
+                for (int m = 0; m < kCorners; ++m) {
+                  if (at.has(m)) planes[c * size + at.y[m / 2] * width + at.x[m % 2]] += at.weight(m) * grad;
+                }
+              }
+            }
+          }
+        }
+        for (int64_t c = 0; c < channels; ++c) {
+          for (int64_t y = 0; y < image.sizes[2]; ++y) {
+            S* row =
+                l.ptr<S>(kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] + y * image.strides[2];
+            store_run(&planes[c * size + y * width], width, row, image.dtype, image.strides[3]);
+          }
+        }
+      }
+    });
+    return !failed;
+  }
+};
+
+// Of the offsets and of the mask.
+template <class T, class S>
+struct DeformOffsets {
+  enum Operand { kGradOffset, kGradMask, kGradColumns, kInput, kOffset, kMask };
+  const Launch& l;
+  DeformedWindows<T, S> windows;
+
+  void window(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
+    const atalla_operand &in = l.operand(kInput), &o = l.operand(kGradOffset);
+    const DeformedPoint<T> at = windows.point(n, g, k, i, j);
+    const int64_t channels = in.sizes[1] / o.sizes[1];
+    T along_y = 0, along_x = 0, value = 0;
+    for (int64_t c = g * channels; c < (g + 1) * channels; ++c) {
+      const S* plane = l.ptr<const S>(kInput) + n * in.strides[0] + c * in.strides[1];
+      T v[kCorners];
+      for (int m = 0; m < kCorners; ++m) {
+        v[m] = at.has(m) ? convert<T>(plane[at.y[m / 2] * in.strides[2] + at.x[m % 2] * in.strides[3]]) : T(0);
+      }
+      const T grad = column_at<T, S>(l, kGradColumns, n, c, k, i, j);
+      along_y += grad * (at.upper_x * (v[3] - v[1]) + (T(1) - at.upper_x) * (v[2] - v[0]));
+      along_x += grad * (at.upper_y * (v[3] - v[2]) + (T(1) - at.upper_y) * (v[1] - v[0]));
+      if (at.inside)
+        value += grad * (at.weight(0) * v[0] + at.weight(1) * v[1] + at.weight(2) * v[2] + at.weight(3) * v[3]);
+    }
+    const T factor = windows.factor(n, g, k, i, j);
+    S* out = l.ptr<S>(kGradOffset) + n * o.strides[0] + g * o.strides[1] + k * o.strides[2] + i * o.strides[4] +
+             j * o.strides[5];
+    out[0] = convert<S>(factor * along_y);
+    out[o.strides[3]] = convert<S>(factor * along_x);
+    if (l.data[kGradMask] == nullptr) return;
+    const int64_t* s = l.operand(kGradMask).strides;
+    l.ptr<S>(kGradMask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]] = convert<S>(value);
+  }
+
+  void run() const {
+    const atalla_operand& o = l.operand(kGradOffset);
+    const int64_t rows = o.sizes[0] * o.sizes[1] * o.sizes[2] * o.sizes[4];
+    parallel_for(rows, grain_for(o.sizes[5] * l.operand(kInput).sizes[1] * 8), [&](int64_t from, int64_t to) {
+      for (int64_t r = from; r < to; ++r) {
+        const int64_t i = r % o.sizes[4], k = r / o.sizes[4] % o.sizes[2], g = r / o.sizes[4] / o.sizes[2] % o.sizes[1];
+        const int64_t n = r / o.sizes[4] / o.sizes[2] / o.sizes[1];
+        for (int64_t j = 0; j < o.sizes[5]; ++j) window(n, g, k, i, j);
+      }
+    });
+  }
+};
+
+atalla_status run_image(const Launch& l) {
+  const char* name = "deform_columns_backward";
+  const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
+  ATALLA_CHECK(check_deformed(name, l, p, 1, 0, 2, 3));
+  const atalla_operand& image = l.operand(0);
+  if (element_count(image) == 0) return ATALLA_OK;
+  bool done = true;
+  with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
+    using T = decltype(arithmetic);
+    using S = decltype(storage);
+    done = DeformImage<T, S>{l, {l, p, 2, 3, image.sizes[2], image.sizes[3]}}.run();
+  });
+  return done ? ATALLA_OK : no_memory(name);
+}
+
+atalla_status run_offsets(const Launch& l) {
+  const char* name = "deform_offset_backward";
+  const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
+  ATALLA_CHECK(check_deformed(name, l, p, 2, 3, 4, 5));
+  ATALLA_CHECK(check_same_sizes(name, l, 4, 0));
+  if (l.data[1] != nullptr && l.data[5] != nullptr) ATALLA_CHECK(check_same_sizes(name, l, 5, 1));
+  if (l.data[1] != nullptr && l.data[5] == nullptr) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: a gradient of a mask that is not given", name);
+  }
+  const atalla_operand& in = l.operand(3);
+  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
+    using T = decltype(arithmetic);
+    using S = decltype(storage);
+    DeformOffsets<T, S>{l, {l, p, 4, 5, in.sizes[2], in.sizes[3]}}.run();
+  });
+  return ATALLA_OK;
+}
+
+// A neighbour of the gradient is read, and stored after a multiplication and an addition.
+void cost_image(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &columns = d.operands[1], &offset = d.operands[2];
+  const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
+  cost.bytes_read +=
+      operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[3]) + moved * dtype_size(columns.dtype);
+  cost.bytes_written += operand_bytes(d.operands[0]) + moved * dtype_size(columns.dtype);
+  cost.tiles += 2 * moved;
+  cost.vector_ops +=
+      (2 * kCorners + 1) * cost.vectors(element_count(columns)) + 8 * cost.vectors(element_count(offset));
+}
+
+// Neighbours are fetched as in the forward kernel; both derivatives and the value are sums of products.
+void cost_offsets(const atalla_launch_desc& d, Cost& cost) {
+  const atalla_operand &columns = d.operands[2], &offset = d.operands[4];
+  const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
+  cost.bytes_read +=
+      operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[5]) + moved * dtype_size(columns.dtype);
+  cost.bytes_written += operand_bytes(d.operands[0]) + operand_bytes(d.operands[1]);
+  cost.tiles += moved;
+  cost.vector_ops += 20 * cost.vectors(element_count(columns)) + 10 * cost.vectors(element_count(offset));
+}
+
+constexpr Kernel kKernels[] = {{"deform_columns_backward", kFloatDtypes, run_image, cost_image},
+                               {"deform_offset_backward", kFloatDtypes, run_offsets, cost_offsets}};
+
+}  // namespace
+
+KernelTable deform_backward_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA
