@@ -70,7 +70,8 @@ def test_modules_and_their_gradients():
         for device in ("cpu", "atalla"):
             moved_module = copy.deepcopy(module).to(device)
             given = moved(arguments, device)
-            leaves = [t.requires_grad_() for t in torch.utils._pytree.tree_leaves(given[0])]
+            given[0] = torch.utils._pytree.tree_map(lambda t: t.detach().clone().requires_grad_(), given[0])
+            leaves = torch.utils._pytree.tree_leaves(given[0])
             out = moved_module(*given)
             assert out.requires_grad, name
             (out * torch.arange(out.numel(), dtype=out.dtype, device=device).cos().view_as(out)).sum().backward()
@@ -141,7 +142,7 @@ def saved(model, inputs, path):
     program = torch.export.export(model, inputs)
     torch_atalla.save_loadable(program, path)
     loadable = torch_atalla.load_loadable(path)
-    return loadable, loadable(*inputs)
+    return loadable, loadable(*moved(inputs, "atalla"))
 
 
 class Pools(torch.nn.Module):

@@ -72,7 +72,7 @@ def test_regions_that_are_not_finite_give_zeros():
 @pytest.mark.parametrize("image", [-1, 2, torch.nan, torch.inf])
 def test_a_region_of_no_image_is_an_error(image):
     source = torch.ones(2, 4, 6, 6, device="atalla")
-    rois = torch.tensor([[0, 1, 1, 4, 4], [image, 1, 1, 4, 4]], device="atalla")
+    rois = torch.tensor([[0.0, 1, 1, 4, 4], [image, 1, 1, 4, 4]], device="atalla")
     grad = torch.ones(2, 4, 2, 2, device="atalla")
     calls = {
         "roi_align": lambda: ops.roi_align(source, rois, 1.0, 2, 2, 2, False),

@@ -16,7 +16,7 @@ from ..lower.context import LoweringContext, Value
 from ..lower.node import lower_node
 from ..program.ir import KEPT, BufferKind, LinearProgram, Port
 from ..program.layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
-from ..program.sizes import SIZE_OF_DATA, is_symbolic, lowering_with
+from ..program.sizes import is_symbolic, lowering_with, size_of_data
 from ..program.support import SupportTable, qualified_name
 from .partition import Partition, Segment, size_nodes
 from .segments import encode_segment
@@ -125,7 +125,7 @@ def _lower_fallback(
             if any(is_symbolic(size) and not _known(captured, size) for size in val.shape):
                 raise ExportError(
                     f"node {node.name} ({qualified_name(node.target)}) has a size that leaves its fallback segment, "
-                    f"{tuple(val.shape)}: {SIZE_OF_DATA}"
+                    f"{tuple(val.shape)}: {size_of_data(node.target)}"
                 )
             check_dtype(node)
             made[node] = values[node] = ctx.result_of(node)

@@ -14,7 +14,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..program.layouts import layout_of
-from ..program.sizes import SIZE_OF_DATA, to_size
+from ..program.sizes import size_of_data, to_size
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
@@ -23,7 +23,6 @@ from .registry import RULES, RegisteredRule, bind
 from .shape.views import is_view, lower_getitem, lower_view
 
 NO_RULE = "no rule"
-_FIXED_SIZES = {"torchvision.nms.default": "dynamic output size, of data (torch.ops.atalla.nms_static has a fixed one)"}
 
 
 def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
@@ -103,7 +102,7 @@ def _check_sizes(node: torch.fx.Node) -> None:
             try:
                 to_size(size)
             except NotNativeError:
-                raise NotNativeError(_FIXED_SIZES.get(op_key(node.target), SIZE_OF_DATA)) from None
+                raise NotNativeError(size_of_data(node.target)) from None
 
 
 def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:

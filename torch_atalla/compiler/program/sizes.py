@@ -25,7 +25,14 @@ if TYPE_CHECKING:  # sympy costs a third of a second, and only who saves dynamic
     from torch.utils._sympy.value_ranges import ValueRanges
 
 SIZE_OF_DATA = "dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)"
+NMS_SIZE = "dynamic output size, of data (torch.ops.atalla.nms_static has a fixed one)"
 UNBOUNDED = (1 << 47) - 1  # the largest size that the format knows
+
+
+
+def size_of_data(target: Any) -> str:
+    """The reason not to take an op whose result has a size that depends on data."""
+    return NMS_SIZE if str(target) == "torchvision.nms.default" else SIZE_OF_DATA
 
 
 @dataclass(frozen=True)
