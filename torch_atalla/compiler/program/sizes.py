@@ -29,7 +29,6 @@ NMS_SIZE = "dynamic output size, of data (torch.ops.atalla.nms_static has a fixe
 UNBOUNDED = (1 << 47) - 1  # the largest size that the format knows
 
 
-
 def size_of_data(target: Any) -> str:
     """The reason not to take an op whose result has a size that depends on data."""
     return NMS_SIZE if str(target) == "torchvision.nms.default" else SIZE_OF_DATA
