@@ -1,7 +1,8 @@
 # make demo   install, build and run the demo
-# make wheel  build a wheel and an sdist into dist/ and test both in new environments; PYTHON=python3.12 for another Python
+# make wheel  build a wheel and an sdist into dist/ and test both in new environments; PYTHON=python3.12 for another Python,
+#             ALSO_TORCH=2.15.0 for a wheel that has the extension for that torch as well
 # make newcomer   the wheel in a new environment: demo, and the scripts of all tutorials
-# make test   install, build and run all tests
+# make test   install, build and run all tests; TORCH=2.15.0 for another torch, in an environment of its own
 # make build  install and build only
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
 # make test-isas   build the kernels for all instruction sets and compare them
@@ -13,6 +14,7 @@
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
 # make test-ecosystem   install other libraries (requirements-ecosystem.txt), run their examples and the tests with them
+# make conformance  run upstream's test files in the folder ATALLA_UPSTREAM_TESTS; write docs/reference/conformance.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make libraries   run the examples of other libraries; write docs/reference/libraries.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
@@ -23,19 +25,26 @@ PYTHON ?= python3
 export ATALLA_HOST_ISA_ONLY ?= 1
 # Python compiles modules when they are imported. pip would spend 15 seconds on compiling all of PyTorch.
 export PIP_NO_COMPILE ?= 1
-VENV   := .venv
+# TORCH=<version>: every goal then uses build/venv-<version>, which has that torch.
+TORCH  ?=
+VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback models libraries validate bench bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models libraries validate bench bench-isa bench-ops bench-compile clean
 
-$(VENV)/base.stamp: requirements.txt
+# The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
+$(VENV)/%.txt: %.txt
+	@mkdir -p $(@D)
+	sed '$(if $(TORCH),s/^torch==.*/torch==$(TORCH)/)' $< > $@
+
+$(VENV)/base.stamp: $(VENV)/requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -r requirements.txt
+	$(PIP) install -r $<
 	touch $@
 
-$(VENV)/demo.stamp: $(VENV)/base.stamp requirements-demo.txt
-	$(PIP) install -r requirements-demo.txt
+$(VENV)/demo.stamp: $(VENV)/base.stamp $(VENV)/requirements-demo.txt
+	$(PIP) install -r $(VENV)/requirements-demo.txt
 	touch $@
 
 $(VENV)/extras.stamp: $(VENV)/base.stamp requirements-viewers.txt requirements-explore.txt
@@ -72,13 +81,15 @@ build: $(VENV)/package.stamp
 demo: build
 	$(PY) -m torch_atalla demo -o build/demo
 
-$(VENV)/wheel.stamp: $(VENV)/base.stamp requirements-wheel.txt
-	$(PIP) install -r requirements-wheel.txt
+$(VENV)/wheel.stamp: $(VENV)/base.stamp $(VENV)/requirements-wheel.txt
+	$(PIP) install -r $(VENV)/requirements-wheel.txt
 	touch $@
 
+environment: $(VENV)/base.stamp
 
 wheel: $(VENV)/wheel.stamp
-	$(PY) tools/wheel.py
+	$(foreach torch,$(ALSO_TORCH),$(MAKE) TORCH=$(torch) VENV=build/venv-$(torch) environment &&) true
+	$(PY) tools/wheel.py $(foreach torch,$(ALSO_TORCH),--also build/venv-$(torch)/bin/python)
 	$(PY) tools/smoke_test.py
 	$(PY) tools/smoke_test.py --sdist
 
@@ -190,6 +201,10 @@ opinfo: build
 # With the fallback allowed, no result may differ from the CPU's, and no op may crash.
 opinfo-fallback: build
 	$(PY) tools/opinfo_sweep.py --fallback
+
+# ATALLA_UPSTREAM_TESTS: the folder `test` of a source tree of PyTorch. CONFORMANCE=nn/test_pooling.py runs one suite.
+conformance: build
+	$(PY) -m tools.conformance $(or $(CONFORMANCE),--write)
 
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write

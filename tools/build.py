@@ -6,11 +6,13 @@
 Four kinds of target, each of which brings what it needs:
   sim      libatalla_sim.so      the chip: no torch, no Python
   runtime  libatalla_runtime.so  the driver: no torch, no Python; loads the chip at run time
-  ext      torch_atalla/_C.so    the PyTorch extension
+  ext      _C.so                 the PyTorch extension, for the torch of the Python that runs this script
   tests    executables of test/cpp and examples/c, linked to the two libraries only; test/conformance, linked to none
 
 A release build puts libraries and headers into the package (torch_atalla/lib, torch_atalla/include); the other
-configurations stay in build/<config>. Environment:
+configurations stay in build/<config>. The extension is built in a folder per minor version of torch
+(build/<config>/torch-<version>) and put into torch_atalla/lib/torch-<version>, so that a checkout or a wheel can have
+it for several versions. Environment:
   ATALLA_BUILD              the default configuration
   ATALLA_HOST_ISA_ONLY=1    compile the kernels for this machine's widest instruction set only (a third of the time)
   ATALLA_COMPILER_LAUNCHER  a program in front of the compiler, such as ccache
@@ -41,6 +43,8 @@ from tools.codegen.families import instruction_sets  # noqa: E402
 from tools.codegen.files import write  # noqa: E402
 from tools.prebuilt import reuse, version  # noqa: E402
 from tools.source_digest import digest  # noqa: E402
+
+TORCH_VERSIONS = runpy.run_path(str(ROOT / "torch_atalla/driver/torch_versions.py"))
 
 ISAS = {
     "baseline": "-march=x86-64-v2 -O2",
@@ -109,7 +113,11 @@ class Build:
         self.generated = self.dir / "generated"
         package = Path("torch_atalla")
         self.lib = package / "lib" if config == "release" else self.dir / "lib"
-        self.ext = (package if config == "release" else self.dir) / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+        self.torch = importlib.metadata.version("torch")
+        self.ext_dir = self.dir / TORCH_VERSIONS["folder_name"](self.torch)
+        self.ext_lib = self.lib / TORCH_VERSIONS["folder_name"](self.torch)
+        self.ext = self.ext_lib / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+        self.objects, self.tops = self.dir, [self.generated]
         self.ninja = Ninja()
         self.tool_objects: list[Path] = []
         self.flags = f"{COMMON} {CONFIGS[config]}"
@@ -117,7 +125,7 @@ class Build:
 
     def precompiled(self, included: str, name: str, flags: str) -> dict[str, Any]:
         """A precompiled header; returns the options of the objects that use it."""
-        header = self.dir / "pch" / name
+        header = self.objects / "pch" / name
         write(header, f'#include "{included}"\n')
         if self.launcher:
             flags += " -fpch-preprocess"  # lets ccache see the precompiled header
@@ -125,8 +133,8 @@ class Build:
         return {"flags": f"{flags} -include {header}", "implicit": [f"{header}.gch"]}
 
     def object(self, source: Path, suffix: str = "", flags: str = "", rule: str = "cxx", implicit=()) -> Path:
-        name = source.relative_to(self.generated) if source.is_relative_to(self.generated) else source
-        out = self.dir / "obj" / f"{name}{suffix}.o"
+        name = next((source.relative_to(top) for top in self.tops if source.is_relative_to(top)), source)
+        out = self.objects / "obj" / f"{name}{suffix}.o"
         self.ninja.build(out, rule, [source], implicit, flags=f"{self.flags} {self.includes} {flags}")
         return out
 
@@ -140,7 +148,7 @@ class Build:
             units.setdefault(str(folder.parent / "_".join(names)), []).append(source)
         found = []
         for name, files in units.items():
-            unit = self.generated / "units" / f"{name}.cpp"
+            unit = self.tops[0] / "units" / f"{name}.cpp"
             unit.parent.mkdir(parents=True, exist_ok=True)
             write(unit, "".join(f'#include "{file.relative_to("csrc")}"\n' for file in files))
             found.append(self.object(unit, **options))
@@ -184,10 +192,7 @@ class Build:
         return out
 
     def extension(self, runtime: Path) -> Path:
-        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # the package may be half built
-        import torch
-
-        torch_dir = Path(torch.__file__).parent
+        torch_dir = Path(str(importlib.metadata.distribution("torch").locate_file("torch")))
         include = f"-isystem {torch_dir}/include -isystem {torch_dir}/include/torch/csrc/api/include"
         include += f" -isystem {torch_dir}/include/kineto -isystem {sysconfig.get_path('include')}"
         # ATen's headers dominate the compile time, not our code: -O2 without -Wextra, and one precompiled header.
@@ -195,11 +200,13 @@ class Build:
         flags += " -Wno-unused-parameter -Wno-missing-field-initializers -Wno-deprecated-declarations"
         if self.config == "release":
             flags += " -O2"
+        self.objects, self.tops = self.ext_dir, [self.ext_dir / "generated", self.generated]
+        self.includes = f"-I{self.tops[0]} {self.includes}"
         options = self.precompiled("aten/pch.h", "aten.h", flags)
-        objects = [self.object(f, **options) for f in sorted((self.generated / "aten").glob("*.cpp"))]
+        objects = [self.object(f, **options) for f in sorted((self.tops[0] / "aten").glob("*.cpp"))]
         objects += self.folders(sorted(Path("csrc/aten").rglob("*.cpp")), ONE_UNIT, **options)
         libs = f"-L{torch_dir}/lib -ltorch -ltorch_cpu -lc10 -ltorch_python -L{self.lib} -latalla_runtime"
-        libs += " -Wl,-rpath,'$$ORIGIN/lib'"
+        libs += " -Wl,-rpath,'$$ORIGIN/..'"
         self.ninja.build(self.ext, "link", objects, [runtime], flags=f"{self.flags} -shared", libs=libs)
         return self.ext
 
@@ -250,7 +257,7 @@ class Build:
     def generate(self) -> None:
         from tools.codegen.generate import generate
 
-        generate(self.generated, Path("."))
+        generate(self.generated, self.ext_dir / "generated", self.ext_lib / "support.json", Path("."))
 
     def install_headers(self) -> None:
         if self.config != "release":
@@ -275,41 +282,51 @@ class Build:
             "flags": self.flags,
             "isas": list(host_isa() if self.one_isa else ISAS),
             "extension_flags": EXTENSION_FLAGS,
-            "torch": importlib.metadata.version("torch"),
+            "torch": self.torch,
             "sources": digest(ROOT),
         }
-        write(Path("torch_atalla/_generated/build.json"), json.dumps(found, indent=1) + "\n")
+        write(self.ext_lib / "build.json", json.dumps(found, indent=1) + "\n")
 
-    def run(self, targets: list[str], jobs: int) -> None:
-        os.chdir(ROOT)
-        self.ninja.lines.append(f"builddir = {self.dir}")
-        self.generate()
+    def start(self, folder: Path) -> None:
+        """Begin a build.ninja, whose log is in `folder`."""
+        self.ninja = Ninja()
+        self.ninja.lines.append(f"builddir = {folder}")
         self.ninja.rule("cxx", f"{self.launcher} g++ -MD -MF $out.d $flags -c $in -o $out", deps=True)
         self.ninja.rule("pch", "g++ -MD -MF $out.d $flags -x c++-header $in -o $out", deps=True)
         self.ninja.rule("link", "g++ $flags $in -o $out $libs")
         self.ninja.rule("c_program", f"{self.launcher} gcc -MD -MF $out.d $flags $in -o $out $libs", deps=True)
-        wanted: list[Path] = []
-        sim, runtime = self.sim(), self.runtime()
-        wanted += [sim] if "sim" in targets else []
-        if "runtime" in targets:
-            wanted.append(runtime)
-            if self.config == "release":
-                wanted.append(self.tool(runtime, Path("torch_atalla/bin/atalla-run")))
-        if "tests" in targets:
-            wanted += self.tests([sim, runtime])
-        if "ext" in targets:
-            wanted += [sim, self.extension(runtime)]
-        write(self.dir / "build.ninja", "\n".join(self.ninja.lines) + "\n")
+
+    def finish(self, folder: Path, wanted: list[Path], jobs: int) -> None:
+        """Write build.ninja into `folder` and build `wanted`."""
+        write(folder / "build.ninja", "\n".join(self.ninja.lines) + "\n")
         ninja = shutil.which("ninja", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
         if ninja is None:
             sys.exit("tools/build.py: ninja is missing; `pip install ninja`")
-        command = [ninja, "-f", str(self.dir / "build.ninja"), "-k", "0", "-j", str(jobs)]
-        command += map(str, dict.fromkeys(wanted))
-        result = subprocess.run(command)
+        command = [ninja, "-f", str(folder / "build.ninja"), "-k", "0", "-j", str(jobs)]
+        result = subprocess.run([*command, *map(str, dict.fromkeys(wanted))])
         if result.returncode:
             sys.exit(result.returncode)
+
+    def run(self, targets: list[str], jobs: int) -> None:
+        os.chdir(ROOT)
+        self.generate()
+        self.start(self.dir)
+        sim, runtime = self.sim(), self.runtime()
+        wanted = [sim] if {"sim", "ext"} & set(targets) else []
+        wanted += [runtime] if {"runtime", "ext"} & set(targets) else []
+        if "runtime" in targets and self.config == "release":
+            wanted.append(self.tool(runtime, Path("torch_atalla/bin/atalla-run")))
+        if "tests" in targets:
+            wanted += self.tests([sim, runtime])
+        self.finish(self.dir, wanted, jobs)
+        if "ext" in targets:
+            if TORCH_VERSIONS["minor"](self.torch) not in TORCH_VERSIONS["TESTED"]:
+                tested = ", ".join(TORCH_VERSIONS["TESTED"])
+                print(f"tools/build.py: torch {self.torch} is not among the tested versions: {tested}", file=sys.stderr)
+            self.start(self.ext_dir)
+            self.finish(self.ext_dir, [self.extension(runtime)], jobs)
+            self.write_build_info()
         self.install_headers()
-        self.write_build_info()
 
 
 def main() -> None:

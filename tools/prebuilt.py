@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import runpy
 import sys
@@ -13,9 +14,10 @@ from tools.source_digest import digest
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ("torch_atalla/lib/", "torch_atalla/bin/", "torch_atalla/include/", "torch_atalla/share/",
-            "torch_atalla/_generated/", "torch_atalla/_C.cpython", "torch_atalla/driver/c_abi.py",
+            "torch_atalla/_generated/", "torch_atalla/driver/c_abi.py",
             "torch_atalla/loadable/file/format.py")  # fmt: skip
-BUILD_INFO = "torch_atalla/_generated/build.json"
+
+folder_name = runpy.run_path(str(ROOT / "torch_atalla/driver/torch_versions.py"))["folder_name"]
 
 
 def version() -> str:
@@ -24,13 +26,16 @@ def version() -> str:
 
 
 def find(folder: Path, sources: str) -> Path | None:
-    """Return the wheel in `folder` for this version and this Python whose sources have the digest, or None."""
+    """Return the wheel in `folder` for this version, Python and torch whose sources have the digest, or None."""
+    information = f"torch_atalla/lib/{folder_name(importlib.metadata.version('torch'))}/build.json"
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     for path in sorted(folder.glob(f"torch_atalla-{version()}-{tag}-{tag}-*.whl")):
         with zipfile.ZipFile(path) as wheel:
-            if json.loads(wheel.read(BUILD_INFO)).get("sources") == sources:
+            found = information in wheel.namelist() and json.loads(wheel.read(information))["sources"]
+            if found == sources:
                 return path
-        print(f"{path.name}: made from other sources", file=sys.stderr)
+        reason = "made from other sources" if found else "made for other versions of torch"
+        print(f"{path.name}: {reason}", file=sys.stderr)
     return None
 
 

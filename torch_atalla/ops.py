@@ -7,13 +7,13 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from .driver.paths import GENERATED
+from .driver.installation import extension_folder
 
 
 @lru_cache(maxsize=1)
 def support() -> dict[str, dict[str, Any]]:
     """Return the native overloads ("aten.add.Tensor") with kernel, promotion and dtypes."""
-    return json.loads((GENERATED / "support.json").read_text())
+    return json.loads((extension_folder() / "support.json").read_text())
 
 
 def families() -> dict[str, list[str]]:

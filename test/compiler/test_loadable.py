@@ -204,7 +204,7 @@ def test_fault_on_the_device_is_an_exception(tmp_path: Path) -> None:
     x, good, bad = torch.ones(3, device="atalla"), torch.tensor([2]).to("atalla"), torch.tensor([7]).to("atalla")
     assert program(x, good).tolist() == [2]
     # Where all work is queued, it is the launch that is named.
-    with pytest.raises((RuntimeError, IndexError), match=r"index.*index 7 .*is outside \[-3, 3\)"):
+    with pytest.raises((RuntimeError, IndexError), match=r"index.*index 7 .*is out of bounds \[-3, 3\)"):
         program(x, bad)
         torch.atalla.synchronize()
     assert program(x, good).tolist() == [2]

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
 from torch.testing._internal.common_utils import TestCase, run_tests
 
 from tools.source_digest import digest
 from torch_atalla.cli import doctor
-from torch_atalla.driver import host, installation
+from torch_atalla.driver import host, installation, torch_versions
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30
@@ -41,8 +42,8 @@ class TestDoctor(TestCase):
         self.assertIn("a matrix product is right on", found["computation"]["text"])
 
     def test_versions(self):
-        self.assertFinding(doctor.versions("2.13.0", "2.13.1+cpu"), "ok")
-        self.assertFinding(doctor.versions("2.13.0", "2.14.0"), "fail", "install the wheel")
+        self.assertFinding(doctor.versions(["2.13", "2.15"], "2.13.1+cpu"), "ok")
+        self.assertFinding(doctor.versions(["2.13", "2.15"], "2.14.0"), "fail", "install the wheel")
 
     def test_extension_that_does_not_load(self):
         code = (
@@ -54,9 +55,22 @@ class TestDoctor(TestCase):
         )  # fmt: skip
         self.assertEqual(done.returncode, 1)
         self.assertRegex(
-            done.stderr, r"ImportError: torch_atalla was built for torch 2\.13\.0.*, and torch 2\.99\.0 is"
+            done.stderr,
+            r"ImportError: torch_atalla was built for torch 2\.\d+.*, and torch 2\.99\.0 is installed, which is not",
         )
         self.assertIn("does not load: bad symbol", installation.explain(ImportError("bad symbol")))
+
+    def test_versions_of_torch(self):
+        """Tested and built, tested only, neither; and the requirement of a wheel."""
+        self.assertIsNone(installation.torch_mismatch(["2.13"], "2.13.1+cpu"))
+        text = installation.torch_mismatch(["2.13"], f"{torch_versions.TESTED[-1]}.0")
+        self.assertRegex(text, r"^torch_atalla was built for torch 2\.13, and torch 2\.\d+\.0 is installed$")
+        self.assertIn("was not built. torch 2.99.0 is installed, which is not among the tested versions (2.13",
+                      installation.torch_mismatch([], "2.99.0"))  # fmt: skip
+        self.assertEqual(torch_versions.requirement(["2.15", "2.13"]), "torch>=2.13,<2.16,!=2.14.*")
+        self.assertEqual(torch_versions.requirement(["2.9"]), "torch>=2.9,<2.10")
+        self.assertEqual(torch_versions.folder_name("2.15.0+cu132"), "torch-2.15")
+        self.assertIn(torch_versions.minor(torch.__version__), installation.built_versions())
 
     def test_stale_build(self):
         self.assertFinding(doctor.stale_build(ROOT, digest(ROOT)), "ok")

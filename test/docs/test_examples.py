@@ -170,7 +170,7 @@ def test_eager_kernels() -> None:
     assert len(re.findall(r"gemm +\[1, 4, 16\]: \d+ cycles, 640 bytes read, 256 written", text)) == 2
     assert re.search(r"aten._add_relu.Scalar +fallback", text) and re.search(r"aten._softmax.default +native", text)
     assert "1 allocation from the device in all, none by the second call" in text
-    assert "is not native on the atalla device" in text and text.rstrip().endswith("ok")
+    assert "is not implemented natively on the atalla device" in text and text.rstrip().endswith("ok")
 
 
 def test_pipeline() -> None:

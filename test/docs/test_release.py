@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The version and the requirement on torch, where files repeat them."""
+"""The version and the versions of torch, where files repeat them."""
 
 import re
 import tomllib
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tools.build import Build
 from tools.prebuilt import version
+from torch_atalla.driver import torch_versions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,10 +19,16 @@ def test_files_repeat_the_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", version())
 
 
-def test_requirement_on_torch_is_the_minor_version_that_is_built() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (built,) = (name for name in project["build-system"]["requires"] if name.startswith("torch=="))
-    assert re.sub(r"\.\d+$", ".*", built) in project["project"]["dependencies"]
+def test_tested_versions_of_torch_have_one_home() -> None:
+    """The pin, the requirement of the build, the environment of the guide and the page name the versions of TESTED."""
+    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert torch_versions.requirement(torch_versions.TESTED) in requires
+    pinned = re.search(r"^torch==(\S+)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert pinned and torch_versions.minor(pinned[1]) == torch_versions.TESTED[0]
+    other = re.search(r"^make test TORCH=(\S+)$", (ROOT / "docs/guides/install.md").read_text(), re.MULTILINE)
+    assert other and torch_versions.minor(other[1]) == torch_versions.TESTED[-1]
+    page = (ROOT / "docs/reference/compatibility.md").read_text()
+    assert f"torch {' and torch '.join(torch_versions.TESTED)}" in page
 
 
 def test_installed_pkg_config_file_has_the_version(tmp_path: Path, monkeypatch) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared code of the OpInfo suites: native OpInfos with the dtypes of the record, the base class, expected failures.
 
-The record (opinfo_native.json) is written by tools/opinfo_sweep.py --write. It may grow and must not shrink.
+The record (opinfo_native.json) is written by tools/opinfo_sweep.py --write. It may grow and must not shrink. It is made
+with the lowest tested version of torch (COMPLETE). With another one, its rows hold for OpInfos of the same name, and
+further OpInfos and dtypes of that version have no row.
 """
 
 from __future__ import annotations
@@ -20,10 +22,15 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 from xfails import NOT_APPLICABLE, XFAILS
 
 import torch_atalla
+from torch_atalla.driver.torch_versions import TESTED, minor
 from torch_atalla.testing import Native, Record, op_name
 
 RECORD = Record.load(Path(__file__).parents[1] / "data/opinfo_native.json")
+COMPLETE = minor(torch.__version__) == TESTED[0]
 OPS: dict[str, Any] = {op_name(op): op for op in op_db}
+ABSENT = set() if COMPLETE else RECORD.ops.keys() - OPS.keys()
+for name in ABSENT:
+    del RECORD.ops[name]
 for name, op in OPS.items():
     op.dtypesIf["atalla"] = RECORD.ops.get(name, Native()).dtypes()
 

@@ -43,15 +43,7 @@ XFAILS: dict[tuple[str, str], dict[str, str]] = {
 }
 
 # Tests outside the OpInfo suites, by the beginning of "file.py::test[parameters]".
-_KAISER = (
-    "kaiser_window calls a stub of upstream's that has no kernel for this device, so that no fallback helps either"
-)
-XFAILED_TESTS: dict[str, str] = {
-    "test_type_promotion.py::test_python_scalars[torch.float16]": "half with a complex number computes in complex32",
-    "test_tensor_creation.py::test_ranges[kaiser_window-None": _KAISER,
-    "test_tensor_creation.py::test_ranges[kaiser_window-torch.float": _KAISER,
-    "test_tensor_creation.py::test_ranges[kaiser_window-torch.bfloat16": _KAISER,
-}
+XFAILED_TESTS: dict[str, str] = {}
 
 # Questions that have no answer for an OpInfo: left out, not expected to fail.
 NOT_APPLICABLE: dict[tuple[str, str], dict[str, str]] = {

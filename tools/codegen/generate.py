@@ -36,7 +36,8 @@ def write_folder(folder: Path, files: dict[str, str]) -> None:
         write(folder / name, text)
 
 
-def generate(out: Path, root: Path) -> None:
+def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
+    """Write what the chip and the driver include into `out`; what depends on torch, into `extension` and `support`."""
     contracts = kernels.load(root / kernels.TABLE)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts.kernels))
     write(out / "kernel_shapes.inc", kernels_cpp.shapes(contracts.kernels))
@@ -46,8 +47,8 @@ def generate(out: Path, root: Path) -> None:
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))
     pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
-    write_folder(out / "aten", registrations.generate(entries))
-    write(out / "int_to_float.inc", promoted.generate(entries))
+    write_folder(extension / "aten", registrations.generate(entries))
+    write(extension / "int_to_float.inc", promoted.generate(entries))
     presets = sorted((root / "csrc/sim/dram/presets").glob("*.toml"))
     write(
         out / "dram_presets.inc", "".join(f'{{"{file.stem}", R"TOML({file.read_text()})TOML"}},\n' for file in presets)
@@ -61,6 +62,6 @@ def generate(out: Path, root: Path) -> None:
     instructions = isa.load(root / isa.TABLE)
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)
-    write(root / "torch_atalla/_generated/support.json", support_table.generate(entries))
+    write(support, support_table.generate(entries))
     write(root / "torch_atalla/_generated/formulas.json", formulas_json.generate(formulas))
     write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(formulas))

@@ -7,6 +7,7 @@ native_functions.yaml). A wrong entry raises `EntryError` with the file, the lin
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,6 +39,7 @@ _CHIP_NAMES = {
     "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "float16": "F16", "float32": "F32",
     "float64": "F64", "complex64": "C64", "complex128": "C128", "bool": "BOOL", "bfloat16": "BF16",
 }  # fmt: skip
+TORCH = tuple(int(part) for part in importlib.metadata.version("torch").split(".")[:2])
 _ABI = c_abi.load(Path(__file__).parents[2]).constants
 CODES = {dtype: _ABI[f"ATALLA_{_CHIP_NAMES[dtype]}"] for dtype in DTYPES}  # c10::ScalarType values, too
 DEFAULT_CLASSES = ("bool", "integer", "floating")
@@ -49,7 +51,7 @@ ITERATORS = (
 RESULTS = ("same", "real")
 FIELDS = {
     "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "operands",
-    "scalars", "requires", "adaptor", "dtypes",
+    "scalars", "requires", "adaptor", "dtypes", "torch",
 }  # fmt: skip
 
 
@@ -188,12 +190,28 @@ class Parser:
             if not isinstance(node, yaml.MappingNode):
                 raise self.fail(line, "expected a mapping with the key `op`")
             raw = yaml.SafeLoader("").construct_document(node)
+            if not self.has_op(raw, line):
+                continue
             entry = self.entry(raw, line)
             if entry.op in seen:
                 raise self.fail(line, f"op `{entry.op}` already stands in line {seen[entry.op]}")
             seen[entry.op] = line
             entries.append(entry)
         return entries
+
+    def has_op(self, raw: dict, line: int) -> bool:
+        """Whether the installed torch has the op, by the entry's key `torch`."""
+        if "torch" not in raw:
+            return True
+        if "formula" in raw or "variants" in raw:
+            raise self.fail(
+                line, "torch: an entry with a formula needs a torch-independent op, whose kernel is the chip's"
+            )
+        found = re.fullmatch(r"(<|>=)(\d+)\.(\d+)", str(raw["torch"]))
+        if found is None:
+            raise self.fail(line, f'torch: expected "<2.15" or ">=2.15", got `{raw["torch"]}`')
+        first = (int(found[2]), int(found[3]))
+        return (TORCH < first) == (found[1] == "<")
 
     def entry(self, raw: dict, line: int) -> Entry:
         unknown = sorted(set(raw) - FIELDS)

@@ -117,6 +117,13 @@ def device_check(f: NativeFunction) -> list[str]:
     return [f'  check_devices("{f.func.name}", {", ".join(tensors)});'] if tensors else []
 
 
+def written_check(f: NativeFunction) -> list[str]:
+    """A tensor that is written must be on the device, also one without dimensions (structured ops: by the meta)."""
+    tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
+    written = [a.name for a in tensors if a.annotation is not None and a.annotation.is_write]
+    return [f'  check_written("{f.func.name}", {name});' for name in written]
+
+
 # Families whose launches join and divide dimensions: through an iterator, or as a matrix.
 ANY_RANK = ("pointwise.", "random.", "reduce.")
 
@@ -149,10 +156,14 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     if entry.adaptor:
         iterator = ["op"] if is_iterator and not entry.is_upstream else []
         args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
-        checked = ", ".join(["op.output(0)"] + [t for t in entry.tensors() if t not in UNCHECKED])
-        lines.append(
-            f"  if (!kernels.available() || !takes({taken_dtypes(entry)}, {checked})) return {fallback_call(f)};"
-        )
+        tensors = [t for t in entry.tensors() if t not in UNCHECKED]
+        taken = f"takes({taken_dtypes(entry)}, {', '.join(['op.output(0)', *tensors])})"
+        if iterator and entry.pointwise and tensors:  # which converts its inputs to the dtype of the result
+            taken = (
+                f"takes({taken_dtypes(entry)}, op.output(0)) && takes({mask(DTYPES)} | kAnyRank, {', '.join(tensors)})"
+            )
+            taken = f"({taken})"
+        lines.append(f"  if (!kernels.available() || !{taken}) return {fallback_call(f)};")
         lines.append(f"  {'op.impl' if entry.is_upstream else entry.adaptor}({args});")
     else:
         lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
@@ -190,7 +201,7 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     names = [a.name for a in sig.arguments()]
     outs = [a.name for a in f.func.arguments.out]
     allocates = entry.allocates and f.func.kind() == SchemaKind.functional
-    lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f)]
+    lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f), *written_check(f)]
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
     taken = f" || !takes({taken_dtypes(entry, dtypes)}, {', '.join(checked)})" if checked else ""

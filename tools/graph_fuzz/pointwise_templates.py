@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
-from pathlib import Path
 
 import torch
 
+from torch_atalla import ops
+
 from .generator import Builder, Template, broadcasts, template
 
-TABLE = Path(__file__).parents[2] / "torch_atalla/_generated/support.json"
 # Rare in models, or so steep that most results are infinite.
 RARE = ("special_", "polygamma", "igamma", "digamma", "lgamma", "zeta", "backward", "erfinv", "nextafter", "gcd", "lcm")
 # The CPU's own float64 values are wrong: airy_ai is 3e-6 off below -2.09 (test/support/xfails.py), and the derivative
@@ -26,10 +25,9 @@ NEEDS_FLOATS = ("copysign", "logit", "hardshrink", "softshrink", "_prelu", "lerp
 @lru_cache
 def pointwise_ops_table() -> dict[str, dict]:
     """Functional pointwise overloads that are described by the table alone, by their keys ("aten.add.Tensor")."""
-    table = json.loads(TABLE.read_text())
     return {
         key: entry
-        for key, entry in table.items()
+        for key, entry in ops.support().items()
         if entry["family"] == "pointwise"
         and not entry.get("adaptor")
         and not _schema(key).is_mutable

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from torch_atalla.driver.installation import extension_folder
+
 from .worker import Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +22,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     package = ROOT / "torch_atalla"
     checks = [*sorted((package / "testing").glob("*.py")), *sorted((ROOT / "tools/opinfo").glob("[sw][eo]*.py"))]
-    for path in [*sorted(package.glob("_C*.so")), *sorted((package / "lib").glob("*.so")), *checks]:
+    for path in [*extension_folder().glob("_C*.so"), *sorted((package / "lib").glob("*.so")), *checks]:
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

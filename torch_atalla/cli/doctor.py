@@ -19,14 +19,16 @@ import torch
 from torch_atalla import chip
 from torch_atalla.device import namespace as device
 from torch_atalla.driver import host, runtime
-from torch_atalla.driver.installation import REINSTALL, build_info, torch_mismatch
+from torch_atalla.driver.installation import REINSTALL, build_info, built_versions, torch_mismatch
 from torch_atalla.driver.paths import PACKAGE
 from torch_atalla.integration.dynamo import cache
 from torch_atalla.version import __version__
 
 from .info import SETTINGS
 
-BUILD_SETTINGS = {"ATALLA_BUILD", "ATALLA_HOST_ISA_ONLY", "ATALLA_COMPILER_LAUNCHER", "ATALLA_SOAK"}
+BUILD_SETTINGS = {
+    "ATALLA_BUILD", "ATALLA_HOST_ISA_ONLY", "ATALLA_COMPILER_LAUNCHER", "ATALLA_SOAK", "ATALLA_UPSTREAM_TESTS",
+}  # fmt: skip
 MEMORY_BYTES = 2 << 30  # what the demo and the compiler need, with torch itself
 DISK_BYTES = 1 << 30  # a compiled program of a large model, or a loadable of a few hundred million parameters
 
@@ -41,8 +43,8 @@ class Finding:
     fix: str = ""
 
 
-def versions(built: str | None, used: str) -> Finding:
-    """Compare the torch that the extension was built for with the one in use."""
+def versions(built: list[str], used: str) -> Finding:
+    """Compare the minor versions of torch that the package was built for with the torch in use."""
     text = f"torch_atalla {__version__}, torch {used}, Python {platform.python_version()}"
     problem = torch_mismatch(built, used)
     if problem is not None:
@@ -178,7 +180,7 @@ def available_memory() -> int | None:
 def checks() -> Iterator[Callable[[], Finding]]:
     """Yield the checks in the order in which they are shown."""
     built = build_info()
-    yield lambda: versions(built.get("torch"), torch.__version__)
+    yield lambda: versions(built_versions(), torch.__version__)
     yield binary_interface
     yield lambda: stale_build(PACKAGE.parent, built.get("sources"))
     yield lambda: instruction_set(runtime.device_library().host_isa, host.supported(), built.get("isas", []))

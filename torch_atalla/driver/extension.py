@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The C++ extension, imported after PrivateUse1 has its name: it registers the kernels of `atalla`."""
 
+import importlib.machinery
+import importlib.util
+import sys
+from types import ModuleType
+
 import torch
 
-from .installation import REINSTALL, build_info, explain, torch_mismatch
+import torch_atalla
 
-_problem = torch_mismatch(build_info().get("torch"), torch.__version__)
-if _problem is not None:  # before loading: a call into another version of torch may crash
-    raise ImportError(f"{_problem}. To fix this, {REINSTALL}.")
-torch.utils.rename_privateuse1_backend("atalla")
+from .installation import REINSTALL, built_versions, explain, extension_file, torch_mismatch
 
-try:
-    from torch_atalla import _C
-except ImportError as error:
-    raise ImportError(explain(error)) from error
+
+def _load() -> ModuleType:
+    problem = torch_mismatch(built_versions(), torch.__version__)
+    if problem is not None:  # before loading: a call into another version of torch may crash
+        raise ImportError(f"{problem}. To fix this, {REINSTALL}.")
+    path = extension_file()
+    if path is None:
+        raise ImportError(explain(f"it was built for another Python than {sys.version.split()[0]}"))
+    torch.utils.rename_privateuse1_backend("atalla")
+    loader = importlib.machinery.ExtensionFileLoader("torch_atalla._C", str(path))
+    spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise ImportError(explain(error)) from error
+    sys.modules[loader.name] = module
+    setattr(torch_atalla, "_C", module)  # noqa: B010  (mypy reads _C.pyi as a module)
+    return module
+
+
+_C = _load()
 
 __all__ = ["_C"]

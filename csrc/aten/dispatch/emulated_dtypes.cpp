@@ -117,6 +117,8 @@ class Call {
         others_ = others_ || on_chip(t.scalar_type());
         promote(promotion, t);
       });
+      if (value.isComplexDouble())  // an argument of type Scalar
+        promotion.wrappedResult = c10::toComplexType(c10::get_default_dtype_as_scalartype());
       const c10::Argument& argument = schema_.arguments()[i - first_];
       if (is_dtype_argument(argument) && value.isInt()) {
         names_dtype_ = static_cast<c10::ScalarType>(value.toInt());
@@ -140,7 +142,8 @@ class Call {
     if (dtype_ == at::kComplexHalf) return Way::kWiden;
     // 8-bit floats are for storage; upstream has no arithmetic of them either.
     if (c10::isFloat8Type(dtype_))
-      return wider(dtype_) && (among(kComparisons, name) || name == "eye") ? Way::kWiden : Way::kNone;
+      return wider(dtype_) && (among(kComparisons, name) || name == "eye" || name == "isnan") ? Way::kWiden
+                                                                                              : Way::kNone;
     if (!c10::isIntegralType(dtype_, false)) return Way::kNone;
     if (among(kIntToFloat, name) || c10::isFloatingType(result_)) return Way::kWiden;
     if (!among(kComparisons, name) && !among(kSorting, name)) return Way::kNone;

@@ -189,7 +189,7 @@ void count_fallback(const std::string& op, const std::string& dtypes) {
   if (LaunchRecorder::current() != nullptr) LaunchRecorder::refuse("work of the CPU");
   const FallbackMode mode = fallback_mode();
   TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::kError, "The operator '", op, "' with dtypes (", dtypes,
-                              ") is not native on the atalla device, and the CPU fallback is forbidden "
+                              ") is not implemented natively on the atalla device, and the CPU fallback is forbidden "
                               "(torch_atalla.fallback.mode(\"error\")).");
   bool first = false;
   {
@@ -198,9 +198,10 @@ void count_fallback(const std::string& op, const std::string& dtypes) {
     first = r.counts[{op, dtypes}]++ == 0;
   }
   if (mode == FallbackMode::kWarn && first)
-    TORCH_WARN("The operator '", op, "' with dtypes (", dtypes,
-               ") is not native on the atalla device and runs on the CPU. Each op and dtypes warn once; see "
-               "torch_atalla.fallback.");
+    TORCH_WARN(
+        "The operator '", op, "' with dtypes (", dtypes,
+        ") is not implemented natively on the atalla device and runs on the CPU. Each op and dtypes warn once; see "
+        "torch_atalla.fallback.");
 }
 
 void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

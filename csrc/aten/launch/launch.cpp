@@ -72,6 +72,12 @@ void check_device(const char* op, std::optional<c10::Device>& common, const at::
               *common, " and ", device, "! (when checking arguments for aten::", op, ")");
 }
 
+void check_written(const char* op, const std::optional<at::Tensor>& t) {
+  if (!t.has_value() || !t->defined()) return;
+  TORCH_CHECK(t->is_privateuseone(), "Expected all tensors to be on the same device, but found at least two devices, ",
+              t->device(), " (a tensor that is written) and atalla! (when checking arguments for aten::", op, ")");
+}
+
 LaunchBuilder& LaunchBuilder::input(const Operand& t) {
   TORCH_CHECK_NOT_IMPLEMENTED(t.sizes.size() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
                               ATALLA_MAX_DIMS, " dimensions, got ", t.sizes.size());
@@ -185,6 +191,11 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
     parameters.write(&desc);
     builder.launch(part.device(0));
   });
+  // Half types are computed in float32. out= of a wider type gets the rounded values, as upstream's does.
+  for (int i = 0; i < iterator.noutputs() && c10::isReducedFloatingType(compute); ++i) {
+    const at::Tensor& out = iterator.tensor(i);
+    if (out.is_floating_point() && !c10::isReducedFloatingType(out.scalar_type())) out.copy_(out.to(compute));
+  }
   return true;
 }
 

@@ -57,6 +57,8 @@ void check_device(const char* op, std::optional<c10::Device>& common, const at::
 inline void check_device(const char* op, std::optional<c10::Device>& common, const std::optional<at::Tensor>& t) {
   if (t.has_value()) check_device(op, common, *t);
 }
+// The same error for a tensor that the op writes, which must be on the device whatever its rank.
+void check_written(const char* op, const std::optional<at::Tensor>& t);
 template <class... T>
 void check_devices(const char* op, const T&... tensors) {
   std::optional<c10::Device> common;

@@ -164,7 +164,7 @@ void faults() {
   Tensor x = indices(random, ATALLA_I64, {4}, 0, 5);
   x.set({2}, 5);
   CHECK_EQ(launch("index_select", {&out, &in, &x}, 0), ATALLA_ERR_FAULT_INDEX);
-  CHECK(faulted("index 5 at position [2] of operand 2 is outside [0, 5) for dimension 0"));
+  CHECK(faulted("index 5 at position [2] of operand 2 is out of bounds [0, 5) for dimension 0"));
   x.set({2}, -1);
   CHECK_EQ(launch("index_select", {&out, &in, &x}, 0), ATALLA_ERR_FAULT_INDEX);
   CHECK(faulted("index -1 at position [2]"));
@@ -172,11 +172,11 @@ void faults() {
   out.bytes = before;
   x.set({2}, -6);
   CHECK_EQ(launch("index", {&out, &in, &x}, 1, 0), ATALLA_ERR_FAULT_INDEX);
-  CHECK(faulted("index -6 at position [2] of operand 2 is outside [-5, 5) for dimension 0"));
+  CHECK(faulted("index -6 at position [2] of operand 2 is out of bounds [-5, 5) for dimension 0"));
   Tensor y = indices(random, ATALLA_I32, {4, 3}, 0, 3);
   y.set({3, 1}, 3);
   CHECK_EQ(launch("gather", {&out, &in, &y}, 1), ATALLA_ERR_FAULT_INDEX);
-  CHECK(faulted("index 3 at position [3, 1] of operand 2 is outside [0, 3) for dimension 1"));
+  CHECK(faulted("index 3 at position [3, 1] of operand 2 is out of bounds [0, 3) for dimension 1"));
 
   Tensor empty = bytes_tensor(random, ATALLA_F32, {0, 3});
   Tensor zero = indices(random, ATALLA_I64, {4}, 0, 1);

@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from torch_atalla.driver.installation import extension_folder
 from torch_atalla.driver.paths import GENERATED
 from torch_atalla.loadable.errors import ExportError
 
@@ -43,12 +45,15 @@ SupportTable = Mapping[str, Support]
 @lru_cache(maxsize=1)
 def support_table() -> SupportTable:
     """The table of this build."""
-    return {op: Support.from_json(entry) for op, entry in generated("support.json", "support table").items()}
+    return {
+        op: Support.from_json(entry)
+        for op, entry in generated("support.json", "support table", extension_folder()).items()
+    }
 
 
-def generated(file: str, what: str) -> dict[str, Any]:
+def generated(file: str, what: str, folder: Path = GENERATED) -> dict[str, Any]:
     """A table that the build wrote. Raises ExportError when the package was not built."""
-    path = GENERATED / file
+    path = folder / file
     if not path.is_file():
         raise ExportError(f"expected the {what} at {path}: build the package first (make build)")
     return json.loads(path.read_text())

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Padding by reflection and replication. (Constant padding is a fill and a copy, circular padding copies.)
-#include <ATen/native/Padding.h>
-
+#include "aten/dispatch/torch_version.h"
 #include "aten/kernels/image/spatial.h"
 
 namespace atalla::aten {
@@ -17,7 +16,7 @@ void launch_pad(const Kernel& kernel, const Tensor& self, IntArrayRef padding, c
 }
 
 DimVector reflected_sizes2d(const Tensor& self, IntArrayRef padding) {
-  at::native::padding::check_valid_input<2>(self, padding);
+  check_padding_input<2>(self, padding);
   const int64_t h = self.dim() - 2, w = self.dim() - 1;
   const auto check = [&](int argument, int64_t dim, int64_t before, int64_t after) {
     TORCH_CHECK(before < self.size(dim) && after < self.size(dim), "Argument #", argument,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Unpooling, and the gradients of max pools: elements go where the indices of the pool point to.
-#include <ATen/native/Pool.h>
-
+#include "aten/dispatch/torch_version.h"
 #include "aten/kernels/image/spatial.h"
 
 namespace atalla::aten {
@@ -89,7 +88,7 @@ Tensor& max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, I
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
   const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
   const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
-  at::native::max_pool3d_backward_shape_check(
+  check_max_pool3d_backward(
       self, grad_output, indices, self.size(-4), static_cast<int>(k[0]), static_cast<int>(k[1]), static_cast<int>(k[2]),
       static_cast<int>(s[0]), static_cast<int>(s[1]), static_cast<int>(s[2]), static_cast<int>(p[0]),
       static_cast<int>(p[1]), static_cast<int>(p[2]), static_cast<int>(l[0]), static_cast<int>(l[1]),

@@ -142,7 +142,7 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
 // The order of random keys. 64-bit keys of n elements collide with a probability of n^2 / 2^65.
 Tensor& randperm_out(int64_t n, std::optional<Generator> generator, Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  at::scalar_tensor(n, result.options().device(at::kCPU));  // raises where the dtype does not hold n
+  at::scalar_tensor(n > 0 ? n - 1 : 0, result.options().device(at::kCPU));  // raises where the dtype lacks a value
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
   if (n == 0) return result;

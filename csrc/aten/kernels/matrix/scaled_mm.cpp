@@ -5,6 +5,7 @@
 // copies round: float8_e4m3fn saturates. (The CPU's product saturates or gives NaN there, by what oneDNN has for the
 // machine.)
 
+#include "aten/dispatch/torch_version.h"
 #include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
@@ -59,18 +60,18 @@ Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, 
   return scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
 }
 
-const Tensor& only_scale(const char* name, TensorList scales, IntArrayRef recipes, IntArrayRef swizzles) {
+Tensor only_scale(const char* name, const at::ITensorListRef& scales, IntArrayRef recipes, IntArrayRef swizzles) {
   const bool known = recipes.size() == 1 && (recipes[0] == static_cast<int64_t>(Recipe::kTensorWise) ||
                                              recipes[0] == static_cast<int64_t>(Recipe::kRowWise));
   TORCH_CHECK_NOT_IMPLEMENTED(known, name, ": the atalla device scales by tensor or by row, got the recipes ", recipes);
   TORCH_CHECK_NOT_IMPLEMENTED(swizzles.empty() || (swizzles.size() == 1 && swizzles[0] == 0), name,
                               ": the atalla device takes scales in their order, got the swizzles ", swizzles);
   TORCH_CHECK(scales.size() == 1, name, " must be one tensor, got ", scales.size());
-  return scales[0];
+  return *scales.begin();
 }
 
-Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, TensorList scale_a, IntArrayRef recipe_a,
-                         IntArrayRef swizzle_a, TensorList scale_b, IntArrayRef recipe_b, IntArrayRef swizzle_b,
+Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, ScaleList scale_a, IntArrayRef recipe_a,
+                         IntArrayRef swizzle_a, ScaleList scale_b, IntArrayRef recipe_b, IntArrayRef swizzle_b,
                          const std::optional<Tensor>& bias, std::optional<ScalarType> out_dtype,
                          IntArrayRef contraction_dim, bool use_fast_accum, Tensor& out) {
   TORCH_CHECK_NOT_IMPLEMENTED(contraction_dim.empty(), "_scaled_mm_v2: contraction_dim is not supported on the atalla ",
@@ -80,8 +81,8 @@ Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, TensorList scal
                        use_fast_accum, out);
 }
 
-Tensor scaled_mm_v2(const Tensor& self, const Tensor& mat2, TensorList scale_a, IntArrayRef recipe_a,
-                    IntArrayRef swizzle_a, TensorList scale_b, IntArrayRef recipe_b, IntArrayRef swizzle_b,
+Tensor scaled_mm_v2(const Tensor& self, const Tensor& mat2, ScaleList scale_a, IntArrayRef recipe_a,
+                    IntArrayRef swizzle_a, ScaleList scale_b, IntArrayRef recipe_b, IntArrayRef swizzle_b,
                     const std::optional<Tensor>& bias, std::optional<ScalarType> out_dtype, IntArrayRef contraction_dim,
                     bool use_fast_accum) {
   Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));

@@ -112,6 +112,7 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
+  at::assert_no_internal_overlap(out);
   if (steps == 0) return out;
   const ScalarType dtype = out.scalar_type();
   Tensor exponents = empty_like_dtype(out, {steps}, out.is_complex() ? at::kComplexDouble : at::kDouble);

@@ -25,7 +25,13 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
                                : value.isFloatingPoint() ? c10::kDouble
                                : value.isBoolean()       ? c10::kBool
                                                          : c10::kLong;
-  auto iterator = TensorIteratorConfig().add_output(self).check_all_same_dtype(false).resize_outputs(false).build();
+  // Elements that share memory get one value, so that they are allowed.
+  auto iterator = TensorIteratorConfig()
+                      .set_check_mem_overlap(false)
+                      .add_output(self)
+                      .check_all_same_dtype(false)
+                      .resize_outputs(false)
+                      .build();
   for_each_part(iterator, [&](TensorIteratorBase& part) {
     LaunchBuilder(kFill, dtype).iterator_operands(part).immediate(value, immediate_dtype).launch(self.device());
   });
@@ -35,7 +41,8 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
 Tensor& fill_tensor(Tensor& self, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
-  if (value.device() != self.device()) return fill_scalar(self, value.item());
+  if (value.device() != self.device() || at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    return fill_scalar(self, value.item());
   return self.copy_(value.expand(self.sizes()));
 }
 

@@ -208,8 +208,8 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
                                static_cast<long long>(coordinate[d]));
   }
   return set_error(ATALLA_ERR_FAULT_INDEX,
-                   "%s: index %lld at position [%s] of operand %d is outside [%lld, %lld) for dimension %d", kernel,
-                   static_cast<long long>(value), where, operand, static_cast<long long>(low),
+                   "%s: index %lld at position [%s] of operand %d is out of bounds [%lld, %lld) for dimension %d",
+                   kernel, static_cast<long long>(value), where, operand, static_cast<long long>(low),
                    static_cast<long long>(high), dim);
 }
 

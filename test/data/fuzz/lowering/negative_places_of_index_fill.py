@@ -1,4 +1,4 @@
-# exact: index -1 is outside [0, 5): torch.export took index_fill apart into index_copy, which takes no negative index.
+# exact: index -1 is out of bounds [0, 5): torch.export decomposes index_fill into index_copy, which takes no negatives.
 import torch
 
 CHECKS = ("exact", "fast", "golden", "isa", "code")

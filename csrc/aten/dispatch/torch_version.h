@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What differs between the supported versions of torch in the C++ interface. torch_atalla/driver/torch_versions.py
+// lists the versions; ops that only some of them have are marked in atalla_native_functions.yaml.
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/native/Padding.h>
+#include <ATen/native/Pool.h>
+#include <torch/headeronly/version.h>
+
+#include <utility>
+
+#define ATALLA_TORCH_SINCE(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
+
+namespace atalla::aten {
+
+// The type of the lists of scales of _scaled_mm_v2, which is a structured op since 2.15.
+#if ATALLA_TORCH_SINCE(15)
+using ScaleList = const at::ITensorListRef&;
+#else
+using ScaleList = at::TensorList;
+#endif
+
+// Checks the input of padding in `kDims` spatial dimensions.
+template <int kDims>
+void check_padding_input(const at::Tensor& input, at::IntArrayRef padding) {
+#if ATALLA_TORCH_SINCE(15)
+  at::native::padding::check_valid_input(input, padding, kDims);
+#else
+  at::native::padding::check_valid_input<kDims>(input, padding);
+#endif
+}
+
+// Checks gradient and indices of max_pool3d against its input; the arguments are upstream's.
+template <class... Args>
+void check_max_pool3d_backward(Args&&... args) {
+#if ATALLA_TORCH_SINCE(15)
+  at::native::pool3d_backward_shape_check(std::forward<Args>(args)...);
+#else
+  at::native::max_pool3d_backward_shape_check(std::forward<Args>(args)...);
+#endif
+}
+
+}  // namespace atalla::aten

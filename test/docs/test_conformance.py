@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`make conformance`: how it sorts tests, its table of exclusions, and the page that it writes."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from tools.conformance import page, runs, suites
+
+SUITE = """
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase, run_tests
+
+
+class TestFirst(TestCase):
+    def test_passes(self, device):
+        self.assertEqual((torch.ones(2, device=device) + 1).sum().item(), 4)
+
+    def test_fails_everywhere(self, device):
+        self.assertEqual(torch.ones(2, device=device).sum().item(), 3)
+
+    def test_fails_here(self, device):
+        self.assertEqual(torch.ones(2, device=device).device.type, "cpu")
+
+    def test_excluded(self, device):
+        self.assertEqual(torch.ones(2, device=device).device.type, "cpu")
+
+    def test_excluded_in_vain(self, device):
+        pass
+
+    def test_ends_the_process(self, device):
+        import os
+        os._exit(1)
+
+    def test_skipped(self, device):
+        self.skipTest("not for this device")
+
+
+class TestSecond(TestCase):
+    def test_uses_the_fallback(self, device):
+        torch.empty(2, device=device).to_sparse().smm(torch.ones(2, 2, device=device))
+
+
+class TestHost(TestCase):
+    def test_left_out(self):
+        self.fail("is not for a device")
+
+
+instantiate_device_type_tests(TestFirst, globals())
+instantiate_device_type_tests(TestSecond, globals())
+"""
+
+
+class TestConformance(unittest.TestCase):
+    def test_outcomes(self):
+        """Each kind of outcome; a failure that the CPU shares is told apart."""
+        table = suites.Table(
+            ("test_small.py",),
+            (
+                suites.Exclusion("test_small.py", ("TestFirst.test_excluded*",), "no reason"),
+                suites.Exclusion("test_small.py", ("TestFirst.test_ends_*",), "ends the process", runs=False),
+            ),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "test_small.py").write_text(SUITE)
+            result = runs.check(Path(folder), "test_small.py", table, jobs=1)
+        expected = {
+            "TestFirst.test_passes_atalla": "passed",
+            "TestFirst.test_fails_everywhere_atalla": "cpu",
+            "TestFirst.test_fails_here_atalla": "failed",
+            "TestFirst.test_excluded_atalla": "excluded",
+            "TestFirst.test_excluded_in_vain_atalla": "excluded",
+            "TestFirst.test_ends_the_process_atalla": "excluded",
+            "TestFirst.test_skipped_atalla": "skipped",
+            "TestSecond.test_uses_the_fallback_atalla": "cpu",
+        }
+        self.assertEqual(result.outcomes, expected)
+        self.assertEqual(result.unexpected, ["TestFirst.test_excluded_in_vain_atalla"])
+
+    def test_wrong_exclusions(self):
+        for row in ('tests = ["T.test_x"]\nreason = "r"', 'suite = "a.py"\ntests = ["T.test_x"]\nreason = ""'):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "table.toml"
+                path.write_text(f'suites = ["a.py"]\n[[exclude]]\n{row}\n')
+                with self.assertRaisesRegex(ValueError, "expected `suite`"):
+                    suites.load(path)
+
+    def test_page_lists_the_exclusions(self):
+        """The page has every exclusion of the table, and a row for each suite, in which no test failed."""
+        table, text = suites.load(), page.PAGE.read_text()
+        self.assertTrue(text.endswith(page.exclusions(table)), "run `make conformance`")
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and line.count("|") == 7]
+        self.assertEqual([row[0].removeprefix("| ") for row in rows[1:]], ["---", *table.suites, "all that ran"])
+        self.assertEqual({row[2] for row in rows[2:]} - {""}, {"0"})
+
+
+if __name__ == "__main__":
+    unittest.main()

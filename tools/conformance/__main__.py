@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs upstream's device-generic test files on the device, with the fallback forbidden; `make conformance`.
+
+    ATALLA_UPSTREAM_TESTS=pytorch/test python -m tools.conformance [--write] [--jobs N] [SUITE ...]
+
+ATALLA_UPSTREAM_TESTS is the folder `test` of a source tree of PyTorch, which the wheel of torch does not contain. The
+command ends with 1 if a test fails that is neither excluded (exclusions.toml) nor fails on the CPU as well, or if an
+excluded test passes. --write writes docs/reference/conformance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .page import write
+from .runs import OUTCOMES, check
+from .suites import load
+
+
+def upstream_folder() -> Path:
+    """Return the folder of upstream's tests. Ends the process if it is not named or has no tests."""
+    given = os.environ.get("ATALLA_UPSTREAM_TESTS", "")
+    folder = Path(given).resolve()
+    if not given or not (folder / "test_torch.py").is_file():
+        sys.exit(
+            f"tools.conformance: ATALLA_UPSTREAM_TESTS is {given!r}; expected the folder `test` of a source tree of "
+            "PyTorch, of the version of the installed torch or near it"
+        )
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="files below the folder (default: all of the table)")
+    parser.add_argument("--write", action="store_true", help="write the page, with the suites that ran")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    args = parser.parse_args()
+    table, folder = load(), upstream_folder()
+    results = []
+    for suite in args.suites or table.suites:
+        result = check(folder, suite, table, args.jobs)
+        results.append(result)
+        counts = result.counts()
+        print(f"{suite}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES), flush=True)
+        for test, outcome in result.outcomes.items():
+            if outcome == "failed":
+                print(f"  failed {test}: {result.texts[test].splitlines()[0][:200]}", flush=True)
+        for test in result.unexpected:
+            print(f"  passes, although it is excluded: {test}", flush=True)
+    if args.write:
+        write(results, folder)
+    sys.exit(any(result.unexpected or "failed" in result.outcomes.values() for result in results))
+
+
+if __name__ == "__main__":
+    main()

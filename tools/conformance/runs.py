@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One suite in a process of its own, on the device and then, for what failed, on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .suites import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+DRAM_BYTES = 16 << 30  # some tests keep several tensors of 600 MB
+OUTCOMES = ("passed", "failed", "excluded", "cpu", "skipped")
+
+
+@dataclass
+class Result:
+    """What became of each test of a suite: one of OUTCOMES ("cpu": the CPU fails as well), and the reason."""
+
+    suite: str
+    outcomes: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    unexpected: list[str] = field(default_factory=list)  # excluded tests that passed
+
+    def counts(self) -> Counter[str]:
+        return Counter(self.outcomes.values())
+
+
+def run(
+    folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
+
+    `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run.
+    """
+    with tempfile.TemporaryDirectory(prefix="atalla_conformance_") as scratch:
+        rows, names = Path(scratch) / "rows.jsonl", Path(scratch) / "names"
+        rows.touch()
+        environment = os.environ | {
+            "PYTHONPATH": f"{ROOT}:{folder}",
+            "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1" if device == "atalla" else "cpu",
+            "ATALLA_CONFORMANCE_DEVICE": device,
+            "ATALLA_CONFORMANCE_ROWS": str(rows),
+            "ATALLA_DRAM_BYTES": os.environ.get("ATALLA_DRAM_BYTES", str(DRAM_BYTES)),
+            "ATALLA_CONFORMANCE_LEFT_OUT": " ".join(left_out or ()),
+        }
+        if only is not None:
+            names.write_text("\n".join(sorted(only)))
+            environment["ATALLA_CONFORMANCE_ONLY"] = str(names)
+        plugins = [*("-p", "tools.conformance.plugin"), *("-p", "no:cacheprovider")]
+        command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(folder), *plugins]
+        done = subprocess.run(
+            [*command, "-q", "--tb=short", "-n", str(jobs), str(folder / suite)], cwd=folder, env=environment,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        found = {row["test"]: row for row in map(json.loads, rows.read_text().splitlines())}
+        if not found and done.returncode != 5:  # 5: no tests
+            raise RuntimeError(f"{suite} did not run on {device}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+        return found
+
+
+def check(folder: Path, suite: str, table: Table, jobs: int) -> Result:
+    """Run a suite and sort its tests by outcome."""
+    result = Result(suite)
+    left_out = [test for row in table.exclusions if row.suite == suite and not row.runs for test in row.tests]
+    rows = run(folder, suite, "atalla", jobs, left_out=left_out)
+    failed = set()
+    for test, row in rows.items():
+        exclusion = table.find(suite, test)
+        result.outcomes[test], result.texts[test] = row["outcome"], row["text"]
+        if exclusion is not None and (row["outcome"] != "skipped" or not exclusion.runs):
+            result.outcomes[test], result.texts[test] = "excluded", exclusion.reason
+            if row["outcome"] == "passed":
+                result.unexpected.append(test)
+        elif row["outcome"] == "failed":
+            failed.add(test)
+    if failed:
+        for test, row in run(folder, suite, "cpu", jobs, only=failed).items():
+            if row["outcome"] == "failed":
+                result.outcomes[test] = "cpu"
+    return result

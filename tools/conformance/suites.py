@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The suites and the exclusions, from exclusions.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("exclusions.toml")
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Tests of one suite that fail for one reason. `runs` is false if a test ends or blocks the process."""
+
+    suite: str
+    tests: tuple[str, ...]  # "Class.function", with wildcards
+    reason: str
+    runs: bool = True
+
+    def matches(self, suite: str, test: str) -> bool:
+        return suite == self.suite and any(fnmatchcase(test, pattern) for pattern in self.tests)
+
+
+@dataclass(frozen=True)
+class Table:
+    suites: tuple[str, ...]  # files of upstream's folder `test`
+    exclusions: tuple[Exclusion, ...]
+
+    def find(self, suite: str, test: str) -> Exclusion | None:
+        """Return the exclusion that a test falls under, or None."""
+        return next((row for row in self.exclusions if row.matches(suite, test)), None)
+
+
+def load(path: Path = TABLE) -> Table:
+    """Read the table. Raises ValueError for an exclusion without a reason, tests or a known suite."""
+    raw = tomllib.loads(path.read_text())
+    found = []
+    for row in raw.get("exclude", []):
+        unknown = set(row) - {"suite", "tests", "reason", "runs"}
+        if unknown or row.get("suite") not in raw["suites"] or not row.get("tests") or not row.get("reason"):
+            raise ValueError(
+                f"{path.name}: got {row}; expected `suite` (one of `suites`), `tests` (a list) and `reason`"
+            )
+        found.append(Exclusion(row["suite"], tuple(row["tests"]), row["reason"], row.get("runs", True)))
+    return Table(tuple(raw["suites"]), tuple(found))
