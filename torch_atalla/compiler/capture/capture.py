@@ -21,6 +21,7 @@ from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
 from .decompositions import decomposition_table, without_python_kernels
 from .element_index import index_by_elements
+from .known_numbers import with_known_numbers
 
 _CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
@@ -100,7 +101,7 @@ def decompose(
         with torch.no_grad(), without_python_kernels(support), warnings.catch_warnings():
             # torch.export copies a LeafSpec in there, which torch's pytree deprecates.
             warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-            decomposed = program.run_decompositions(table)
+            decomposed = with_known_numbers(program).run_decompositions(table)
     except RuntimeError as error:
         text = str(error).strip().splitlines()
         raise ExportError(

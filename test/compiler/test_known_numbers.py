@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sizes that a program reads from constants are sizes of the loadable, not of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from torch_atalla import load_loadable, save_loadable
+from torch_atalla.compiler.capture.known_numbers import with_known_numbers
+from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
+
+
+class Grid(nn.Module):
+    """Makes coordinates from a table of sizes, as detectors do for feature maps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sizes", torch.tensor([[2, 3]]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        height, width = self.rows(), self.sizes[0, 1].item()
+        torch._check(width == 3)
+        y = torch.arange(height).view(height, 1) / height
+        return (y * x + torch.arange(0, height).sum()).sum(0) * width
+
+    def rows(self) -> Any:
+        height = torch.tensor([[2, 3]])[0, 0].item()
+        torch._check(height >= 0)
+        return height
+
+
+def saved(model: nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> Any:
+    program = torch.export.export(model, inputs)
+    save_loadable(program, path, fallback="error")
+    return load_loadable(path)
+
+
+def test_sizes_from_constants(tmp_path: Path) -> None:
+    model, x = Grid(), torch.randn(6)
+    loaded = saved(model, (x,), tmp_path / "grid.atl")
+    assert torch.equal(loaded(x.to("atalla")).cpu(), model(x))
+    assert torch.equal(loaded((2 * x).to("atalla")).cpu(), model(2 * x))
+
+
+def test_program_without_such_numbers_is_the_same_object() -> None:
+    program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
+    assert with_known_numbers(program) is program
+
+
+class Counter(Grid):
+    """Writes to the table before it reads: the number is no constant."""
+
+    def rows(self) -> Any:
+        self.sizes.add_(0)
+        height = self.sizes[0, 0].item()
+        torch._check(height == 2)
+        return height
+
+
+def test_written_buffers_are_no_constants(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOpsError, match="_local_scalar_dense"):
+        saved(Counter(), (torch.randn(6),), tmp_path / "counter.atl")
+
+
+class Asserts(nn.Module):
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.tensor([3, 7]))
+        self.most = most
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._check(self.table.max().item() <= self.most)
+        return x + 1
+
+
+def test_assertions_about_constants(tmp_path: Path) -> None:
+    x = torch.ones(2)
+    assert torch.equal(saved(Asserts(7), (x,), tmp_path / "holds.atl")(x.to("atalla")).cpu(), x + 1)
+    program = torch.export.export(Asserts(7), (x,))
+    program.state_dict["table"][0] = 9
+    with pytest.raises(ExportError, match="does not hold for its constants.*u0 <= 7"):
+        save_loadable(program, tmp_path / "fails.atl")

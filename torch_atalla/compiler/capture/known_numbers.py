@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers that a program reads from constants: item() of a table of sizes is a number before the program runs.
+
+torch.export knows such a number no better than one that depends on data, and every size made of it is dynamic.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
+
+from torch_atalla.loadable.errors import ExportError
+
+aten = torch.ops.aten
+
+_READS = {aten.item.default, aten._local_scalar_dense.default}
+_RANGES = {aten.sym_constrain_range.default, aten.sym_constrain_range_for_size.default}
+_CONSTANT = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
+# In place, but not of values.
+_ALIASES = {aten.detach_.default: aten.detach.default, aten.lift_fresh.default: aten.alias.default}
+Node = torch.fx.Node
+
+
+def with_known_numbers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program with numbers in place of what it reads from constants, or the same object if it reads none. Raises
+    ExportError for an assertion about such a number that does not hold."""
+    values = _Values(program)
+    reads = {node: value for node in program.graph.nodes if (value := values.read(node)) is not None}
+    if not reads:
+        return program
+    graph = torch.fx.Graph()
+    mapped: dict[Node, Node] = {}
+    graph.output(graph.graph_copy(program.graph, mapped))
+    graph.output_node().meta.update(program.graph.output_node().meta)
+    for node, value in reads.items():
+        _put(mapped[node], value)
+    _fold_numbers(graph)
+    changed = copy.copy(program)
+    changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
+    changed._graph_module.meta.update(program.graph_module.meta)
+    return changed
+
+
+class _Values:
+    """Evaluates nodes that depend on constants only, on the CPU, when they are asked for."""
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        self.program = program
+        self.constants = {
+            spec.arg.name: spec.target
+            for spec in program.graph_signature.input_specs
+            if spec.kind in _CONSTANT and spec.target is not None
+        }
+        self.known: dict[Node, torch.Tensor | None] = {}
+        self.writes = any(_writes(node) for node in program.graph.nodes)
+
+    def read(self, node: Node) -> bool | int | float | None:
+        """The number that a node reads from constants; None if it does not. A program that writes in place is left
+        alone: what it writes to may be what is read."""
+        if node.target not in _READS or self.writes:
+            return None
+        value = self.value(node.all_input_nodes[0])
+        return None if value is None else value.item()
+
+    def value(self, node: Node) -> torch.Tensor | None:
+        if node not in self.known:
+            self.known[node] = self.constant(node) if node.op == "placeholder" else self.computed(node)
+        return self.known[node]
+
+    def constant(self, node: Node) -> torch.Tensor | None:
+        if node.name not in self.constants:
+            return None
+        name = self.constants[node.name]
+        store = self.program.state_dict if name in self.program.state_dict else self.program.constants
+        return store[name].detach().cpu()
+
+    def computed(self, node: Node) -> torch.Tensor | None:
+        target: Any = _ALIASES.get(node.target, node.target)
+        if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
+            return None
+        values = {arg: self.value(arg) for arg in node.all_input_nodes}
+        if any(value is None for value in values.values()) or not isinstance(node.meta.get("val"), torch.Tensor):
+            return None
+        with torch.no_grad():
+            result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
+        return result if isinstance(result, torch.Tensor) else None
+
+
+def _writes(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable and target not in _ALIASES
+
+
+def _put(node: Node, value: Any) -> None:
+    node.replace_all_uses_with(value)
+    node.graph.erase_node(node)
+
+
+def _fold_numbers(graph: torch.fx.Graph) -> None:
+    """Computes arithmetic on numbers, and checks assertions about them."""
+    for node in list(graph.nodes):
+        leaves = tree_leaves((node.args, node.kwargs))
+        if node.op != "call_function" or not leaves or any(isinstance(leaf, Node) for leaf in leaves):
+            continue
+        if node.target is aten._assert_scalar.default:
+            condition, message = node.args
+            if not condition:
+                raise ExportError(f"an assertion of the program does not hold for its constants: {message}")
+            graph.erase_node(node)
+        elif node.target in _RANGES:
+            graph.erase_node(node)
+        elif isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            _put(node, node.target(*node.args, **node.kwargs))
