@@ -19,6 +19,7 @@ from torch_atalla.loadable.leaves import Leaf
 
 from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
+from .assertions import assert_on_tensors
 from .decompositions import decomposition_table, without_python_kernels
 from .element_index import index_by_elements
 from .known_numbers import with_known_numbers
@@ -172,6 +173,7 @@ def capture(
         decomposed = decompose(program, support)
     name_the_host(decomposed.graph)
     index_by_elements(decomposed.graph)
+    assert_on_tensors(decomposed.graph)
     constants = _constants(decomposed)
     mutable = mutated_buffers(decomposed) | frozenset(states)
     kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}

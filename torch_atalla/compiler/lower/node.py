@@ -37,7 +37,7 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
         result = _lower(ctx, node, values)
     except GuardOnDataDependentSymNode:
         raise NotNativeError("a position or size that depends on data") from None
-    exported: Any = node.meta["val"]
+    exported: Any = node.meta.get("val")
     if isinstance(result, tuple):
         return tuple(_as_exported(ctx, node, *pair) for pair in zip(result, exported, strict=True))
     return _as_exported(ctx, node, result, exported)
