@@ -16,6 +16,7 @@
 # make test-ecosystem   install other libraries (requirements-ecosystem.txt), run their examples and the tests with them
 # make conformance  run upstream's test files in the folder ATALLA_UPSTREAM_TESTS; write docs/reference/conformance.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
+# make architectures  run all architectures of transformers as loadables; write docs/reference/architectures.md
 # make libraries   run the examples of other libraries; write docs/reference/libraries.md
 # make site   build the documentation site in build/site; needs doxygen (apt-get install doxygen)
 # make clean  remove what was built (not .venv)
@@ -31,7 +32,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models libraries validate bench bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models architectures libraries validate bench bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -209,6 +210,10 @@ conformance: build
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write
 	$(PY) tools/model_code_table.py --write
+
+# Two hours on two cores; results are kept in build/architectures, and another run continues.
+architectures: build $(VENV)/demo.stamp
+	$(PY) tools/architecture_table.py --write
 
 libraries: build $(VENV)/ecosystem.stamp
 	$(PY) tools/library_table.py --write

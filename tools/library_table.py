@@ -9,7 +9,6 @@ results of a library differ from the CPU's, or an op is missing.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import importlib.metadata
@@ -20,7 +19,6 @@ import pkgutil
 import re
 import sys
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,10 +31,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:] = [str(ROOT), *(p for p in sys.path if Path(p or ".").resolve() != ROOT / "tools")]
 
 from benchmarks import libraries  # noqa: E402
+from tools.comparison import TOLERANCE, difference  # noqa: E402
+from tools.tables import missing_op, options, parsed  # noqa: E402
 from torch_atalla import chip, fallback, telemetry  # noqa: E402
 
 PAGE = ROOT / "docs/reference/libraries.md"
-TOLERANCE = 1e-4
 NAMES = sorted(module.name for module in pkgutil.iter_modules(libraries.__path__))
 
 
@@ -71,21 +70,6 @@ def run_once(example: ModuleType, device: str) -> tuple[list[torch.Tensor], floa
     return results, 1e3 * (time.perf_counter() - start)
 
 
-def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """Largest difference over the largest value expected; inf for other shapes, dtypes or places of infinities."""
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return float("inf")
-    if not expected.is_floating_point():
-        return 0.0 if torch.equal(found, expected) else float("inf")
-    finite = expected.isfinite()
-    if not torch.equal(finite, found.isfinite()):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    scale = expected[finite].double().abs().max().item() or 1.0
-    return (found.double() - expected.double())[finite].abs().max().item() / scale
-
-
 def run(name: str, repeats: int = 1) -> Result:
     """Run a library's example on both devices, once and then `repeats` times. Times are those of the fastest repeat."""
     example = load(name)
@@ -102,8 +86,7 @@ def run(name: str, repeats: int = 1) -> Result:
             launches = telemetry.counters().launches - before
             later = [run_once(example, "atalla") for _ in range(repeats)]
     except NotImplementedError as error:
-        op = re.search(r"operator '([^']+)'|^(\w+_overrideable)", str(error))
-        return Result(*facts, missing=op[op.lastindex or 0] if op else str(error)[:80])
+        return Result(*facts, missing=missing_op(error))
     every = [found, *(results for results, _ in later)]
     assert expected and all(len(results) == len(expected) for results in every)
     worst = max(difference(x, y) for results in every for x, y in zip(results, expected))
@@ -147,13 +130,7 @@ def page(results: list[Result]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="REGEX", help="only libraries whose module's name matches")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    args = parser.parse_args(argv)
-    if args.write and args.only:
-        parser.error("--write: expected a run of all libraries, without --only")
-    warnings.simplefilter("ignore")
+    args = parsed(options(__doc__, PAGE), argv)
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     chip.set_num_threads(1)

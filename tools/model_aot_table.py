@@ -9,7 +9,6 @@ mode.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import re
 import statistics
@@ -17,19 +16,19 @@ import struct
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils._pytree import tree_leaves
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tools.comparison import Tensors, difference  # noqa: E402
 from tools.model_zoo import MODELS  # noqa: E402
+from tools.tables import on_device, options, parsed, replace_section  # noqa: E402
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler import UnsupportedOpsError  # noqa: E402
 from torch_atalla.compiler.file.save import Level  # noqa: E402
@@ -43,19 +42,6 @@ HEAD = (
     "| architecture | file, bytes | weights, bytes | launches | cycles | energy | ms | peak on the device, bytes | "
     "planned | least possible | as eager mode |\n| --- |" + " ---: |" * 9 + " --- |"
 )
-
-
-class Tensors(nn.Module):
-    """The model's floating-point results, without the containers that only transformers knows."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, **inputs: Any) -> list[torch.Tensor]:
-        output = self.model(**inputs)
-        values = list(output.values()) if hasattr(output, "values") else output
-        return [x for x in tree_leaves(values) if isinstance(x, torch.Tensor) and x.is_floating_point()]
 
 
 @dataclass(frozen=True)
@@ -92,7 +78,7 @@ def measure(name: str, optimize: Level) -> Result:
         except UnsupportedOpsError as refused:
             first = str(refused).splitlines()[1].strip()
             return Result(name, first.partition(", node")[0])
-        given = {key: x.to("atalla") if isinstance(x, torch.Tensor) else x for key, x in inputs.items()}
+        given = on_device(inputs)
         gc.collect()
         device.synchronize()
         before = device.memory_allocated()
@@ -102,7 +88,7 @@ def measure(name: str, optimize: Level) -> Result:
         found = tree_leaves(loaded(**given))
         expected = module.to("atalla")(**given)
         equal = all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(found, expected, strict=True))
-        error = max(relative(a.cpu(), b.cpu()) for a, b in zip(found, expected, strict=True))
+        error = max(difference(a.cpu(), b.cpu()) for a, b in zip(found, expected, strict=True))
         times = []
         for _ in range(7):
             start = time.perf_counter()
@@ -127,31 +113,17 @@ def rounded(nbytes: int) -> int:
     return -(-nbytes // 512) * 512
 
 
-def relative(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    finite = expected.isfinite()
-    if not torch.equal(finite, actual.isfinite()) or not finite.any():
-        return float("inf") if finite.any() else 0.0
-    scale = expected[finite].abs().max().item()
-    return (actual[finite] - expected[finite]).abs().max().item() / max(scale, 1e-30)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="")
+    parser = options(__doc__, PAGE)
     parser.add_argument("--optimize", default="exact")
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    warnings.filterwarnings("ignore")
+    args = parsed(parser)
     results = []
     for name in MODELS:
         if re.search(args.only, name):
             results.append(measure(name, args.optimize))
             print(results[-1].row(), flush=True)
     if args.write:
-        page = PAGE.read_text()
-        before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-        table = "\n".join([HEAD, *(result.row() for result in results)])
-        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+        replace_section(PAGE, BEGIN, END, [HEAD, *(result.row() for result in results)])
     tolerance = 0.0 if args.optimize != "fast" else 1e-3
     return int(any(result.report is not None and not result.equal and result.error > tolerance for result in results))
 

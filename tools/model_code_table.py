@@ -9,12 +9,10 @@ float32 than PyTorch in bfloat16 on the CPU, by more than 0.0005 of the cosine.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import re
 import sys
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +22,10 @@ from torch.utils._pytree import tree_leaves
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.model_aot_table import PAGE, Tensors  # noqa: E402
+from tools.comparison import Tensors  # noqa: E402
+from tools.model_aot_table import PAGE  # noqa: E402
 from tools.model_zoo import MODELS  # noqa: E402
+from tools.tables import on_device, options, parsed, replace_section  # noqa: E402
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler.capture.narrow import to_bfloat16  # noqa: E402
 from torch_atalla.compiler.file.code import cosine  # noqa: E402
@@ -87,7 +87,7 @@ def measure(name: str) -> Row:
         except NotImplementedError as error:
             return Row(name, problem=str(error).splitlines()[-1].strip())
         loaded = load_loadable(path, engine="isa")
-        found = loaded(**{key: x.to("atalla") if isinstance(x, torch.Tensor) else x for key, x in narrow.items()})
+        found = loaded(**on_device(narrow))
         for mine, right in zip(tree_leaves(found), cpu, strict=True):
             if mine.shape != right.shape or not same_layout(tuple(mine.shape), mine.stride(), right.stride()):
                 return Row(name, problem=f"{list(mine.shape)} with strides {mine.stride()}, expected {right.stride()}")
@@ -110,20 +110,14 @@ def measure(name: str) -> Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    warnings.filterwarnings("ignore")
+    args = parsed(options(__doc__, PAGE))
     rows = []
     for name in MODELS:
         if re.search(args.only, name):
             rows.append(measure(name))
             print(rows[-1], flush=True)
     if args.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        table = "\n".join([HEAD, *map(str, rows)])
-        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+        replace_section(PAGE, BEGIN, END, [HEAD, *map(str, rows)])
     return int(not all(row.is_right for row in rows))
 
 

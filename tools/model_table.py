@@ -8,28 +8,25 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import re
 import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tools.comparison import TOLERANCE, difference, floating  # noqa: E402
 from tools.model_zoo import MODELS  # noqa: E402
+from tools.tables import missing_op, on_device, options, parsed  # noqa: E402
 from torch_atalla import fallback, telemetry  # noqa: E402
 from torch_atalla.device.energy import text  # noqa: E402
 
 PAGE = ROOT / "docs/reference/models.md"
-TOLERANCE = 1e-4
 
 
 class CountOps(TorchDispatchMode):
@@ -64,45 +61,23 @@ class Result:
         return self.native and self.error <= TOLERANCE
 
 
-def tensors(output: Any) -> list[torch.Tensor]:
-    values = list(output.values()) if hasattr(output, "values") else output
-    return [x for x in tree_leaves(values) if isinstance(x, torch.Tensor) and x.is_floating_point()]
-
-
-def on_device(value: Any) -> Any:
-    return tree_map(lambda x: x.to("atalla") if isinstance(x, torch.Tensor) else x, value)
-
-
-def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """Largest difference over the largest finite value expected; inf where only one of the two is finite."""
-    finite = expected.isfinite()
-    if not torch.equal(finite, actual.isfinite()):
-        return math.inf
-    if not finite.any():
-        return 0.0
-    scale = expected[finite].abs().max().item()
-    difference = (actual - expected)[finite].abs().max().item()
-    return difference / scale if scale else difference
-
-
 @torch.no_grad()
 def run(name: str) -> Result:
     model, inputs = MODELS[name]()
     parameters = sum(p.numel() for p in model.parameters())
-    expected = [x.clone() for x in tensors(model(**inputs))]
+    expected = [x.clone() for x in floating(model(**inputs))]
     device_model, device_inputs = model.to("atalla"), on_device(inputs)
     torch.accelerator.synchronize()
     before = telemetry.counters()
     try:
         with fallback.mode("error"), CountOps() as ops:
-            actual = tensors(device_model(**device_inputs))
+            actual = floating(device_model(**device_inputs))
     except NotImplementedError as error:
-        found = re.search(r"operator '([^']+)'|^(\w+_overrideable)", str(error))
-        return Result(name, parameters, missing=found[found.lastindex or 0] if found else str(error)[:80])
+        return Result(name, parameters, missing=missing_op(error))
     torch.accelerator.synchronize()
     after = telemetry.counters()
     assert len(actual) == len(expected) > 0
-    worst = max(relative_error(a.cpu(), e) for a, e in zip(actual, expected))
+    worst = max(difference(a.cpu(), e) for a, e in zip(actual, expected))
     launches, cycles = after.launches - before.launches, after.cycles - before.cycles
     joules = after.energy.joules - before.energy.joules
     return Result(name, parameters, ops.calls, launches, cycles, joules, worst)
@@ -137,13 +112,7 @@ def page(results: list[Result]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="REGEX", help="only models whose name matches")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    args = parser.parse_args(argv)
-    if args.write and args.only:
-        parser.error("--write: expected a run of all models, without --only")
-    warnings.simplefilter("ignore")
+    args = parsed(options(__doc__, PAGE), argv)
     results = []
     for name in MODELS:
         if re.search(args.only, name):

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Some architectures of tools/architectures run as loadables and match the CPU, one for each kind of input."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+
+from tools.architectures import page
+from tools.architectures.measure import Result, check, check_inputs, measure
+from tools.architectures.registry import model_types
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs requirements-demo.txt"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+# Kind of input -> model type.
+EXAMPLES = {
+    "words": "glm4",
+    "words of two sequences": "pegasus",
+    "pixels": "yolos",
+    "words around an image": "internvl",
+    "a spectrum": "qwen2_audio_encoder",
+}
+
+
+@pytest.mark.parametrize("model_type", EXAMPLES.values())
+def test_architecture(model_type: str) -> None:
+    result = measure(model_type, Result(model_type))
+    assert result.right, result.reason
+    assert result.exported and result.launches > 0 and result.cycles > 0 and result.outputs > 0
+    assert result.error < 1e-4
+
+
+def test_registry() -> None:
+    assert len(model_types()) > 400
+    assert {"llama", "bert", "vit", *EXAMPLES.values()} <= set(model_types())
+
+
+def test_check_finds_wrong_outputs() -> None:
+    one, two = torch.rand(4), torch.rand(4)
+    result = Result("a")
+    check(result, [[one], [two]], [[one], [two]])
+    assert result.error == 0
+    for found, expected, message in (
+        ([[one], [two + 0.1]], [[one], [two]], "differences of the outputs"),
+        ([[one], [one]], [[one], [two]], "differences of the outputs"),
+        ([[one], []], [[one], [two]], "0 outputs, expected 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(result, found, expected)
+    with pytest.raises(ValueError, match="do not depend on the inputs"):
+        check_inputs([[one], [one]])
+    with pytest.raises(ValueError, match="no finite value"):
+        check_inputs([[one * torch.nan], [two]])
+
+
+def test_page() -> None:
+    done = {"stage": "done", "exporter": "torch.export", "inputs": ["input_ids"], "launches": 30, "cycles": 1000}
+    results = [
+        Result("bert", "BertModel", **done),
+        Result("glm4", "Glm4Model", error=1e-6, **done),
+        Result("sam", "SamModel", "save", "UnsupportedOpsError: aten::x\n /a/b/c/d.py:1", exporter="torch.export"),
+        Result("slow", "SlowModel", "time-out", "save: more than 90 s", exporter="torch.export"),
+        Result("loop", "LoopModel", stage="export", reason="Could not guard"),
+    ]
+    text = page.page(results)
+    assert "- 5 architectures, 4 of which `torch.export` exports on the CPU" in text
+    assert "- 2 of these 4 run" in text and "- 1 of 3 (33.3 %) without those of" in text
+    assert "| Glm4Model | glm4 | input_ids | torch.export | 0 | 30 | 1,000 | 1.0e-06 |" in text
+    assert "| SamModel | sam | not compiled | UnsupportedOpsError: aten::x d.py:1 |" in text
+    assert "| LoopModel | loop | not exported | Could not guard |" in text

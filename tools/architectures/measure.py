@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One architecture: built, exported on the CPU, saved as a loadable, and compared with the CPU for two inputs."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tools.architectures.inputs import SIZES, Inputs, candidates
+from tools.architectures.registry import model_class
+from tools.architectures.small_config import small_config
+from tools.comparison import TOLERANCE, Tensors, difference, tensors
+from tools.tables import on_device
+
+STAGES = ("build", "inputs", "export", "save", "load", "run", "compare", "done")
+
+
+@dataclass
+class Result:
+    model_type: str
+    name: str = ""  # of the model's class
+    stage: str = "build"  # the step that failed, "done" if none did
+    reason: str = ""
+    trace: str = ""
+    inputs: list[str] = field(default_factory=list)
+    exporter: str = ""  # torch.export, or transformers' DynamoExporter, which calls it
+    parameters: int = 0
+    outputs: int = 0
+    launches: int = 0
+    cycles: int = 0
+    error: float = 0.0
+    seconds: float = 0.0  # of the processor
+
+    @property
+    def exported(self) -> bool:
+        return (
+            self.stage in STAGES[STAGES.index("save") :] or self.stage in ("time-out", "crash") and bool(self.exporter)
+        )
+
+    @property
+    def right(self) -> bool:
+        return self.stage == "done"
+
+
+class ExportDiffers(Exception):
+    """The exported program is not the model. That is upstream's, and the loadable is as the program."""
+
+
+def seed(number: int) -> None:
+    random.seed(number)
+    np.random.seed(number)
+    torch.manual_seed(number)
+
+
+def build(model_type: str) -> nn.Module:
+    """The small model, with noise on its parameters so that none is zero."""
+    seed(0)
+    model = model_class(model_type)(small_config(model_type)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+    return model.float()
+
+
+def first_accepted(model: nn.Module) -> tuple[int, Inputs]:
+    """The place of the first inputs that forward takes, and these. Raises what forward says about the last ones."""
+    last: Exception = ValueError("no input is known that forward takes")
+    seed(1)
+    for place, inputs in enumerate(candidates(model)):
+        try:
+            if tensors(model(**inputs)):
+                return place, inputs
+        except Exception as error:
+            last = error if place == 0 else last
+    raise last
+
+
+def inputs_at(model: nn.Module, place: int, number: int) -> Inputs:
+    seed(number)
+    return next(inputs for i, inputs in enumerate(candidates(model)) if i == place)
+
+
+def export(module: Tensors, inputs: Inputs, result: Result) -> tuple[torch.export.ExportedProgram, bool]:
+    """By torch.export, and where that fails as transformers documents it, by its DynamoExporter. The second result says
+    whether inputs need prepared()."""
+    try:
+        program = torch.export.export(module, (), inputs, strict=False)
+        result.exporter = "torch.export"
+        return program, False
+    except Exception as plain:
+        from transformers.exporters import DynamoConfig, DynamoExporter
+
+        try:
+            whole = inputs | {name: getattr(module, f"fixed_{name}") for name in module.fixed}
+            program, _ = DynamoExporter().export_program(module.model, whole, DynamoConfig())
+        except Exception:
+            raise plain from None
+        result.exporter = "DynamoExporter"
+        return program, True
+
+
+def prepared(model: Any, inputs: Inputs) -> Inputs:
+    """With what DynamoExporter computes beforehand."""
+    from transformers.exporters.utils import prepare_for_export
+
+    return dict(prepare_for_export(model, dict(inputs))[1])
+
+
+@torch.no_grad()
+def measure(model_type: str, result: Result, progress: Any = lambda: None) -> Result:
+    """Fills the result step by step; progress() is called when a step is over."""
+    from torch_atalla import load_loadable, save_loadable
+
+    start = time.process_time()
+
+    def enter(stage: str) -> None:
+        result.stage, result.seconds = stage, time.process_time() - start
+        progress()
+
+    try:
+        result.name = model_class(model_type).__name__
+        model = build(model_type)
+        result.parameters = sum(p.numel() for p in model.parameters())
+        enter("inputs")
+        place, inputs = first_accepted(model)
+        result.inputs = list(inputs)
+        several = [inputs, inputs_at(model, place, 2)]
+        fixed = {name: inputs.pop(name) for name in SIZES if name in inputs}
+        for some in several[1:]:
+            for name in fixed:
+                some.pop(name)
+        module = Tensors(model, tensors, fixed)
+        expected = [[x.clone() for x in module(**some)] for some in several]
+        check_inputs(expected)
+        enter("export")
+        program, prepares = export(module, inputs, result)
+        enter("save")
+        given = [prepared(model, some | fixed) if prepares else some for some in several]
+        result.outputs = len(expected[0])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.atl"
+            report = save_loadable(program, path, fallback="error", golden=False)
+            result.launches, result.cycles = report.launches, report.estimate_cycles or 0
+            enter("load")
+            loaded = load_loadable(path, device="atalla")
+            enter("run")
+            found = [tensors(loaded(**on_device(some))) for some in given]
+        enter("compare")
+        try:
+            check(result, found, expected)
+        except ValueError:
+            blame_export(result, program, given, found, expected)
+            raise
+        enter("done")
+    except Exception as error:
+        result.reason = f"{type(error).__name__}: {error}"[:2000]
+        result.trace = "".join(traceback.format_exc()[-3000:])
+    result.seconds = time.process_time() - start
+    return result
+
+
+def blame_export(
+    result: Result,
+    program: torch.export.ExportedProgram,
+    given: list[Inputs],
+    found: list[list[torch.Tensor]],
+    expected: list[list[torch.Tensor]],
+) -> None:
+    """Raises ExportDiffers if the program that torch.export made differs from the model on the CPU already."""
+    module = program.module()
+    on_cpu = [[x.clone() for x in tensors(module(**some))] for some in given]
+    errors = [difference(a, b) for some, right in zip(on_cpu, expected) for a, b in zip(some, right)]
+    if max(errors, default=0.0) > TOLERANCE:
+        check(result, found, on_cpu)
+        result.exporter, result.error, result.stage = "", 0.0, "export"
+        raise ExportDiffers(f"the exported program differs from the model on the CPU by {max(errors):.1e}")
+
+
+def check_inputs(expected: list[list[torch.Tensor]]) -> None:
+    """Raises ValueError if outputs on the CPU say nothing about a model."""
+    floating = [x for x in expected[0] if x.is_floating_point()]
+    if not all(x.isfinite().any() for x in floating if x.numel()):
+        raise ValueError("an output on the CPU has no finite value")
+    if all(torch.equal(a, b) for a, b in zip(*expected, strict=True)):
+        raise ValueError("the outputs do not depend on the inputs")
+
+
+def check(result: Result, found: list[list[torch.Tensor]], expected: list[list[torch.Tensor]]) -> None:
+    """Raises ValueError if outputs differ from those on the CPU."""
+    for mine, right in zip(found, expected, strict=True):
+        if len(mine) != len(right):
+            raise ValueError(f"{len(mine)} outputs, expected {len(right)}")
+        errors = [difference(a.cpu(), b) for a, b in zip(mine, right)]
+        result.error = max([result.error, *errors])
+        if max(errors) > TOLERANCE:
+            raise ValueError(f"differences of the outputs: {', '.join(f'{x:.1e}' for x in errors)}"[:300])
+
+
+def as_dict(result: Result) -> dict[str, Any]:
+    return asdict(result)
