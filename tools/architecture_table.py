@@ -90,7 +90,7 @@ def child(model_type: str, limit: int) -> int:
 def run(todo: list[str], jobs: int, limit: int) -> None:
     running: dict[int, tuple[str, float]] = {}
     done = 0
-    while todo or running:
+    while jobs and (todo or running):
         while todo and len(running) < jobs:
             name = todo.pop(0)
             running[child(name, limit)] = name, time.monotonic()
@@ -128,21 +128,22 @@ def prepare() -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = options(__doc__, PAGE)
     parser.add_argument("--again", default=None, metavar="REGEX", help="also those whose step and reason match")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time; 0 only counts what is kept")
     parser.add_argument("--limit", type=int, default=90, help="seconds of the processor for each")
     args = parsed(parser, argv)
     KEPT.mkdir(parents=True, exist_ok=True)
     known = load()
     names = [name for name in model_types() if re.search(args.only, name)]
     todo = [name for name in names if not is_complete(known.get(name)) or is_asked_again(known[name], args.again)]
-    prepare()
+    if args.jobs:
+        prepare()
     random.Random(0).shuffle(todo)  # so that a part of a run has architectures of all kinds
     run(todo, args.jobs, args.limit)
-    results = [result for name, result in load().items() if name in model_types()]
+    results = [result for name, result in load().items() if name in model_types() and is_complete(result)]
     exported = [result for result in results if result.exported]
     print(f"{sum(result.right for result in exported)} of {len(exported)} exported architectures match the CPU")
     if args.write:
-        PAGE.write_text(page(results))
+        PAGE.write_text(page(results, len(model_types())))
     return int(not all(result.right for result in exported))
 
 

@@ -67,8 +67,8 @@ def test_page() -> None:
         Result("slow", "SlowModel", "time-out", "save: more than 90 s", exporter="torch.export"),
         Result("loop", "LoopModel", stage="export", reason="Could not guard"),
     ]
-    text = page.page(results)
-    assert "- 5 architectures, 4 of which `torch.export` exports on the CPU" in text
+    text = page.page(results, 9)
+    assert "- 5 of 9 architectures" in text and "- 4 of these are exported" in text
     assert "- 2 of these 4 run" in text and "- 1 of 3 (33.3 %) without those of" in text
     assert "| Glm4Model | glm4 | input_ids | torch.export | 0 | 30 | 1,000 | 1.0e-06 |" in text
     assert "| SamModel | sam | not compiled | UnsupportedOpsError: aten::x d.py:1 |" in text

@@ -102,7 +102,8 @@ def export(module: Tensors, inputs: Inputs, result: Result) -> tuple[torch.expor
 
         try:
             whole = inputs | {name: getattr(module, f"fixed_{name}") for name in module.fixed}
-            program, _ = DynamoExporter().export_program(module.model, whole, DynamoConfig())
+            model: Any = module.model
+            program, _ = DynamoExporter().export_program(model, whole, DynamoConfig())
         except Exception:
             raise plain from None
         result.exporter = "DynamoExporter"

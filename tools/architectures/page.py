@@ -49,7 +49,8 @@ def reason(result: Result, longest: int = 160) -> str:
     return text if len(text) <= longest else text[: longest - 3].rstrip() + "..."
 
 
-def page(results: list[Result]) -> str:
+def page(results: list[Result], count: int) -> str:
+    """count: of all architectures, of which some may have no result yet."""
     exported = [r for r in results if r.exported]
     right = [r for r in exported if r.right]
     beyond = [r for r in exported if not is_elsewhere(r)]
@@ -75,7 +76,8 @@ def page(results: list[Result]) -> str:
         f"the largest difference over the largest value of the output, at most {TOLERANCE:.0e}. Integers must be",
         "equal. `cycles` are simulated.",
         "",
-        f"- {len(results)} architectures, {len(exported)} of which `torch.export` exports on the CPU",
+        f"- {len(results)} of {count} architectures of transformers were tried",
+        f"- {len(exported)} of these are exported by `torch.export` on the CPU",
         f"- {len(right)} of these {len(exported)} run as loadables and match the CPU",
         f"- {sum(r.right for r in beyond)} of {len(beyond)} ({share:.1f} %) without those of [Models](models.md)",
         "",

@@ -11,7 +11,7 @@ import torch
 aten = torch.ops.aten
 Node = torch.fx.Node
 
-_COMPARISONS = {
+_COMPARISONS: dict[Any, str] = {
     operator.eq: "eq",
     operator.ne: "ne",
     operator.lt: "lt",
@@ -19,7 +19,7 @@ _COMPARISONS = {
     operator.gt: "gt",
     operator.ge: "ge",
 }
-_ARITHMETIC = {operator.add: "add", operator.sub: "sub", operator.mul: "mul"}
+_ARITHMETIC: dict[Any, str] = {operator.add: "add", operator.sub: "sub", operator.mul: "mul"}
 
 
 def assert_on_tensors(graph: torch.fx.Graph) -> None:

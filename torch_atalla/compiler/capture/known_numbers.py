@@ -22,7 +22,7 @@ _READS = {aten.item.default, aten._local_scalar_dense.default}
 _RANGES = {aten.sym_constrain_range.default, aten.sym_constrain_range_for_size.default}
 _CONSTANT = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
 # In place, but not of values.
-_ALIASES = {aten.detach_.default: aten.detach.default, aten.lift_fresh.default: aten.alias.default}
+_ALIASES: dict[Any, Any] = {aten.detach_.default: aten.detach.default, aten.lift_fresh.default: aten.alias.default}
 Node = torch.fx.Node
 
 
