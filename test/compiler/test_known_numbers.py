@@ -58,7 +58,7 @@ class Counter(Grid):
     def rows(self) -> Any:
         self.sizes.add_(0)
         height = self.sizes[0, 0].item()
-        torch._check(height == 2)
+        torch._check(height >= 0)
         return height
 
 
