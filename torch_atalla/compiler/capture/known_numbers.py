@@ -57,12 +57,13 @@ class _Values:
             if spec.kind in _CONSTANT and spec.target is not None
         }
         self.known: dict[Node, torch.Tensor | None] = {}
-        self.writes = any(_writes(node) for node in program.graph.nodes)
+        writing = [node for node in program.graph.nodes if _writes(node)]
+        self.written = set().union(*(_origins(arg) for node in writing for arg in node.all_input_nodes))
 
     def read(self, node: Node) -> bool | int | float | None:
-        """The number that a node reads from constants; None if it does not. A program that writes in place is left
-        alone: what it writes to may be what is read."""
-        if node.target not in _READS or self.writes:
+        """The number that a node reads from constants; None if it does not. What shares an origin with something that
+        the program writes in place is no constant: it may be the same memory."""
+        if node.target not in _READS or self.written & _origins(node):
             return None
         value = self.value(node.all_input_nodes[0])
         return None if value is None else value.item()
@@ -89,6 +90,19 @@ class _Values:
         with torch.no_grad():
             result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
         return result if isinstance(result, torch.Tensor) else None
+
+
+def _origins(node: Node) -> set[Node]:
+    """The placeholders and factories that a node depends on."""
+    found: set[Node] = set()
+    seen, waiting = {node}, [node]
+    while waiting:
+        sources = (item := waiting.pop()).all_input_nodes
+        if not sources:
+            found.add(item)
+        waiting += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return found
 
 
 def _writes(node: Node) -> bool:
