@@ -15,7 +15,7 @@ from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, packing, weight_gradient
-from .image import channels_last, distances, emit_planes, four, padded
+from .image import channels_last, distances, emit_planes, four, in_pixel_order, padded
 from .matrix import bias_address, dense, emit_additions
 from .weights import pack_weights, tiles_beside
 
@@ -53,7 +53,7 @@ class _Convolution:
         self.activation, self.residual = getattr(launch, "activation", None), getattr(launch, "residual", None)
         n, o, oh, ow = self.target.sizes
         self.result = self.target
-        if not channels_last(self.target):
+        if not in_pixel_order(self.target):
             self.result = s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
 
     def emit(self) -> None:

@@ -23,6 +23,13 @@ def channels_last(x: Operand) -> bool:
     return (c == 1 or x.strides[1] == 1) and (w == 1 or x.strides[3] == c) and (h == 1 or x.strides[2] == w * c)
 
 
+def in_pixel_order(x: Operand) -> bool:
+    """[n, c, h, w] with channels innermost, whose pixels lie at one distance: of an image, or of some of its channels."""
+    _, c, h, w = x.sizes
+    pixel = x.strides[3] if w > 1 else c
+    return (c == 1 or x.strides[1] == 1) and pixel >= c and (h == 1 or x.strides[2] == w * pixel)
+
+
 def padded(
     s: Selection, x: Operand, before: tuple[int, int], size: tuple[int, int], value: float, channels: int
 ) -> Operand:
