@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,16 @@ CHIPS: dict[str, tuple[str, dict[str, Any]]] = {
 Row = tuple[str, int, int]  # what ran, executed and analytic cycles
 
 
-def kernels() -> list[Row]:
+def kernels(only: Sequence[str] = ()) -> list[Row]:
+    """only: beginnings of names; all if there are none."""
     from .isa_cases import cases
     from .isa_codegen import cycles
 
-    return [(case.name, *cycles(case)) for case in cases()]
+    return [(case.name, *cycles(case)) for case in cases() if not only or case.name.startswith(tuple(only))]
 
 
-def networks() -> list[Row]:
-    """Their code, and the timing model of the launches that the code joins, keeps and divides."""
+def networks(only: Sequence[str] = ()) -> list[Row]:
+    """Their code, and the timing model of the launches that the code joins, keeps and divides. only: as for kernels."""
     import torch
 
     from torch_atalla.compiler.capture.narrow import to_bfloat16
@@ -56,6 +58,8 @@ def networks() -> list[Row]:
 
     chip, rows = device_chip(), []
     for name, make in isa_networks.NETWORKS.items():
+        if only and not name.startswith(tuple(only)):
+            continue
         torch.manual_seed(0)
         model, args = make()
         network = compile_model(model, args, convert=True, chip=chip).network
@@ -64,13 +68,13 @@ def networks() -> list[Row]:
     return rows
 
 
-def on_chip(name: str) -> dict[str, list[Row]]:
-    """Both lists, by another process."""
+def on_chip(name: str, only: Sequence[str] = ()) -> dict[str, list[Row]]:
+    """Both lists, by another process. only: beginnings of names; all if there are none."""
     text = with_values((ROOT / "csrc/sim/chip.toml").read_text(), CHIPS[name][1])
     with tempfile.TemporaryDirectory() as folder:
         chip = Path(folder) / "chip.toml"
         chip.write_text(text)
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.two_engines", "--here"]
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.two_engines", "--here", *only]
         environment = os.environ | {"ATALLA_CHIP_CONFIG": str(chip)}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -101,10 +105,10 @@ def largest(found: dict[str, list[Row]], within: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.two_engines", description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write docs/reference/two-engines.md")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--here", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.here:
-        print(json.dumps({"kernels": kernels(), "networks": networks()}))
+    if args.here is not None:
+        print(json.dumps({"kernels": kernels(args.here), "networks": networks(args.here)}))
         return
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         found = dict(zip(CHIPS, threads.map(on_chip, CHIPS)))

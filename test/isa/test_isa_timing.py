@@ -14,6 +14,7 @@ from torch.testing._internal.common_utils import (
     parametrize,
 )
 
+from benchmarks import two_engines
 from benchmarks.isa_cases import cases
 from benchmarks.isa_codegen import cycles
 from tools import chip_counts
@@ -46,6 +47,15 @@ class TestAnalyticModel(TestCase):
         self.assertNotIn(None, found)
         code = compiled.run([to_bfloat16(x) for x in args]).stats.cycles
         self.assertLessEqual(abs(sum(found) / code - 1), 0.05, msg=f"code {code}, model {sum(found)}")
+
+    def test_cores_on_a_mesh(self):
+        """Kernels whose cores wait for one another's tiles, rows far apart, lines of divided images; and a network."""
+        only = ("RMS", "amax", "gather", "convolution 3 x 3, 64", "max pooling", "GPT")
+        found = two_engines.on_chip("mesh", only)
+        self.assertEqual([len(found[kind]) for kind in ("kernels", "networks")], [5, 1])
+        for kind, limit in (("kernels", 0.10), ("networks", 0.05)):
+            for name, code, model in found[kind]:
+                self.assertLessEqual(abs(model / code - 1), limit, msg=f"{name}: code {code}, model {model}")
 
     def test_constants_of_products(self):
         """Those that the cost of a product repeats of the code generator."""

@@ -19,18 +19,23 @@ constexpr size_t kMostKnown = 1 << 12;
 // The tiles of one operand, along the rows of a matrix. Each core has a part of its own, or reads all in turn.
 struct Tiles {
   const TileStream& stream;
-  uint64_t first = 0;   // address
-  uint64_t apart = 0;   // bytes from the part of a core to that of the next
-  uint64_t weight = 0;  // tiles per unit of progress
+  uint64_t first = 0;    // address
+  uint64_t apart = 0;    // bytes from the part of a core to that of the next
+  uint64_t weight = 0;   // tiles per unit of progress
+  uint64_t scatter = 0;  // bytes from a scattered tile to the next
+  uint64_t ahead = 0;    // tiles by which a core is ahead of the one before it, where cores wait and then drift apart
 
   uint64_t address(uint64_t core, uint64_t tile) const {
     const uint64_t across = std::max<uint64_t>(1, stream.layout.pitch / stream.layout.row_bytes);
     const uint64_t part = first + (stream.shared ? 0 : core * apart);
+    tile += core * ahead;
+    if (stream.layout.scattered != 0) return part + tile * scatter;
     return part + tile / across * stream.layout.rows * stream.layout.pitch + tile % across * stream.layout.row_bytes;
   }
 };
 
-// Which tile comes next: that of the engine which is free first, if its operand is not too far ahead of the others.
+// Which tile comes next: that of the engine which is free first, if its operand is not too far ahead of the others. The
+// cores run the same code side by side, so that tiles of one operand come for all of them at about the same time.
 class Order {
  public:
   Order(std::span<const Tiles> tiles, uint64_t cores)
@@ -43,12 +48,12 @@ class Order {
   Next next() const {
     Next best;
     bool found = false;
-    for (uint64_t core = 0; core < cores_; ++core) {
-      for (size_t k = 0; k < tiles_.size(); ++k) {
-        if (!may_move(core, k)) continue;
+    for (size_t k = 0; k < tiles_.size(); ++k) {
+      for (uint64_t core = 0; core < cores_; ++core) {
         const Next here{core, k};
+        if (!may_move(here)) continue;
         const uint64_t a = free(here), b = found ? free(best) : 0;
-        if (!found || a < b || (a == b && core == best.core && is_behind(core, k, best.operand))) best = here;
+        if (!found || a < b || (a == b && is_behind(here, best))) best = here;
         found = true;
       }
     }
@@ -59,13 +64,13 @@ class Order {
   uint64_t& moved(Next at) { return moved_[at.core * tiles_.size() + at.operand]; }
 
  private:
-  uint64_t moved(uint64_t core, size_t k) const { return moved_[core * tiles_.size() + k]; }
-  bool is_behind(uint64_t core, size_t k, size_t other) const {
-    return moved(core, k) * tiles_[other].weight < moved(core, other) * tiles_[k].weight;
+  uint64_t moved(Next at) const { return moved_[at.core * tiles_.size() + at.operand]; }
+  bool is_behind(Next a, Next b) const {
+    return moved(a) * tiles_[b.operand].weight < moved(b) * tiles_[a.operand].weight;
   }
-  bool may_move(uint64_t core, size_t k) const {
-    for (size_t other = 0; other < tiles_.size(); ++other)
-      if (moved(core, k) * tiles_[other].weight > (moved(core, other) + kAhead) * tiles_[k].weight) return false;
+  bool may_move(Next at) const {
+    for (size_t k = 0; k < tiles_.size(); ++k)
+      if (moved(at) * tiles_[k].weight > (moved({at.core, k}) + kAhead) * tiles_[at.operand].weight) return false;
     return true;
   }
 
@@ -82,10 +87,12 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
   std::vector<Tiles> all;
   for (const TileStream& stream : streams) {
     // Neighbours in memory would share banks in step; operands, and the parts of cores, lie anywhere.
-    const uint64_t first = all.size() * (uint64_t{1} << 24) + all.size() * (5 * config.dram.row_bytes);
-    all.push_back(
-        {stream, first, (uint64_t{1} << 20) + 13 * config.dram.row_bytes,
-         std::max<uint64_t>(1, stream.bytes * 4096 / (uint64_t{stream.layout.rows} * stream.layout.row_bytes))});
+    const uint64_t row = config.dram.row_bytes, bytes = uint64_t{stream.layout.rows} * stream.layout.row_bytes;
+    all.push_back({.stream = stream,
+                   .first = all.size() * (uint64_t{1} << 24) + all.size() * (5 * row),
+                   .apart = stream.apart != 0 ? stream.apart : (uint64_t{1} << 20) + 13 * row,
+                   .weight = std::max<uint64_t>(1, stream.bytes * 4096 / bytes),
+                   .scatter = 5 * row + bytes});
   }
   Order order(all, cores);
   uint64_t end = 0, beats = 0;
@@ -94,7 +101,8 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
     if (i % (count / kStarts) == 0)
       for (size_t k = 0; k < all.size(); ++k) {
         all[k].first += config.dram.row_bytes / kStarts + 3 * k * config.dram.row_bytes;
-        all[k].apart += 10 * config.dram.row_bytes;
+        if (all[k].stream.apart == 0) all[k].apart += 10 * config.dram.row_bytes;
+        if (i != 0 && all[k].stream.layout.waits != 0) ++all[k].ahead;
       }
     const Order::Next at = order.next();
     const atalla_tile_layout& layout = all[at.operand].stream.layout;
@@ -122,12 +130,16 @@ uint64_t DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
   for (const TileStream& stream : streams) {
     const auto share = static_cast<uint64_t>(static_cast<unsigned __int128>(stream.bytes) * kShares / most);
     if (share == 0) continue;
+    const bool dense = !stream.shared && stream.layout.scattered == 0 && stream.layout.pitch == stream.layout.row_bytes;
+    const uint64_t apart = cores > 1 && dense ? stream.bytes / cores : 0;
     streams[count] = stream;
-    streams[count++].bytes = share;
+    streams[count].bytes = share;
+    streams[count++].apart = apart;
     key.insert(key.end(),
-               {stream.layout.pitch,
+               {stream.layout.pitch, apart,
                 uint64_t{stream.layout.row_bytes} << 32 | uint64_t{stream.layout.rows} << 16 | stream.layout.engine,
-                share << 2 | (stream.shared ? 2 : 0) | (stream.writes ? 1 : 0)});
+                share << 4 | (stream.layout.scattered != 0 ? 8 : 0) | (stream.layout.waits != 0 ? 4 : 0) |
+                    (stream.shared ? 2 : 0) | (stream.writes ? 1 : 0)});
   }
   {
     const std::lock_guard guard(lock_);

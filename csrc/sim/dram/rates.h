@@ -21,6 +21,7 @@ struct TileStream {
   uint64_t bytes = 0;
   bool writes = false;  // to DRAM
   bool shared = false;  // each core moves all of it
+  uint64_t apart = 0;   // bytes from the part of a core to that of the next; 0: any number
 };
 
 // Thousandths of a cycle per beat of the bus, with the set-up of tiles, when the SDMA engines of `cores` cores move the
@@ -31,7 +32,7 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
 class DramRates {
  public:
   explicit DramRates(const ChipConfig& config) : config_(config) {}
-  // Overwrites `streams`. Their bytes count in steps of the largest one's.
+  // Overwrites `streams`. Their bytes count in steps of the largest one's; tiles without gaps are parts without gaps.
   uint64_t of(std::span<TileStream> streams, uint64_t cores) const;
 
  private:

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "sim/abi/dtype.h"
-#include "sim/time/product_plan.h"
 #include "sim/time/timing.h"
+#include "sim/time/waits.h"
 
 namespace atalla::sim {
 namespace {
-
-constexpr uint8_t kAll = 255;  // tiles for which the core waits
 
 // The two innermost dimensions in memory, of those that have several elements at different places.
 struct Innermost {
@@ -88,58 +86,16 @@ bool is_flat(const atalla_launch_desc& desc) {
   return true;
 }
 
-// The rows of a product come all at once, more of them than an SDMA engine queues, and the core waits. So do weights
-// that are not packed, and whole panels of weights if the rows do not stay in their scratchpad.
-void wait_for_matrices(const atalla_geometry& chip, const atalla_launch_desc& desc, bool convolution,
-                       atalla_tile_layout* layout) {
-  const int first = desc.n_outputs;
-  const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
-  if (a.ndim < 2 || out.ndim == 0) return;
-  for (int k = first + 3; k < desc.n_operands; ++k)  // what is added to the result comes one tile ahead
-    if (in_memory(desc.operands[k]) && numel(desc.operands[k]) == numel(out)) layout[k].waits = kAll * 4 / 5;
-  if (convolution) {  // a depthwise one takes the pixels as they come
-    if (b.ndim > 1 && b.sizes[1] == 1) return;
-    layout[first].waits = kAll * 5 / 9;  // later lines come under the first ones
-    const uint64_t columns = ceil_div(static_cast<uint64_t>(b.sizes[0]), uint64_t{chip.array_columns});
-    if (numel(b) > numel(a) && columns > 1)  // panels of weights come under those before
-      layout[first + 1].waits = layout[first + 1].last = static_cast<uint8_t>(kAll / columns);
-    return;
-  }
-  const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
-  const uint64_t row_bytes = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
-  const uint64_t m_tiles = ceil_div(m, uint64_t{chip.array_rows}), k_tiles = ceil_div(k, uint64_t{chip.array_rows});
-  const bool stays = rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * chip.array_rows));
-  layout[first].waits = layout[first + 1].waits = kAll;
-  if (!stays || layout[first + 1].pitch != row_bytes) return;
-  // Packed weights come a panel before they are used, tile by tile, if two panels have room. Of the first one, the core
-  // waits for what does not queue.
-  const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
-  const uint64_t few = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles));
-  const uint64_t panel = few * k_tiles, all = columns * k_tiles, queued = chip.sdma_queue_depth;
-  if (all == 0 || (columns > few && 2 * panel > panel_room(chip) / chip.array_rows)) return;
-  const uint64_t first_tiles = std::min(panel, all);
-  const uint64_t late = first_tiles > queued ? first_tiles - queued + 1 : 1;
-  layout[first + 1].waits = static_cast<uint8_t>(kAll * late / all);
-  if (all > panel) layout[first + 1].last = static_cast<uint8_t>(kAll * panel / all);
-}
-
 // True if columns are reduced. The code then takes their tiles one by one.
 bool reduces_columns(const atalla_operand& out, const atalla_operand& in) {
   if (out.ndim != in.ndim || in.ndim == 0 || out.sizes[in.ndim - 1] != in.sizes[in.ndim - 1]) return false;
   return !std::equal(in.sizes, in.sizes + in.ndim, out.sizes);
 }
 
-// Rows are taken 32 at a time: the core waits for the first ones, and then for the tiles that an engine does not queue.
-// Of results, it waits for those only.
-void wait_for_rows(const atalla_geometry& chip, const atalla_operand& operand, uint64_t run, bool result,
-                   atalla_tile_layout* layout) {
-  const uint64_t tiles = ceil_div(run, uint64_t{layout->row_bytes}), queued = chip.sdma_queue_depth;
-  const uint64_t rows = std::max<uint64_t>(1, numel(operand) * dtype_size(operand.dtype) / std::max<uint64_t>(1, run));
-  const uint64_t blocks = ceil_div(rows, uint64_t{layout->rows});
-  const uint64_t late = tiles > queued ? tiles - queued : 0;
-  // Half of the results that are not queued pass under the last pass over the rows.
-  const uint64_t waits = result ? kAll * late / tiles / 2 : kAll * late / tiles + kAll / blocks;
-  layout->waits = static_cast<uint8_t>(std::min<uint64_t>(kAll, waits));
+// True if the lines of an image give those of another: pooling.
+bool has_windows(const atalla_operand& out, const atalla_operand& in) {
+  return out.ndim == in.ndim && in.ndim >= 4 && std::equal(in.sizes, in.sizes + 2, out.sizes) &&
+         !std::equal(in.sizes, in.sizes + in.ndim, out.sizes) && out.sizes[out.ndim - 1] > 1;
 }
 
 }  // namespace
@@ -166,7 +122,8 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
              .engine = 0,
              .waits = 0,
              .last = 0,
-             .reserved = 0};
+             .scattered = 0};
+    place.scattered = traits.lookup && k == first;
     if (traits.lookup) place.rows = static_cast<uint16_t>(std::clamp<uint64_t>(run / row, 1, chip.sdma_tile_rows));
     // Constant weights, whose depth is innermost, are stored tile by tile.
     const bool packed = (traits.product || traits.convolution) && k == first + 1 &&
@@ -189,17 +146,23 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     else if (!one_engine) place.engine = k < first ? 1 : 0;
     const bool rows =
         !matrices && !traits.elementwise && !traits.lookup && first < desc.n_operands && (k == first || k == 0);
-    if (rows && !reduces_columns(desc.operands[0], desc.operands[first])) {
-      wait_for_rows(chip, operand, run, k < first, &place);
-    }
+    if (!rows || reduces_columns(desc.operands[0], desc.operands[first])) continue;
+    if (!has_windows(desc.operands[0], desc.operands[first])) wait_for_rows(chip, operand, run, k < first, &place);
+    else if (k == first) wait_for_planes(chip, desc.operands[0], operand, &place);
   }
   if (traits.attention && desc.n_operands >= first + 3) {  // keys and values of a head come under the head before
     const atalla_operand& out = desc.operands[0];
     const uint64_t heads = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[0] * out.sizes[1]);
-    layout[first + 1].waits = layout[first + 2].waits = static_cast<uint8_t>(kAll / std::max<uint64_t>(1, heads));
+    layout[first + 1].waits = layout[first + 2].waits = static_cast<uint8_t>(kAllTiles / std::max<uint64_t>(1, heads));
   }
-  if ((traits.product || traits.convolution) && desc.n_operands >= first + 2)
-    wait_for_matrices(chip, desc, traits.convolution, layout);
+  if (!(traits.product || traits.convolution) || desc.n_operands < first + 2) return;
+  const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
+  if (a.ndim < 2 || out.ndim == 0) return;
+  for (int k = first + 3; k < desc.n_operands; ++k)  // what is added to the result comes one tile ahead
+    if (in_memory(desc.operands[k]) && numel(desc.operands[k]) == numel(out)) layout[k].waits = kAllTiles * 4 / 5;
+  if (traits.product) wait_for_product(chip, desc, first, layout);
+  else if (b.ndim > 1 && b.sizes[1] == 1) wait_for_planes(chip, out, a, &layout[first]);
+  else wait_for_convolution(chip, desc, first, layout);
 }
 
 }  // namespace atalla::sim

@@ -86,15 +86,6 @@ uint64_t Timing::steps_of(uint64_t read_tiles, uint64_t written_tiles, uint64_t 
   return static_cast<uint64_t>(share / (read_tiles + written_tiles));
 }
 
-// Stores of results that pass the engine of an operand delay its tiles: the core then waits for all of them.
-bool Timing::stores_beside(const atalla_launch_work& work, uint32_t resident, uint8_t engine) {
-  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
-    const bool stored = (work.written & ~resident) >> k & 1 && work.operand_bytes[k] != 0;
-    if (stored && work.layout[k].row_bytes != 0 && work.layout[k].engine == engine) return true;
-  }
-  return false;
-}
-
 // An operand for which the core waits comes alone: no transfers of the other engine are beside it, whose latencies
 // would hide this one's.
 Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes,
@@ -102,11 +93,10 @@ Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident
   unsigned __int128 waited = 0, alone = 0;  // bytes, in parts of kParts; thousandths of cycles, likewise
   Waits found;
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
-    uint64_t part = work.layout[k].waits;
+    const uint64_t part = work.layout[k].waits;
     if (resident >> k & 1 || work.operand_bytes[k] == 0) continue;
     found.last = std::max<uint64_t>(found.last, work.layout[k].last);
     if (part == 0) continue;
-    if (!(work.written >> k & 1) && stores_beside(work, resident, work.layout[k].engine)) part = kParts;
     const uint64_t moved = clip(work.operand_bytes[k]) * (work.shared >> k & 1 ? n : 1);
     waited += static_cast<unsigned __int128>(moved) * part;
     if (!rates_) continue;

@@ -61,7 +61,6 @@ class Timing {
     uint64_t moved = 0;   // of the SDMA's cycles, those for the bytes that it waits for
     uint64_t last = 0;    // of 255 parts of the core's cycles, those after the last bytes have come
   };
-  static bool stores_beside(const atalla_launch_work& work, uint32_t resident, uint8_t engine);
   Waits waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes, uint64_t sdma) const;
   // The cycles of the launch out of those of its units.
   void overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t steps, bool uses_exp) const;

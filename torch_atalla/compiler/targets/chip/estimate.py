@@ -6,6 +6,7 @@ The functional engine makes launches of its own of the same graph: it joins othe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
@@ -71,11 +72,27 @@ def _part_cycles(
         work = measure(launch, chip.geometry)
         if work is None:
             return None
+        _count_mask(launch, work)
         operands = (*launch.outputs, *launch.inputs)
         work = _beside(_of_each_head(work, launch), launch, chip, constants)
         resident = sum(1 << k for k, x in enumerate(operands) if isinstance(x, Operand) and x.buffer in kept)
         total += chip.cycles(_of_all(work, cores, division.shared), resident, cores)
     return total
+
+
+def _count_mask(launch: Launch, work: Work) -> None:
+    """Code for attention brings a tile of the mask for each tile of scores, in bfloat16, and waits for it."""
+    mask = launch.inputs[3] if launch.kernel == "attention" and len(launch.inputs) > 3 else None
+    if not isinstance(mask, Operand):
+        return
+    raw, k = work.raw, len(launch.outputs) + 3
+    *_, queries, _ = mask.sizes
+    nbytes = math.prod(mask.sizes) * torch.bfloat16.itemsize
+    if queries > 1 and mask.strides[2] == 0:  # one row for all
+        nbytes = nbytes // queries * -(-queries // LANES)
+    raw.bytes_read += nbytes - raw.operand_bytes[k]
+    raw.operand_bytes[k] = nbytes
+    raw.layout[k].waits = 255
 
 
 def _of_all(work: Work, cores: int, shared: int) -> Work:
@@ -180,6 +197,9 @@ def _in_pixel_order(launch: Launch) -> list[Launch]:
     if image.strides[1] == 1 or channels % LANES == 0:
         return [launch]
     padding = launch.parameter("padding")
+    if channels == 1 and not any(padding) and launch.reads()[1].sizes[-1] % LANES == 0:  # read where it is
+        ordered = replace(image, strides=(image.strides[0], 1, *image.strides[2:]))
+        return [replace(launch, inputs=(ordered, *launch.inputs[1:]))]
     padded = tuple(size + 2 * max(0, p) for size, p in zip(lines, padding))
     ordered = replace(image, sizes=image.sizes, strides=_pixel_strides(channels, lines))
     copy = Launch("copy", (ordered,), (image,), launch.compute_dtype, node=launch.node)
