@@ -24,7 +24,7 @@ def channels_last(x: Operand) -> bool:
 
 
 def in_pixel_order(x: Operand) -> bool:
-    """[n, c, h, w] with channels innermost, whose pixels lie at one distance: of an image, or of some of its channels."""
+    """[n, c, h, w] with channels innermost and pixels at one distance: an image, or some of its channels."""
     _, c, h, w = x.sizes
     pixel = x.strides[3] if w > 1 else c
     return (c == 1 or x.strides[1] == 1) and pixel >= c and (h == 1 or x.strides[2] == w * pixel)
