@@ -325,6 +325,23 @@ class TestCores(TestCase):
                 self.assertGreater(max(parts), 1)
         self.assertTrue(bool(torch.equal(results[0].view(torch.int16), results[1].view(torch.int16))))
 
+    def test_channels_of_a_convolution(self):
+        """Divided over channels, each core writes its own into the result, without a copy, and the bits stay."""
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*(torch.nn.Conv2d(128, 128, 3, padding=1) for _ in range(3)))
+        x, results = torch.randn(1, 128, 7, 7), []
+        for chip in (None, chip_model(with_values(CHIP, FAST))):
+            compiled = compile_model(model.eval(), (x,), convert=True, chip=chip)
+            network = compiled.network
+            results.append(compiled.run([x.to(BF16)], cores=network.image.cores).outputs[0])
+        firsts = [launch.first_call for launch in network.launches] + [len(network.image.calls)]
+        divided = [i for i, x in enumerate(network.launches) if x.launch.kernel == "convolution"]
+        self.assertEqual([len(network.launches[i].division.parts) for i in divided], [4] * 3)
+        middle = divided[1]  # whose image and result are temporaries
+        calls = [call.function for call in network.image.calls[firsts[middle] : firsts[middle + 1]]]
+        self.assertEqual([name[:4] for name in calls if name != "barrier"], ["conv"] * 4)
+        self.assertTrue(bool(torch.equal(results[0].view(torch.int16), results[1].view(torch.int16))))
+
 
 instantiate_parametrized_tests(TestCores)
 
