@@ -6,7 +6,6 @@ The functional engine makes launches of its own of the same graph: it joins othe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
@@ -72,27 +71,11 @@ def _part_cycles(
         work = measure(launch, chip.geometry)
         if work is None:
             return None
-        _count_mask(launch, work)
         operands = (*launch.outputs, *launch.inputs)
         work = _beside(_of_each_head(work, launch), launch, chip, constants)
         resident = sum(1 << k for k, x in enumerate(operands) if isinstance(x, Operand) and x.buffer in kept)
         total += chip.cycles(_of_all(work, cores, division.shared), resident, cores)
     return total
-
-
-def _count_mask(launch: Launch, work: Work) -> None:
-    """Code for attention brings a tile of the mask for each tile of scores, in bfloat16, and waits for it."""
-    mask = launch.inputs[3] if launch.kernel == "attention" and len(launch.inputs) > 3 else None
-    if not isinstance(mask, Operand):
-        return
-    raw, k = work.raw, len(launch.outputs) + 3
-    *_, queries, _ = mask.sizes
-    nbytes = math.prod(mask.sizes) * torch.bfloat16.itemsize
-    if queries > 1 and mask.strides[2] == 0:  # one row for all
-        nbytes = nbytes // queries * -(-queries // LANES)
-    raw.bytes_read += nbytes - raw.operand_bytes[k]
-    raw.operand_bytes[k] = nbytes
-    raw.layout[k].waits = 255
 
 
 def _of_all(work: Work, cores: int, shared: int) -> Work:
