@@ -2,7 +2,7 @@
 """Where storing matrices tile by tile pays: `python -m benchmarks.layouts [--write]`.
 
 Cycles of SDMA tiles by the length of a matrix' rows, executed by the ISA engine, and the timing model of networks in
-bfloat16 whose operands were stored otherwise, on each bank-level DRAM. --write: docs/reference/layouts.md.
+bfloat16 whose operands were stored otherwise, on each bank-level DRAM. --write: docs/reference/dram-layouts.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch_atalla.compiler.targets.chip.select.weights import ROW_OF_TILES
 from torch_atalla.explorer.space import with_values
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/reference/layouts.md"
+PAGE = ROOT / "docs/reference/dram-layouts.md"
 PRESETS = ("constant", "ddr4_3200", "lpddr4_3200", "lpddr5_6400", "hbm2_2000")
 WIDTHS = (32, 64, 128, 256, 512, 1024, 2048, 4096)  # elements of a row; 32: tile by tile
 TILES = 128
@@ -121,7 +121,7 @@ def rows(head: list[str], body: list[list[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.layouts", description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write docs/reference/layouts.md")
+    parser.add_argument("--write", action="store_true", help="write docs/reference/dram-layouts.md")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.here:

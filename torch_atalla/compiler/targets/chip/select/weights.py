@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How tiles of constant weights lie in DRAM: one after another, or side by side where the DRAM prefers long rows.
 
-docs/reference/layouts.md shows what the choice is worth.
+docs/reference/dram-layouts.md shows what the choice is worth.
 """
 
 from __future__ import annotations
