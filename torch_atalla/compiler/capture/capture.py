@@ -22,6 +22,7 @@ from ..program.support import SupportTable, support_table
 from .assertions import assert_on_tensors
 from .decompositions import decomposition_table, without_python_kernels
 from .element_index import index_by_elements
+from .float8_weights import is_float8_weight, store_bytes
 from .known_numbers import with_known_numbers
 
 _CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
@@ -119,7 +120,7 @@ def _check_dense(program: torch.export.ExportedProgram) -> None:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.layout != torch.strided:
             raise ExportError(f"{node.name} is a {value.layout} tensor; expected dense ones (x.to_dense())")
-        if node.op == "placeholder" and isinstance(value, torch.Tensor):
+        if node.op == "placeholder" and isinstance(value, torch.Tensor) and not is_float8_weight(node):
             check_dtype(node)
 
 
@@ -175,6 +176,7 @@ def capture(
     index_by_elements(decomposed.graph)
     assert_on_tensors(decomposed.graph)
     constants = _constants(decomposed)
+    store_bytes(decomposed.graph, constants)
     mutable = mutated_buffers(decomposed) | frozenset(states)
     kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}
     return Captured(

@@ -31,6 +31,7 @@ from .composites import (
 )
 from .foreach import foreach_decompositions
 from .norm_gradients import group_norm_backward, layer_norm_backward
+from .quantized_decomposed import quantized_decompositions
 
 aten = torch.ops.aten
 
@@ -117,7 +118,8 @@ ADDED: dict[torch._ops.OpOverload, Callable] = {
 def decomposition_table(support: SupportTable) -> dict[torch._ops.OperatorBase, Callable]:
     """The table for ExportedProgram.run_decompositions. An op that eager mode runs natively stays whole, and so does
     one that draws random numbers: others would draw in another order."""
-    return dict(_of_this_build()) if support is support_table() else _table(support)
+    table = dict(_of_this_build()) if support is support_table() else _table(support)
+    return table | quantized_decompositions()
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,8 @@
 // its panels are packed. docs/reference/kernels.md has the contract. DRAM holds and moves the stored bytes only.
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
+#include <algorithm>
+
 #include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/matrix/gemm_cost.h"
@@ -14,11 +16,33 @@ namespace {
 constexpr const char* kName = "gemm_quantized";
 constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
 constexpr int kOut = 0, kA = 1, kB = 2, kScales = 3, kZeros = 4;
-constexpr int kFourBitMiddle = 8;  // what 4 bits store of 0
 
-// A vector instruction converts a vector of weights and another one scales it. Four bits are also masked or shifted,
-// and shifted by their middle; zeros are added by one more.
-constexpr uint64_t kEightBitOps = 2, kFourBitOps = 4;
+bool is_four_bits(WeightEncoding encoding) {
+  return encoding == WeightEncoding::kInt4 || encoding == WeightEncoding::kInt4Plain;
+}
+
+WeightEncoding encoding_of(const atalla_launch_desc& desc) { return GemmQuantizedParameters::read(desc).encoding; }
+
+// The values of an 8-bit float: a sign, `8 - 1 - fraction` bits of exponent, `fraction` bits.
+struct Float8Table {
+  float values[256];
+
+  // `finite`: no infinities, and only the largest bits are NaN.
+  constexpr Float8Table(int fraction, int bias, bool finite) : values() {
+    const int exponents = 7 - fraction;
+    for (int bits = 0; bits < 256; ++bits) {
+      const int exponent = bits >> fraction & ((1 << exponents) - 1), rest = bits & ((1 << fraction) - 1);
+      const bool last = exponent == (1 << exponents) - 1, nan = last && rest == (finite ? (1 << fraction) - 1 : rest);
+      double value = static_cast<double>(rest) / (1 << fraction) + (exponent == 0 ? 0 : 1);
+      for (int e = exponent == 0 ? 1 : exponent; e < bias; ++e) value /= 2;
+      for (int e = bias; e < exponent; ++e) value *= 2;
+      if (nan) value = !finite && rest == 0 ? __builtin_inf() : __builtin_nan("");
+      values[bits] = static_cast<float>(bits >= 128 ? -value : value);
+    }
+  }
+};
+
+constexpr Float8Table kE4m3fn(3, 7, true), kE5m2(2, 15, false);
 
 MatrixView matrix(const Launch& launch, int index) {
   const atalla_operand& o = launch.operand(index);
@@ -33,7 +57,7 @@ class QuantizedSource {
   explicit QuantizedSource(const Launch& launch)
       : b_(matrix(launch, kB)),
         scales_(matrix(launch, kScales)),
-        four_bits_(launch.operand(kB).dtype == ATALLA_U8),
+        encoding_(encoding_of(launch.desc)),
         group_(max_of(1, launch.operand(kA).sizes[1] / max_of(1, launch.operand(kScales).sizes[0]))) {
     if (has_zeros(launch.desc)) zeros_ = matrix(launch, kZeros);
   }
@@ -58,14 +82,25 @@ class QuantizedSource {
       const int64_t group = (p + r) / group_, end = min_of(depth, (group + 1) * group_ - p);
       const float scale = load(scales_, group, j);
       const float zero = zeros_.data != nullptr ? load(zeros_, group, j) : 0.0f;
-      for (; r < end; ++r) dst[r * kPanel<float>] = static_cast<float>(stored(j, p + r)) * scale + zero;
+      for (; r < end; ++r) dst[r * kPanel<float>] = stored(j, p + r) * scale + zero;
     }
   }
 
-  int stored(int64_t j, int64_t p) const {
-    if (!four_bits_) return *reinterpret_cast<const int8_t*>(b_.at(j, p));
-    const auto pair = static_cast<unsigned char>(*b_.at(j, p / 2));
-    return (p % 2 == 0 ? pair >> 4 : pair & 15) - kFourBitMiddle;
+  float stored(int64_t j, int64_t p) const {
+    const auto byte = static_cast<unsigned char>(*b_.at(j, is_four_bits(encoding_) ? p / 2 : p));
+    switch (encoding_) {
+      case WeightEncoding::kInt8:
+        return static_cast<float>(static_cast<int8_t>(byte));
+      case WeightEncoding::kInt4:
+        return static_cast<float>((p % 2 == 0 ? byte >> 4 : byte & 15) - 8);
+      case WeightEncoding::kInt4Plain:
+        return static_cast<float>(((p % 2 == 0 ? byte & 15 : byte >> 4) ^ 8) - 8);
+      case WeightEncoding::kFloat8E4m3fn:
+        return kE4m3fn.values[byte];
+      case WeightEncoding::kFloat8E5m2:
+        return kE5m2.values[byte];
+    }
+    return 0;
   }
 
   static float load(const MatrixView& view, int64_t row, int64_t col) {
@@ -75,7 +110,7 @@ class QuantizedSource {
   }
 
   MatrixView b_, scales_, zeros_;
-  bool four_bits_;
+  WeightEncoding encoding_;
   int64_t group_;
 };
 
@@ -94,7 +129,11 @@ atalla_status check(const Launch& launch) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: out, a and scales have %d, %d and %d dimensions, expected 2", kName,
                      int{out.ndim}, int{a.ndim}, int{scales.ndim});
   const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1], groups = scales.sizes[0];
-  const bool four_bits = b.dtype == ATALLA_U8;
+  const WeightEncoding encoding = encoding_of(launch.desc);
+  const bool four_bits = is_four_bits(encoding), whole = encoding == WeightEncoding::kInt8;
+  if (b.dtype != (whole ? ATALLA_I8 : ATALLA_U8))
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: b is %s, expected %s for its encoding", kName, dtype_name(b.dtype),
+                     whole ? "int8" : "uint8");
   if (groups < 1 || k % groups != 0 || (four_bits && k % 2 != 0))
     return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, expected a multiple of %lld groups%s", kName,
                      static_cast<long long>(k), static_cast<long long>(groups), four_bits ? " and of 2" : "");
@@ -123,18 +162,34 @@ atalla_status run(const Launch& launch) {
   return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for packing buffers", kName);
 }
 
+// Vector instructions of the adder, the busier unit. Each 32 weights of a column take one conversion, and four bits
+// another one that takes them out of their bytes. Then scales and zeros are applied, where it takes fewer instructions:
+// to the weights, with a number per column and group (the multiplier has the scales), or to the sums of each group.
+uint64_t vector_ops(const atalla_launch_desc& desc, const Cost& cost) {
+  const auto m = static_cast<uint64_t>(desc.operands[kOut].sizes[0]),
+             n = static_cast<uint64_t>(desc.operands[kOut].sizes[1]);
+  const uint64_t depth = cost.vectors(desc.operands[kA].sizes[1]), weights = n * depth;
+  const auto groups = static_cast<uint64_t>(max_of(1, desc.operands[kScales].sizes[0]));
+  const uint64_t zeros = has_zeros(desc) ? 1 : 0;
+  const uint64_t convert = weights * (is_four_bits(encoding_of(desc)) ? 2 : 1);
+  const uint64_t of_rows = zeros * m * depth;  // the sums of a's groups, by which zeros are multiplied
+  const uint64_t by_sums = m * groups * cost.vectors(static_cast<int64_t>(n)) * (1 + zeros) + of_rows;
+  return convert + std::min(zeros * weights, by_sums);
+}
+
 void cost(const atalla_launch_desc& desc, Cost& cost) {
   const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
   const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
   if (m <= 0 || n <= 0) return;
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), 1, n > 1 && k > 1);
+  // A row of b is a column of the array: nothing is transposed.
+  const auto rows = static_cast<int64_t>(cost.computed_rows(m));
+  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), 1, false, 0, rows);
   cost.macs = product.macs;
   cost.array_rows = product.array_rows, cost.weight_rows = product.weight_rows, cost.packets = product.packets;
   cost.bytes_read = product.a_bytes + operand_bytes(b) + operand_bytes(desc.operands[kScales]);
   if (has_zeros(desc)) cost.bytes_read += operand_bytes(desc.operands[kZeros]);
   cost.bytes_written = operand_bytes(out);
-  const uint64_t each = (b.dtype == ATALLA_U8 ? kFourBitOps : kEightBitOps) + (has_zeros(desc) ? 1 : 0);
-  cost.vector_ops += each * static_cast<uint64_t>(k) * cost.vectors(n);
+  cost.vector_ops += vector_ops(desc, cost);
 }
 
 constexpr Kernel kKernels[] = {{kName, kDtypes, run, cost}};
