@@ -65,7 +65,9 @@ def write(name: str, text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantized_decoding", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quantized_decoding", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/guides/quantize.md")
     args = parser.parse_args()
     cycles = cycles_table(variants(), Sizes())

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .compiler.capture.training_step import TrainingStep
     from .compiler.file.save import save_loadable
     from .explorer.study import explore
+    from .quantization.choose import quantize
     from .reports.report import report
 else:
 
@@ -43,6 +44,10 @@ else:
             from .explorer.study import explore
 
             return explore
+        if name == "quantize":
+            from .quantization.choose import quantize
+
+            return quantize
         if name == "report":
             from .reports.report import report
 
@@ -57,6 +62,6 @@ else:
 distributed.register()
 
 __all__ = [
-    "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "report",
+    "TrainingStep", "chip", "distributed", "explore", "fallback", "isa", "load_loadable", "ops", "quantize", "report",
     "save_loadable", "telemetry", "energy",
 ]  # fmt: skip

@@ -43,8 +43,12 @@ def variants() -> list[Variant]:
         Variant("int4 by 64", ours("int4", 64)),
         Variant("int4 by 32", ours("int4", 32)),
         Variant("Int8WeightOnlyConfig()", _torchao("Int8WeightOnlyConfig"), library="torchao"),
-        Variant("Int4WeightOnlyConfig()", _torchao("Int4WeightOnlyConfig", set_inductor_config=False), library="torchao"),
-        Variant("Float8WeightOnlyConfig()", _torchao("Float8WeightOnlyConfig", set_inductor_config=False), library="torchao"),
+        Variant(
+            "Int4WeightOnlyConfig()", _torchao("Int4WeightOnlyConfig", set_inductor_config=False), library="torchao"
+        ),
+        Variant(
+            "Float8WeightOnlyConfig()", _torchao("Float8WeightOnlyConfig", set_inductor_config=False), library="torchao"
+        ),
         Variant(
             "Int8DynamicActivationInt8WeightConfig()",
             _torchao("Int8DynamicActivationInt8WeightConfig", set_inductor_config=False),

@@ -5,3 +5,4 @@ from .encoding import EncodedWeight, decode, encode
 from .modules import QuantizedLinear, quantize_weights
 
 __all__ = ["EncodedWeight", "QuantizedLinear", "decode", "encode", "quantize_weights"]
+# torch_atalla.quantization.pt2e needs torchao, so that it is imported by name.

@@ -75,7 +75,9 @@ def _encode_four_bits(parts: torch.Tensor, encoding: str, dtype: torch.dtype) ->
     zeros = (low + 8 * scales.float()).to(dtype)
     quotients = (parts - zeros.float()[:, :, None]) / scales.float()[:, :, None]
     values = quotients.round().clamp(-8, 7).to(torch.int16)
-    return EncodedWeight(pack(values.reshape(len(parts), -1), encoding), scales.t().contiguous(), zeros.t().contiguous())
+    return EncodedWeight(
+        pack(values.reshape(len(parts), -1), encoding), scales.t().contiguous(), zeros.t().contiguous()
+    )
 
 
 def pack(values: torch.Tensor, encoding: str) -> torch.Tensor:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torchao's PT2E flow on the chip: `AtallaQuantizer` says what is quantized, `lower_pt2e` makes int8 products of it.
 
-    program = torch.export.export(model, args).module()
-    prepared = prepare_pt2e(program, AtallaQuantizer())
-    prepared(*args)                                  # calibrate
-    lowered = lower_pt2e(convert_pt2e(prepared))     # runs on the CPU, on atalla, and as a loadable
+program = torch.export.export(model, args).module()
+prepared = prepare_pt2e(program, AtallaQuantizer())
+prepared(*args)                                  # calibrate
+lowered = lower_pt2e(convert_pt2e(prepared))     # runs on the CPU, on atalla, and as a loadable
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torchao.quantization.pt2e import (
-    FusedMovingAvgObsFakeQuantize,
+    FakeQuantize,
     HistogramObserver,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
@@ -60,7 +60,7 @@ class AtallaQuantizer(Quantizer):
         if self.activations == "dynamic":
             return QuantizationSpec(**common, is_dynamic=True, observer_or_fake_quant_ctr=PlaceholderObserver)
         if self.qat:
-            observer: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver)
+            observer: Any = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver)
         else:
             observer = HistogramObserver if self.histogram else MinMaxObserver
         return QuantizationSpec(**common, observer_or_fake_quant_ctr=observer)
@@ -68,7 +68,7 @@ class AtallaQuantizer(Quantizer):
     def _weight(self) -> QuantizationSpec:
         if self.qat:
             one = MovingAveragePerChannelMinMaxObserver if self.per_channel else MovingAverageMinMaxObserver
-            observer: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=one)
+            observer: Any = FakeQuantize.with_args(observer=one)
         else:
             observer = PerChannelMinMaxObserver if self.per_channel else MinMaxObserver
         return QuantizationSpec(
@@ -203,15 +203,13 @@ def _lower_linear(model: torch.fx.GraphModule, node: torch.fx.Node) -> None:
             new = call(aten.mul.Tensor, (call(aten._to_copy.default, (sums,), {"dtype": torch.float32}), factors))
             if bias is not None:
                 new = call(aten.add.Tensor, (new, bias))
-            leading = list(node.args[0].meta["val"].shape[:-1])  # type: ignore[union-attr]
-            new = call(aten.reshape.default, (new, [*_one_unknown(leading), values.shape[0]]))
+            new = call(aten.reshape.default, (new, [*_one_unknown(shape[:-1]), values.shape[0]]))
         if node.meta["val"].dtype != torch.float32 and x is not None:
             new = call(aten._to_copy.default, (new,), {"dtype": node.meta["val"].dtype})
-    assert shape[-1] == values.shape[0]
     node.replace_all_uses_with(new)
 
 
-def _one_unknown(sizes: list[Any]) -> list[Any]:
+def _one_unknown(sizes: Any) -> list[Any]:
     """Sizes for a reshape, of which a dynamic one is -1."""
     return [size if isinstance(size, int) else -1 for size in sizes]
 

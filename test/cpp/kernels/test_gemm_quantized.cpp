@@ -70,12 +70,12 @@ double weight(const Operands& o, int64_t j, int64_t p) {
   return four < 8 ? four : four - 16;
 }
 
-// A byte for each place; of the floats, none that is no number.
+// A byte for each place; of the floats, none that is no number or that leaves the range of F16 in sums.
 double byte(Encoding encoding, int64_t j, int64_t p) {
   const int64_t value = (j * 37 + p * 101) % 256;
   if (encoding == kInt8) return static_cast<double>(value - 128);
   if (encoding == kE4m3fn && value % 128 == 127) return 1;
-  if (encoding == kE5m2 && value % 128 >= 124) return 2;
+  if (encoding == kE5m2) return static_cast<double>(value % 128 >= 80 ? value - 48 : value);  // at most 14
   return static_cast<double>(value);
 }
 

@@ -18,8 +18,6 @@ _FUNCTIONS = {
     ("dequantize_per_tensor", "default"): "dequantize_per_tensor",
     ("quantize_per_channel", "default"): "quantize_per_channel",
     ("dequantize_per_channel", "default"): "dequantize_per_channel",
-    ("choose_qparams", "tensor"): "choose_qparams_tensor",
-    ("choose_qparams_symmetric", "tensor"): "choose_qparams_symmetric_tensor",
     ("quantize_per_token", "default"): "quantize_per_token",
     ("dequantize_per_token", "default"): "dequantize_per_token",
     ("fake_quant_per_channel", "default"): "fake_quant_per_channel",
@@ -54,6 +52,31 @@ def _dequantize_by_tensors(
     return found.to(out_dtype or torch.float32)
 
 
+def _choose(symmetric: bool) -> Callable:
+    """Scale and zero point of a tensor. Upstream's function first asks whether the extremes are numbers."""
+
+    def choose(
+        input: torch.Tensor,  # noqa: A002
+        quant_min: int,
+        quant_max: int,
+        eps: float,
+        dtype: torch.dtype,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        low, high = torch.aminmax(input)
+        low, high = torch.min(low, torch.zeros_like(low)), torch.max(high, torch.zeros_like(high))
+        smallest, steps = torch.full((1,), eps, device=input.device), float(quant_max - quant_min)
+        if symmetric:
+            scale = torch.max(torch.max(-low, high) / (steps / 2), smallest)
+            middle = 128 if dtype == torch.uint8 else 0
+            zero_point = torch.full((1,), middle, dtype=torch.int64, device=input.device)
+        else:
+            scale = torch.max((high - low) / steps, smallest)
+            zero_point = torch.clamp(quant_min - torch.round(low / scale).to(torch.int32), quant_min, quant_max)
+        return scale.to(torch.float64), zero_point.to(torch.int64)
+
+    return choose
+
+
 def _composites_of_torchao() -> dict[Any, Callable]:
     """torch.export's table has those of libraries that were imported before it was made."""
     found: dict[Any, Callable] = {}
@@ -79,6 +102,8 @@ def quantized_decompositions() -> dict[Any, Callable]:
         for (name, overload), function in _FUNCTIONS.items()
         if hasattr(module, function)
     }
+    found[ops.choose_qparams.tensor] = _choose(symmetric=False)
+    found[ops.choose_qparams_symmetric.tensor] = _choose(symmetric=True)
     found[ops.quantize_per_tensor.tensor] = _quantize_by_tensors
     found[ops.dequantize_per_tensor.tensor] = _dequantize_by_tensors
     return found
