@@ -118,7 +118,7 @@ test-isas: build
 
 # `make test` skips what needs these libraries, unless they are installed.
 test-ecosystem: build $(VENV)/ecosystem.stamp
-	$(PY) -m pytest test/ecosystem -q -n 2 --dist worksteal
+	$(PY) -m pytest test/ecosystem test/quantization -q -n 2 --dist worksteal
 
 # Results must not depend on which thread submits the work (docs/concepts/driver.md). Only the order of waits may differ.
 MODE_TESTS = $(wildcard $(foreach n,accelerator autograd_features device device_module events fallback graph graph_training \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cycles per token and accuracy of a decoder in 8 and 4 bits: `python -m benchmarks.quantized_decoding [--write-docs]`.
 
-Cycles are simulated, so every machine gives the same numbers; test/ops/test_quantized_decoding.py has their limits.
+Cycles are simulated, so every machine gives the same numbers. test/quantization/test_quantized_decoding.py has limits.
 --write-docs: the tables of docs/guides/quantize.md.
 """
 
@@ -46,7 +46,7 @@ def cycles_table(chosen: list[Variant], sizes: Sizes) -> str:
 def accuracy_table(chosen: list[Variant]) -> str:
     decoder, minilm = of_decoder(chosen), of_minilm(chosen)
     lines = [
-        "| weights | perplexity per byte | divergence, nats | cosine of logits | same choice | MiniLM, smallest cosine |",
+        "| weights | perplexity per byte | divergence, nats | cosine of logits | same choice | MiniLM cosine |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, a in decoder.items():

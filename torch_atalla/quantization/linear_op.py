@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`torch.ops.atalla.quantized_linear(input, weight, scales, zeros, bias, encoding)`: x @ w' + bias with an encoded weight.
+"""The op `atalla::quantized_linear(input, weight, scales, zeros, bias, encoding)`: x @ w' + bias, w encoded.
 
-On the device it is one launch of `gemm_quantized` (csrc/aten/kernels/matrix/quantized_mm.cpp, which defines the op), and
-one more for the bias. On the CPU it is the reference here, so that models can be quantized, exported and compared there.
-The input has a gradient; the weight has none.
+On the device it is one launch of `gemm_quantized` (csrc/aten/kernels/matrix/quantized_mm.cpp, which defines the op),
+and one more for the bias. On the CPU it is the reference here, so that models can be quantized, exported and compared
+there. The input has a gradient; the weight has none.
 """
 
 from __future__ import annotations

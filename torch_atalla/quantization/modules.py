@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modules with encoded weights, and `quantize_weights`, which puts them in the place of linear layers and embeddings."""
+"""A linear layer with an encoded weight, and `quantize_weights`, which puts it in the place of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choice = Callable[[str, nn.Module], str | None]
 
 
 class QuantizedLinear(nn.Module):
-    """x [..., k] -> [..., n] with a weight in 8 or 4 bits: buffers `weight`, `scales`, `zeros` (docs/guides/quantize.md).
+    """x [..., k] -> [..., n] with a weight in 8 or 4 bits, in the buffers `weight`, `scales` and `zeros`.
 
     Make one with `QuantizedLinear.of(linear, "int4", group=64)`.
     """

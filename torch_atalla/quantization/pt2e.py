@@ -40,7 +40,8 @@ class AtallaQuantizer(Quantizer):
         histogram: choose static ranges from histograms, which drops rare outliers; otherwise from extremes.
         qat: make modules for training with fake quantization, for `prepare_qat_pt2e`.
 
-    Weights and the operands of matrix products are symmetric, other activations are not. Raises ValueError for other values of `activations`.
+    Weights and the operands of matrix products are symmetric, other activations are not. Raises ValueError for other
+    values of `activations`.
     """
 
     activations: str = "static"
@@ -131,10 +132,10 @@ def _quantized(node: Any) -> _Quantized | None:
 def lower_pt2e(model: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Make products of int8 tensors of a graph that `convert_pt2e` gave, in place.
 
-    A linear layer of a quantized input and weight becomes `_int_mm`, the correction for the input's zero point, and the
-    scales. With a quantized weight only it becomes `atalla::quantized_linear`, whose traffic is that of the bytes. Other
-    quantized nodes, such as convolutions, stay dequantizations in front of the op. All of these are ops, so that the
-    CPU, eager mode on the device and a loadable run the same ones; the last two give the same bits.
+    A linear layer of a quantized input and weight becomes `_int_mm`, the correction for the input's zero point, and
+    the scales. With a quantized weight only it becomes `atalla::quantized_linear`, whose traffic is that of the bytes.
+    Other quantized nodes, such as convolutions, keep their conversions. All of these are ops, so that the CPU, eager
+    mode on the device and a loadable run the same ones; the last two give the same bits.
 
     Returns:
         The model, with dead nodes removed.

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from .capture import Constant
 
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -24,7 +22,8 @@ def is_float8_weight(node: torch.fx.Node) -> bool:
     )
 
 
-def store_bytes(graph: torch.fx.Graph, constants: dict[str, Constant]) -> None:
+def store_bytes(graph: torch.fx.Graph, constants: Mapping[str, Any]) -> None:
+    """constants: the `Constant` of each placeholder, which gets the bytes."""
     for node in graph.find_nodes(op="placeholder"):
         if node.name in constants and is_float8_weight(node):
             constants[node.name].tensor = constants[node.name].tensor.view(torch.uint8)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torchao: products of its quantized weights on the device are launches of `gemm_quantized` and integer `gemm`.
 
-Without this file, torchao converts weights at every call, copies integer operands to the CPU whose sizes are no multiples
-of 8, and makes four-bit weights for CUDA, XPU and NPU only. Products are added by torchao's own table of overrides
-(`TensorClass.implements_torch_function`); tensors on other devices keep its functions.
+Without this file, torchao converts weights at every call, copies integer operands to the CPU whose sizes are no
+multiples of 8, and makes four-bit weights for CUDA, XPU and NPU only. Products are added by torchao's own table of
+overrides (`TensorClass.implements_torch_function`); tensors on other devices keep its functions.
 """
 
 from __future__ import annotations
