@@ -54,7 +54,9 @@ def accuracy_table(chosen: list[Variant]) -> str:
         lines.append(
             f"| {name} | {a.perplexity:.3f} | {a.divergence:.5f} | {a.cosine:.5f} | {a.same_choice:.1%} | {embedding} |"
         )
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    print(text)
+    return text
 
 
 def write(name: str, text: str) -> None:
@@ -70,12 +72,13 @@ def main() -> None:
     )
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/guides/quantize.md")
     args = parser.parse_args()
-    cycles = cycles_table(variants(), Sizes())
-    accuracy = accuracy_table(variants())
-    print(accuracy)
-    if args.write_docs:
-        write("cycles", cycles)
-        write("accuracy", accuracy)
+    for name, table in (
+        ("cycles", lambda: cycles_table(variants(), Sizes())),
+        ("accuracy", lambda: accuracy_table(variants())),
+    ):
+        text = table()
+        if args.write_docs:
+            write(name, text)
 
 
 if __name__ == "__main__":

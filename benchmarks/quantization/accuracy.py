@@ -18,8 +18,8 @@ import torch_atalla
 from .model import Decoder, Sizes
 from .variants import Variant
 
-SMALL = Sizes(vocabulary=256, width=256, heads=4, layers=3, hidden=512, length=128)
-STEPS, BATCH, HELD_OUT = 300, 16, 24  # steps of training, and windows per step and for the perplexity
+SMALL = Sizes(vocabulary=256, width=128, heads=4, layers=2, hidden=384, length=128)
+STEPS, BATCH, HELD_OUT = 250, 8, 16  # steps of training, and windows per step and for the perplexity
 
 
 def text() -> torch.Tensor:
