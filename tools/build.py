@@ -65,6 +65,7 @@ ONE_UNIT = (
     ("bindings", "device", "dispatch", "launch", "profiler"),
     ("copy", "fft", "image", "linalg", "random"),
     ("index", "training"),
+    ("quantized", "sparse"),
     ("norm", "reduce"),
 )
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"

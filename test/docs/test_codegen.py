@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tools.codegen import docs, model, registrations, suites, support_table
+from tools.codegen import docs, layouts, model, registrations, suites, support_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,6 +93,8 @@ class TestOutputs(unittest.TestCase):
     def test_docs_are_up_to_date(self):
         page = docs.page(model.load(OPS))
         self.assertEqual(page, (ROOT / "docs/reference/ops.md").read_text(), "run `make docs`")
+        page = layouts.page(layouts.load(ROOT / layouts.TABLE))
+        self.assertEqual(page, (ROOT / "docs/reference/layouts.md").read_text(), "run `make docs`")
         self.assertEqual(suites.page(suites.PAGE.read_text()), suites.PAGE.read_text(), "run `make docs`")
 
     def test_at_least_80_families(self):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/reference/ops.md from the op list: python -m tools.codegen.docs"""
+"""Writes docs/reference/ops.md and layouts.md from the lists of ops: python -m tools.codegen.docs"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from . import model, registrations
+from . import layouts, model, registrations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,3 +42,4 @@ def page(entries: list[model.Entry]) -> str:
 
 if __name__ == "__main__":
     (ROOT / "docs/reference/ops.md").write_text(page(model.load(ROOT / "csrc/aten/atalla_native_functions.yaml")))
+    (ROOT / "docs/reference/layouts.md").write_text(layouts.page(layouts.load(ROOT / layouts.TABLE)))

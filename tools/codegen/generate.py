@@ -14,6 +14,7 @@ from . import (
     kernels,
     kernels_cpp,
     kernels_json,
+    layouts,
     loadable_records,
     model,
     pointwise,
@@ -47,7 +48,8 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))
     pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
-    write_folder(extension / "aten", registrations.generate(entries))
+    layout_functions = layouts.generate(layouts.load(root / layouts.TABLE))
+    write_folder(extension / "aten", {**registrations.generate(entries), "register_layouts.cpp": layout_functions})
     write(extension / "int_to_float.inc", promoted.generate(entries))
     presets = sorted((root / "csrc/sim/dram/presets").glob("*.toml"))
     write(

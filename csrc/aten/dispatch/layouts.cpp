@@ -1,56 +1,59 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Sparse, quantized, mkldnn and nested tensors: the device has none, and says so, in place of the fallback.
+// Ops on sparse, quantized, nested and mkldnn tensors that the device does not have are refused, in place of the
+// fallback. Those that it has are in atalla_layout_functions.yaml.
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <torch/library.h>
+
+#include <sstream>
+
+#include "aten/dispatch/boxed.h"
 
 namespace atalla::aten {
 
 namespace {
 
-[[noreturn]] void refuse(const char* what, const c10::OperatorHandle& op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "The operator '", c10::toString(op.operator_name()), "': ", what,
-                              " are not supported on the atalla device. Its tensors are dense (layout torch.strided).");
+[[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& given, const char* advice) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "The operator '", c10::toString(op.operator_name()), "' got ", given,
+                              ", for which it is not implemented on the atalla device; ", advice, ".");
 }
 
-// The layout that the caller asks for, where the op has an argument for it.
-std::string requested_layout(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  const size_t first = stack.size() - arguments.size();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() != "layout" || !stack[first + i].isInt()) continue;
-    switch (static_cast<c10::Layout>(stack[first + i].toInt())) {
-      case c10::kSparseCsr:
-        return "torch.sparse_csr";
-      case c10::kSparseCsc:
-        return "torch.sparse_csc";
-      case c10::kSparseBsr:
-        return "torch.sparse_bsr";
-      case c10::kSparseBsc:
-        return "torch.sparse_bsc";
-      default:
-        break;
-    }
-  }
-  return "torch.sparse_coo";
+// The layouts of the tensors among the arguments that are not dense.
+std::string given_layouts(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  std::string text;
+  for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size()))
+    for_each_tensor(value, [&](const at::Tensor& t) {
+      if (!t.defined() || t.layout() == c10::kStrided) return;
+      std::ostringstream name;
+      name << t.layout();
+      if (text.find(name.str()) == std::string::npos) text += (text.empty() ? "" : " and ") + name.str();
+    });
+  return text.empty() ? "a sparse layout" : "a tensor of layout " + text;
 }
 
 void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  refuse(("sparse tensors (layout " + requested_layout(op, *stack) + ")").c_str(), op);
+  refuse(op, given_layouts(op, *stack), "convert with to_dense(), or move the tensor to the CPU with cpu()");
 }
-void refuse_compressed(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  refuse("sparse tensors (layouts torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr and torch.sparse_bsc)", op);
+void refuse_blocks(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  const bool rows = op.schema().name() == "aten::_to_sparse_bsr";
+  refuse(op, std::string("the layout torch.sparse_") + (rows ? "bsr" : "bsc"),
+         "use torch.sparse_coo, torch.sparse_csr or torch.sparse_csc");
 }
-void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) { refuse("quantized tensors", op); }
+void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse(op, "a quantized tensor", "convert with dequantize(), or move the tensor to the CPU with cpu()");
+}
 void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  refuse("nested tensors of strided layout", op);
+  refuse(op, "a nested tensor of strided layout", "use layout=torch.jagged");
 }
-void refuse_mkldnn(const c10::OperatorHandle& op, torch::jit::Stack*) { refuse("tensors of layout torch._mkldnn", op); }
+void refuse_mkldnn(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse(op, "the layout torch._mkldnn", "keep the tensor in layout torch.strided");
+}
 
 // Whatever an op does with such a tensor ends at its backend's key.
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_compressed>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
 }
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
@@ -61,19 +64,19 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 
 // Conversions from dense tensors of the device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"_to_sparse", "_to_sparse.sparse_dim", "sparse_mask"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
-  for (const char* name :
-       {"_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_validate_compressed_sparse_indices"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_compressed>());
-  for (const char* name :
-       {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams", "quantize_per_tensor.tensors",
-        "quantize_per_tensor_dynamic", "quantize_per_channel", "_make_per_tensor_quantized_tensor",
-        "_make_per_channel_quantized_tensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
   for (const char* name : {"_nested_tensor_from_mask", "_nested_from_padded", "_nested_view_from_buffer"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
   m.impl("to_mkldnn", torch::CppFunction::makeFromBoxedFunction<&refuse_mkldnn>());
+}
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
+  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
+}
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
 }
 
 }  // namespace

@@ -117,11 +117,12 @@ Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices_in, cons
                               const Tensor& offset2bag, const Tensor& bag_size, const Tensor& maximum_indices,
                               int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
                               const std::optional<Tensor>& per_sample_weights, int64_t padding_idx) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!sparse, "embedding_bag: sparse gradients are not supported on ", grad.device());
-  const Tensor indices = indices_in.reshape({-1});
-  return embedding_bag_dense_backward(grad, indices, bags_of(indices, offsets_in, offset2bag), bag_size,
-                                      maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
-                                      padding_idx);
+  const Tensor indices = indices_in.reshape({-1}), bags = bags_of(indices, offsets_in, offset2bag);
+  if (sparse)
+    return at::_embedding_bag_sparse_backward(grad, indices, offsets_in, bags, bag_size, num_weights,
+                                              scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+  return embedding_bag_dense_backward(grad, indices, bags, bag_size, maximum_indices, num_weights, scale_grad_by_freq,
+                                      mode, per_sample_weights, padding_idx);
 }
 
 Tensor embedding_bag_per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,

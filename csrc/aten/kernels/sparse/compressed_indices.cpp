@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Indices of compressed tensors: their checks, and conversions from and to those of COO tensors.
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/ops/_to_sparse_native.h>
+
+#include "aten/kernels/sparse/compressed.h"
+
+namespace atalla::aten {
+
+Tensor compressed_places(const Tensor& compressed, int64_t elements) {
+  const Tensor ends = compressed.narrow(-1, 1, compressed.size(-1) - 1).contiguous();
+  DimVector sizes(ends.sizes());
+  sizes.back() = elements;
+  const Tensor element = at::arange(elements, ends.options()).expand(sizes).contiguous();
+  return at::searchsorted(ends, element, ends.scalar_type() == at::kInt, /*right=*/true);
+}
+
+Tensor& set_compressed(Tensor& out, const Tensor& found) {
+  const Tensor same = found.layout() == out.layout() ? found : found.to_sparse(out.layout());
+  const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(same);
+  const ScalarType index = at::sparse_csr::getCompressedPlainIndices(out).first.scalar_type();
+  static_cast<at::SparseCsrTensorImpl*>(out.unsafeGetTensorImpl())
+      ->set_member_tensors(compressed.to(index), plain.to(index), same.values().to(out.scalar_type()), same.sizes());
+  return out;
+}
+
+// PyTorch would convert to blocks on the CPU.
+Tensor compressed_to_sparse(const Tensor& self, std::optional<at::Layout> layout, at::OptionalIntArrayRef blocksize,
+                            std::optional<int64_t> dense_dim) {
+  TORCH_CHECK_NOT_IMPLEMENTED(layout != at::kSparseBsr && layout != at::kSparseBsc, "to_sparse: got the layout ",
+                              *layout, " for a tensor of layout ", self.layout(),
+                              ", which is not implemented on the atalla device; use torch.sparse_coo, "
+                              "torch.sparse_csr or torch.sparse_csc");
+  return at::native::sparse_compressed_to_sparse(self, layout, blocksize, dense_dim);
+}
+
+void indices_to_compressed(const Tensor& self, int64_t size, bool out_int32, const Tensor& result) {
+  const Tensor ends = at::searchsorted(self.contiguous(), at::arange(size + 1, self.options()), out_int32);
+  const_cast<Tensor&>(result).copy_(ends);
+}
+
+// [batch dimensions and row and column, elements of all batches]
+void indices_to_coo(const Tensor& crow_indices, const Tensor& col_indices, bool out_int32, bool transpose,
+                    const Tensor& result) {
+  if (result.numel() == 0) return;
+  const int64_t batch_dims = crow_indices.dim() - 1;
+  for (int64_t d = 0; d < batch_dims; ++d) {
+    DimVector shape(col_indices.dim(), 1);
+    shape[d] = col_indices.size(d);
+    const Tensor batch = at::arange(col_indices.size(d), result.options()).view(shape).expand(col_indices.sizes());
+    result.select(0, d).copy_(batch.reshape({-1}));
+  }
+  const Tensor rows = compressed_places(crow_indices, col_indices.size(-1));
+  result.select(0, batch_dims + (transpose ? 1 : 0)).copy_(rows.reshape({-1}));
+  result.select(0, batch_dims + (transpose ? 0 : 1)).copy_(col_indices.reshape({-1}));
+}
+
+// All conditions are computed on the device, and read at once.
+void validate_compressed_indices(bool is_crow, const Tensor& compressed, const Tensor& plain, int64_t cdim, int64_t dim,
+                                 int64_t nnz) {
+  const std::string c = is_crow ? "crow_indices" : "ccol_indices", p = is_crow ? "col_indices" : "row_indices";
+  const std::string n_plain = is_crow ? "ncols" : "nrows", n_compressed = is_crow ? "nrows" : "ncols";
+  const std::string plain_dim = is_crow ? "column" : "row", compressed_dim = is_crow ? "row" : "column";
+  TORCH_CHECK(compressed.size(-1) == cdim + 1, c, " have wrong shape: ", c, ".shape[-1] = ", compressed.size(-1),
+              " is not equal to ", n_compressed, " + 1 = ", cdim + 1);
+  TORCH_CHECK(plain.size(-1) == nnz, p, " have wrong shape: ", p, ".shape[-1] = ", plain.size(-1),
+              " is not equal to nnz = ", nnz);
+  if (plain.scalar_type() == at::kInt) {
+    constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+    TORCH_CHECK(dim <= largest, "32-bit integer overflow in ", plain_dim, " dimension = ", dim);
+    TORCH_CHECK(cdim <= largest, "32-bit integer overflow in ", compressed_dim, " dimension = ", cdim);
+    TORCH_CHECK(nnz <= largest, "32-bit integer overflow in nnz = ", nnz);
+  }
+  const Tensor steps = compressed.narrow(-1, 1, cdim).sub(compressed.narrow(-1, 0, cdim));
+  const Tensor yes = at::ones({}, plain.options().dtype(at::kBool));
+  Tensor ordered = yes;
+  if (nnz > 1 && cdim > 0) {
+    const Tensor line = compressed_places(compressed, nnz);
+    const auto next = [&](const Tensor& t) { return t.narrow(-1, 1, nnz - 1); };
+    const auto previous = [&](const Tensor& t) { return t.narrow(-1, 0, nnz - 1); };
+    ordered = next(line).gt(previous(line)).logical_or(next(plain).gt(previous(plain))).all();
+  }
+  const Tensor holds =
+      at::stack({plain.ge(0).logical_and(plain.lt(dim)).all(), compressed.select(-1, 0).eq(0).all(),
+                 compressed.select(-1, cdim).eq(nnz).all(), steps.ge(0).logical_and(steps.le(dim)).all(), ordered})
+          .to(at::kCPU);
+  const bool* ok = holds.const_data_ptr<bool>();
+  TORCH_CHECK(ok[0], "`0 <= ", p, " < ", n_plain, "` is not satisfied.");
+  TORCH_CHECK(ok[1], "`", c, "[..., 0] == 0` is not satisfied.");
+  TORCH_CHECK(ok[2], "`", c, "[..., -1] == nnz` is not satisfied.");
+  TORCH_CHECK(ok[3], "`0 <= ", c, "[..., 1:] - ", c, "[..., :-1] <= ", n_plain, "` is not satisfied.");
+  TORCH_CHECK(ok[4], "`", p, "[..., ", c, "[..., i - 1]:", c, "[..., i]] for all i = 1, ..., ", n_compressed,
+              " are sorted and distinct along the last dimension values` is not satisfied.");
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Sums, products and reductions of compressed tensors (CSR, CSC).
+#include "aten/kernels/index/scatter.h"
+#include "aten/kernels/sparse/compressed.h"
+
+namespace atalla::aten {
+
+namespace {
+
+bool is_compressed(const Tensor& t) { return t.layout() == at::kSparseCsr || t.layout() == at::kSparseCsc; }
+
+void check_layout(const char* op, const Tensor& t) {
+  TORCH_CHECK(t.layout() == at::kStrided || is_compressed(t), op,
+              ": expected layouts torch.strided, torch.sparse_csr or torch.sparse_csc, got ", t.layout(),
+              "; convert with to_sparse_csr() on the CPU or with to_dense()");
+}
+
+// sparse [m, k] @ dense [k, n].
+Tensor csr_product(const Tensor& sparse, const Tensor& dense) {
+  const Tensor csr = sparse.layout() == at::kSparseCsr ? sparse : sparse.to_sparse_csr();
+  const Tensor columns = csr.col_indices().contiguous(), ends = csr.crow_indices().contiguous();
+  const Tensor rows =
+      at::isFloatingType(dense.scalar_type()) && csr._nnz() > 0 ? Tensor() : compressed_places(ends, columns.size(0));
+  return weighted_rows(ends, rows, columns, csr.values().contiguous(), dense);
+}
+
+Tensor any_csr_product(const Tensor& a, const Tensor& b) {
+  if (!is_compressed(b)) return csr_product(a, b);
+  if (!is_compressed(a)) return csr_product(b.transpose(0, 1), a.t()).t();
+  return at::_sparse_sparse_matmul(a.to_sparse(), b.to_sparse());
+}
+
+void check_csr_matrices(const char* op, const Tensor& a, const Tensor& b) {
+  check_layout(op, a);
+  check_layout(op, b);
+  TORCH_CHECK(a.dim() == 2, "mat1 must be a matrix, got ", a.dim(), "-D tensor");
+  TORCH_CHECK(b.dim() == 2, "mat2 must be a matrix, got ", b.dim(), "-D tensor");
+  TORCH_CHECK(a.size(1) == b.size(0), "mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
+              b.size(0), "x", b.size(1), ")");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), op, ": expected factors of one dtype, got ", a.scalar_type(), " and ",
+              b.scalar_type());
+}
+
+// Values of a CSR matrix reduced over rows, columns or both; dimensions of size 1 stay.
+Tensor reduce_csr(const char* op, const Tensor& input, IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype,
+                  bool multiply) {
+  TORCH_CHECK(input.layout() == at::kSparseCsr && input.dim() == 2, op,
+              ": expected a matrix of layout torch.sparse_csr, got ", input.layout(), " of ", input.dim(),
+              " dimensions");
+  TORCH_CHECK(keepdim, "reduction operations on CSR tensors with keepdim=False is unsupported");
+  const std::bitset<64> reduced = at::dim_list_to_bitset(dims, 2);
+  const ScalarType taken =
+      dtype.value_or(at::isIntegralType(input.scalar_type(), true) ? at::kLong : input.scalar_type());
+  const Tensor values = input.values().to(taken);
+  if (!reduced[0] && !reduced[1]) return input.clone();
+  const Tensor coo = input.to_sparse();
+  const auto place = [&](int64_t d) {
+    const Tensor index = coo._indices().select(0, d);
+    return reduced[d] ? at::zeros_like(index) : index;
+  };
+  const DimVector sizes{reduced[0] ? std::min<int64_t>(1, input.size(0)) : input.size(0),
+                        reduced[1] ? std::min<int64_t>(1, input.size(1)) : input.size(1)};
+  const auto [distinct, position] = group(flat_places(at::stack({place(0), place(1)}), sizes));
+  Tensor results;
+  if (multiply) {
+    results = at::ones({distinct.size(0)}, values.options());
+    write_rows(results, 0, position, values, Combine::kMultiply, false);
+  } else {
+    results = sum_by_group(values, position, distinct.size(0));
+  }
+  const Tensor csr = make_coo(places_of(distinct, sizes), results, sizes, true).to_sparse_csr();
+  const ScalarType index = input.crow_indices().scalar_type();
+  return at::_sparse_csr_tensor_unsafe(csr.crow_indices().to(index), csr.col_indices().to(index), csr.values(), sizes,
+                                       csr.options());
+}
+
+}  // namespace
+
+Tensor& add_compressed_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  check_layout("add", self);
+  check_layout("add", other);
+  if (self.layout() == at::kStrided) return at::add_out(out, self, other.to_sparse(), alpha);
+  if (other.layout() == at::kStrided) {
+    const Tensor scaled = alpha.equal(1) ? other : other.mul(alpha);
+    return at::add_out(out, scaled, self.to_sparse());
+  }
+  TORCH_CHECK(self.sizes() == other.sizes(),
+              "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
+              self.sizes(), " and tensor `other` with shape ", other.sizes());
+  const Tensor sum = self.to_sparse().coalesce().add(other.to_sparse().coalesce(), alpha);
+  return set_compressed(out, sum.coalesce());
+}
+
+Tensor& addmv_compressed_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta,
+                             const Scalar& alpha, Tensor& out) {
+  check_layout("addmv", mat);
+  TORCH_CHECK(mat.dim() == 2, "addmv: Expected mat to be 2-D");
+  TORCH_CHECK(vec.dim() == 1, "addmv: Expected vec to be 1-D");
+  TORCH_CHECK(mat.size(1) == vec.size(0), "size mismatch, got input (", mat.size(0), "), mat (", mat.size(0), "x",
+              mat.size(1), "), vec (", vec.size(0), ")");
+  const Tensor found = csr_product(mat, vec.unsqueeze(1)).select(1, 0);
+  return copy_result(scaled_sum(self.expand(found.sizes()), found, beta, alpha), out);
+}
+
+Tensor& addmm_compressed_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                             const Scalar& alpha, Tensor& out) {
+  check_csr_matrices("addmm", mat1, mat2);
+  const Tensor found = any_csr_product(mat1, mat2);
+  if (out.layout() == at::kStrided) {
+    TORCH_CHECK(self.layout() == at::kStrided, "addmm: expected a dense 'self' for a dense result, got layout ",
+                self.layout());
+    const Tensor dense = found.layout() == at::kStrided ? found : found.to_dense();
+    return copy_result(scaled_sum(self.expand(dense.sizes()), dense, beta, alpha), out);
+  }
+  TORCH_CHECK(found.is_sparse(),
+              "addmm: two factors of which one is dense have a dense product, but the result has layout ",
+              out.layout());
+  TORCH_CHECK(self.sizes() == found.sizes(), "addmm: expected a sparse 'self' of sizes ", found.sizes(), ", got ",
+              self.sizes());
+  Tensor sum = found.mul(alpha);
+  if (beta.toComplexDouble() != 0.) sum = sum.add(self.to_sparse().coalesce().mul(beta));
+  return set_compressed(out, sum.coalesce());
+}
+
+// beta * self + alpha * (mat1 @ mat2) where `self` has elements.
+Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                          const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(self.layout() == at::kSparseCsr, "sampled_addmm: Expected self to be a sparse CSR tensor, got layout ",
+              self.layout());
+  TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided,
+              "sampled_addmm: Expected mat1 and mat2 to have strided layout, but got layouts ", mat1.layout(), " and ",
+              mat2.layout());
+  TORCH_CHECK(self.scalar_type() == mat1.scalar_type() && mat1.scalar_type() == mat2.scalar_type(),
+              "sampled_addmm: Expected one dtype, but got ", self.scalar_type(), ", ", mat1.scalar_type(), " and ",
+              mat2.scalar_type());
+  TORCH_CHECK(mat1.dim() == mat2.dim() && mat1.dim() == self.dim() && mat1.size(-1) == mat2.size(-2) &&
+                  self.size(-2) == mat1.size(-2) && self.size(-1) == mat2.size(-1),
+              "sampled_addmm: mat1 and mat2 shapes cannot be multiplied (", mat1.sizes(), " and ", mat2.sizes(),
+              " sampled at ", self.sizes(), ")");
+  const Tensor indices = self.to_sparse()._indices();
+  c10::List<std::optional<Tensor>> rows, columns;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (d != self.dim() - 1) rows.push_back(indices.select(0, d));
+    if (d != self.dim() - 2) columns.push_back(indices.select(0, d));
+  }
+  const Tensor values = self.values();
+  const Tensor products = mat1.index(rows).mul(mat2.transpose(-2, -1).index(columns)).sum(-1).view(values.sizes());
+  const Tensor result =
+      at::_sparse_csr_tensor_unsafe(self.crow_indices().clone(), self.col_indices().clone(),
+                                    scaled_sum(values, products, beta, alpha), self.sizes(), self.options());
+  return set_compressed(out, result);
+}
+
+Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                     const Scalar& alpha) {
+  Tensor out = at::empty({0, 0}, self.options());
+  return sampled_addmm_out(self, mat1, mat2, beta, alpha, out);
+}
+
+Tensor csr_sum(const Tensor& self, IntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
+  return reduce_csr("sum", self, dim, keepdim, dtype, false);
+}
+
+Tensor csr_prod(const Tensor& self, IntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
+  return reduce_csr("prod", self, dim, keepdim, dtype, true);
+}
+
+}  // namespace atalla::aten

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""COO, CSR and CSC tensors on the device against the CPU: construction, conversions, arithmetic, products and reductions."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map
+
+import torch_atalla
+
+LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def to(device: str, value: Any) -> Any:
+    return tree_map(lambda x: x.detach().to(device) if isinstance(x, torch.Tensor) else x, value)
+
+
+@pytest.fixture(autouse=True)
+def native():
+    with torch_atalla.fallback.mode("error"):
+        yield
+
+
+def example(layout: torch.layout = torch.sparse_coo, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    x = torch.tensor([[0, 1.5, 0, 2], [0, 0, 0, 0], [3, 0, -4, 5]]).to(dtype)
+    return x.to_sparse(layout=layout)
+
+
+def uncoalesced(sizes: tuple[int, ...] = (4, 5), dense_sizes: tuple[int, ...] = (), nnz: int = 12) -> torch.Tensor:
+    indices = torch.stack([torch.randint(0, n, (nnz,)) for n in sizes])
+    return torch.sparse_coo_tensor(indices, torch.randn(nnz, *dense_sizes), (*sizes, *dense_sizes))
+
+
+def same(mine: torch.Tensor, cpu: torch.Tensor, tolerance: float = 1e-5) -> None:
+    assert mine.device.type == "atalla"
+    assert (mine.layout, mine.dtype, mine.shape) == (cpu.layout, cpu.dtype, cpu.shape)
+    if cpu.layout == torch.sparse_coo:
+        assert mine._nnz() == cpu._nnz()
+        if mine.is_coalesced() == cpu.is_coalesced():
+            assert torch.equal(mine._indices().cpu(), cpu._indices())
+        else:  # the CPU forgets that some results are
+            assert mine.is_coalesced()
+            mine, cpu = mine.coalesce(), cpu.coalesce()
+        torch.testing.assert_close(mine._values().cpu(), cpu._values(), rtol=tolerance, atol=tolerance)
+        return
+    torch.testing.assert_close(mine.cpu(), cpu, rtol=tolerance, atol=tolerance)
+
+
+def both(f: Callable[..., torch.Tensor], *arguments: Any) -> None:
+    same(f(*to("atalla", arguments)), f(*arguments))
+
+
+HYBRIDS = [((4, 5), ()), ((7,), (3,)), ((2, 3, 4), ()), ((3, 4), (2, 2)), ((), ())]
+
+
+@pytest.mark.parametrize("sizes, dense_sizes", HYBRIDS[:-1])
+def test_coalesce(sizes: tuple[int, ...], dense_sizes: tuple[int, ...]) -> None:
+    x = uncoalesced(sizes, dense_sizes)
+    both(lambda t: t, x)
+    both(torch.Tensor.coalesce, x)
+    both(torch.Tensor.to_dense, x)
+    both(torch.clone, x)
+    both(lambda t: t.coalesce().indices(), x)
+    both(lambda t: t.coalesce().values(), x)
+    both(lambda t: t.transpose(0, len(sizes) - 1), x)
+    assert repr(x.to("atalla").coalesce()).count("atalla") >= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.float16, torch.complex64], ids=str)
+def test_coalesce_dtypes(dtype: torch.dtype) -> None:
+    x = torch.sparse_coo_tensor([[0, 2, 0, 2]], torch.tensor([1, 0, 1, 1]).to(dtype), (3,))
+    both(torch.Tensor.coalesce, x)
+
+
+def test_construction() -> None:
+    indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4, 5])
+    on = indices.to("atalla"), values.to("atalla")
+    same(torch.sparse_coo_tensor(*on, (2, 4)), torch.sparse_coo_tensor(indices, values, (2, 4)))
+    same(torch.sparse_coo_tensor(*on), torch.sparse_coo_tensor(indices, values))
+    same(torch.sparse_coo_tensor(indices, values, (2, 4), device="atalla"),
+         torch.sparse_coo_tensor(indices, values, (2, 4)))  # fmt: skip
+    same(torch.sparse_coo_tensor((2, 4), device="atalla"), torch.sparse_coo_tensor((2, 4)))
+    same(torch.zeros(2, 4, layout=torch.sparse_coo, device="atalla"), torch.zeros(2, 4, layout=torch.sparse_coo))
+    ends, columns = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 2])
+    mine = torch.sparse_csr_tensor(ends.to("atalla"), columns.to("atalla"), values.to("atalla"), (2, 4))
+    same(mine, torch.sparse_csr_tensor(ends, columns, values, (2, 4)))
+    assert torch.empty(2, 4, layout=torch.sparse_csr, device="atalla").crow_indices().device.type == "atalla"
+
+
+@pytest.mark.parametrize("indices, sizes", [
+    ([[0, 5]], (3,)), ([[0, -1]], (3,)), ([0, 1], (3,)), ([[0, 1], [0, 1]], (3,)), ([[0, 1, 2]], (3,)),
+])  # fmt: skip
+def test_construction_errors(indices: list, sizes: tuple[int, ...]) -> None:
+    def make(device: str) -> str:
+        with pytest.raises((RuntimeError, IndexError)) as error:
+            torch.sparse_coo_tensor(torch.tensor(indices, device=device), torch.ones(2, device=device), sizes,
+                                    check_invariants=True)  # fmt: skip
+        return str(error.value).partition("\n")[0].replace("privateuseone", "cpu").replace("atalla:0", "cpu")
+
+    assert make("atalla") == make("cpu")
+
+
+CSR_ERRORS = [
+    ([1, 2, 3], [0, 1, 0]), ([0, 2, 2], [0, 1, 0]), ([0, 4, 3], [0, 1, 0]), ([0, 2, 3], [0, 7, 0]),
+    ([0, 2, 3], [1, 0, 0]), ([0, 2, 3], [1, 1, 0]), ([0, 2], [0, 1, 0]), ([0, 2, 3], [0, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc], ids=str)
+@pytest.mark.parametrize("ends, places", CSR_ERRORS)
+def test_compressed_errors(ends: list[int], places: list[int], layout: torch.layout) -> None:
+    sizes = (2, 3) if layout == torch.sparse_csr else (3, 2)
+
+    def make(device: str) -> str:
+        with pytest.raises(RuntimeError) as error:
+            torch.sparse_compressed_tensor(torch.tensor(ends, device=device), torch.tensor(places, device=device),
+                                           torch.ones(3, device=device), sizes, layout=layout,
+                                           check_invariants=True)  # fmt: skip
+        return str(error.value).partition("\n")[0]
+
+    assert make("atalla") == make("cpu")
+
+
+@pytest.mark.parametrize("source", LAYOUTS, ids=str)
+@pytest.mark.parametrize("target", [*LAYOUTS, torch.strided], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64, torch.bool], ids=str)
+def test_conversions(source: torch.layout, target: torch.layout, dtype: torch.dtype) -> None:
+    x = example(source, dtype)
+    both(lambda t: t.to_dense() if target == torch.strided else t.to_sparse(layout=target), x)
+    both(lambda t: t.to_dense().to_sparse(layout=source), x)
+    assert torch.equal(x.to("atalla").cpu().to_dense(), x.to_dense())
+    assert x.to("atalla")._nnz() == x._nnz()
+
+
+def test_batches() -> None:
+    x = torch.randn(2, 3, 4)
+    x[:, :, 1] = 0
+    both(lambda t: t.to_sparse_csr(), x)
+    both(lambda t: t.to_sparse_csr().to_dense(), x)
+    both(lambda t: t.to_sparse_csr().to_sparse(), x)
+
+
+def test_to_sparse_dims() -> None:
+    x = torch.randn(3, 4, 2)
+    x[1] = 0
+    for dims in (1, 2, 3):
+        both(lambda t, dims=dims: t.to_sparse(dims), x)
+
+
+def test_copies_and_sizes() -> None:
+    x = uncoalesced().coalesce()
+    for source, target in itertools.product(("cpu", "atalla"), repeat=2):
+        out = torch.zeros(4, 5, layout=torch.sparse_coo, device=target)
+        out.copy_(x.to(source))
+        assert torch.equal(out.cpu().to_dense(), x.to_dense())
+    both(lambda t: t.clone().zero_(), x)
+    both(lambda t: t.clone().sparse_resize_and_clear_((7, 3), 2, 0), x)
+    both(lambda t: t.clone().sparse_resize_((9, 9), 2, 0), x)
+    both(torch.zeros_like, x)
+    both(lambda t: t.clone().resize_as_sparse_(uncoalesced((6, 6)).to(t.device)), torch.zeros_like(x))
+    csr = x.to_sparse_csr()
+    both(lambda t: t.clone().zero_(), csr)
+    both(torch.clone, csr)
+    both(lambda t: t.transpose(0, 1), csr)
+    both(lambda t: t[1], csr)
+
+
+def test_arithmetic() -> None:
+    x, y = uncoalesced((4, 8)), uncoalesced((4, 8))
+    a, b, d = x.coalesce(), y.coalesce(), torch.randn(4, 8)
+    for f in (torch.add, torch.sub, lambda p, q: torch.add(p, q, alpha=3)):
+        both(lambda p, q, f=f: f(p, q).coalesce(), x, y)
+        both(f, a, b)
+        both(f, d, a)
+        both(f, d.t().contiguous().t(), x)
+    both(torch.mul, a, b)
+    both(torch.mul, a, d)
+    both(torch.mul, d, a)
+    both(torch.mul, x, d)
+    both(torch.mul, a, torch.randn(8))
+    both(lambda p: p * 2.5, x)
+    both(lambda p: p / 2, a)
+    both(lambda p: p.clone().mul_(3), a)
+    both(lambda p: p.clone().div_(3), a)
+    both(lambda p, q: p.clone().add_(q), a, b)
+    both(lambda p, q: p.clone().sub_(q), a, b)
+    both(lambda p, q: p.clone().add_(q, alpha=2), d, x)
+    both(lambda p: -p, a)
+    both(lambda p: p.pow(2), a)
+    both(lambda p, q: torch.cat([p, q]), x, y)
+    both(lambda p, q: torch.cat([p, q], 1), x, y)
+    both(lambda p: p.abs().sqrt(), a)
+    both(lambda p: p.norm(), a)
+    both(lambda p: p.to(torch.float64), x)
+    both(lambda p: p.unsqueeze(0), x)
+    both(lambda p: p.permute(1, 0), x)
+    both(lambda p: p.narrow_copy(1, 1, 3), x)
+
+
+def test_arithmetic_of_dtypes() -> None:
+    i = torch.tensor([[0, 2, 0], [1, 0, 3]]).to_sparse()
+    both(torch.add, i, i.to(torch.float64))
+    both(torch.add, i.to_dense().to(torch.float32), i)
+    both(torch.mul, i, i.to(torch.float32))
+    both(torch.add, i, i)
+    both(torch.mul, i, i)
+    both(lambda p: p * 2, i)
+
+
+@pytest.mark.parametrize("sizes, dense_sizes", [((4, 5), ()), ((3, 4), (2,))])
+def test_sums(sizes: tuple[int, ...], dense_sizes: tuple[int, ...]) -> None:
+    x = uncoalesced(sizes, dense_sizes)
+    both(torch.sum, x)
+    both(torch.sparse.sum, x)
+    for dim in (0, 1, (0, 1), -1):
+        both(lambda t, dim=dim: torch.sparse.sum(t, dim).to_dense(), x)
+        gradients = []
+        for device in ("cpu", "atalla"):
+            leaf = x.to(device).coalesce().requires_grad_()
+            out = torch.sparse.sum(leaf, dim)
+            (out.to_dense() ** 2).sum().backward()
+            gradients.append(leaf.grad.cpu().to_dense())
+        torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_products(layout: torch.layout, dtype: torch.dtype) -> None:
+    a, b, c = example(layout, dtype), torch.randn(4, 5, dtype=dtype), torch.randn(3, 5, dtype=dtype)
+    v = torch.randn(4, dtype=dtype)
+    both(torch.sparse.mm, a, b)
+    both(torch.matmul, a, b)
+    both(torch.mv, a, v)
+    both(torch.addmm, c, a, b)
+    both(lambda p, q, r: torch.addmm(p, q, r, beta=0.5, alpha=2), c, a, b)
+    if layout != torch.sparse_coo:
+        both(torch.matmul, b.t(), a.to_dense().t().to_sparse(layout=layout))
+        both(torch.addmv, c[:, 0].contiguous(), a, v)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_sparse_products(layout: torch.layout) -> None:
+    a, b = example(layout), (torch.randn(4, 6) * (torch.rand(4, 6) < 0.4)).to_sparse(layout=layout)
+    for factor in (b, torch.zeros(4, 6).to_sparse(layout=layout)):
+        found, expected = torch.sparse.mm(a.to("atalla"), factor.to("atalla")), torch.sparse.mm(a, factor)
+        assert found.layout == expected.layout
+        torch.testing.assert_close(found.cpu().to_dense(), expected.to_dense())  # the CPU leaves columns unsorted
+
+
+def test_integer_and_empty_products() -> None:
+    a = uncoalesced()
+    both(torch.sparse.mm, torch.zeros(3, 4).to_sparse(), torch.randn(4, 2))
+    both(torch.sparse.mm, a, torch.randn(5, 0))
+    both(torch.hspmm, a, torch.randn(5, 2))
+    both(torch.bmm, uncoalesced((3, 4, 5), nnz=20), torch.randn(3, 5, 2))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_product_gradients(layout: torch.layout) -> None:
+    found = []
+    b, weight = torch.randn(4, 5), torch.randn(3, 5)
+    for device in ("cpu", "atalla"):
+        a, d = example(layout).to(device).requires_grad_(), b.detach().to(device).requires_grad_()
+        (torch.sparse.mm(a, d) * weight.to(device)).sum().backward()
+        found.append((a.grad.cpu().to_dense(), d.grad.cpu()))
+        assert a.grad.layout == layout
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_csr_arithmetic() -> None:
+    a, b, d = (
+        example(torch.sparse_csr),
+        (torch.randn(3, 4) * (torch.rand(3, 4) < 0.5)).to_sparse_csr(),
+        torch.randn(3, 4),
+    )
+    both(torch.add, a, b)
+    both(torch.add, d, a)
+    both(torch.add, a, d)
+    both(lambda p, q: torch.add(p, q, alpha=-2), a, b)
+    both(lambda p: p * 3, a)
+    both(torch.mul, a, d)
+    both(torch.mul, a, b)
+    both(torch.sin, a)
+    both(torch.sum, a)
+    both(lambda p: p.sum(0, keepdim=True), a)
+    both(lambda p: p.sum(1, keepdim=True), a)
+    both(lambda p: torch._sparse_csr_prod(p, 1, keepdim=True), a)
+    both(
+        lambda p, m, n: torch.sparse.sampled_addmm(p, m, n, beta=0.5, alpha=2), a, torch.randn(3, 6), torch.randn(6, 4)
+    )
+
+
+def test_masks() -> None:
+    x, mask = uncoalesced(), uncoalesced()
+    d = torch.randn(4, 5)
+    both(lambda t, m: t.sparse_mask(m), d, mask.coalesce())
+    both(lambda t, m: t.sparse_mask(m), d, mask)
+    both(lambda t, m: t.sparse_mask(m), x, mask.coalesce())
+    both(lambda t, m: t.sparse_mask(m), x.coalesce(), mask.coalesce())
+    hybrid = uncoalesced((4,), (3,)), uncoalesced((4,), (3,), nnz=2).coalesce()
+    both(lambda t, m: t.sparse_mask(m), *hybrid)
+    both(lambda t, m: t.sparse_mask(m), d[:3, :4], example(torch.sparse_csr))
+
+
+@pytest.mark.parametrize("logarithm", [False, True])
+@pytest.mark.parametrize(
+    "sizes, dense_sizes, dim", [((4, 5), (), 0), ((4, 5), (), 1), ((5,), (), 0), ((4, 3), (3,), 2)]
+)
+def test_softmax(sizes: tuple[int, ...], dense_sizes: tuple[int, ...], dim: int, logarithm: bool) -> None:
+    f = torch.sparse.log_softmax if logarithm else torch.sparse.softmax
+    x = uncoalesced(sizes, dense_sizes)
+    found = []
+    for device in ("cpu", "atalla"):
+        leaf = x.to(device).coalesce().requires_grad_()
+        out = f(leaf, dim)
+        (out.to_dense() ** 3).sum().backward()
+        found.append((out.detach().cpu().to_dense(), leaf.grad.cpu().to_dense()))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_selection() -> None:
+    x = uncoalesced((4, 5), (2,)).coalesce()
+    index = torch.tensor([2, 0, 2])
+    for dim in (0, 1):
+        both(lambda t, i, dim=dim: t.index_select(dim, i).to_dense(), x, index)
+    both(lambda t, i: t.index_select(2, i), x, torch.tensor([1, 1, 0]))
+    both(lambda t: t[1].to_dense(), x)
+    with pytest.raises(IndexError, match="out of range"):
+        x.to("atalla").index_select(0, torch.tensor([4], device="atalla"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_saving(layout: torch.layout) -> None:
+    file = io.BytesIO()
+    x = example(layout)
+    torch.save(x.to("atalla"), file)
+    file.seek(0)
+    loaded = torch.load(file)
+    same(loaded, x)
+    same(copy.deepcopy(x.to("atalla")), x)
+
+
+def test_product_traffic() -> None:
+    """A product of a sparse matrix reads one row of the table per element, and the elements."""
+    table, a = torch.randn(4000, 64).to("atalla"), torch.eye(10, 4000).to_sparse_csr().to("atalla")
+    torch_atalla.telemetry.reset()
+    torch.sparse.mm(a, table)
+    torch.atalla.synchronize()
+    assert 10 * 64 * 4 <= torch_atalla.telemetry.counters().dram_bytes_read < table.nbytes // 10
