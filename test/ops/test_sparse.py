@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""COO, CSR and CSC tensors on the device against the CPU: construction, conversions, arithmetic, products and reductions."""
+"""COO, CSR and CSC tensors on the device against the CPU: construction, conversions, arithmetic and products."""
 
 from __future__ import annotations
 
