@@ -43,8 +43,6 @@ class TestLayouts(DeviceTestCase):
         with torch_atalla.fallback.mode(mode):
             with self.refused("tensor of layout Sparse"):
                 x.cumsum(0)
-            with self.refused("tensor of layout Sparse"):
-                torch.maximum(x, x)
         torch.atalla.synchronize()
 
     def test_quantized_ops_without_a_kernel(self, device):
