@@ -133,10 +133,10 @@ class Chip:
 
     def row_sum(self, rows: int, columns: int) -> int:
         """[rows, columns] of FP32 over columns: a sum's vectors pass the array. The core waits for the first 32 rows,
-        and for those tiles of all rows that are more than eight."""
+        and for those tiles of later rows that are more than eight."""
         vectors = ceil(rows * columns, self.lanes)
-        tiles = ceil(4 * columns, 2 * self.tile_columns)
-        share = 255 * max(0, tiles - 8) // tiles + 255 // ceil(rows, self.tile_rows)
+        tiles, blocks = ceil(4 * columns, 2 * self.tile_columns), ceil(rows, self.tile_rows)
+        share = 255 * (tiles + (blocks - 1) * max(0, tiles - 8)) // (blocks * tiles)
         waits = 4 * rows * columns * min(255, share) // 255
         packets, array = 5 * vectors // 8 + 3 * rows, vectors + self.rows
         return self.cycles(4 * rows * columns, 4 * rows, vector=rows, array=array, packets=packets, waits=waits)

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from tools import prebuilt
 
@@ -50,11 +51,14 @@ def test_demo_refuses_no_steps(tmp_path: Path) -> None:
         demo.main(["--steps", "0", "-o", str(tmp_path)])
 
 
+BUILD_INFO = f"torch_atalla/lib/{prebuilt.folder_name(torch.__version__)}/build.json"
+
+
 def make_wheel(folder: Path, sources: str) -> Path:
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     path = folder / f"torch_atalla-{prebuilt.version()}-{tag}-{tag}-manylinux_2_35_x86_64.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(prebuilt.BUILD_INFO, json.dumps({"sources": sources}))
+        wheel.writestr(BUILD_INFO, json.dumps({"sources": sources}))
         wheel.writestr("torch_atalla/__init__.py", "raise SystemExit")
         program = zipfile.ZipInfo("torch_atalla/bin/atalla-run")
         program.external_attr = 0o100755 << 16
@@ -69,5 +73,5 @@ def test_a_checkout_uses_the_wheel_of_its_sources_only(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
     prebuilt.unpack(path, root)
     assert (root / "torch_atalla/bin/atalla-run").stat().st_mode & 0o777 == 0o755
-    assert (root / prebuilt.BUILD_INFO).is_file()
+    assert (root / BUILD_INFO).is_file()
     assert not (root / "torch_atalla/__init__.py").exists()  # Python code is the checkout's

@@ -35,13 +35,14 @@ def test_model(name: str) -> None:
 
 def test_page() -> None:
     results = [
-        model_table.Result("A", 1000, 10, 5, 2000, 1e-6),
+        model_table.Result("A", 1000, 10, 5, 2000, 3e-6, 1e-6),
         model_table.Result("B", 2000, missing="aten::roll"),
-        model_table.Result("C", 3000, 10, 5, 2000, 1.0),
+        model_table.Result("C", 3000, 10, 5, 2000, 3e-6, 1.0),
     ]
     text = model_table.page(results)
     assert "1 of 3 run wholly on the chip" in text
-    assert "| A | 1,000 | 10 | 5 | 2,000 | 1.0e-06 | |" in text and "| B | 2,000 | | | | | `aten::roll` |" in text
+    assert "| A | 1,000 | 10 | 5 | 2,000 | 3 µJ | 1.0e-06 | |" in text
+    assert "| B | 2,000 | | | | | | `aten::roll` |" in text
 
 
 def test_enough_models() -> None:

@@ -40,6 +40,7 @@ class QuantizedLinear(nn.Module):
         return cls(encode(linear.weight, encoding, group), encoding, bias).train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x times the decoded weight, plus the bias."""
         return torch.ops.atalla.quantized_linear(x, self.weight, self.scales, self.zeros, self.bias, self.encoding)
 
     def decoded(self) -> torch.Tensor:
@@ -47,6 +48,7 @@ class QuantizedLinear(nn.Module):
         return decode(self.weight, self.scales, self.zeros, self.encoding)
 
     def extra_repr(self) -> str:
+        """Sizes and encoding, for printing."""
         group = self.in_features // len(self.scales)
         bias = self.bias is not None
         return f"{self.in_features}, {self.out_features}, encoding={self.encoding}, group={group}, bias={bias}"
