@@ -79,8 +79,8 @@ def case_program(case: Case) -> tuple[LinearProgram, list[torch.Tensor]]:
 
 
 def analytic_cycles(case: Case, chip: ChipModel | None = None) -> int:
-    """What the functional engine charges for the case, or, with a chip whose cores share it, the timing model."""
-    if chip is not None and chip.program_cores > 1:
+    """What the functional engine charges for the case. With a chip: the timing model, for the launches of the code."""
+    if chip is not None:
         return sum(cycles or 0 for cycles in estimates(build(case, chip)[0], chip))
     if case.functional is None:
         return module_cycles(case)

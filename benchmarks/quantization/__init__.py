@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of benchmarks/quantized_decoding.py."""
+"""Decoding with weights in 8 and 4 bits: cycles per token and accuracy."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The precisions that benchmarks/quantized_decoding.py compares: each quantizes a bfloat16 model in place."""
+"""The precisions that benchmarks/quantization compares: each quantizes a bfloat16 model in place."""
 
 from __future__ import annotations
 

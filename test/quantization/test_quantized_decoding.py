@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cycles of a decoded token in 8 and 4 bits (benchmarks/quantized_decoding.py), which are simulated and so exact."""
+"""Cycles of a decoded token in 8 and 4 bits (benchmarks/quantization), which are simulated and so exact."""
 
 from __future__ import annotations
 

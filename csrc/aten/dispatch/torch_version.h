@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What differs between the supported versions of torch in the C++ interface. torch_atalla/driver/torch_versions.py
-// lists the versions; ops that only some of them have are marked in atalla_native_functions.yaml.
+// This header holds the differences of the C++ interface between the supported versions of torch.
+// torch_atalla/driver/torch_versions.py lists the versions; atalla_native_functions.yaml marks ops that only some of
+// them have.
 #pragma once
 
 #include <ATen/core/IListRef.h>

@@ -2,6 +2,7 @@
 //
 // The kernel `gemm_quantized` against products in double precision.
 #define ATALLA_TEST_TABLES isa::gemm_quantized_kernels()
+#include "kernel_parameters.h"
 #include "kernels/harness.h"
 
 using namespace kernel_test;
@@ -40,7 +41,7 @@ atalla_status run(Operands& o, atalla_dtype dtype) {
   atalla_launch_desc desc{};
   desc.n_outputs = 1;
   desc.compute_dtype = dtype;
-  desc.iparams[0] = o.encoding;
+  atalla::GemmQuantizedParameters{.encoding = static_cast<atalla::WeightEncoding>(o.encoding)}.write(&desc);
   return run_kernel("gemm_quantized", desc, {&o.out, &o.a, &o.b, &o.scales, &o.zeros});
 }
 

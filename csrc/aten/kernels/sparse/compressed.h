@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the ops on compressed tensors (CSR, CSC) share.
+// The ops on compressed tensors (CSR, CSC) share these functions.
 #pragma once
 
 #include "aten/kernels/sparse/coo.h"

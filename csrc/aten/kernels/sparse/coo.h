@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the ops on COO tensors share: places as single numbers, making results, and looking up places.
+// The ops on COO tensors share these functions: they number places, make results and look up places.
 #pragma once
 
 #include <ATen/SparseTensorImpl.h>

@@ -11,7 +11,7 @@ namespace {
 
 enum class RegionKind { kAlign, kSensitiveAlign, kSensitivePool };
 
-// What the kernels of all kinds read from their launches.
+// The parameters that kernels of all kinds read from their launches.
 struct RegionRule {
   RegionKind kind;
   double scale;

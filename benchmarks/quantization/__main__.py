@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cycles per token and accuracy of a decoder in 8 and 4 bits: `python -m benchmarks.quantized_decoding [--write-docs]`.
+"""Cycles per token and accuracy of a decoder in 8 and 4 bits: `python -m benchmarks.quantization [--write-docs]`.
 
 Cycles are simulated, so every machine gives the same numbers. test/quantization/test_quantized_decoding.py has limits.
 --write-docs: the tables of docs/guides/quantize.md.
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import torch
 
-from .quantization.accuracy import of_decoder, of_minilm
-from .quantization.measure import of_token, quantized
-from .quantization.model import Sizes
-from .quantization.variants import Variant, variants
+from .accuracy import of_decoder, of_minilm
+from .measure import of_token, quantized
+from .model import Sizes
+from .variants import Variant, variants
 
-DOCS = Path(__file__).resolve().parents[1] / "docs/guides/quantize.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/guides/quantize.md"
 
 
 def cycles_table(chosen: list[Variant], sizes: Sizes) -> str:
@@ -67,9 +67,7 @@ def write(name: str, text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quantized_decoding", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__.splitlines()[0])
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/guides/quantize.md")
     args = parser.parse_args()
     for name, table in (
