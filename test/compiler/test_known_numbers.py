@@ -67,6 +67,32 @@ def test_written_buffers_are_no_constants(tmp_path: Path) -> None:
         saved(Counter(), (torch.randn(6),), tmp_path / "counter.atl")
 
 
+class Scaled(nn.Module):
+    def __init__(self, write: bool, read: bool = True) -> None:
+        super().__init__()
+        self.write, self.read = write, read
+        self.register_buffer("n", torch.tensor([2]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        factor = self.n[0].item() if self.read else 1
+        torch._check(factor < 100)
+        y = x * factor
+        if self.write:
+            self.n.add_(1)
+        return y
+
+
+def test_buffers_that_are_written_later_or_elsewhere_are_no_constants(tmp_path: Path) -> None:
+    """Also in a program without mutation, and in one whose other method writes."""
+    x = (torch.ones(3),)
+    functional = torch.export.export(Scaled(write=True), x).run_decompositions({})
+    methods = {"get": Scaled(write=False), "step": Scaled(write=True, read=False)}
+    exported = {name: torch.export.export(model, x) for name, model in methods.items()}
+    for program in (functional, exported):
+        with pytest.raises(UnsupportedOpsError, match="_local_scalar_dense"):
+            save_loadable(program, tmp_path / "state.atl", fallback="error")
+
+
 class Asserts(nn.Module):
     def __init__(self, most: int) -> None:
         super().__init__()

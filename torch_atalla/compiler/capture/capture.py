@@ -93,9 +93,9 @@ def _without_conditions_on_bases(program: torch.export.ExportedProgram) -> torch
 
 
 def decompose(
-    program: torch.export.ExportedProgram, support: SupportTable | None = None
+    program: torch.export.ExportedProgram, support: SupportTable | None = None, states: Collection[str] = ()
 ) -> torch.export.ExportedProgram:
-    """Taken apart to the ops that lowering knows, without mutation."""
+    """Taken apart to the ops that lowering knows, without mutation. states: as `capture` takes them."""
     _check_dense(program)
     support = support_table() if support is None else support
     table = decomposition_table(support)
@@ -103,7 +103,7 @@ def decompose(
         with torch.no_grad(), without_python_kernels(support), warnings.catch_warnings():
             # torch.export copies a LeafSpec in there, which torch's pytree deprecates.
             warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-            decomposed = with_known_numbers(program).run_decompositions(table)
+            decomposed = with_known_numbers(program, states).run_decompositions(table)
     except RuntimeError as error:
         text = str(error).strip().splitlines()
         raise ExportError(
@@ -171,7 +171,7 @@ def capture(
     """
     program = export_module(program, args, kwargs)
     if decomposed is None:
-        decomposed = decompose(program, support)
+        decomposed = decompose(program, support, states)
     name_the_host(decomposed.graph)
     index_by_elements(decomposed.graph)
     assert_on_tensors(decomposed.graph)

@@ -7,6 +7,7 @@ torch.export knows such a number no better than one that depends on data, and ev
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -26,10 +27,15 @@ _ALIASES: dict[Any, Any] = {aten.detach_.default: aten.detach.default, aten.lift
 Node = torch.fx.Node
 
 
-def with_known_numbers(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with numbers in place of what it reads from constants, or the same object if it reads none. Raises
-    ExportError for an assertion about such a number that does not hold."""
-    values = _Values(program)
+def with_known_numbers(
+    program: torch.export.ExportedProgram, states: Collection[str] = ()
+) -> torch.export.ExportedProgram:
+    """The program with numbers in place of what it reads from constants, or the same object if it reads none.
+
+    states: buffers that other methods write, which are no constants. Raises ExportError for an assertion about such a
+    number that does not hold.
+    """
+    values = _Values(program, states)
     reads = {node: value for node in program.graph.nodes if (value := values.read(node)) is not None}
     if not reads:
         return program
@@ -49,16 +55,16 @@ def with_known_numbers(program: torch.export.ExportedProgram) -> torch.export.Ex
 class _Values:
     """Evaluates nodes that depend on constants only, on the CPU, when they are asked for."""
 
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, states: Collection[str]) -> None:
         self.program = program
+        written = written_buffers(program) | set(states)
         self.constants = {
             spec.arg.name: spec.target
             for spec in program.graph_signature.input_specs
-            if spec.kind in _CONSTANT and spec.target is not None
+            if spec.kind in _CONSTANT and spec.target is not None and spec.target not in written
         }
         self.known: dict[Node, torch.Tensor | None] = {}
-        writing = [node for node in program.graph.nodes if _writes(node)]
-        self.written = set().union(*(_origins(arg) for node in writing for arg in node.all_input_nodes))
+        self.written = _written(program)
 
     def read(self, node: Node) -> bool | int | float | None:
         """The number that a node reads from constants; None if it does not. What shares an origin with something that
@@ -103,6 +109,19 @@ def _origins(node: Node) -> set[Node]:
         waiting += [source for source in sources if source not in seen]
         seen.update(sources)
     return found
+
+
+def written_buffers(program: torch.export.ExportedProgram) -> set[str]:
+    """Buffers that the program may write, in place or, without mutation, as results of its signature."""
+    signature, nodes = program.graph_signature, {node.name for node in _written(program)}
+    named = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target is not None}
+    return {*signature.buffers_to_mutate.values(), *(named[name] for name in nodes & named.keys())}
+
+
+def _written(program: torch.export.ExportedProgram) -> set[Node]:
+    """The origins of what the program writes in place."""
+    writing = [node for node in program.graph.nodes if _writes(node)]
+    return set().union(*(_origins(arg) for node in writing for arg in node.all_input_nodes))
 
 
 def _writes(node: Node) -> bool:

@@ -28,6 +28,7 @@ from torch_atalla.loadable.report import LaunchCycles, LoadableReport
 from torch_atalla.version import __version__
 
 from ..capture.capture import decompose, export_module, mutated_buffers
+from ..capture.known_numbers import written_buffers
 from ..program.ir import Launch
 from ..targets.functional.dump import Dump
 from ..targets.functional.pipeline import Compiled, compile_program
@@ -135,7 +136,8 @@ def compile_methods(
     exported: Mapping[str, torch.export.ExportedProgram], dump: str | os.PathLike | None, **options: Any
 ) -> dict[str, Compiled]:
     """options: those of the pipeline."""
-    decomposed = {name: decompose(item) for name, item in exported.items()}
+    written = set[str]().union(*map(written_buffers, exported.values()))
+    decomposed = {name: decompose(item, states=written) for name, item in exported.items()}
     states = frozenset[str]().union(*map(mutated_buffers, decomposed.values()))
     return {
         name: compile_program(
