@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -71,17 +71,19 @@ def _decompose_once() -> None:
     from torch_atalla.compiler.file import functional
 
     general = capture.decompose
-    latest: list[tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]] = []  # program, taken apart
+    latest: list[tuple[torch.export.ExportedProgram, set[str], torch.export.ExportedProgram]] = []  # taken apart
 
-    def decompose(program: torch.export.ExportedProgram, support: Any = None) -> torch.export.ExportedProgram:
+    def decompose(
+        program: torch.export.ExportedProgram, support: Any = None, states: Collection[str] = ()
+    ) -> torch.export.ExportedProgram:
         if support is not None:
-            return general(program, support)
-        for given, found in latest:
-            if given is program:
+            return general(program, support, states)
+        for given, written, found in latest:
+            if given is program and written == set(states):
                 return _copied(found)
-        found = general(program)
+        found = general(program, states=states)
         del latest[:-1]
-        latest.append((program, found))
+        latest.append((program, set(states), found))
         return _copied(found)
 
     capture.decompose = functional.decompose = decompose

@@ -168,8 +168,10 @@ def _measure(
         if new is None:
             continue
         model.set_submodule(name, new)
-        losses[encoding] = measure(model)
-        model.set_submodule(name, layer)
+        try:
+            losses[encoding] = measure(model)
+        finally:  # the loss is the caller's, and may raise
+            model.set_submodule(name, layer)
         cycles[encoding] = _cycles(new, rows, layer.in_features, layer.weight.dtype)
     return LayerChoice(name, None, losses, cycles)
 

@@ -132,6 +132,11 @@ void check_errors() {
   o = good;
   o.encoding = kInt8;
   check_error("b is uint8, expected int8 for its encoding", ATALLA_ERR_UNSUPPORTED, o);
+  for (const int64_t code : {-1, 5}) {
+    o = good;
+    o.encoding = static_cast<Encoding>(code);
+    check_error("expected 0 to 4", ATALLA_ERR_ARGUMENT, o);
+  }
 }
 
 }  // namespace
