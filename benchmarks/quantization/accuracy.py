@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,13 @@ import torch_atalla
 from .model import Decoder, Sizes
 from .variants import Variant
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = Sizes(vocabulary=256, width=128, heads=4, layers=2, hidden=384, length=128)
 STEPS, BATCH, HELD_OUT = 250, 8, 16  # steps of training, and windows per step and for the perplexity
 
 
 def text() -> torch.Tensor:
-    pages = sorted(Path(__file__).resolve().parents[2].glob("docs/concepts/*.md"))
+    pages = sorted(ROOT.glob("docs/concepts/*.md"))
     return torch.tensor(list("".join(page.read_text() for page in pages).encode()))
 
 
@@ -101,7 +103,8 @@ def of_minilm(variants: list[Variant]) -> dict[str, float]:
         return {}
     from transformers import AutoModel
 
-    from test.support.models import minilm_directory
+    sys.path.insert(0, str(ROOT / "test/support"))
+    from models import minilm_directory
 
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(1000, 30000, (8, 32), generator=generator)
