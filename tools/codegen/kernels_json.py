@@ -59,3 +59,7 @@ def generate(kernels: list[Kernel], formulas: list[Pointwise]) -> str:
         else:
             table |= dict.fromkeys(kernel.names, _row(kernel, {p.name: _parameter(p) for p in kernel.parameters}))
     return json.dumps(table, indent=1) + "\n"
+
+
+def enums(table: dict[str, list[str]]) -> str:
+    return json.dumps(table, indent=1) + "\n"

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel `tile_program`: a tile program over a grid of instances. docs/concepts/tile-programs.md.
+#include "sim/kernels/tile/tile_program.h"
+
+#include <cstdio>
+
+#include "kernel_parameters.h"
+#include "sim/abi/error.h"
+#include "sim/kernels/base/operand.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kMostInstances = int64_t{1} << 40;
+
+struct Grid {
+  int64_t sizes[3];
+  int64_t count;
+};
+
+atalla_status run_range(const TileProgram& program, const Grid& grid, int64_t begin, int64_t end) {
+  ScratchArray<unsigned char> memory(program.bytes());
+  if (!memory) return no_memory("tile_program");
+  program.set_arguments(memory.get());
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t plane = grid.sizes[0] * grid.sizes[1];
+    TileInstance instance{program, memory.get(), {i % grid.sizes[0], i % plane / grid.sizes[0], i / plane}, {}};
+    for (int d = 0; d < 3; ++d) instance.grid[d] = grid.sizes[d];
+    if (!instance.run()) return instance.status;
+  }
+  return ATALLA_OK;
+}
+
+atalla_status run(const Launch& launch) {
+  if (launch.desc.n_operands < 1 || launch.desc.n_outputs >= launch.desc.n_operands) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "tile_program: %d outputs of %d operands, expected outputs, inputs and a program",
+                     int{launch.desc.n_outputs}, int{launch.desc.n_operands});
+  }
+  const TileProgramParameters p = TileProgramParameters::read(launch.desc);
+  Grid grid{{p.grid[0], p.grid[1], p.grid[2]}, 1};
+  for (const int64_t size : grid.sizes) {
+    if (size < 0 || size > INT32_MAX || (size > 0 && grid.count > kMostInstances / size))
+      return set_error(ATALLA_ERR_ARGUMENT, "tile_program: a grid of %lld x %lld x %lld instances",
+                       static_cast<long long>(p.grid[0]), static_cast<long long>(p.grid[1]),
+                       static_cast<long long>(p.grid[2]));
+    grid.count *= size;
+  }
+  TileProgram program;
+  ATALLA_CHECK(program.decode(launch, launch.desc.n_operands - 1));
+  if (grid.count == 0) return ATALLA_OK;
+  if (program.is_sequential()) return run_range(program, grid, 0, grid.count);
+  // The fault of the first instance that has one is told, whatever the number of threads.
+  constexpr int kMostParts = 64;
+  const int64_t grain = ceil_div(grid.count, kMostParts);
+  struct Part {
+    atalla_status status;
+    char text[512];
+  };
+  ScratchArray<Part> parts(kMostParts);
+  if (!parts) return no_memory("tile_program");
+  for (int i = 0; i < kMostParts; ++i) parts[i].status = ATALLA_OK;
+  parallel_for(grid.count, grain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += grain) {
+      Part& part = parts[begin / grain];
+      part.status = run_range(program, grid, begin, min_of(end, begin + grain));
+      if (part.status != ATALLA_OK) std::snprintf(part.text, sizeof part.text, "%s", last_error());
+    }
+  });
+  for (int i = 0; i < kMostParts; ++i)
+    if (parts[i].status != ATALLA_OK) return set_error(parts[i].status, "%s", parts[i].text);
+  return ATALLA_OK;
+}
+
+void cost(const atalla_launch_desc& desc, Cost& cost) {
+  const TileProgramParameters p = TileProgramParameters::read(desc);
+  constexpr int64_t kMost = int64_t{1} << 50;
+  const auto counted = [](int64_t x) { return static_cast<uint64_t>(x < 0 ? 0 : x > kMost ? kMost : x); };
+  cost.vector_ops += counted(p.vector_ops);
+  cost.exp_ops += counted(p.exp_ops);
+  cost.macs += counted(p.macs);
+  cost.array_rows += counted(p.array_rows);
+  cost.weight_rows += counted(p.weight_rows);
+  cost.packets += counted(p.packets);
+  cost.tiles += counted(p.tiles);
+  cost.bytes_read += counted(p.bytes_read);
+  cost.bytes_written += counted(p.bytes_written);
+}
+
+constexpr Kernel kKernels[] = {{"tile_program", 1u << ATALLA_F32, run, cost}};
+
+}  // namespace
+
+KernelTable tile_kernels() { return kKernels; }
+
+}  // namespace atalla::sim::ATALLA_ISA

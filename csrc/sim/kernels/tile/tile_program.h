@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A tile program: what one program instance of a grid does with tiles of elements (docs/concepts/tile-programs.md). The
+// compiler writes it as words (torch_atalla/compiler/tile/encode.py); nothing in them is trusted: decode() checks every
+// index, size and dtype, so that a run can only fault at an address.
+#pragma once
+
+#include "kernel_parameters.h"
+#include "sim/kernels/base/convert.h"
+#include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/pointwise/pointwise.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+inline constexpr int64_t kTileProgramMagic = 0x454c4954;  // "TILE"
+inline constexpr int64_t kTileProgramVersion = 1;
+inline constexpr int64_t kMostTileElements = 1 << 20;        // of a value, as in Triton
+inline constexpr int64_t kMostTileBytes = int64_t{1} << 28;  // of all values of an instance
+inline constexpr int64_t kMostTileSteps = 1 << 20;
+inline constexpr int kMostViewDims = 24;  // sorting networks reshape a tile into twos
+
+// A value: elements that lie one after the other in an instance's memory.
+struct TileValue {
+  atalla_dtype dtype;
+  int32_t size;    // bytes of an element
+  int64_t count;   // elements
+  int64_t offset;  // bytes
+};
+
+// A step is its operation, the number of its words, and the words: ids of values, and numbers.
+struct TileStep {
+  TileOp op;
+  int32_t n_words;
+  const int64_t* words;
+  int32_t end;      // of operations with a body: the step after it
+  int32_t middle;   // of operations with two bodies: where the second begins
+  const void* run;  // what does the work, of the operations that choose it by dtype
+};
+
+// DRAM that a program may touch: the extent of an operand.
+struct TileMemory {
+  uint64_t begin, end;
+  unsigned char* data;
+  bool writable;
+
+  unsigned char* at(int64_t address) const { return data + (static_cast<uint64_t>(address) - begin); }
+};
+
+class TileProgram {
+ public:
+  TileProgram() = default;
+  TileProgram(const TileProgram&) = delete;
+  TileProgram& operator=(const TileProgram&) = delete;
+  ~TileProgram();
+
+  // Reads the program that operand `index` of the launch holds.
+  atalla_status decode(const Launch& launch, int index);
+
+  const TileValue& value(int64_t id) const { return values_[id]; }
+  int64_t value_count() const { return n_values_; }
+  const TileStep& step(int64_t i) const { return steps_[i]; }
+  int64_t step_count() const { return n_steps_; }
+  int64_t bytes() const { return bytes_; }
+  bool is_sequential() const {
+    return sequential_;
+  }  // instances run one after the other: some update memory atomically
+  const char* name() const { return name_; }
+  const char* text(int64_t id) const { return texts_ + id; }
+  const TileMemory* memories() const { return memories_; }
+  int memory_count() const { return n_memories_; }
+  // Writes the arguments into an instance's memory.
+  void set_arguments(unsigned char* memory) const;
+
+ private:
+  atalla_status decode_values(const int64_t* words, int64_t count, int64_t* at);
+  atalla_status decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at);
+  atalla_status decode_steps(const int64_t* words, int64_t count, int64_t at);
+  atalla_status check_step(TileStep& step, int64_t number);
+  bool is_value(int64_t id) const { return id >= 0 && id < n_values_; }
+
+  TileValue* values_ = nullptr;
+  TileStep* steps_ = nullptr;
+  int64_t n_values_ = 0, n_steps_ = 0, bytes_ = 0, n_arguments_ = 0, n_texts_ = 0;
+  const int64_t* arguments_ = nullptr;  // value, kind (-1: a number, otherwise an operand), number or offset
+  uint64_t addresses_[ATALLA_MAX_OPERANDS] = {};
+  TileMemory memories_[ATALLA_MAX_OPERANDS];
+  int n_memories_ = 0;
+  bool sequential_ = false;
+  const char* texts_ = nullptr;
+  char name_[96] = {};
+};
+
+// Runs one instance. `memory` has program.bytes() bytes, 64-byte aligned, with the arguments in it.
+struct TileInstance {
+  const TileProgram& program;
+  unsigned char* memory;
+  int64_t id[3];
+  int64_t grid[3];
+  atalla_status status = ATALLA_OK;
+
+  bool run() { return run(0, program.step_count(), 0); }
+
+ private:
+  template <class T>
+  T* at(int64_t id) const {
+    return reinterpret_cast<T*>(memory + program.value(id).offset);
+  }
+  int64_t scalar(int64_t id) const;
+  // Steps [begin, end). `count` > 0: of a combination, which works on so many elements. False after a fault.
+  bool run(int64_t begin, int64_t end, int64_t count);
+  bool run_step(const TileStep& step, int64_t number, int64_t count);
+  bool run_reduce(const TileStep& step, int64_t number);
+  bool run_scan(const TileStep& step, int64_t number);
+  bool run_dot(const TileStep& step);
+  bool run_load(const TileStep& step);
+  bool run_store(const TileStep& step);
+  bool run_atomic(const TileStep& step);
+  bool run_swap(const TileStep& step);
+  bool run_gather(const TileStep& step);
+  void run_histogram(const TileStep& step);
+  void print(const TileStep& step) const;
+  bool fault(const char* what, uint64_t address, int64_t line);
+  const TileMemory* find(uint64_t begin, uint64_t end, bool writes) const;
+};
+
+// The loops of tile_arithmetic.cpp over n elements. A source of one element goes with all.
+using TileLoop = void (*)(void* out, const void* a, const void* b, int64_t n, bool one_a, bool one_b);
+TileLoop tile_arithmetic(TileArithmetic kind, atalla_dtype dtype);  // null: the dtype does not have it
+bool is_comparison(TileArithmetic kind);
+
+// A float8 format and F32, both ways, element by element.
+void float8_to_f32(FloatFormat format, float* out, const uint8_t* in, int64_t n);
+void f32_to_float8(FloatFormat format, uint8_t* out, const float* in, int64_t n);
+
+// out[i] += sum of a[i, p] * b[p, j]; out and acc are m x n, a is m x k, b is k x n, each contiguous.
+using TileDot = bool (*)(void* out, const void* a, const void* b, const void* acc, int64_t m, int64_t n, int64_t k);
+TileDot tile_dot(atalla_dtype dtype);  // of the result: F32, F64 or I32; null: none
+
+// New value of an element of memory.
+using TileUpdate = void (*)(void* memory, const void* value, void* old);
+TileUpdate tile_update(AtomicUpdate kind, atalla_dtype dtype);  // null: none
+
+}  // namespace atalla::sim::ATALLA_ISA

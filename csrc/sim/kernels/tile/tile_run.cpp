@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Running one instance of a tile program: its steps in order, with loops, branches, reductions and scans.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "sim/kernels/pointwise/vector_program.h"
+#include "sim/kernels/tile/tile_program.h"
+
+namespace atalla::sim::ATALLA_ISA {
+namespace {
+
+constexpr int64_t kMostRounds = int64_t{1} << 28;  // of a loop that waits for a condition
+
+template <class F>
+void by_size(int64_t size, const F& f) {
+  switch (size) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    default:
+      return f(uint64_t());
+  }
+}
+
+template <class T>
+void select(T* out, const uint8_t* condition, const T* a, const T* b, int64_t n, bool one_c, bool one_a, bool one_b) {
+  if (one_c) {
+    const T* from = condition[0] != 0 ? a : b;
+    const bool one = condition[0] != 0 ? one_a : one_b;
+    const T first = from[0];
+    for (int64_t i = 0; i < n; ++i) out[i] = one ? first : from[i];
+    return;
+  }
+  const T x = a[0], y = b[0];
+  if (one_a && one_b) {
+    for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != 0 ? x : y;
+  } else if (one_a) {
+    for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != 0 ? x : b[i];
+  } else if (one_b) {
+    for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : y;
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
+  }
+}
+
+template <class T>
+void multiply_add(T* out, const T* a, const T* b, const T* c, int64_t n, bool one_a, bool one_b, bool one_c) {
+  for (int64_t i = 0; i < n; ++i) out[i] = std::fma(a[one_a ? 0 : i], b[one_b ? 0 : i], c[one_c ? 0 : i]);
+}
+
+// Elements of a view, in its order: calls f(element of the view, element of the value, run length, stride) a row.
+template <class F>
+void for_each_row(const int64_t* words, const F& f) {
+  const int64_t dims = words[0], offset = words[1];
+  const int64_t *sizes = words + 2, *strides = words + 2 + dims;
+  if (dims == 0) return f(0, offset, 1, 1);
+  int64_t index[kMostViewDims] = {}, at = offset, done = 0;
+  const int64_t length = sizes[dims - 1];
+  for (;;) {
+    f(done, at, length, strides[dims - 1]);
+    done += length;
+    int64_t d = dims - 2;
+    for (; d >= 0; --d) {
+      at += strides[d];
+      if (++index[d] < sizes[d]) break;
+      at -= sizes[d] * strides[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+template <class T>
+void view(T* out, const T* in, const int64_t* words) {
+  for_each_row(words, [&](int64_t i, int64_t at, int64_t n, int64_t stride) {
+    if (stride == 1) {
+      std::memcpy(out + i, in + at, static_cast<size_t>(n) * sizeof(T));
+    } else if (stride == 0) {
+      const T x = in[at];
+      for (int64_t k = 0; k < n; ++k) out[i + k] = x;
+    } else {
+      for (int64_t k = 0; k < n; ++k) out[i + k] = in[at + k * stride];
+    }
+  });
+}
+
+template <class T>
+void put_view(T* out, const T* in, const int64_t* words) {
+  for_each_row(words, [&](int64_t i, int64_t at, int64_t n, int64_t stride) {
+    for (int64_t k = 0; k < n; ++k) out[at + k * stride] = in[i + k];
+  });
+}
+
+int64_t read_integer(atalla_dtype dtype, const void* from) {
+  switch (dtype) {
+    case ATALLA_I8:
+      return *static_cast<const int8_t*>(from);
+    case ATALLA_I16:
+      return *static_cast<const int16_t*>(from);
+    case ATALLA_I32:
+      return *static_cast<const int32_t*>(from);
+    case ATALLA_I64:
+      return *static_cast<const int64_t*>(from);
+    default:
+      return *static_cast<const uint8_t*>(from);
+  }
+}
+
+uint64_t without_sign(int64_t x, int32_t size) {
+  return size == 8 ? static_cast<uint64_t>(x) : static_cast<uint64_t>(x) & ((uint64_t{1} << (8 * size)) - 1);
+}
+
+}  // namespace
+
+int64_t TileInstance::scalar(int64_t value) const {
+  return read_integer(program.value(value).dtype, at<unsigned char>(value));
+}
+
+bool TileInstance::run(int64_t begin, int64_t end, int64_t count) {
+  for (int64_t i = begin; i < end; i = program.step(i).end)
+    if (!run_step(program.step(i), i, count)) return false;
+  return true;
+}
+
+bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count) {
+  const int64_t* w = step.words;
+  const auto of = [&](int64_t value) -> const TileValue& { return program.value(value); };
+  const auto one = [&](int64_t value) { return of(value).count == 1; };
+  const auto bytes = [&](int64_t value) { return at<unsigned char>(value); };
+  const auto elements = [&](int64_t value) { return count > 0 ? count : of(value).count; };
+  switch (step.op) {
+    case TileOp::kFill:
+      by_size(of(w[0]).size, [&]<class T>(T) {
+        T* out = at<T>(w[0]);
+        const T x = static_cast<T>(w[1]);
+        for (int64_t i = 0, n = elements(w[0]); i < n; ++i) out[i] = x;
+      });
+      return true;
+    case TileOp::kRange:
+      for (int64_t i = 0; i < of(w[0]).count; ++i) at<int32_t>(w[0])[i] = static_cast<int32_t>(w[1] + i);
+      return true;
+    case TileOp::kProgramId:
+      *at<int32_t>(w[0]) = static_cast<int32_t>(id[w[1]]);
+      return true;
+    case TileOp::kProgramCount:
+      *at<int32_t>(w[0]) = static_cast<int32_t>(grid[w[1]]);
+      return true;
+    case TileOp::kArithmetic: {
+      const int64_t n = elements(w[0]);
+      reinterpret_cast<TileLoop>(const_cast<void*>(step.run))(bytes(w[0]), bytes(w[1]), bytes(w[2]), n, one(w[1]),
+                                                              one(w[2]));
+      return true;
+    }
+    case TileOp::kSelect:
+      by_size(of(w[0]).size, [&]<class T>(T) {
+        select(at<T>(w[0]), at<uint8_t>(w[1]), at<T>(w[2]), at<T>(w[3]), elements(w[0]), one(w[1]), one(w[2]),
+               one(w[3]));
+      });
+      return true;
+    case TileOp::kFusedMultiplyAdd:
+      if (of(w[0]).dtype == ATALLA_F32) {
+        multiply_add(at<float>(w[0]), at<float>(w[1]), at<float>(w[2]), at<float>(w[3]), elements(w[0]), one(w[1]),
+                     one(w[2]), one(w[3]));
+      } else {
+        multiply_add(at<double>(w[0]), at<double>(w[1]), at<double>(w[2]), at<double>(w[3]), elements(w[0]), one(w[1]),
+                     one(w[2]), one(w[3]));
+      }
+      return true;
+    case TileOp::kFormula: {
+      atalla_launch_desc head;
+      std::memset(static_cast<void*>(&head), 0, offsetof(atalla_launch_desc, operands));
+      head.compute_dtype = of(w[2]).dtype;
+      void* out = bytes(w[0]);
+      const void* in[kProgramSources];
+      for (int k = 2; k < step.n_words; ++k) in[k - 2] = bytes(w[k]);
+      const int64_t n = (elements(w[0]) + kLoopMultiple - 1) / kLoopMultiple * kLoopMultiple;
+      reinterpret_cast<PointwiseLoop>(const_cast<void*>(step.run))(&out, in, n, head);
+      return true;
+    }
+    case TileOp::kConvert: {
+      const int64_t n = elements(w[0]), strides[kBlockDims] = {1, n, n}, sizes[kBlockDims] = {n, 1, 1};
+      reinterpret_cast<ConvertBlock>(const_cast<void*>(step.run))(bytes(w[0]), strides, bytes(w[1]), strides, sizes);
+      return true;
+    }
+    case TileOp::kFromFloat8:
+      float8_to_f32(static_cast<FloatFormat>(w[2]), at<float>(w[0]), at<uint8_t>(w[1]), elements(w[0]));
+      return true;
+    case TileOp::kToFloat8:
+      f32_to_float8(static_cast<FloatFormat>(w[2]), at<uint8_t>(w[0]), at<float>(w[1]), elements(w[0]));
+      return true;
+    case TileOp::kCopy:
+      std::memmove(bytes(w[0]), bytes(w[1]), static_cast<size_t>(elements(w[0]) * of(w[0]).size));
+      return true;
+    case TileOp::kView:
+      by_size(of(w[0]).size, [&]<class T>(T) { view(at<T>(w[0]), at<T>(w[1]), w + 2); });
+      return true;
+    case TileOp::kPutView:
+      by_size(of(w[0]).size, [&]<class T>(T) { put_view(at<T>(w[0]), at<T>(w[1]), w + 2); });
+      return true;
+    case TileOp::kReduce:
+      return run_reduce(step, number);
+    case TileOp::kScan:
+      return run_scan(step, number);
+    case TileOp::kDot:
+      return run_dot(step);
+    case TileOp::kLoad:
+      return run_load(step);
+    case TileOp::kStore:
+      return run_store(step);
+    case TileOp::kAtomic:
+      return run_atomic(step);
+    case TileOp::kCompareAndSwap:
+      return run_swap(step);
+    case TileOp::kGather:
+      return run_gather(step);
+    case TileOp::kHistogram:
+      run_histogram(step);
+      return true;
+    case TileOp::kLoop: {
+      const int32_t size = of(w[0]).size;
+      int64_t i = scalar(w[1]);
+      const int64_t bound = scalar(w[2]), by = scalar(w[3]);
+      const bool is_unsigned = w[4] != 0;
+      if (by <= 0 && !is_unsigned) {
+        status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has step %lld, expected a positive one", program.name(),
+                           static_cast<long long>(by));
+        return false;
+      }
+      const uint64_t stride = without_sign(by, size);
+      while (is_unsigned ? without_sign(i, size) < without_sign(bound, size) : i < bound) {
+        std::memcpy(bytes(w[0]), &i, static_cast<size_t>(size));
+        if (!run(number + 1, step.end, 0)) return false;
+        const uint64_t left = static_cast<uint64_t>(bound) - static_cast<uint64_t>(i);
+        if (without_sign(static_cast<int64_t>(left), size) <= stride) break;  // the next index may not exist
+        i = static_cast<int64_t>(static_cast<uint64_t>(i) + stride);
+      }
+      return true;
+    }
+    case TileOp::kWhileLoop:
+      for (int64_t round = 0;; ++round) {
+        if (!run(number + 1, step.middle, 0)) return false;
+        if (scalar(w[0]) == 0) return true;
+        if (round == kMostRounds) {
+          status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has not ended after %lld rounds", program.name(),
+                             static_cast<long long>(kMostRounds));
+          return false;
+        }
+        if (!run(step.middle, step.end, 0)) return false;
+      }
+    case TileOp::kBranch:
+      return scalar(w[0]) != 0 ? run(number + 1, step.middle, 0) : run(step.middle, step.end, 0);
+    case TileOp::kRequire:
+      for (int64_t i = 0; i < of(w[0]).count; ++i) {
+        if (at<uint8_t>(w[0])[i] != 0) continue;
+        status = set_error(ATALLA_ERR_FAULT_KERNEL,
+                           "%s, line %lld: program instance (%lld, %lld, %lld): assertion failed: %s", program.name(),
+                           static_cast<long long>(w[2]), static_cast<long long>(id[0]), static_cast<long long>(id[1]),
+                           static_cast<long long>(id[2]), program.text(w[1]));
+        return false;
+      }
+      return true;
+    case TileOp::kPrint:
+      print(step);
+      return true;
+  }
+  return true;
+}
+
+// Slices of `lanes` elements are combined in halves, the first with the second: an associative and commutative
+// combination gives the same in any order.
+bool TileInstance::run_reduce(const TileStep& step, int64_t number) {
+  const int64_t lanes = step.words[0], n = step.words[2];
+  const int64_t *out = step.words + 3, *in = out + n, *left = in + n, *right = left + n, *result = right + n;
+  const auto size = [&](int64_t k) { return static_cast<size_t>(program.value(in[k]).size); };
+  const auto slices = [&](int64_t k, int64_t count) { return static_cast<size_t>(count * lanes) * size(k); };
+  int64_t length = step.words[1];
+  for (int64_t k = 0; k < n; ++k) std::memcpy(at<char>(left[k]), at<char>(in[k]), slices(k, length));
+  while (length > 1) {
+    const int64_t half = length / 2, rest = length - half;
+    for (int64_t k = 0; k < n; ++k)
+      std::memcpy(at<char>(right[k]), at<char>(left[k]) + slices(k, rest), slices(k, half));
+    if (!run(number + 1, step.end, half * lanes)) return false;
+    for (int64_t k = 0; k < n; ++k) std::memcpy(at<char>(left[k]), at<char>(result[k]), slices(k, half));
+    length = rest;
+  }
+  for (int64_t k = 0; k < n; ++k) std::memcpy(at<char>(out[k]), at<char>(left[k]), slices(k, 1));
+  return true;
+}
+
+// Slice i becomes the combination of slices 0 to i, in log2(length) rounds that keep their order.
+bool TileInstance::run_scan(const TileStep& step, int64_t number) {
+  const int64_t lanes = step.words[0], length = step.words[1], n = step.words[2];
+  const int64_t *out = step.words + 3, *in = out + n, *left = in + n, *right = left + n, *result = right + n;
+  const auto bytes = [&](int64_t k, int64_t count) {
+    return static_cast<size_t>(count * lanes * program.value(in[k]).size);
+  };
+  for (int64_t k = 0; k < n; ++k) std::memcpy(at<char>(out[k]), at<char>(in[k]), bytes(k, length));
+  for (int64_t by = 1; by < length; by *= 2) {
+    for (int64_t k = 0; k < n; ++k) {
+      std::memcpy(at<char>(left[k]), at<char>(out[k]), bytes(k, length - by));
+      std::memcpy(at<char>(right[k]), at<char>(out[k]) + bytes(k, by), bytes(k, length - by));
+    }
+    if (!run(number + 1, step.end, (length - by) * lanes)) return false;
+    for (int64_t k = 0; k < n; ++k)
+      std::memcpy(at<char>(out[k]) + bytes(k, by), at<char>(result[k]), bytes(k, length - by));
+  }
+  return true;
+}
+
+bool TileInstance::run_dot(const TileStep& step) {
+  const int64_t* w = step.words;
+  const auto dot = reinterpret_cast<TileDot>(const_cast<void*>(step.run));
+  const int64_t m = w[5], n = w[6], k = w[7], size = program.value(w[0]).size;
+  for (int64_t i = 0; i < w[4]; ++i) {
+    const auto batch = [&](int64_t id, int64_t elements) { return at<char>(id) + i * elements * size; };
+    if (dot(batch(w[0], m * n), batch(w[1], m * k), batch(w[2], k * n), batch(w[3], m * n), m, n, k)) continue;
+    status = no_memory("tile_program");
+    return false;
+  }
+  return true;
+}
+
+bool TileInstance::run_gather(const TileStep& step) {
+  const int64_t* w = step.words;
+  const int64_t outer = w[3], length = w[4], inner = w[5], rows = program.value(w[0]).count / (outer * inner);
+  const TileValue& index = program.value(w[2]);
+  bool right = true;
+  by_size(program.value(w[0]).size, [&]<class T>(T) {
+    T* out = at<T>(w[0]);
+    const T* source = at<T>(w[1]);
+    for (int64_t o = 0; o < outer && right; ++o) {
+      for (int64_t r = 0; r < rows && right; ++r) {
+        for (int64_t x = 0; x < inner; ++x) {
+          const int64_t at_index = (o * rows + r) * inner + x;
+          const int64_t i = read_integer(index.dtype, at<char>(w[2]) + at_index * index.size);
+          if (i < 0 || i >= length) {
+            status = set_error(ATALLA_ERR_FAULT_INDEX,
+                               "%s, line %lld: index %lld is out of bounds for a dimension of %lld", program.name(),
+                               static_cast<long long>(w[6]), static_cast<long long>(i), static_cast<long long>(length));
+            right = false;
+            break;
+          }
+          out[at_index] = source[(o * length + i) * inner + x];
+        }
+      }
+    }
+  });
+  return right;
+}
+
+void TileInstance::run_histogram(const TileStep& step) {
+  const int64_t* w = step.words;
+  const int64_t bins = program.value(w[0]).count, n = program.value(w[1]).count;
+  int32_t* out = at<int32_t>(w[0]);
+  const int32_t* in = at<int32_t>(w[1]);
+  const uint8_t* mask = w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr;
+  const bool one_mask = mask != nullptr && program.value(w[2]).count == 1;
+  std::memset(out, 0, static_cast<size_t>(bins) * sizeof(int32_t));
+  for (int64_t i = 0; i < n; ++i)
+    if ((mask == nullptr || mask[one_mask ? 0 : i] != 0) && in[i] >= 0 && in[i] < bins) ++out[in[i]];
+}
+
+void TileInstance::print(const TileStep& step) const {
+  const char* text = program.text(step.words[0]);
+  const auto line = [&](int64_t i, const char* number) {
+    std::printf("pid (%lld, %lld, %lld) idx (%lld)%s%s\n", static_cast<long long>(id[0]), static_cast<long long>(id[1]),
+                static_cast<long long>(id[2]), static_cast<long long>(i), text, number);
+  };
+  if (step.words[1] < 0) return line(0, "");
+  const TileValue& value = program.value(step.words[1]);
+  for (int64_t i = 0; i < value.count; ++i) {
+    char number[40];
+    const unsigned char* element = at<unsigned char>(step.words[1]) + i * value.size;
+    if (value.dtype == ATALLA_F32)
+      std::snprintf(number, sizeof number, "%f", static_cast<double>(*reinterpret_cast<const float*>(element)));
+    else if (value.dtype == ATALLA_F64)
+      std::snprintf(number, sizeof number, "%f", *reinterpret_cast<const double*>(element));
+    else std::snprintf(number, sizeof number, "%lld", static_cast<long long>(read_integer(value.dtype, element)));
+    line(i, number);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace atalla::sim::ATALLA_ISA

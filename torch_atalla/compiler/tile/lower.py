@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a function of the IR to the steps of a tile program."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable, Sequence
+
+from ...driver.dtypes import CODES
+from ..program.vector_program import fnv1a
+from . import arithmetic
+from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
+from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code
+
+HALF = ("f16", "bf16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """Where a value of the IR stands. `one`: all its elements are the same, and one is stored."""
+
+    id: int
+    type: Type
+    one: bool = False
+
+    @property
+    def stored(self) -> int:
+        return 1 if self.one else self.type.count
+
+
+def lower(functions: list[Function]) -> TileProgram:
+    """The program of the module's public function. Raises TileError for what a tile program cannot express."""
+    entry = next(f for f in functions if f.is_public)
+    return Lowering(entry, {f.name: f for f in functions}).program()
+
+
+class Lowering:
+    def __init__(self, entry: Function, functions: dict[str, Function]) -> None:
+        self.entry = entry
+        self.functions = functions
+        self.slots: list[tuple] = []
+        self.steps: list[Step] = []
+        self.outer: list[list[Step]] = []  # of combinations: where constants go
+        self.texts: list[str] = []
+        self.bound: dict[Value, Tile] = {}
+        self.preferred: dict[Value, Tile] = {}  # results that are best written in place
+        self.sequential = False
+        self.reads_addresses = False
+        self.calls: list[str] = []
+
+    def program(self) -> TileProgram:
+        arguments = []
+        for position, value in enumerate(self.entry.arguments):
+            self.bound[value] = self.new(value.type)
+            arguments.append(Argument(self.bound[value].id, position))
+        self.blocks(self.entry.body, self.entry.body.entry)
+        name = self.entry.name
+        if self.entry.location is not None:
+            name += f" ({self.entry.location.file})"
+        return TileProgram(name, self.slots, self.steps, arguments, self.texts, self.sequential, self.reads_addresses)
+
+    # ---------------------------------------------------------------------------------------------------- values
+    def new(self, kind: Type, one: bool = False) -> Tile:
+        self.slots.append((STORED[kind.element], 1 if one else kind.count))
+        return Tile(len(self.slots) - 1, kind, one or kind.count == 1)
+
+    def emit(self, op: str, words: Sequence[int], values: Sequence[int]) -> None:
+        self.steps.append(Step(op, list(words), [v for v in values if v >= 0]))
+
+    def of(self, value: Value) -> Tile:
+        return self.bound[value]
+
+    def constant(self, number: int | float, kind: Type) -> Tile:
+        tile = self.new(kind, one=True)
+        step = Step("fill", [tile.id, bits_of(number, kind.element)], [tile.id])
+        (self.outer[-1] if self.outer else self.steps).append(step)
+        return tile
+
+    def full(self, tile: Tile) -> Tile:
+        """The tile with all its elements."""
+        if not tile.one or tile.type.count == 1:
+            return tile
+        n = tile.type.count
+        out = self.new(tile.type)
+        self.emit("view", [out.id, tile.id, 1, 0, n, 0], [out.id, tile.id])
+        return out
+
+    def alias(self, tile: Tile, kind: Type) -> Tile:
+        """The same elements as another type of the same width."""
+        kind = Type(kind.element, tile.type.shape, kind.pointee)
+        if STORED[tile.type.element] == STORED[kind.element]:
+            return Tile(tile.id, kind, tile.one)
+        out = self.new(kind, tile.one)
+        self.emit("copy", [out.id, tile.id], [out.id, tile.id])
+        return out
+
+    def result(self, kind: Type, sources: Sequence[Tile], into: Tile | None = None) -> Tile:
+        """A new tile for a result that is computed element by element."""
+        one = all(s.one for s in sources) and kind.count > 1
+        if into is not None and not one:
+            return into
+        return self.new(kind, one)
+
+    # ------------------------------------------------------------------------------------------------ arithmetic
+    def binary(self, kind: str, a: Tile, b: Tile, element: str | None = None, into: Tile | None = None) -> Tile:
+        shape = a.type.shape if a.type.shape is not None else b.type.shape
+        out = self.result(Type(element or a.type.element, shape, a.type.pointee if element is None else None), [a, b], into)
+        self.emit("arithmetic", [out.id, a.id, b.id, code("TileArithmetic", kind)], [out.id, a.id, b.id])
+        return out
+
+    def formula(self, name: str, *sources: Tile) -> Tile:
+        one = all(s.one for s in sources)
+        if not one:
+            sources = tuple(map(self.full, sources))
+        out = self.new(sources[0].type, one)
+        ids = [s.id for s in sources]
+        hashed = fnv1a(f"pointwise.{name}")
+        self.emit("formula", [out.id, hashed - (1 << 64) if hashed >> 63 else hashed, *ids], [out.id, *ids])
+        return out
+
+    def select(self, condition: Tile, a: Tile, b: Tile, into: Tile | None = None) -> Tile:
+        shaped = max((condition, a, b), key=lambda t: t.type.count)
+        out = self.result(Type(a.type.element, shaped.type.shape, a.type.pointee), [condition, a, b], into)
+        ids = [out.id, condition.id, a.id, b.id]
+        self.emit("select", ids, ids)
+        return out
+
+    def inverted(self, tile: Tile) -> Tile:
+        return self.binary("xor", tile, self.constant(1, Type("i1")))
+
+    def convert(self, tile: Tile, element: str, read_as: str | None = None) -> Tile:
+        """Conversion by PyTorch's rules; integers wrap."""
+        source = tile.type.element
+        if source == element:
+            return tile
+        if source in FLOAT8 or element in FLOAT8:
+            return self._convert_float8(tile, element)
+        out = self.new(tile.type.with_element(element), tile.one)
+        dtype = STORED[read_as or source] if read_as != "u8" else None
+        self.emit("convert", [out.id, tile.id, 0 if dtype is None else CODES[dtype]], [out.id, tile.id])
+        return out
+
+    def _convert_float8(self, tile: Tile, element: str) -> Tile:
+        if tile.type.element in FLOAT8:
+            out = self.new(tile.type.with_element("f32"), tile.one)
+            words = [out.id, tile.id, code("FloatFormat", FLOAT8[tile.type.element])]
+            self.emit("from_float8", words, words[:2])
+            return self.convert(out, element)
+        tile = self.convert(tile, "f32")
+        out = self.new(tile.type.with_element(element), tile.one)
+        words = [out.id, tile.id, code("FloatFormat", FLOAT8[element])]
+        self.emit("to_float8", words, words[:2])
+        return out
+
+    def widened(self, tile: Tile) -> Tile:
+        """Half-precision and float8 numbers as float32."""
+        return self.convert(tile, "f32") if tile.type.element in HALF or tile.type.element in FLOAT8 else tile
+
+    def unsigned(self, tile: Tile, element: str) -> Tile:
+        """A zero-extended integer."""
+        source = tile.type.element
+        if source == "i1":
+            return self.convert(tile, element)
+        if source == "i8":
+            return self.convert(tile, element, "u8")
+        wide = self.convert(tile, element)
+        if wide.type.element == source:
+            return wide
+        return self.binary("and", wide, self.constant((1 << WIDTHS[source]) - 1, Type(element)))
+
+    # ----------------------------------------------------------------------------------------------------- layout
+    def view(self, tile: Tile, kind: Type, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> Tile:
+        if tile.one:
+            return Tile(tile.id, kind, True)
+        out = self.new(kind)
+        self.emit("view", [out.id, tile.id, len(sizes), offset, *sizes, *strides], [out.id, tile.id])
+        return out
+
+    def permuted(self, tile: Tile, order: Sequence[int]) -> Tile:
+        strides = strides_of(tile.type.dims)
+        sizes = [tile.type.dims[d] for d in order]
+        kind = Type(tile.type.element, tuple(sizes), tile.type.pointee)
+        if list(order) == sorted(order):
+            return Tile(tile.id, kind, tile.one)
+        return self.view(tile, kind, sizes, [strides[d] for d in order])
+
+    # -------------------------------------------------------------------------------------------------- structure
+    def copy(self, to: Tile, source: Tile) -> None:
+        if to.id == source.id:
+            return
+        if source.one and to.type.count > 1:
+            n = to.type.count
+            self.emit("view", [to.id, source.id, 1, 0, n, 0], [to.id, source.id])
+        else:
+            self.emit("copy", [to.id, source.id], [to.id, source.id])
+
+    def copy_all(self, to: Sequence[Tile], sources: Sequence[Tile]) -> None:
+        """As if all were read before one is written."""
+        written = {t.id for t in to}
+        held = []
+        for target, source in zip(to, sources, strict=True):
+            if source.id in written and source.id != target.id:
+                temporary = self.new(source.type, source.one)
+                self.emit("copy", [temporary.id, source.id], [temporary.id, source.id])
+                source = temporary
+            held.append(source)
+        for target, source in zip(to, held, strict=True):
+            self.copy(target, source)
+
+    def inside(self, body: Callable[[], None]) -> list[Step]:
+        """The steps that `body` emits."""
+        kept, self.steps = self.steps, []
+        body()
+        steps, self.steps = self.steps, kept
+        return steps
+
+    def block(self, block: Block) -> Op | None:
+        """Emits the ops of a block but its terminator, which is returned."""
+        terminator = None
+        for op in block.ops:
+            if op.name in TERMINATORS:
+                terminator = op
+                continue
+            self.op(op)
+        return terminator
+
+    def blocks(self, region: Region, block: Block) -> list[Tile]:
+        """A function's body from a block on: branches to blocks become branches with copies of the blocks in them."""
+        end = self.block(block)
+        if end is None or end.name == "tt.return":
+            return [self.of(v) for v in end.operands] if end else []
+        labels = {b.label: b for b in region.blocks}
+        if end.name == "cf.br":
+            target = labels[end.successors[0]]
+            for argument, value in zip(target.arguments, end.operands, strict=True):
+                self.bound[argument] = self.of(value)
+            return self.blocks(region, target)
+        if end.name == "cf.cond_br" and len(end.operands) == 1:
+            condition = self.of(end.operands[0])
+            bodies = [self.inside(lambda label=label: self.blocks(region, labels[label])) for label in end.successors]
+            self.steps.append(Step("branch", [condition.id], [condition.id], bodies))
+            return []
+        raise end.fail("control flow between blocks that pass values is not supported")
+
+    def op(self, op: Op) -> None:
+        rule = RULES.get(op.name)
+        if rule is None and op.name in arithmetic.ARITHMETIC:
+            rule = _arithmetic
+        if rule is None and op.name in arithmetic.FORMULAS:
+            rule = _formula
+        if rule is None:
+            raise op.fail("no rule of tile programs")
+        try:
+            results = rule(self, op)
+        except TileError as error:
+            error.location = error.location or op.location
+            raise
+        for value, tile in zip(op.results, results, strict=True):
+            if self.outer:  # in a combination, an element of the IR is a tile of them
+                self.bound[value] = tile
+                continue
+            if tile.type.count != value.type.count:
+                raise op.fail(f"a result of {tile.type}, expected {value.type}")
+            self.bound[value] = Tile(tile.id, value.type, tile.one)
+
+    def line(self, op: Op) -> int:
+        return op.location.line if op.location is not None else 0
+
+
+TERMINATORS = ("tt.return", "scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "cf.br", "cf.cond_br",
+               "tt.map_elementwise.return")  # fmt: skip
+
+Rule = Callable[[Lowering, Op], list[Tile]]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def add(f: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, f))
+        return f
+
+    return add
+
+
+def strides_of(shape: Sequence[int]) -> list[int]:
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
+
+
+def bits_of(number: int | float, element: str) -> int:
+    """The bits of a constant as a signed 64-bit word."""
+    if element in ("f32", "f64"):
+        letter, integer = ("f", "i") if element == "f32" else ("d", "q")
+        return int(struct.unpack(f"<{integer}", struct.pack(f"<{letter}", number))[0])
+    if element in HALF or element in FLOAT8:
+        raise TileError(f"the bits of a {element} constant")
+    if element == "i1":
+        return int(number != 0)
+    width = WIDTHS[element]
+    value = int(number) & ((1 << width) - 1)
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+def _arithmetic(low: Lowering, op: Op) -> list[Tile]:
+    a, b = map(low.of, op.operands)
+    kind = arithmetic.ARITHMETIC[op.name]
+    element = a.type.element
+    into = low.preferred.get(op.results[0])
+    if element in HALF or element in FLOAT8:
+        return [low.convert(low.binary(kind, low.widened(a), low.widened(b)), element)]
+    if element == "i1":
+        kind = {"add": "xor", "sub": "xor", "mul": "and", "min": "or", "max": "and", "min_unsigned": "and",
+                "max_unsigned": "or"}.get(kind, kind)  # fmt: skip
+    return [low.binary(kind, a, b, into=into)]
+
+
+def _formula(low: Lowering, op: Op) -> list[Tile]:
+    sources = [low.of(v) for v in op.operands]
+    out = low.formula(arithmetic.FORMULAS[op.name], *map(low.widened, sources))
+    return [low.convert(out, sources[0].type.element)]
+
+
+from . import rules as _rules  # noqa: E402, F401  (adds to RULES)

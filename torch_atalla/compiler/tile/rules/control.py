@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Program ids, loops, branches, calls, assertions and prints."""
+
+from __future__ import annotations
+
+from ..ir import Block, Op, Region, Value
+from ..lower import TERMINATORS, Lowering, Tile, rule
+from ..steps import Step
+
+AXES = {"x": 0, "y": 1, "z": 2}
+
+
+@rule("tt.get_program_id", "tt.get_num_programs")
+def _program(low: Lowering, op: Op) -> list[Tile]:
+    out = low.new(op.results[0].type)
+    name = "program_id" if op.name == "tt.get_program_id" else "program_count"
+    low.emit(name, [out.id, AXES[op.attributes["words"][0]]], [out.id])
+    return [out]
+
+
+@rule("scf.for")
+def _for(low: Lowering, op: Op) -> list[Tile]:
+    first, bound, step = (low.of(v) for v in op.operands[:3])
+    index, *arguments = op.regions[0].entry.arguments
+    counter = low.new(index.type)
+    carried = [low.new(a.type) for a in arguments]
+    low.copy_all(carried, [low.of(v) for v in op.operands[3:]])
+    low.bound[index] = counter
+    low.bound.update(zip(arguments, carried, strict=True))
+
+    def body() -> None:
+        kept = dict(low.preferred)
+        low.preferred.update(_in_place(op.regions[0].entry, arguments, carried))
+        end = low.block(op.regions[0].entry)
+        low.preferred = kept
+        if end is not None:
+            low.copy_all(carried, [low.of(v) for v in end.operands])
+
+    steps = low.inside(body)
+    values = [counter.id, first.id, bound.id, step.id]
+    low.steps.append(Step("loop", [*values, int(op.attributes["unsigned"])], values, [steps], repeats=True))
+    return carried
+
+
+# Ops whose result may be written over an operand, element by element.
+_ELEMENTWISE = ("arith.addf", "arith.addi", "arith.subf", "arith.mulf", "arith.maxnumf", "tt.addptr", "arith.select")
+
+
+def _in_place(block: Block, arguments: list[Value], carried: list[Tile]) -> dict[Value, Tile]:
+    """Results that may stand where the next round reads them: their argument has no later use."""
+    end = block.ops[-1] if block.ops and block.ops[-1].name in TERMINATORS else None
+    if end is None:
+        return {}
+    places = {id(op): i for i, op in enumerate(block.ops)}
+    defined = {result: op for op in block.ops for result in op.results}
+    last: dict[Value, int] = {}
+    for i, op in enumerate(block.ops):
+        for value in _uses(op):
+            last[value] = i
+    found = {}
+    for argument, tile, value in zip(arguments, carried, end.operands, strict=True):
+        op = defined.get(value)
+        if op is None or end.operands.count(value) > 1 or argument in end.operands:
+            continue
+        if op.name not in _ELEMENTWISE and op.name != "tt.dot":
+            continue
+        if argument.type != value.type or argument.type.element in ("f16", "bf16"):
+            continue
+        if op.name == "tt.dot" and (op.operands[2] is not argument or argument in op.operands[:2]):
+            continue
+        if last.get(argument, -1) <= places[id(op)]:
+            found[value] = tile
+    return found
+
+
+def _uses(op: Op) -> list[Value]:
+    inner = [v for region in op.regions for block in region.blocks for o in block.ops for v in _uses(o)]
+    return [*op.operands, *inner]
+
+
+@rule("scf.while")
+def _while(low: Lowering, op: Op) -> list[Tile]:
+    before, after = (region.entry for region in op.regions)
+    carried = [low.new(a.type) for a in before.arguments]
+    low.copy_all(carried, [low.of(v) for v in op.operands])
+    low.bound.update(zip(before.arguments, carried, strict=True))
+    forwarded = [low.new(r.type) for r in op.results]
+    flag: list[Tile] = []
+
+    def condition() -> None:
+        end = low.block(before)
+        assert end is not None
+        holds, *values = (low.of(v) for v in end.operands)
+        kept = low.new(holds.type)
+        low.emit("copy", [kept.id, holds.id], [kept.id, holds.id])
+        flag.append(kept)
+        low.copy_all(forwarded, values)
+
+    def body() -> None:
+        low.bound.update(zip(after.arguments, forwarded, strict=True))
+        end = low.block(after)
+        if end is not None:
+            low.copy_all(carried, [low.of(v) for v in end.operands])
+
+    bodies = [low.inside(condition), low.inside(body)]
+    low.steps.append(Step("while_loop", [flag[0].id], [flag[0].id], bodies, repeats=True))
+    return forwarded
+
+
+@rule("scf.if")
+def _if(low: Lowering, op: Op) -> list[Tile]:
+    condition = low.of(op.operands[0])
+    outs = [low.new(r.type) for r in op.results]
+
+    def branch(region: Region) -> None:
+        end = low.block(region.entry)
+        if end is not None:
+            low.copy_all(outs, [low.of(v) for v in end.operands])
+
+    bodies = [low.inside(lambda region=region: branch(region)) for region in op.regions]
+    bodies += [[]] * (2 - len(bodies))
+    low.steps.append(Step("branch", [condition.id], [condition.id], bodies))
+    return outs
+
+
+@rule("tt.call")
+def _call(low: Lowering, op: Op) -> list[Tile]:
+    name = next(w for w in [*op.attributes.get("words", ()), *op.attributes.get("strings", ())])
+    function = low.functions.get(str(name))
+    if function is None:
+        raise op.fail(f"the function `{name}` is not in the module")
+    if len(function.body.blocks) > 1:
+        raise op.fail(f"the function `{name}` returns from several places")
+    if function.name in low.calls:
+        raise op.fail(f"the function `{name}` calls itself")
+    low.bound.update(zip(function.arguments, [low.of(v) for v in op.operands], strict=True))
+    low.calls.append(function.name)
+    end = low.block(function.body.entry)
+    low.calls.pop()
+    return [low.of(v) for v in end.operands] if end is not None else []
+
+
+@rule("tt.assert", "cf.assert")
+def _assert(low: Lowering, op: Op) -> list[Tile]:
+    condition = low.of(op.operands[0])
+    low.texts.append(str(op.attributes.get("strings", [""])[0]))
+    low.emit("require", [condition.id, len(low.texts) - 1, low.line(op)], [condition.id])
+    return []
+
+
+@rule("tt.print")
+def _print(low: Lowering, op: Op) -> list[Tile]:
+    low.sequential = True  # lines come in order
+    low.texts.append(str(op.attributes.get("strings", [""])[0]))
+    text = len(low.texts) - 1
+    for value in op.operands or [None]:
+        tile = None if value is None else low.full(low.of(value))
+        if tile is not None and tile.type.element in ("f16", "bf16"):
+            tile = low.convert(tile, "f32")
+        low.emit("print", [text, -1 if tile is None else tile.id], [-1 if tile is None else tile.id])
+    return []

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranges, and tiles of the same elements in other shapes."""
+
+from __future__ import annotations
+
+from ..ir import Op, Type
+from ..lower import Lowering, Tile, rule, strides_of
+
+
+@rule("tt.make_range")
+def _range(low: Lowering, op: Op) -> list[Tile]:
+    out = low.new(op.results[0].type)
+    low.emit("range", [out.id, op.attributes["start"]], [out.id])
+    return [out]
+
+
+@rule("tt.splat")
+def _splat(low: Lowering, op: Op) -> list[Tile]:
+    return [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
+
+
+@rule("tt.unsplat", "tensor.extract")
+def _unsplat(low: Lowering, op: Op) -> list[Tile]:
+    return [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
+
+
+@rule("tt.expand_dims", "tt.reshape")
+def _reshape(low: Lowering, op: Op) -> list[Tile]:
+    source = low.of(op.operands[0])
+    return [Tile(source.id, op.results[0].type, source.one)]
+
+
+@rule("tt.broadcast")
+def _broadcast(low: Lowering, op: Op) -> list[Tile]:
+    source, kind = low.of(op.operands[0]), op.results[0].type
+    dims = source.type.dims
+    strides = [0 if n == 1 else s for n, s in zip(dims, strides_of(dims), strict=True)]
+    return [low.view(source, kind, kind.dims, strides)]
+
+
+@rule("tt.trans")
+def _transpose(low: Lowering, op: Op) -> list[Tile]:
+    return [low.permuted(low.of(op.operands[0]), op.attributes["order"])]
+
+
+@rule("tt.join")
+def _join(low: Lowering, op: Op) -> list[Tile]:
+    kind = op.results[0].type
+    out = low.new(kind)
+    for k, operand in enumerate(op.operands):
+        part = low.full(low.of(operand))
+        n = part.type.count
+        low.emit("put_view", [out.id, part.id, 1, k, n, 2], [out.id, part.id])
+    return [out]
+
+
+@rule("tt.split")
+def _split(low: Lowering, op: Op) -> list[Tile]:
+    source = low.of(op.operands[0])
+    return [low.view(source, r.type, [r.type.count], [2], k) for k, r in enumerate(op.results)]
+
+
+@rule("tt.cat")
+def _concatenate(low: Lowering, op: Op) -> list[Tile]:
+    out, at = low.new(op.results[0].type), 0
+    for operand in op.operands:
+        part = low.full(low.of(operand))
+        n = part.type.count
+        low.emit("put_view", [out.id, part.id, 1, at, n, 1], [out.id, part.id])
+        at += n
+    return [out]
+
+
+@rule("tt.gather")
+def _gather(low: Lowering, op: Op) -> list[Tile]:
+    source, index = (low.full(low.of(v)) for v in op.operands)
+    dims, axis = source.type.dims, op.attributes["axis"]
+    outer, inner = Type("i1", dims[:axis]).count, Type("i1", dims[axis + 1 :]).count
+    if index.type.element not in ("i32", "i64"):
+        index = low.convert(index, "i32")
+    out = low.new(op.results[0].type)
+    values = [out.id, source.id, index.id]
+    low.emit("gather", [*values, outer, dims[axis], inner, low.line(op)], values)
+    return [out]
+
+
+@rule("tt.histogram")
+def _histogram(low: Lowering, op: Op) -> list[Tile]:
+    source = low.full(low.of(op.operands[0]))
+    mask = low.of(op.operands[1]).id if len(op.operands) > 1 else -1
+    counted = low.convert(source, "i32")
+    out = low.new(op.results[0].type.with_element("i32"))
+    low.emit("histogram", [out.id, counted.id, mask], [out.id, counted.id, mask])
+    return [low.convert(out, op.results[0].type.element)]

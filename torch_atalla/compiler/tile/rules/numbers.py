@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Constants, comparisons, selections, and operations that are made of several."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from .. import arithmetic
+from ..ir import WIDTHS, Op, Type
+from ..lower import HALF, Lowering, Tile, bits_of, rule
+from ..steps import FLOAT8, Step
+
+
+def constant_bits(text: str, element: str) -> int:
+    """Of a printed number: decimal, or the bits in hexadecimal of a float that decimals cannot give."""
+    if text in ("true", "false"):
+        return int(text == "true")
+    if text.startswith("0x"):
+        bits, width = int(text, 16), WIDTHS[element]
+        return bits - (1 << width) if bits >> (width - 1) and width <= 64 else bits
+    if element in HALF or element in FLOAT8:
+        return _half_bits(float(text), element)
+    return bits_of(float(text) if element.startswith("f") else int(text), element)
+
+
+def _half_bits(number: float, element: str) -> int:
+    import torch
+
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
+             "f8E4M3FNUZ": torch.float8_e4m3fnuz, "f8E5M2FNUZ": torch.float8_e5m2fnuz}[element]  # fmt: skip
+    stored = torch.int16 if element in HALF else torch.int8
+    return int(torch.tensor(number, dtype=dtype).view(stored).item())
+
+
+def _fill(low: Lowering, bits: int, kind: Type) -> Tile:
+    tile = low.new(kind, one=True)
+    (low.outer[-1] if low.outer else low.steps).append(Step("fill", [tile.id, bits], [tile.id]))
+    return tile
+
+
+@rule("arith.constant")
+def _constant(low: Lowering, op: Op) -> list[Tile]:
+    kind = op.results[0].type
+    text = str(op.attributes["value"])
+    if match := re.match(r"dense<(.*)>$", text):
+        text = match[1]
+    if text.startswith(("[", '"')):
+        raise op.fail("a constant with several values")
+    text = re.sub(r"\{.*?\}", "", text).split(" : ")[0].strip()
+    return [_fill(low, constant_bits(text, kind.element), kind)]
+
+
+@rule("ub.poison")
+def _poison(low: Lowering, op: Op) -> list[Tile]:
+    return [_fill(low, 0, op.results[0].type)]
+
+
+@rule("arith.cmpi")
+def _compare_integers(low: Lowering, op: Op) -> list[Tile]:
+    a, b = map(low.of, op.operands)
+    return [low.binary(arithmetic.INTEGER_PREDICATES[op.attributes["words"][0]], a, b, "i1")]
+
+
+@rule("arith.cmpf")
+def _compare_floats(low: Lowering, op: Op) -> list[Tile]:
+    a, b = (low.widened(low.of(v)) for v in op.operands)
+    predicate = op.attributes["words"][0]
+    if predicate in ("false", "true"):
+        return [low.constant(predicate == "true", op.results[0].type)]
+    kind, inverted = arithmetic.FLOAT_PREDICATES[predicate]
+    found = low.binary(kind, a, b, "i1")
+    return [low.inverted(found) if inverted else found]
+
+
+@rule("arith.select")
+def _select(low: Lowering, op: Op) -> list[Tile]:
+    condition, a, b = map(low.of, op.operands)
+    return [low.select(condition, a, b, low.preferred.get(op.results[0]))]
+
+
+@rule("math.fma")
+def _fused_multiply_add(low: Lowering, op: Op) -> list[Tile]:
+    element = op.results[0].type.element
+    a, b, c = (low.widened(low.of(v)) for v in op.operands)
+    out = low.result(max((a, b, c), key=lambda t: t.type.count).type, [a, b, c])
+    ids = [out.id, a.id, b.id, c.id]
+    low.emit("fused_multiply_add", ids, ids)
+    return [low.convert(out, element)]
+
+
+@rule("math.absi")
+def _absolute(low: Lowering, op: Op) -> list[Tile]:
+    a = low.of(op.operands[0])
+    return [low.binary("max", a, low.binary("sub", low.constant(0, Type(a.type.element)), a))]
+
+
+@rule("arith.ceildivsi", "arith.floordivsi")
+def _rounded_division(low: Lowering, op: Op) -> list[Tile]:
+    a, b = map(low.of, op.operands)
+    zero, one = (low.constant(n, Type(a.type.element)) for n in (0, 1))
+    quotient, rest = low.binary("div", a, b), low.binary("rem", a, b)
+    signs = low.binary("xor", rest, b)
+    up = op.name == "arith.ceildivsi"
+    same = low.binary("ge" if up else "lt", signs, zero, "i1")
+    uneven = low.binary("and", low.binary("ne", rest, zero, "i1"), same)
+    moved = low.binary("add" if up else "sub", quotient, one)
+    return [low.select(uneven, moved, quotient)]
+
+
+@rule("arith.ceildivui")
+def _unsigned_division_up(low: Lowering, op: Op) -> list[Tile]:
+    a, b = map(low.of, op.operands)
+    zero, one = (low.constant(n, Type(a.type.element)) for n in (0, 1))
+    quotient = low.binary("div_unsigned", a, b)
+    uneven = low.binary("ne", low.binary("rem_unsigned", a, b), zero, "i1")
+    return [low.select(uneven, low.binary("add", quotient, one), quotient)]
+
+
+@rule("tt.clampf")
+def _clamp(low: Lowering, op: Op) -> list[Tile]:
+    element = op.results[0].type.element
+    x, least, most = (low.widened(low.of(v)) for v in op.operands)
+    suffix = "" if "all" in op.attributes.get("words", ()) else "_number"
+    return [low.convert(low.binary(f"min{suffix}", low.binary(f"max{suffix}", x, least), most), element)]
+
+
+@rule("tt.extern_elementwise")
+def _library_function(low: Lowering, op: Op) -> list[Tile]:
+    symbol = str(op.attributes["symbol"])
+    name = symbol.removeprefix("__nv_")
+    sources = [low.of(v) for v in op.operands]
+    element = sources[0].type.element
+    plain = name[:-1] if element == "f32" and name.endswith("f") and name != "erf" else name
+    if plain in _MADE:
+        return [_MADE[plain](low, sources, op)]
+    if element not in ("f32", "f64") or not arithmetic.LIBDEVICE.get(plain):
+        raise op.fail(f"the library function `{symbol}` has no counterpart on this device")
+    return [low.formula(arithmetic.LIBDEVICE[plain], *sources)]
+
+
+def _product(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    return low.binary("mul", *sources)
+
+
+def _quotient(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    return low.binary("div", *sources)
+
+
+def _sum(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    return low.binary("add", *sources)
+
+
+def _least(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    return low.binary("min_number" if sources[0].type.element.startswith("f") else "min", *sources)
+
+
+def _most(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    return low.binary("max_number" if sources[0].type.element.startswith("f") else "max", *sources)
+
+
+def _exp10(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    ten = low.constant(10.0, Type(sources[0].type.element, sources[0].type.shape))
+    return low.formula("pow_tensor_tensor", ten, sources[0])
+
+
+def _fma(low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    out = low.result(sources[0].type, sources)
+    ids = [out.id, *(s.id for s in sources)]
+    low.emit("fused_multiply_add", ids, ids)
+    return out
+
+
+def _flag(kind: str, low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    x = sources[0]
+    element = x.type.element
+    if kind == "nan":
+        flag = low.inverted(low.binary("ordered", x, x, "i1"))
+    elif kind == "infinite":
+        flag = low.binary("eq", low.formula("abs", x), low.constant(float("inf"), Type(element)), "i1")
+    elif kind == "finite":
+        flag = low.binary("lt", low.formula("abs", x), low.constant(float("inf"), Type(element)), "i1")
+    else:
+        integer = "i32" if element == "f32" else "i64"
+        bits = low.alias(x, Type(integer, x.type.shape))
+        flag = low.binary("lt", bits, low.constant(0, Type(integer)), "i1")
+    return low.convert(flag, op.results[0].type.element)
+
+
+_MADE = {
+    "fmul_rn": _product, "dmul_rn": _product, "fdiv_rn": _quotient, "ddiv_rn": _quotient, "div_rn": _quotient,
+    "fadd_rn": _sum, "dadd_rn": _sum, "fmin": _least, "fmax": _most, "min": _least, "max": _most, "exp10": _exp10,
+    "fma": _fma, "fma_rn": _fma, "fmaf_rn": _fma,
+    "isnan": lambda *a: _flag("nan", *a), "isnand": lambda *a: _flag("nan", *a),
+    "isinf": lambda *a: _flag("infinite", *a), "isinfd": lambda *a: _flag("infinite", *a),
+    "finite": lambda *a: _flag("finite", *a), "isfinited": lambda *a: _flag("finite", *a),
+    "signbit": lambda *a: _flag("sign", *a), "signbitd": lambda *a: _flag("sign", *a),
+}  # fmt: skip

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Launches of compiled Triton kernels on tensors of the device `atalla`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from .compiler import BACKEND, WARP_SIZE
+from .programs import LoadedProgram
+
+
+class AtallaUtils:
+    """What Triton asks about a device and its binaries."""
+
+    @staticmethod
+    def get_device_properties(device: int) -> dict[str, int]:
+        properties = torch.atalla.get_device_properties(device)
+        return {
+            "max_shared_mem": 1 << 30,  # tiles live in the host's memory while an instance runs
+            "max_num_regs": 256,
+            "multiprocessor_count": getattr(properties, "multi_processor_count", 1),
+            "warpSize": WARP_SIZE,
+            "sm_clock_rate": 0,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 64,
+        }
+
+    @staticmethod
+    def load_binary(name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
+        program = LoadedProgram.load(kernel)
+        return program, program, 0, 0, 1 << 20
+
+
+class AtallaLauncher:
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self.kinds = list(src.signature.values())
+
+    def __call__(
+        self, x: int, y: int, z: int, stream: int, function: LoadedProgram, packed: Any, launch_metadata: Any,
+        enter: Callable[[Any], None] | None, leave: Callable[[Any], None] | None, *arguments: Any,
+    ) -> None:  # fmt: skip
+        pairs = [pair for kind, argument in zip(self.kinds, arguments, strict=True) for pair in _flat(kind, argument)]
+        if enter is not None:
+            enter(launch_metadata)
+        device = torch.device(BACKEND, torch.atalla.current_device())
+        function.launch((x, y, z), [kind for kind, _ in pairs], [argument for _, argument in pairs], device)
+        if leave is not None:
+            leave(launch_metadata)
+
+
+def _flat(kind: Any, argument: Any) -> Iterator[tuple[str, Any]]:
+    """The runtime arguments of one argument: constants have none, tuples and descriptors several."""
+    if isinstance(kind, tuple):
+        for inner, value in zip(kind, argument, strict=True):
+            yield from _flat(inner, value)
+    elif kind.startswith("tensordesc"):
+        rank = len(argument.shape)
+        yield f"*{kind}", argument.base
+        yield from (("i64", n) for n in argument.shape)
+        yield from (("i64", n) for n in argument.strides)
+        yield "i1", argument.padding == "nan"
+        yield from (("i32", n) for n in argument.shape)
+        yield from (("i64", n) for n in argument.strides)
+        del rank
+    elif kind != "constexpr":
+        yield kind, argument
+
+
+class AtallaDriver(DriverBase):
+    """The active driver while torch_atalla is installed: Triton has one for a process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.utils = AtallaUtils()
+        self.launcher_cls = AtallaLauncher
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return bool(hasattr(torch, "atalla") and torch.atalla.is_available() and not torch.cuda.is_available())
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return "void*" if ty.startswith("*") else {"fp32": "float", "fp64": "double"}.get(ty, f"{ty}_t")
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget(BACKEND, "ax01", WARP_SIZE)
+
+    def get_current_device(self) -> int:
+        return int(torch.atalla.current_device())
+
+    def set_current_device(self, device: int) -> None:
+        torch.atalla.set_device(device)
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device(BACKEND, self.get_current_device())
+
+    def get_device_interface(self) -> Any:
+        return torch.atalla
+
+    def get_benchmarker(self) -> Any:
+        from triton.testing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(1, dtype=torch.int32, device=BACKEND)  # the chip has no cache in front of its DRAM
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        """Nothing to clear."""
