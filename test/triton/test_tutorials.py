@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Triton's tutorials 01 to 08 compute, on the functional engine, against the CPU."""
+"""The kernels of Triton's tutorials 01 to 08 on the functional engine, against the CPU."""
 
 import pytest
 import torch

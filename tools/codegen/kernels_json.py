@@ -61,5 +61,5 @@ def generate(kernels: list[Kernel], formulas: list[Pointwise]) -> str:
     return json.dumps(table, indent=1) + "\n"
 
 
-def enums(table: dict[str, list[str]]) -> str:
+def enums(table: dict[str, tuple[str, ...]]) -> str:
     return json.dumps(table, indent=1) + "\n"

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
 from torch._subclasses import FakeTensor, fake_impls
-from torch.utils import flop_counter
+
+from .libraries.imports import after_import
 
 aten = torch.ops.aten
 
@@ -20,7 +22,7 @@ def install() -> None:
     _decomposed()
     _embedding_bags()
     _attention_layout()
-    _attention_flops()
+    after_import("torch.utils.flop_counter", _attention_flops)  # which imports Triton where it is installed
 
 
 def _convolution_format(source: Any, weight: Any, stride: Any, padding: Any, groups: Any) -> torch.memory_format:
@@ -171,7 +173,7 @@ def _attention_layout() -> None:
     fake_impls.op_implementations_dict[aten._scaled_dot_product_fused_attention_overrideable.default] = attention
 
 
-def _attention_flops() -> None:
+def _attention_flops(flop_counter: ModuleType) -> None:
     @flop_counter.register_flop_formula(aten._scaled_dot_product_fused_attention_overrideable)
     def attention_flops(query: Any, key: Any, value: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
         return flop_counter.sdpa_flop_count(query, key, value)

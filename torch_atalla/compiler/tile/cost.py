@@ -58,12 +58,12 @@ def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int]
     return total.words()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _names(enum: str) -> dict[int, str]:
     return dict(enumerate(generated("kernel_enums.json", "table of enums")[enum]))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _formulas() -> dict[int, tuple[int, int]]:
     """Vector and exp instructions of the pointwise kernels by the hash of their name."""
     found = {}
@@ -80,7 +80,9 @@ def _vectors(n: int) -> int:
 class _Counter:
     """Counts the steps of one instance, and computes its integers as far as they do not depend on data."""
 
-    def __init__(self, program: TileProgram, known: dict[int, int], instance: Sequence[int], grid: Sequence[int]) -> None:
+    def __init__(
+        self, program: TileProgram, known: dict[int, int], instance: Sequence[int], grid: Sequence[int]
+    ) -> None:
         self.program = program
         self.known = known
         self.instance, self.grid = instance, grid

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 from collections.abc import Callable, Sequence
 
@@ -105,7 +106,9 @@ class Lowering:
     # ------------------------------------------------------------------------------------------------ arithmetic
     def binary(self, kind: str, a: Tile, b: Tile, element: str | None = None, into: Tile | None = None) -> Tile:
         shape = a.type.shape if a.type.shape is not None else b.type.shape
-        out = self.result(Type(element or a.type.element, shape, a.type.pointee if element is None else None), [a, b], into)
+        out = self.result(
+            Type(element or a.type.element, shape, a.type.pointee if element is None else None), [a, b], into
+        )
         self.emit("arithmetic", [out.id, a.id, b.id, code("TileArithmetic", kind)], [out.id, a.id, b.id])
         return out
 
@@ -208,7 +211,7 @@ class Lowering:
         for target, source in zip(to, held, strict=True):
             self.copy(target, source)
 
-    def inside(self, body: Callable[[], None]) -> list[Step]:
+    def inside(self, body: Callable[[], object]) -> list[Step]:
         """The steps that `body` emits."""
         kept, self.steps = self.steps, []
         body()
@@ -238,7 +241,7 @@ class Lowering:
             return self.blocks(region, target)
         if end.name == "cf.cond_br" and len(end.operands) == 1:
             condition = self.of(end.operands[0])
-            bodies = [self.inside(lambda label=label: self.blocks(region, labels[label])) for label in end.successors]
+            bodies = [self.inside(functools.partial(self.blocks, region, labels[label])) for label in end.successors]
             self.steps.append(Step("branch", [condition.id], [condition.id], bodies))
             return []
         raise end.fail("control flow between blocks that pass values is not supported")
@@ -322,6 +325,3 @@ def _formula(low: Lowering, op: Op) -> list[Tile]:
     sources = [low.of(v) for v in op.operands]
     out = low.formula(arithmetic.FORMULAS[op.name], *map(low.widened, sources))
     return [low.convert(out, sources[0].type.element)]
-
-
-from . import rules as _rules  # noqa: E402, F401  (adds to RULES)

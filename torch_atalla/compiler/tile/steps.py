@@ -29,7 +29,7 @@ STORED = {
 FLOAT8 = {"f8E4M3FN": "e4m3fn", "f8E5M2": "e5m2", "f8E4M3FNUZ": "e4m3fnuz", "f8E5M2FNUZ": "e5m2fnuz"}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def code(enum: str, name: str) -> int:
     """The number of a value of an enum of csrc/sim/kernels.yaml."""
     return int(generated("kernel_enums.json", "table of enums")[enum].index(name))
@@ -84,7 +84,18 @@ class TileProgram:
         texts += b"\0" * (-size % 8)
         flat = list(_flat(self.steps))
         flags = int(self.sequential)
-        words = [MAGIC, VERSION, len(self.slots), len(flat), total, len(self.arguments), flags, size, len(texts) // 8, 0]
+        words = [
+            MAGIC,
+            VERSION,
+            len(self.slots),
+            len(flat),
+            total,
+            len(self.arguments),
+            flags,
+            size,
+            len(texts) // 8,
+            0,
+        ]
         words += struct.unpack(f"<{len(texts) // 8}q", bytes(texts))
         for (dtype, count), offset in zip(self.slots, offsets, strict=True):
             words += [CODES[dtype] | (1 if offset is None else count) << 8, offset or 0]
@@ -136,7 +147,9 @@ class TileProgram:
         return _offsets(self.slots, first, last)
 
 
-def _offsets(slots: list[tuple[torch.dtype, int]], first: dict[int, int], last: dict[int, int]) -> tuple[list[int | None], int]:
+def _offsets(
+    slots: list[tuple[torch.dtype, int]], first: dict[int, int], last: dict[int, int]
+) -> tuple[list[int | None], int]:
     def size(value: int) -> int:
         dtype, count = slots[value]
         room = -(-count // LOOP_MULTIPLE) * LOOP_MULTIPLE * dtype.itemsize

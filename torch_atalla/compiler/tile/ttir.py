@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the printed form of a TTIR module, which is one op a line, into the IR.
 
-The text is Triton's stable interface: it is what its cache holds and what `TRITON_KERNEL_OVERRIDE` reads. Locations give
-the line of the user's source: of an inlined call, the line of the call, as long as the callee is Triton's own.
+The text is what Triton's cache holds and `TRITON_KERNEL_OVERRIDE` reads. Locations give the line of the user's source:
+of an inlined call, the line of the call, as long as the callee is Triton's own.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class _Parser:
         if match := _NAMED.match(text):
             return self.location(match[1])
         if text.startswith("fused"):
-            inner = text[text.find("[") + 1 : text.rfind("]")]
-            found = [self.location(part) for part in _split(inner)]
+            parts = _split(text[text.find("[") + 1 : text.rfind("]")])
+            found = [self.location(part) for part in parts]
             return next((x for x in found if x is not None), None)
         return None
 

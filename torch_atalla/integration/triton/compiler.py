@@ -15,8 +15,8 @@ from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget, Language
 
 from ...compiler import tile
+from ...compiler.tile import lower
 from ...compiler.tile.ir import TileError
-from ...compiler.tile.lower import lower
 from ...compiler.tile.steps import TileProgram
 from ...compiler.tile.ttir import parse
 from ...version import __version__
@@ -55,7 +55,9 @@ class AtallaOptions:
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
             raise ValueError(f"num_warps must be a power of 2, got {self.num_warps}")
         if self.num_ctas != 1:
-            raise ValueError(f"num_ctas: expected 1, this device has no clusters of program instances; got {self.num_ctas}")
+            raise ValueError(
+                f"num_ctas: expected 1, this device has no clusters of program instances; got {self.num_ctas}"
+            )
 
     def hash(self) -> str:
         text = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
@@ -97,7 +99,9 @@ class AtallaBackend(BaseBackend):
 
     def add_stages(self, stages: dict[str, Any], options: AtallaOptions, language: Language) -> None:
         if language != Language.TRITON:
-            raise ValueError(f"expected a kernel of triton.jit, got one of {language}: this device has no layouts of threads")
+            raise ValueError(
+                f"expected a kernel of triton.jit, got one of {language}: this device has no layouts of threads"
+            )
         found: list[TileProgram] = []
         stages["ttir"] = lambda module, metadata: make_ttir(module)
         stages["tile"] = lambda module, metadata: make_tile(module, metadata, found)

@@ -14,12 +14,17 @@ from .compiler import BACKEND, WARP_SIZE
 from .programs import LoadedProgram
 
 
+def _device() -> Any:
+    """The module torch.atalla."""
+    return torch.get_device_module(BACKEND)
+
+
 class AtallaUtils:
     """What Triton asks about a device and its binaries."""
 
     @staticmethod
     def get_device_properties(device: int) -> dict[str, int]:
-        properties = torch.atalla.get_device_properties(device)
+        properties = _device().get_device_properties(device)
         return {
             "max_shared_mem": 1 << 30,  # tiles live in the host's memory while an instance runs
             "max_num_regs": 256,
@@ -47,7 +52,7 @@ class AtallaLauncher:
         pairs = [pair for kind, argument in zip(self.kinds, arguments, strict=True) for pair in _flat(kind, argument)]
         if enter is not None:
             enter(launch_metadata)
-        device = torch.device(BACKEND, torch.atalla.current_device())
+        device = torch.device(BACKEND, _device().current_device())
         function.launch((x, y, z), [kind for kind, _ in pairs], [argument for _, argument in pairs], device)
         if leave is not None:
             leave(launch_metadata)
@@ -59,14 +64,12 @@ def _flat(kind: Any, argument: Any) -> Iterator[tuple[str, Any]]:
         for inner, value in zip(kind, argument, strict=True):
             yield from _flat(inner, value)
     elif kind.startswith("tensordesc"):
-        rank = len(argument.shape)
         yield f"*{kind}", argument.base
         yield from (("i64", n) for n in argument.shape)
         yield from (("i64", n) for n in argument.strides)
         yield "i1", argument.padding == "nan"
         yield from (("i32", n) for n in argument.shape)
         yield from (("i64", n) for n in argument.strides)
-        del rank
     elif kind != "constexpr":
         yield kind, argument
 
@@ -81,7 +84,7 @@ class AtallaDriver(DriverBase):
 
     @classmethod
     def is_active(cls) -> bool:
-        return bool(hasattr(torch, "atalla") and torch.atalla.is_available() and not torch.cuda.is_available())
+        return bool(_device().is_available() and not torch.cuda.is_available())
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         return "void*" if ty.startswith("*") else {"fp32": "float", "fp64": "double"}.get(ty, f"{ty}_t")
@@ -90,10 +93,10 @@ class AtallaDriver(DriverBase):
         return GPUTarget(BACKEND, "ax01", WARP_SIZE)
 
     def get_current_device(self) -> int:
-        return int(torch.atalla.current_device())
+        return int(_device().current_device())
 
     def set_current_device(self, device: int) -> None:
-        torch.atalla.set_device(device)
+        _device().set_device(device)
 
     def get_current_stream(self, device: int) -> int:
         return 0
@@ -102,7 +105,7 @@ class AtallaDriver(DriverBase):
         return torch.device(BACKEND, self.get_current_device())
 
     def get_device_interface(self) -> Any:
-        return torch.atalla
+        return _device()
 
     def get_benchmarker(self) -> Any:
         from triton.testing import do_bench

@@ -55,14 +55,14 @@ class LoadedProgram:
             elif isinstance(argument, torch.Tensor):
                 if argument.device != device:
                     raise ValueError(
-                        f"Pointer argument (at {len(words)}) cannot be accessed from Triton: expected a tensor on {device}, "
-                        f"got one on {argument.device}"
+                        f"Pointer argument (at {len(words)}) cannot be accessed from Triton: expected a tensor on "
+                        f"{device}, got one on {argument.device}"
                     )
                 storage = argument.untyped_storage()
                 position = places.setdefault(storage._cdata, len(storages))
                 if position == len(storages):
                     storages.append(argument)
-                words.append((position, argument.storage_offset() * argument.element_size()))
+                words.append((position, int(argument.storage_offset()) * argument.element_size()))
             else:
                 words.append((-1, int(argument.data_ptr() if hasattr(argument, "data_ptr") else argument or 0)))
         most = MOST_TENSORS - self.program.reads_addresses

@@ -9,30 +9,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// The lowest and the highest address of the elements that the mask leaves. False: it leaves none.
-bool extent(const int64_t* addresses, const uint8_t* mask, bool one_mask, int64_t n, int64_t* low, int64_t* high) {
-  if (mask != nullptr && one_mask) {
-    if (mask[0] == 0) return false;
-    mask = nullptr;
-  }
-  int64_t least = INT64_MAX, most = INT64_MIN;
-  if (mask == nullptr) {
-    for (int64_t i = 0; i < n; ++i) {
-      least = addresses[i] < least ? addresses[i] : least;
-      most = addresses[i] > most ? addresses[i] : most;
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t x = mask[i] != 0 ? addresses[i] : INT64_MAX, y = mask[i] != 0 ? addresses[i] : INT64_MIN;
-      least = x < least ? x : least;
-      most = y > most ? y : most;
-    }
-  }
-  *low = least, *high = most;
-  return least <= most;
-}
-
-// Whether elements i .. i + n lie one after the other in memory.
+// Whether n elements lie one after the other in memory.
 bool is_run(const int64_t* addresses, int64_t n, uint64_t size) {
   const uint64_t first = static_cast<uint64_t>(addresses[0]);
   uint64_t wrong = 0;
@@ -41,43 +18,15 @@ bool is_run(const int64_t* addresses, int64_t n, uint64_t size) {
   return wrong == 0;
 }
 
-bool all_set(const uint8_t* mask, int64_t n) {
-  uint8_t all = 1;
-  for (int64_t i = 0; i < n; ++i) all &= mask[i];
-  return all != 0;
+// How many of n flags are set: none, some, all.
+enum class Flags { kNone, kSome, kAll };
+Flags flags_of(const uint8_t* mask, int64_t n) {
+  uint8_t all = 1, any = 0;
+  for (int64_t i = 0; i < n; ++i) all &= mask[i], any |= mask[i];
+  return all != 0 ? Flags::kAll : any != 0 ? Flags::kSome : Flags::kNone;
 }
 
-constexpr int64_t kRun = 64;  // elements that are looked at together
-
-template <class T>
-void gather(T* out, const int64_t* addresses, const uint8_t* mask, const T* other, bool one_other, int64_t n,
-            const TileMemory& memory) {
-  for (int64_t i = 0; i < n; i += kRun) {
-    const int64_t count = n - i < kRun ? n - i : kRun;
-    if ((mask == nullptr || all_set(mask + i, count)) && is_run(addresses + i, count, sizeof(T))) {
-      std::memcpy(out + i, memory.at(addresses[i]), static_cast<size_t>(count) * sizeof(T));
-      continue;
-    }
-    for (int64_t j = i; j < i + count; ++j) {
-      if (mask == nullptr || mask[j] != 0) std::memcpy(out + j, memory.at(addresses[j]), sizeof(T));
-      else out[j] = other == nullptr ? T(0) : other[one_other ? 0 : j];
-    }
-  }
-}
-
-template <class T>
-void scatter(const T* in, bool one_value, const int64_t* addresses, const uint8_t* mask, int64_t n,
-             const TileMemory& memory) {
-  for (int64_t i = 0; i < n; i += kRun) {
-    const int64_t count = n - i < kRun ? n - i : kRun;
-    if (!one_value && (mask == nullptr || all_set(mask + i, count)) && is_run(addresses + i, count, sizeof(T))) {
-      std::memcpy(memory.at(addresses[i]), in + i, static_cast<size_t>(count) * sizeof(T));
-      continue;
-    }
-    for (int64_t j = i; j < i + count; ++j)
-      if (mask == nullptr || mask[j] != 0) std::memcpy(memory.at(addresses[j]), &in[one_value ? 0 : j], sizeof(T));
-  }
-}
+constexpr int64_t kRun = 32;  // elements that are looked at together
 
 template <class T, class F>
 void update(void* memory, const void* value, void* old, const F& f) {
@@ -175,139 +124,150 @@ TileUpdate tile_update(AtomicUpdate kind, atalla_dtype dtype) {
   }
 }
 
-const TileMemory* TileInstance::find(uint64_t begin, uint64_t end, bool writes) const {
-  const TileMemory* memories = program.memories();
-  for (int i = 0; i < program.memory_count(); ++i) {
-    if (begin >= memories[i].begin && end <= memories[i].end && (!writes || memories[i].writable)) return &memories[i];
+namespace {
+
+// Finds the operand of an address, which is most often that of the one before.
+class Memories {
+ public:
+  explicit Memories(const TileProgram& program, bool writes) : program_(program), writes_(writes) {}
+
+  // The place of `bytes` bytes at an address, or null.
+  unsigned char* find(int64_t address, uint64_t bytes) {
+    const uint64_t begin = static_cast<uint64_t>(address), end = begin + bytes;
+    if (last_ == nullptr || begin < last_->begin || end > last_->end || end < begin) last_ = look_up(begin, end);
+    return last_ == nullptr ? nullptr : last_->at(address);
   }
-  return nullptr;
+
+ private:
+  const TileMemory* look_up(uint64_t begin, uint64_t end) const {
+    const TileMemory* memories = program_.memories();
+    for (int i = 0; i < program_.memory_count(); ++i) {
+      const TileMemory& m = memories[i];
+      if (begin >= m.begin && end <= m.end && begin < end && (!writes_ || m.writable)) return &m;
+    }
+    return nullptr;
+  }
+
+  const TileProgram& program_;
+  bool writes_;
+  const TileMemory* last_ = nullptr;
+};
+
+// The elements that an access touches. A mask of one element is that of all.
+struct Access {
+  const int64_t* addresses;
+  const uint8_t* mask;  // null: all
+  bool one_mask;
+  int64_t n;
+
+  Flags flags(int64_t i, int64_t count) const {
+    return mask == nullptr ? Flags::kAll : one_mask ? flags_of(mask, 1) : flags_of(mask + i, count);
+  }
+  bool active(int64_t i) const { return mask == nullptr || mask[one_mask ? 0 : i] != 0; }
+};
+
+// Returns the first address that is in no operand, or 0.
+template <class T>
+int64_t load(T* out, const Access& access, const T* other, bool one_other, Memories& memories) {
+  const auto value = [&](int64_t i) { return other == nullptr ? T(0) : other[one_other ? 0 : i]; };
+  for (int64_t i = 0; i < access.n; i += kRun) {
+    const int64_t count = access.n - i < kRun ? access.n - i : kRun;
+    const Flags flags = access.flags(i, count);
+    if (flags == Flags::kNone) {
+      for (int64_t j = i; j < i + count; ++j) out[j] = value(j);
+      continue;
+    }
+    if (flags == Flags::kAll && is_run(access.addresses + i, count, sizeof(T))) {
+      const unsigned char* from = memories.find(access.addresses[i], static_cast<uint64_t>(count) * sizeof(T));
+      if (from != nullptr) {
+        std::memcpy(out + i, from, static_cast<size_t>(count) * sizeof(T));
+        continue;
+      }
+    }
+    for (int64_t j = i; j < i + count; ++j) {
+      if (!access.active(j)) {
+        out[j] = value(j);
+        continue;
+      }
+      const unsigned char* from = memories.find(access.addresses[j], sizeof(T));
+      if (from == nullptr) return access.addresses[j] == 0 ? -1 : access.addresses[j];
+      std::memcpy(out + j, from, sizeof(T));
+    }
+  }
+  return 0;
 }
 
-bool TileInstance::fault(const char* what, uint64_t address, int64_t line) {
+template <class T>
+int64_t store(const T* in, bool one_value, const Access& access, Memories& memories) {
+  for (int64_t i = 0; i < access.n; i += kRun) {
+    const int64_t count = access.n - i < kRun ? access.n - i : kRun;
+    const Flags flags = access.flags(i, count);
+    if (flags == Flags::kNone) continue;
+    if (!one_value && flags == Flags::kAll && is_run(access.addresses + i, count, sizeof(T))) {
+      unsigned char* to = memories.find(access.addresses[i], static_cast<uint64_t>(count) * sizeof(T));
+      if (to != nullptr) {
+        std::memcpy(to, in + i, static_cast<size_t>(count) * sizeof(T));
+        continue;
+      }
+    }
+    for (int64_t j = i; j < i + count; ++j) {
+      if (!access.active(j)) continue;
+      unsigned char* to = memories.find(access.addresses[j], sizeof(T));
+      if (to == nullptr) return access.addresses[j] == 0 ? -1 : access.addresses[j];
+      std::memcpy(to, &in[one_value ? 0 : j], sizeof(T));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
   status = set_error(
       ATALLA_ERR_FAULT_ADDRESS,
       "%s, line %lld: program instance (%lld, %lld, %lld) %s address 0x%llx, outside the launch's tensors",
       program.name(), static_cast<long long>(line), static_cast<long long>(id[0]), static_cast<long long>(id[1]),
-      static_cast<long long>(id[2]), what, static_cast<unsigned long long>(address));
+      static_cast<long long>(id[2]), what, address == -1 ? 0 : static_cast<unsigned long long>(address));
   return false;
 }
 
-namespace {
-
-// The elements that an access touches, in one operand or, rarely, in several.
-struct Access {
-  const int64_t* addresses;
-  const uint8_t* mask;
-  bool one_mask;
-  int64_t n, size;
-};
-
-bool active(const Access& a, int64_t i) { return a.mask == nullptr || a.mask[a.one_mask ? 0 : i] != 0; }
-
-}  // namespace
-
 // Words: out, addresses, mask or -1, other or -1, line.
 bool TileInstance::run_load(const TileStep& step) {
-  const TileValue& out = program.value(step.words[0]);
-  const bool masked = step.words[2] >= 0, has_other = step.words[3] >= 0;
-  const Access access = {at<int64_t>(step.words[1]), masked ? at<uint8_t>(step.words[2]) : nullptr,
-                         masked && program.value(step.words[2]).count == 1, out.count, out.size};
-  unsigned char* to = at<unsigned char>(step.words[0]);
-  const unsigned char* other = has_other ? at<unsigned char>(step.words[3]) : nullptr;
-  const bool one_other = has_other && program.value(step.words[3]).count == 1;
-  int64_t low = 0, high = 0;
-  const TileMemory* memory = nullptr;
-  const bool any = extent(access.addresses, access.mask, access.one_mask, access.n, &low, &high);
-  if (any) {
-    memory = find(static_cast<uint64_t>(low), static_cast<uint64_t>(high) + static_cast<uint64_t>(out.size), false);
-    if (memory == nullptr) {  // several operands, or an address outside of all
-      for (int64_t i = 0; i < access.n; ++i) {
-        unsigned char* element = to + i * out.size;
-        if (!active(access, i)) {
-          if (other != nullptr)
-            std::memcpy(element, other + (one_other ? 0 : i) * out.size, static_cast<size_t>(out.size));
-          else std::memset(element, 0, static_cast<size_t>(out.size));
-          continue;
-        }
-        const uint64_t address = static_cast<uint64_t>(access.addresses[i]);
-        const TileMemory* one = find(address, address + static_cast<uint64_t>(out.size), false);
-        if (one == nullptr) return fault("reads", address, step.words[4]);
-        std::memcpy(element, one->at(access.addresses[i]), static_cast<size_t>(out.size));
-      }
-      return true;
-    }
-  }
-  // Masks of one element leave all or none.
-  const auto load = [&]<class T>(T) {
-    T* elements = reinterpret_cast<T*>(to);
-    const T* others = reinterpret_cast<const T*>(other);
-    if (any && (access.mask == nullptr || access.one_mask)) {
-      gather<T>(elements, access.addresses, nullptr, others, one_other, access.n, *memory);
-    } else if (any) {
-      gather<T>(elements, access.addresses, access.mask, others, one_other, access.n, *memory);
-    } else {
-      for (int64_t i = 0; i < access.n; ++i) elements[i] = others == nullptr ? T(0) : others[one_other ? 0 : i];
-    }
+  const int64_t* w = step.words;
+  const TileValue& out = program.value(w[0]);
+  const Access access = {at<int64_t>(w[1]), w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr,
+                         w[2] >= 0 && program.value(w[2]).count == 1, out.count};
+  const bool one_other = w[3] >= 0 && program.value(w[3]).count == 1;
+  Memories memories(program, false);
+  const auto run = [&]<class T>(T) {
+    return load<T>(at<T>(w[0]), access, w[3] >= 0 ? at<T>(w[3]) : nullptr, one_other, memories);
   };
-  switch (out.size) {
-    case 1:
-      load(uint8_t());
-      break;
-    case 2:
-      load(uint16_t());
-      break;
-    case 4:
-      load(uint32_t());
-      break;
-    default:
-      load(uint64_t());
-  }
+  const int64_t wrong = out.size == 1   ? run(uint8_t())
+                        : out.size == 2 ? run(uint16_t())
+                        : out.size == 4 ? run(uint32_t())
+                                        : run(uint64_t());
+  if (wrong != 0) return fault("reads", wrong, w[4]);
   if (out.dtype == ATALLA_BOOL) {
-    for (int64_t i = 0; i < out.count; ++i) to[i] = to[i] != 0;
+    uint8_t* flags = at<uint8_t>(w[0]);
+    for (int64_t i = 0; i < out.count; ++i) flags[i] = flags[i] != 0;
   }
   return true;
 }
 
 // Words: addresses, value, mask or -1, line.
 bool TileInstance::run_store(const TileStep& step) {
-  const TileValue &addresses = program.value(step.words[0]), &value = program.value(step.words[1]);
-  const bool masked = step.words[2] >= 0, one_value = value.count == 1;
-  const Access access = {at<int64_t>(step.words[0]), masked ? at<uint8_t>(step.words[2]) : nullptr,
-                         masked && program.value(step.words[2]).count == 1, addresses.count, value.size};
-  const unsigned char* from = at<unsigned char>(step.words[1]);
-  int64_t low = 0, high = 0;
-  if (!extent(access.addresses, access.mask, access.one_mask, access.n, &low, &high)) return true;
-  const uint64_t size = static_cast<uint64_t>(value.size);
-  const TileMemory* memory = find(static_cast<uint64_t>(low), static_cast<uint64_t>(high) + size, true);
-  if (memory == nullptr) {
-    for (int64_t i = 0; i < access.n; ++i) {
-      const uint64_t address = static_cast<uint64_t>(access.addresses[i]);
-      if (active(access, i) && find(address, address + size, true) == nullptr)
-        return fault("writes", address, step.words[3]);
-    }
-    for (int64_t i = 0; i < access.n; ++i) {
-      if (!active(access, i)) continue;
-      const uint64_t address = static_cast<uint64_t>(access.addresses[i]);
-      const TileMemory* one = find(address, address + size, true);
-      std::memcpy(one->at(access.addresses[i]), from + (one_value ? 0 : i) * value.size, size);
-    }
-    return true;
-  }
-  const uint8_t* mask = access.one_mask ? nullptr : access.mask;
-  switch (value.size) {
-    case 1:
-      scatter(reinterpret_cast<const uint8_t*>(from), one_value, access.addresses, mask, access.n, *memory);
-      break;
-    case 2:
-      scatter(reinterpret_cast<const uint16_t*>(from), one_value, access.addresses, mask, access.n, *memory);
-      break;
-    case 4:
-      scatter(reinterpret_cast<const uint32_t*>(from), one_value, access.addresses, mask, access.n, *memory);
-      break;
-    default:
-      scatter(reinterpret_cast<const uint64_t*>(from), one_value, access.addresses, mask, access.n, *memory);
-  }
-  return true;
+  const int64_t* w = step.words;
+  const TileValue &addresses = program.value(w[0]), &value = program.value(w[1]);
+  const Access access = {at<int64_t>(w[0]), w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr,
+                         w[2] >= 0 && program.value(w[2]).count == 1, addresses.count};
+  const bool one_value = value.count == 1;
+  Memories memories(program, true);
+  const auto run = [&]<class T>(T) { return store<T>(at<T>(w[1]), one_value, access, memories); };
+  const int64_t wrong = value.size == 1   ? run(uint8_t())
+                        : value.size == 2 ? run(uint16_t())
+                        : value.size == 4 ? run(uint32_t())
+                                          : run(uint64_t());
+  return wrong == 0 || fault("writes", wrong, w[3]);
 }
 
 // Words: out, addresses, value, mask or -1, AtomicUpdate, line. Elements are updated in their order.
@@ -315,19 +275,19 @@ bool TileInstance::run_atomic(const TileStep& step) {
   const TileValue &out = program.value(step.words[0]), &value = program.value(step.words[2]);
   const bool masked = step.words[3] >= 0;
   const Access access = {at<int64_t>(step.words[1]), masked ? at<uint8_t>(step.words[3]) : nullptr,
-                         masked && program.value(step.words[3]).count == 1, out.count, out.size};
+                         masked && program.value(step.words[3]).count == 1, out.count};
+  Memories memories(program, true);
   const auto update = reinterpret_cast<TileUpdate>(const_cast<void*>(step.run));
   unsigned char* old = at<unsigned char>(step.words[0]);
   const unsigned char* from = at<unsigned char>(step.words[2]);
   for (int64_t i = 0; i < access.n; ++i, old += out.size) {
-    if (!active(access, i)) {
+    if (!access.active(i)) {
       std::memset(old, 0, static_cast<size_t>(out.size));
       continue;
     }
-    const uint64_t address = static_cast<uint64_t>(access.addresses[i]);
-    const TileMemory* memory = find(address, address + static_cast<uint64_t>(out.size), true);
-    if (memory == nullptr) return fault("updates", address, step.words[5]);
-    update(memory->at(access.addresses[i]), from + (value.count == 1 ? 0 : i) * out.size, old);
+    unsigned char* element = memories.find(access.addresses[i], static_cast<uint64_t>(out.size));
+    if (element == nullptr) return fault("updates", access.addresses[i], step.words[5]);
+    update(element, from + (value.count == 1 ? 0 : i) * out.size, old);
   }
   return true;
 }
@@ -337,11 +297,10 @@ bool TileInstance::run_swap(const TileStep& step) {
   const TileValue& out = program.value(step.words[0]);
   const int64_t* addresses = at<int64_t>(step.words[1]);
   const size_t size = static_cast<size_t>(out.size);
+  Memories memories(program, true);
   for (int64_t i = 0; i < out.count; ++i) {
-    const uint64_t address = static_cast<uint64_t>(addresses[i]);
-    const TileMemory* memory = find(address, address + size, true);
-    if (memory == nullptr) return fault("updates", address, step.words[4]);
-    unsigned char* element = memory->at(addresses[i]);
+    unsigned char* element = memories.find(addresses[i], size);
+    if (element == nullptr) return fault("updates", addresses[i], step.words[4]);
     unsigned char before[8];
     std::memcpy(before, element, size);
     if (std::memcmp(before, at<unsigned char>(step.words[2]) + static_cast<size_t>(i) * size, size) == 0)

@@ -119,8 +119,7 @@ struct TileInstance {
   bool run_gather(const TileStep& step);
   void run_histogram(const TileStep& step);
   void print(const TileStep& step) const;
-  bool fault(const char* what, uint64_t address, int64_t line);
-  const TileMemory* find(uint64_t begin, uint64_t end, bool writes) const;
+  bool fault(const char* what, int64_t address, int64_t line);
 };
 
 // The loops of tile_arithmetic.cpp over n elements. A source of one element goes with all.

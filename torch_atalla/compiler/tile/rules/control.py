@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ..ir import Block, Op, Region, Value
 from ..lower import TERMINATORS, Lowering, Tile, rule
 from ..steps import Step
@@ -59,16 +61,16 @@ def _in_place(block: Block, arguments: list[Value], carried: list[Tile]) -> dict
             last[value] = i
     found = {}
     for argument, tile, value in zip(arguments, carried, end.operands, strict=True):
-        op = defined.get(value)
-        if op is None or end.operands.count(value) > 1 or argument in end.operands:
+        maker = defined.get(value)
+        if maker is None or end.operands.count(value) > 1 or argument in end.operands:
             continue
-        if op.name not in _ELEMENTWISE and op.name != "tt.dot":
+        if maker.name not in _ELEMENTWISE and maker.name != "tt.dot":
             continue
         if argument.type != value.type or argument.type.element in ("f16", "bf16"):
             continue
-        if op.name == "tt.dot" and (op.operands[2] is not argument or argument in op.operands[:2]):
+        if maker.name == "tt.dot" and (maker.operands[2] is not argument or argument in maker.operands[:2]):
             continue
-        if last.get(argument, -1) <= places[id(op)]:
+        if last.get(argument, -1) <= places[id(maker)]:
             found[value] = tile
     return found
 
@@ -117,7 +119,7 @@ def _if(low: Lowering, op: Op) -> list[Tile]:
         if end is not None:
             low.copy_all(outs, [low.of(v) for v in end.operands])
 
-    bodies = [low.inside(lambda region=region: branch(region)) for region in op.regions]
+    bodies = [low.inside(functools.partial(branch, region)) for region in op.regions]
     bodies += [[]] * (2 - len(bodies))
     low.steps.append(Step("branch", [condition.id], [condition.id], bodies))
     return outs
@@ -153,9 +155,7 @@ def _print(low: Lowering, op: Op) -> list[Tile]:
     low.sequential = True  # lines come in order
     low.texts.append(str(op.attributes.get("strings", [""])[0]))
     text = len(low.texts) - 1
-    for value in op.operands or [None]:
-        tile = None if value is None else low.full(low.of(value))
-        if tile is not None and tile.type.element in ("f16", "bf16"):
-            tile = low.convert(tile, "f32")
-        low.emit("print", [text, -1 if tile is None else tile.id], [-1 if tile is None else tile.id])
+    shown = [low.full(low.widened(low.of(value))).id for value in op.operands]
+    for value in shown or [-1]:
+        low.emit("print", [text, value], [value])
     return []

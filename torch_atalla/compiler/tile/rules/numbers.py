@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import struct
 
 from .. import arithmetic
 from ..ir import WIDTHS, Op, Type
@@ -140,23 +139,23 @@ def _library_function(low: Lowering, op: Op) -> list[Tile]:
 
 
 def _product(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("mul", *sources)
+    return low.binary("mul", sources[0], sources[1])
 
 
 def _quotient(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("div", *sources)
+    return low.binary("div", sources[0], sources[1])
 
 
 def _sum(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("add", *sources)
+    return low.binary("add", sources[0], sources[1])
 
 
 def _least(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("min_number" if sources[0].type.element.startswith("f") else "min", *sources)
+    return low.binary("min_number" if sources[0].type.element.startswith("f") else "min", sources[0], sources[1])
 
 
 def _most(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("max_number" if sources[0].type.element.startswith("f") else "max", *sources)
+    return low.binary("max_number" if sources[0].type.element.startswith("f") else "max", sources[0], sources[1])
 
 
 def _exp10(low: Lowering, sources: list[Tile], op: Op) -> Tile:
