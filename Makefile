@@ -48,8 +48,8 @@ $(VENV)/demo.stamp: $(VENV)/base.stamp $(VENV)/requirements-demo.txt
 	$(PIP) install -r $(VENV)/requirements-demo.txt
 	touch $@
 
-$(VENV)/extras.stamp: $(VENV)/base.stamp requirements-viewers.txt requirements-explore.txt
-	$(PIP) install --no-deps -r requirements-viewers.txt
+$(VENV)/extras.stamp: $(VENV)/base.stamp requirements-viewers.txt requirements-explore.txt requirements-triton.txt
+	$(PIP) install --no-deps -r requirements-viewers.txt -r requirements-triton.txt
 	$(PIP) install -r requirements-explore.txt
 	touch $@
 
