@@ -103,8 +103,9 @@ class _Counter:
     def step(self, step: Step, cost: Cost) -> None:
         w = step.words
         if step.op in ("load", "store", "atomic", "compare_and_swap"):
-            value = w[1] if step.op == "store" else w[0]
-            count = max(self.size(value), self.size(w[0]))
+            value = w[3] if step.op == "store" else w[0]
+            places = w[0 if w[1] < 0 else 1] if step.op == "store" else value
+            count = max(self.size(value), self.size(places))
             moved = count * self.program.slots[value][0].itemsize
             if step.op != "store":
                 cost.bytes_read += moved

@@ -30,6 +30,16 @@ class Tile:
         return 1 if self.one else self.type.count
 
 
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Addresses of a tile as one base and offsets, which count elements of `scale` bytes."""
+
+    base: Tile
+    offsets: Tile
+    scale: int
+    type: Type
+
+
 def lower(functions: list[Function]) -> TileProgram:
     """The program of the module's public function. Raises TileError for what a tile program cannot express."""
     entry = next(f for f in functions if f.is_public)
@@ -45,6 +55,7 @@ class Lowering:
         self.outer: list[list[Step]] = []  # of combinations: where constants go
         self.texts: list[str] = []
         self.bound: dict[Value, Tile] = {}
+        self.places: dict[Value, Places] = {}  # addresses that no step has computed
         self.preferred: dict[Value, Tile] = {}  # results that are best written in place
         self.sequential = False
         self.reads_addresses = False
@@ -70,7 +81,17 @@ class Lowering:
         self.steps.append(Step(op, list(words), [v for v in values if v >= 0]))
 
     def of(self, value: Value) -> Tile:
-        return self.bound[value]
+        places = self.places.get(value)
+        return self.bound[value] if places is None else self.addresses(places)
+
+    def places_of(self, value: Value) -> Places | Tile:
+        return self.places.get(value) or self.bound[value]
+
+    def addresses(self, places: Places) -> Tile:
+        """The addresses themselves."""
+        offsets = self.binary("mul", self.convert(places.offsets, "i64"), self.constant(places.scale, Type("i64")))
+        base = Tile(places.base.id, Type("i64"), True)
+        return dataclasses.replace(self.binary("add", offsets, base), type=places.type)
 
     def constant(self, number: int | float, kind: Type) -> Tile:
         tile = self.new(kind, one=True)
@@ -260,6 +281,10 @@ class Lowering:
             error.location = error.location or op.location
             raise
         for value, tile in zip(op.results, results, strict=True):
+            if isinstance(tile, Places):
+                self.places[value] = tile
+                continue
+            self.places.pop(value, None)
             if self.outer:  # in a combination, an element of the IR is a tile of them
                 self.bound[value] = tile
                 continue
@@ -274,7 +299,7 @@ class Lowering:
 TERMINATORS = ("tt.return", "scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "cf.br", "cf.cond_br",
                "tt.map_elementwise.return")  # fmt: skip
 
-Rule = Callable[[Lowering, Op], list[Tile]]
+Rule = Callable[[Lowering, Op], Sequence[Tile | Places]]
 RULES: dict[str, Rule] = {}
 
 

@@ -158,6 +158,15 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
   };
   const auto is_flag = [&](int64_t id) { return values_[id].dtype == ATALLA_BOOL && values_[id].count == 1; };
   const auto body = [&](int64_t length, int64_t from) { return length >= 0 && length <= n_steps_ - from; };
+  // Addresses of n elements: a value of them, -1, 0; or a base, offsets, and the bytes that an offset counts.
+  const auto places = [&](const int64_t* three, int64_t n) {
+    const TileValue& base = values_[three[0]];
+    if (base.dtype != ATALLA_I64) return false;
+    if (three[1] == -1) return base.count == n;
+    if (!is_value(three[1]) || base.count != 1 || three[2] < 1 || three[2] > 1024) return false;
+    const TileValue& offsets = values_[three[1]];
+    return (offsets.dtype == ATALLA_I32 || offsets.dtype == ATALLA_I64) && offsets.count == n;
+  };
   // A view's words: dimensions, offset, sizes, strides. All its elements lie among those of a value.
   const auto view = [&](int from, int64_t count, int64_t of) {
     const int64_t dims = w[from];
@@ -319,19 +328,19 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
       step.run = reinterpret_cast<const void*>(dot);
       break;
     }
-    case TileOp::kLoad: {  // out, addresses, mask or -1, other or -1, line
-      if (!words(5) || !exist(0, 2)) return fail("load");
+    case TileOp::kLoad: {  // out, places (three), mask or -1, other or -1, line
+      if (!words(7) || !exist(0, 2)) return fail("load");
       const TileValue& out = values_[w[0]];
-      if (values_[w[1]].dtype != ATALLA_I64 || values_[w[1]].count != out.count || !optional_mask(w[2], out.count) ||
-          (w[3] != -1 && (!is_value(w[3]) || values_[w[3]].size != out.size || !goes_with(w[3], out.count)))) {
+      if (!places(w + 1, out.count) || !optional_mask(w[4], out.count) ||
+          (w[5] != -1 && (!is_value(w[5]) || values_[w[5]].size != out.size || !goes_with(w[5], out.count)))) {
         return fail("load");
       }
       break;
     }
-    case TileOp::kStore: {  // addresses, value, mask or -1, line
-      if (!words(4) || !exist(0, 2)) return fail("store");
-      const int64_t n = values_[w[0]].count;
-      if (values_[w[0]].dtype != ATALLA_I64 || !goes_with(w[1], n) || !optional_mask(w[2], n)) return fail("store");
+    case TileOp::kStore: {  // places (three), value, mask or -1, line
+      if (!words(6) || !exist(0, 1) || !exist(3, 1) || (w[1] != -1 && !exist(1, 1))) return fail("store");
+      const int64_t n = values_[w[w[1] < 0 ? 0 : 1]].count;
+      if (!places(w, n) || !goes_with(w[3], n) || !optional_mask(w[4], n)) return fail("store");
       break;
     }
     case TileOp::kAtomic: {  // out, addresses, value, mask or -1, update, line

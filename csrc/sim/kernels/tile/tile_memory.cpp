@@ -9,15 +9,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// Whether n elements lie one after the other in memory.
-bool is_run(const int64_t* addresses, int64_t n, uint64_t size) {
-  const uint64_t first = static_cast<uint64_t>(addresses[0]);
-  uint64_t wrong = 0;
-  for (int64_t i = 0; i < n; ++i)
-    wrong |= static_cast<uint64_t>(addresses[i]) - first - static_cast<uint64_t>(i) * size;
-  return wrong == 0;
-}
-
 // How many of n flags are set: none, some, all.
 enum class Flags { kNone, kSome, kAll };
 Flags flags_of(const uint8_t* mask, int64_t n) {
@@ -153,74 +144,112 @@ class Memories {
   const TileMemory* last_ = nullptr;
 };
 
-// The elements that an access touches. A mask of one element is that of all.
-struct Access {
-  const int64_t* addresses;
-  const uint8_t* mask;  // null: all
-  bool one_mask;
-  int64_t n;
+// Addresses of elements: a base plus offsets of 32 or 64 bits that count elements, or addresses themselves.
+template <class T>
+struct Places {
+  const T* offsets;
+  uint64_t base, scale;
 
-  Flags flags(int64_t i, int64_t count) const {
-    return mask == nullptr ? Flags::kAll : one_mask ? flags_of(mask, 1) : flags_of(mask + i, count);
+  int64_t at(int64_t i) const {
+    return static_cast<int64_t>(base + static_cast<uint64_t>(static_cast<int64_t>(offsets[i])) * scale);
   }
-  bool active(int64_t i) const { return mask == nullptr || mask[one_mask ? 0 : i] != 0; }
+  // Whether elements i to i + n, of so many bytes each, lie one after the other.
+  bool is_run(int64_t i, int64_t n, uint64_t size) const {
+    if (size % scale != 0) return false;
+    using U = std::make_unsigned_t<T>;
+    const U first = static_cast<U>(offsets[i]), step = static_cast<U>(size / scale);
+    U wrong = 0;
+    for (int64_t k = 0; k < n; ++k)
+      wrong |= static_cast<U>(static_cast<U>(offsets[i + k]) - first - static_cast<U>(k) * step);
+    const U last = static_cast<U>(offsets[i + n - 1]);
+    return wrong == 0 && first <= last && last <= static_cast<U>(~U{0}) / 2;
+  }
 };
 
-// Returns the first address that is in no operand, or 0.
-template <class T>
-int64_t load(T* out, const Access& access, const T* other, bool one_other, Memories& memories) {
+// The elements that an access touches. A mask of one element is that of all.
+struct Mask {
+  const uint8_t* flags;  // null: all
+  bool one;
+
+  Flags of(int64_t i, int64_t count) const {
+    return flags == nullptr ? Flags::kAll : one ? flags_of(flags, 1) : flags_of(flags + i, count);
+  }
+  bool active(int64_t i) const { return flags == nullptr || flags[one ? 0 : i] != 0; }
+};
+
+// Returns the first address that is in no operand, or 0. (-1 stands for address 0.)
+template <class T, class Offset>
+int64_t load(T* out, int64_t n, const Places<Offset>& places, const Mask& mask, const T* other, bool one_other,
+             Memories& memories) {
   const auto value = [&](int64_t i) { return other == nullptr ? T(0) : other[one_other ? 0 : i]; };
-  for (int64_t i = 0; i < access.n; i += kRun) {
-    const int64_t count = access.n - i < kRun ? access.n - i : kRun;
-    const Flags flags = access.flags(i, count);
+  for (int64_t i = 0; i < n; i += kRun) {
+    const int64_t count = n - i < kRun ? n - i : kRun;
+    const Flags flags = mask.of(i, count);
     if (flags == Flags::kNone) {
       for (int64_t j = i; j < i + count; ++j) out[j] = value(j);
       continue;
     }
-    if (flags == Flags::kAll && is_run(access.addresses + i, count, sizeof(T))) {
-      const unsigned char* from = memories.find(access.addresses[i], static_cast<uint64_t>(count) * sizeof(T));
+    if (flags == Flags::kAll && places.is_run(i, count, sizeof(T))) {
+      const unsigned char* from = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
       if (from != nullptr) {
         std::memcpy(out + i, from, static_cast<size_t>(count) * sizeof(T));
         continue;
       }
     }
     for (int64_t j = i; j < i + count; ++j) {
-      if (!access.active(j)) {
+      if (!mask.active(j)) {
         out[j] = value(j);
         continue;
       }
-      const unsigned char* from = memories.find(access.addresses[j], sizeof(T));
-      if (from == nullptr) return access.addresses[j] == 0 ? -1 : access.addresses[j];
+      const int64_t address = places.at(j);
+      const unsigned char* from = memories.find(address, sizeof(T));
+      if (from == nullptr) return address == 0 ? -1 : address;
       std::memcpy(out + j, from, sizeof(T));
     }
   }
   return 0;
 }
 
-template <class T>
-int64_t store(const T* in, bool one_value, const Access& access, Memories& memories) {
-  for (int64_t i = 0; i < access.n; i += kRun) {
-    const int64_t count = access.n - i < kRun ? access.n - i : kRun;
-    const Flags flags = access.flags(i, count);
+template <class T, class Offset>
+int64_t store(const T* in, int64_t n, bool one_value, const Places<Offset>& places, const Mask& mask,
+              Memories& memories) {
+  for (int64_t i = 0; i < n; i += kRun) {
+    const int64_t count = n - i < kRun ? n - i : kRun;
+    const Flags flags = mask.of(i, count);
     if (flags == Flags::kNone) continue;
-    if (!one_value && flags == Flags::kAll && is_run(access.addresses + i, count, sizeof(T))) {
-      unsigned char* to = memories.find(access.addresses[i], static_cast<uint64_t>(count) * sizeof(T));
+    if (!one_value && flags == Flags::kAll && places.is_run(i, count, sizeof(T))) {
+      unsigned char* to = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
       if (to != nullptr) {
         std::memcpy(to, in + i, static_cast<size_t>(count) * sizeof(T));
         continue;
       }
     }
     for (int64_t j = i; j < i + count; ++j) {
-      if (!access.active(j)) continue;
-      unsigned char* to = memories.find(access.addresses[j], sizeof(T));
-      if (to == nullptr) return access.addresses[j] == 0 ? -1 : access.addresses[j];
+      if (!mask.active(j)) continue;
+      const int64_t address = places.at(j);
+      unsigned char* to = memories.find(address, sizeof(T));
+      if (to == nullptr) return address == 0 ? -1 : address;
       std::memcpy(to, &in[one_value ? 0 : j], sizeof(T));
     }
   }
   return 0;
 }
 
+// Calls f with the unsigned type of an element's size.
+template <class F>
+int64_t with_type(int32_t size, const F& f) {
+  return size == 1 ? f(uint8_t()) : size == 2 ? f(uint16_t()) : size == 4 ? f(uint32_t()) : f(uint64_t());
+}
+
 }  // namespace
+
+template <class F>
+int64_t TileInstance::with_places(const int64_t* w, const F& f) const {
+  if (w[1] < 0) return f(Places<int64_t>{at<int64_t>(w[0]), 0, 1});
+  const uint64_t base = *at<uint64_t>(w[0]), scale = static_cast<uint64_t>(w[2]);
+  if (program.value(w[1]).dtype == ATALLA_I32) return f(Places<int32_t>{at<int32_t>(w[1]), base, scale});
+  return f(Places<int64_t>{at<int64_t>(w[1]), base, scale});
+}
 
 bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
   status = set_error(
@@ -231,22 +260,20 @@ bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
   return false;
 }
 
-// Words: out, addresses, mask or -1, other or -1, line.
+// Words: out, addresses, mask or -1, other or -1, line. Addresses are three words: a value of them, -1, 0; or a base,
+// the elements' offsets, and the bytes that an offset counts.
 bool TileInstance::run_load(const TileStep& step) {
-  const int64_t* w = step.words;
+  const int64_t *w = step.words, mask_id = w[4], other = w[5];
   const TileValue& out = program.value(w[0]);
-  const Access access = {at<int64_t>(w[1]), w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr,
-                         w[2] >= 0 && program.value(w[2]).count == 1, out.count};
-  const bool one_other = w[3] >= 0 && program.value(w[3]).count == 1;
+  const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
+  const bool one_other = other >= 0 && program.value(other).count == 1;
   Memories memories(program, false);
-  const auto run = [&]<class T>(T) {
-    return load<T>(at<T>(w[0]), access, w[3] >= 0 ? at<T>(w[3]) : nullptr, one_other, memories);
-  };
-  const int64_t wrong = out.size == 1   ? run(uint8_t())
-                        : out.size == 2 ? run(uint16_t())
-                        : out.size == 4 ? run(uint32_t())
-                                        : run(uint64_t());
-  if (wrong != 0) return fault("reads", wrong, w[4]);
+  const int64_t wrong = with_places(w + 1, [&](const auto& places) {
+    return with_type(out.size, [&]<class T>(T) {
+      return load(at<T>(w[0]), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories);
+    });
+  });
+  if (wrong != 0) return fault("reads", wrong, w[6]);
   if (out.dtype == ATALLA_BOOL) {
     uint8_t* flags = at<uint8_t>(w[0]);
     for (int64_t i = 0; i < out.count; ++i) flags[i] = flags[i] != 0;
@@ -254,39 +281,37 @@ bool TileInstance::run_load(const TileStep& step) {
   return true;
 }
 
-// Words: addresses, value, mask or -1, line.
+// Words: addresses (three), value, mask or -1, line.
 bool TileInstance::run_store(const TileStep& step) {
-  const int64_t* w = step.words;
-  const TileValue &addresses = program.value(w[0]), &value = program.value(w[1]);
-  const Access access = {at<int64_t>(w[0]), w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr,
-                         w[2] >= 0 && program.value(w[2]).count == 1, addresses.count};
-  const bool one_value = value.count == 1;
+  const int64_t *w = step.words, mask_id = w[4];
+  const TileValue& value = program.value(w[3]);
+  const int64_t n = program.value(w[w[1] < 0 ? 0 : 1]).count;
+  const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
   Memories memories(program, true);
-  const auto run = [&]<class T>(T) { return store<T>(at<T>(w[1]), one_value, access, memories); };
-  const int64_t wrong = value.size == 1   ? run(uint8_t())
-                        : value.size == 2 ? run(uint16_t())
-                        : value.size == 4 ? run(uint32_t())
-                                          : run(uint64_t());
-  return wrong == 0 || fault("writes", wrong, w[3]);
+  const int64_t wrong = with_places(w, [&](const auto& places) {
+    return with_type(value.size,
+                     [&]<class T>(T) { return store(at<T>(w[3]), n, value.count == 1, places, mask, memories); });
+  });
+  return wrong == 0 || fault("writes", wrong, w[5]);
 }
 
 // Words: out, addresses, value, mask or -1, AtomicUpdate, line. Elements are updated in their order.
 bool TileInstance::run_atomic(const TileStep& step) {
   const TileValue &out = program.value(step.words[0]), &value = program.value(step.words[2]);
   const bool masked = step.words[3] >= 0;
-  const Access access = {at<int64_t>(step.words[1]), masked ? at<uint8_t>(step.words[3]) : nullptr,
-                         masked && program.value(step.words[3]).count == 1, out.count};
+  const int64_t* addresses = at<int64_t>(step.words[1]);
+  const Mask mask{masked ? at<uint8_t>(step.words[3]) : nullptr, masked && program.value(step.words[3]).count == 1};
   Memories memories(program, true);
   const auto update = reinterpret_cast<TileUpdate>(const_cast<void*>(step.run));
   unsigned char* old = at<unsigned char>(step.words[0]);
   const unsigned char* from = at<unsigned char>(step.words[2]);
-  for (int64_t i = 0; i < access.n; ++i, old += out.size) {
-    if (!access.active(i)) {
+  for (int64_t i = 0; i < out.count; ++i, old += out.size) {
+    if (!mask.active(i)) {
       std::memset(old, 0, static_cast<size_t>(out.size));
       continue;
     }
-    unsigned char* element = memories.find(access.addresses[i], static_cast<uint64_t>(out.size));
-    if (element == nullptr) return fault("updates", access.addresses[i], step.words[5]);
+    unsigned char* element = memories.find(addresses[i], static_cast<uint64_t>(out.size));
+    if (element == nullptr) return fault("updates", addresses[i], step.words[5]);
     update(element, from + (value.count == 1 ? 0 : i) * out.size, old);
   }
   return true;

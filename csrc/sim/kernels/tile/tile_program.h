@@ -119,6 +119,9 @@ struct TileInstance {
   bool run_gather(const TileStep& step);
   void run_histogram(const TileStep& step);
   void print(const TileStep& step) const;
+  // Calls f with the places that three words of an access describe.
+  template <class F>
+  int64_t with_places(const int64_t* words, const F& f) const;
   bool fault(const char* what, int64_t address, int64_t line);
 };
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
-from ..ir import Block, Op, Region, Value
-from ..lower import TERMINATORS, Lowering, Tile, rule
+from ..ir import Block, Op, Region, Type, Value
+from ..lower import TERMINATORS, Lowering, Places, Tile, rule
 from ..steps import Step
 
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -21,14 +22,27 @@ def _program(low: Lowering, op: Op) -> list[Tile]:
 
 
 @rule("scf.for")
-def _for(low: Lowering, op: Op) -> list[Tile]:
+def _for(low: Lowering, op: Op) -> list[Tile | Places]:
     first, bound, step = (low.of(v) for v in op.operands[:3])
     index, *arguments = op.regions[0].entry.arguments
     counter = low.new(index.type)
-    carried = [low.new(a.type) for a in arguments]
-    low.copy_all(carried, [low.of(v) for v in op.operands[3:]])
+    moving = _moving(low, op)
+    carried = [low.new(Type("i64") if i in moving else a.type) for i, a in enumerate(arguments)]
+
+    def of(i: int, value: Value) -> Tile:
+        return low.places[value].base if i in moving else low.of(value)
+
+    def bind(i: int, value: Value) -> None:
+        low.places.pop(value, None)
+        if i in moving:
+            low.places[value] = dataclasses.replace(moving[i], base=carried[i])
+        else:
+            low.bound[value] = carried[i]
+
+    low.copy_all(carried, [of(i, v) for i, v in enumerate(op.operands[3:])])
     low.bound[index] = counter
-    low.bound.update(zip(arguments, carried, strict=True))
+    for i, argument in enumerate(arguments):
+        bind(i, argument)
 
     def body() -> None:
         kept = dict(low.preferred)
@@ -36,12 +50,30 @@ def _for(low: Lowering, op: Op) -> list[Tile]:
         end = low.block(op.regions[0].entry)
         low.preferred = kept
         if end is not None:
-            low.copy_all(carried, [low.of(v) for v in end.operands])
+            low.copy_all(carried, [of(i, v) for i, v in enumerate(end.operands)])
 
     steps = low.inside(body)
     values = [counter.id, first.id, bound.id, step.id]
     low.steps.append(Step("loop", [*values, int(op.attributes["unsigned"])], values, [steps], repeats=True))
-    return carried
+    return [low.places[a] if i in moving else carried[i] for i, a in enumerate(arguments)]
+
+
+def _moving(low: Lowering, op: Op) -> dict[int, Places]:
+    """Carried tiles of addresses that each round moves as a whole: the base is carried, and the offsets stay."""
+    entry = op.regions[0].entry
+    end = entry.ops[-1] if entry.ops and entry.ops[-1].name == "scf.yield" else None
+    made = {result: o for o in entry.ops for result in o.results}
+    found = {}
+    for i, argument in enumerate(entry.arguments[1:]):
+        places = low.places.get(op.operands[3 + i])
+        move = made.get(end.operands[i]) if end is not None else None
+        if places is None or move is None or move.name != "tt.addptr" or move.operands[0] is not argument:
+            continue
+        by = move.operands[1]
+        maker = made.get(by)
+        if maker.name == "tt.splat" if maker is not None else by in low.bound and low.bound[by].one:
+            found[i] = places
+    return found
 
 
 # Ops whose result may be written over an operand, element by element.

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..ir import Op, Type
-from ..lower import Lowering, Tile, rule, strides_of
+from ..lower import Lowering, Places, Tile, rule, strides_of
 
 
 @rule("tt.make_range")
@@ -25,17 +27,30 @@ def _unsplat(low: Lowering, op: Op) -> list[Tile]:
 
 
 @rule("tt.expand_dims", "tt.reshape")
-def _reshape(low: Lowering, op: Op) -> list[Tile]:
-    source = low.of(op.operands[0])
-    return [Tile(source.id, op.results[0].type, source.one)]
+def _reshape(low: Lowering, op: Op) -> list[Tile | Places]:
+    source, kind = low.places_of(op.operands[0]), op.results[0].type
+    if isinstance(source, Places):
+        return [dataclasses.replace(source, offsets=_reshaped(source.offsets, kind), type=kind)]
+    return [Tile(source.id, kind, source.one)]
+
+
+def _reshaped(tile: Tile, kind: Type) -> Tile:
+    return Tile(tile.id, Type(tile.type.element, kind.shape), tile.one)
 
 
 @rule("tt.broadcast")
-def _broadcast(low: Lowering, op: Op) -> list[Tile]:
-    source, kind = low.of(op.operands[0]), op.results[0].type
+def _broadcast(low: Lowering, op: Op) -> list[Tile | Places]:
+    source, kind = low.places_of(op.operands[0]), op.results[0].type
+    if isinstance(source, Places):
+        offsets = _broadcasted(low, source.offsets, Type(source.offsets.type.element, kind.shape))
+        return [dataclasses.replace(source, offsets=offsets, type=kind)]
+    return [_broadcasted(low, source, kind)]
+
+
+def _broadcasted(low: Lowering, source: Tile, kind: Type) -> Tile:
     dims = source.type.dims
     strides = [0 if n == 1 else s for n, s in zip(dims, strides_of(dims), strict=True)]
-    return [low.view(source, kind, kind.dims, strides)]
+    return low.view(source, kind, kind.dims, strides)
 
 
 @rule("tt.trans")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..ir import WIDTHS, Op, Type, Value
-from ..lower import Lowering, Tile, rule
+from ..lower import Lowering, Places, Tile, rule
 from ..steps import code
 
 ATOMIC = {"add": "add", "fadd": "add", "and": "and", "or": "or", "xor": "xor", "max": "max", "min": "min",
@@ -12,15 +14,41 @@ ATOMIC = {"add": "add", "fadd": "add", "and": "and", "or": "or", "xor": "xor", "
 
 
 @rule("tt.addptr")
-def _add(low: Lowering, op: Op) -> list[Tile]:
-    base, offset = map(low.of, op.operands)
-    pointee = op.operands[0].type.pointee or "i8"
-    size = WIDTHS.get(pointee, 64) // 8
+def _add(low: Lowering, op: Op) -> list[Tile | Places]:
+    base, offset = low.places_of(op.operands[0]), low.of(op.operands[1])
+    kind = op.results[0].type
+    scale = WIDTHS.get(op.operands[0].type.pointee or "i8", 64) // 8
+    if isinstance(base, Tile):
+        if not base.one or offset.one:
+            return [_moved(low, base, offset, scale, kind, low.preferred.get(op.results[0]))]
+        offsets = offset if offset.type.element in ("i32", "i64") else low.convert(offset, "i32")
+        return [Places(Tile(base.id, Type("i64"), True), offsets, scale, kind)]
+    if offset.one:
+        return [dataclasses.replace(base, base=_moved(low, base.base, offset, scale, Type("i64")), type=kind)]
+    if base.scale != scale:
+        return [_moved(low, low.of(op.operands[0]), offset, scale, kind)]
+    wide = low.binary("add", low.convert(base.offsets, "i64"), low.convert(offset, "i64"))
+    return [dataclasses.replace(base, offsets=wide, type=kind)]
+
+
+def _moved(low: Lowering, base: Tile, offset: Tile, scale: int, kind: Type, into: Tile | None = None) -> Tile:
+    """base + offset * scale, in 64 bits."""
     wide = low.convert(offset, "i64")
-    if size > 1:
-        wide = low.binary("mul", wide, low.constant(size, Type("i64")))
+    if scale > 1:
+        wide = low.binary("mul", wide, low.constant(scale, Type("i64")))
     base = Tile(base.id, base.type.with_element("i64"), base.one)
-    return [low.binary("add", base, wide, into=low.preferred.get(op.results[0]))]
+    shape = wide.type.shape if base.type.shape is None else base.type.shape
+    moved = low.binary("add", base, wide, into=into)
+    return Tile(moved.id, Type("ptr", kind.shape if kind.shape is not None else shape, kind.pointee), moved.one)
+
+
+def _places(low: Lowering, value: Value, one: bool = False) -> list[int]:
+    """The three words of an access."""
+    places = low.places_of(value)
+    if isinstance(places, Places):
+        return [places.base.id, places.offsets.id, places.scale]
+    tile = places if one else low.full(places)
+    return [tile.id, -1, 0]
 
 
 def _mask(low: Lowering, value: Value | None) -> Tile | None:
@@ -31,27 +59,27 @@ def _mask(low: Lowering, value: Value | None) -> Tile | None:
 def _load(low: Lowering, op: Op) -> list[Tile]:
     kind = op.results[0].type
     low.reads_addresses |= kind.element == "ptr"
-    addresses = low.of(op.operands[0])
+    places = low.places_of(op.operands[0])
     mask = _mask(low, op.operands[1] if len(op.operands) > 1 else None)
     other = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
     # One address for all elements is one element, if the mask and what stands for masked elements are one too.
-    one = addresses.one and (mask is None or mask.one) and (other is None or other.one)
-    if not one:
-        addresses = low.full(addresses)
+    one = isinstance(places, Tile) and places.one and all(t is None or t.one for t in (mask, other))
+    words = _places(low, op.operands[0], one)
     out = low.new(kind, one)
-    ids = [-1 if t is None else t.id for t in (out, addresses, mask, other)]
-    low.emit("load", [*ids, low.line(op)], ids)
+    masks = [-1 if t is None else t.id for t in (mask, other)]
+    low.emit("load", [out.id, *words, *masks, low.line(op)], [out.id, *words[:2], *masks])
     return [out]
 
 
 @rule("tt.store")
 def _store(low: Lowering, op: Op) -> list[Tile]:
-    addresses, value = low.of(op.operands[0]), low.of(op.operands[1])
+    places, value = low.places_of(op.operands[0]), low.of(op.operands[1])
     mask = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
-    if not (addresses.one and value.one and (mask is None or mask.one)):
-        addresses = low.full(addresses)  # else all elements write the same to one address
-    ids = [addresses.id, value.id, -1 if mask is None else mask.id]
-    low.emit("store", [*ids, low.line(op)], ids)
+    # All elements may write the same to one address.
+    one = isinstance(places, Tile) and places.one and value.one and (mask is None or mask.one)
+    words = _places(low, op.operands[0], one)
+    others = [value.id, -1 if mask is None else mask.id]
+    low.emit("store", [*words, *others, low.line(op)], [*words[:2], *others])
     return []
 
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel tile_program: programs written word by word, what it refuses, and words that were changed at random.
+#include "check.h"
+#include "kernel_parameters.h"
+#include "kernels/harness.h"
+
+using namespace kernel_test;
+using atalla::TileArithmetic;
+using atalla::TileOp;
+
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+// Writes words. Values get places of their own.
+struct Writer {
+  std::vector<int64_t> values, steps;
+  std::vector<int64_t> arguments;
+  int64_t bytes = 0, n_steps = 0;
+
+  int64_t value(atalla_dtype dtype, int64_t count) {
+    values.push_back(static_cast<int64_t>(dtype) | count << 8);
+    values.push_back(bytes);
+    const int64_t room = (count + 15) / 16 * 16 * static_cast<int64_t>(item_size(dtype));
+    bytes += (room + 63) / 64 * 64;
+    return static_cast<int64_t>(values.size() / 2) - 1;
+  }
+  int64_t pointer(int64_t operand, int64_t offset = 0) {
+    const int64_t id = value(ATALLA_I64, 1);
+    arguments.insert(arguments.end(), {id, operand, offset});
+    return id;
+  }
+  void step(TileOp op, std::vector<int64_t> words) {
+    steps.push_back(static_cast<int64_t>(op) | static_cast<int64_t>(words.size()) << 16);
+    steps.insert(steps.end(), words.begin(), words.end());
+    ++n_steps;
+  }
+  int64_t arithmetic(TileArithmetic kind, int64_t a, int64_t b, atalla_dtype dtype, int64_t count) {
+    const int64_t out = value(dtype, count);
+    step(TileOp::kArithmetic, {out, a, b, static_cast<int64_t>(kind)});
+    return out;
+  }
+  int64_t fill(atalla_dtype dtype, int64_t bits) {
+    const int64_t out = value(dtype, 1);
+    step(TileOp::kFill, {out, bits});
+    return out;
+  }
+  std::vector<int64_t> words(bool sequential = false) const {
+    std::vector<int64_t> all = {0x454c4954, 1,          static_cast<int64_t>(values.size() / 2),
+                                n_steps,    bytes + 64, static_cast<int64_t>(arguments.size() / 3),
+                                sequential, 5,          1,
+                                0};
+    int64_t name = 0;
+    std::memcpy(&name, "test", 5);
+    all.push_back(name);
+    for (const auto* part : {&values, &arguments, &steps}) all.insert(all.end(), part->begin(), part->end());
+    return all;
+  }
+};
+
+atalla_status run(const std::vector<int64_t>& words, std::vector<Tensor*> tensors, int outputs, int64_t programs) {
+  Tensor program(ATALLA_I64, {static_cast<int64_t>(words.size())});
+  std::memcpy(program.bytes.data(), words.data(), words.size() * sizeof(int64_t));
+  atalla_launch_desc d{};
+  d.n_outputs = static_cast<uint8_t>(outputs);
+  d.compute_dtype = ATALLA_F32;
+  atalla::TileProgramParameters{.grid = {programs, 1, 1}}.write(&d);
+  tensors.push_back(&program);
+  return run_kernel("tile_program", d, tensors);
+}
+
+// out[i] = x[i] * 2 + (sum of the tile), tile by tile, for i < n.
+std::vector<int64_t> scale_and_sum(int64_t n, int64_t first = 0) {
+  Writer w;
+  const int64_t out = w.pointer(0), x = w.pointer(1), pid = w.value(ATALLA_I32, 1);
+  w.step(TileOp::kProgramId, {pid, 0});
+  const int64_t lanes = w.value(ATALLA_I32, kLanes);
+  w.step(TileOp::kRange, {lanes, first});
+  const int64_t start = w.arithmetic(TileArithmetic::kMul, pid, w.fill(ATALLA_I32, kLanes), ATALLA_I32, 1);
+  const int64_t index = w.arithmetic(TileArithmetic::kAdd, lanes, start, ATALLA_I32, kLanes);
+  const int64_t mask = w.arithmetic(TileArithmetic::kLt, index, w.fill(ATALLA_I32, n), ATALLA_BOOL, kLanes);
+  const int64_t loaded = w.value(ATALLA_F32, kLanes);
+  w.step(TileOp::kLoad, {loaded, x, index, sizeof(float), mask, -1, 7});
+  const int64_t sum = w.value(ATALLA_F32, 1), left = w.value(ATALLA_F32, kLanes), right = w.value(ATALLA_F32, kLanes),
+                result = w.value(ATALLA_F32, kLanes);
+  w.step(TileOp::kReduce, {1, kLanes, 1, sum, loaded, left, right, result, 1});
+  w.step(TileOp::kArithmetic, {result, left, right, static_cast<int64_t>(TileArithmetic::kAdd)});
+  int64_t two = 0;
+  const float f = 2.0f;
+  std::memcpy(&two, &f, sizeof f);
+  const int64_t doubled = w.arithmetic(TileArithmetic::kMul, loaded, w.fill(ATALLA_F32, two), ATALLA_F32, kLanes);
+  const int64_t stored = w.arithmetic(TileArithmetic::kAdd, doubled, sum, ATALLA_F32, kLanes);
+  w.step(TileOp::kStore, {out, index, sizeof(float), stored, mask, 9});
+  return w.words();
+}
+
+void values() {
+  const int64_t n = 83;
+  for (const int threads : {1, 2}) {
+    set_threads(threads);
+    Tensor x(ATALLA_F32, {n}), out(ATALLA_F32, {n});
+    for (int64_t i = 0; i < n; ++i) x.set({i}, static_cast<double>(i % 7));
+    CHECK_EQ(run(scale_and_sum(n), {&out, &x}, 1, (n + kLanes - 1) / kLanes), ATALLA_OK);
+    int wrong = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int64_t k = i / kLanes * kLanes; k < n && k < i / kLanes * kLanes + kLanes; ++k) sum += x.get({k});
+      wrong += out.get({i}) != 2 * x.get({i}) + sum;
+    }
+    CHECK_EQ(wrong, 0);
+  }
+}
+
+// A loop that adds its index to a carried value, and a branch on the result.
+void control() {
+  for (const int64_t rounds : {0, 1, 10}) {
+    Writer w;
+    const int64_t out = w.pointer(0), total = w.value(ATALLA_I32, 1), index = w.value(ATALLA_I32, 1);
+    const int64_t zero = w.fill(ATALLA_I32, 0), one = w.fill(ATALLA_I32, 1), bound = w.fill(ATALLA_I32, rounds);
+    const int64_t ten = w.fill(ATALLA_I32, 10), minus = w.fill(ATALLA_I32, -1);
+    w.step(TileOp::kCopy, {total, zero});
+    w.step(TileOp::kLoop, {index, zero, bound, one, 0, 1});
+    w.step(TileOp::kArithmetic, {total, total, index, static_cast<int64_t>(TileArithmetic::kAdd)});
+    const int64_t large = w.arithmetic(TileArithmetic::kGt, total, ten, ATALLA_BOOL, 1);
+    w.step(TileOp::kBranch, {large, 1, 1});
+    w.step(TileOp::kCopy, {total, minus});
+    w.step(TileOp::kArithmetic, {total, total, one, static_cast<int64_t>(TileArithmetic::kAdd)});
+    w.step(TileOp::kStore, {out, -1, 0, total, -1, 1});
+    Tensor result(ATALLA_I32, {1});
+    CHECK_EQ(run(w.words(), {&result}, 1, 1), ATALLA_OK);
+    const int64_t sum = rounds * (rounds - 1) / 2;
+    CHECK_EQ(result.get({0}), static_cast<double>(sum > 10 ? -1 : sum + 1));
+  }
+}
+
+void faults() {
+  Tensor x(ATALLA_F32, {64}), out(ATALLA_F32, {64});
+  // The mask leaves elements up to 200, but the tensors have 64.
+  CHECK_EQ(run(scale_and_sum(200), {&out, &x}, 1, 10), ATALLA_ERR_FAULT_ADDRESS);
+  CHECK(last_error().find("test, line 7: program instance (4, 0, 0) reads address 0x") != std::string::npos);
+  CHECK_EQ(run(scale_and_sum(64, -1), {&out, &x}, 1, 1), ATALLA_ERR_FAULT_ADDRESS);
+  // An input must not be written.
+  CHECK_EQ(run(scale_and_sum(64), {&out, &x}, 0, 1), ATALLA_ERR_FAULT_ADDRESS);
+  CHECK(last_error().find("writes address") != std::string::npos);
+}
+
+void refusals() {
+  Tensor x(ATALLA_F32, {64}), out(ATALLA_F32, {64});
+  const std::vector<int64_t> good = scale_and_sum(64);
+  CHECK_EQ(run(good, {&out, &x}, 1, 4), ATALLA_OK);
+  CHECK_EQ(run(good, {&out, &x}, 1, -1), ATALLA_ERR_ARGUMENT);
+  CHECK_EQ(run(good, {&out}, 1, 4), ATALLA_ERR_ARGUMENT);  // an argument names the second operand
+  for (size_t length = 0; length < good.size(); ++length)
+    CHECK_EQ(run({good.begin(), good.begin() + static_cast<int64_t>(length)}, {&out, &x}, 1, 4), ATALLA_ERR_ARGUMENT);
+  const auto changed = [&](size_t at, int64_t word) {
+    std::vector<int64_t> words = good;
+    words[at] = word;
+    return run(words, {&out, &x}, 1, 4);
+  };
+  for (const size_t at : {0, 1, 4, 7, 8}) CHECK_EQ(changed(at, -1), ATALLA_ERR_ARGUMENT);
+  CHECK_EQ(changed(4, int64_t{1} << 40), ATALLA_ERR_ARGUMENT);  // bytes of an instance
+  CHECK_EQ(changed(12, 32), ATALLA_ERR_ARGUMENT);               // a place that is not aligned
+  CHECK_EQ(changed(12, int64_t{1} << 60), ATALLA_ERR_ARGUMENT);
+}
+
+// A changed word gives a status and never an access outside of the instance's memory or the operands: the sanitizers
+// see it. Programs without loops end.
+void random_words() {
+  Random random;
+  Tensor x(ATALLA_F32, {64}), out(ATALLA_F32, {64});
+  const std::vector<int64_t> good = scale_and_sum(64);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<int64_t> words = good;
+    for (int64_t k = random.below(3); k >= 0; --k) {
+      int64_t& word = words[static_cast<size_t>(random.below(static_cast<int64_t>(words.size())))];
+      switch (random.below(4)) {
+        case 0:
+          word = static_cast<int64_t>(random.next());
+          break;
+        case 1:
+          word += random.below(9) - 4;
+          break;
+        case 2:
+          word ^= int64_t{1} << random.below(63);
+          break;
+        default:
+          word = random.below(40);
+      }
+    }
+    bool loops = false;
+    size_t at = 11 + static_cast<size_t>(words[2] < 0 || words[2] > 99 ? 0 : words[2]) * 2;
+    at += static_cast<size_t>(words[5] < 0 || words[5] > 99 ? 0 : words[5]) * 3;
+    for (; at < words.size(); ++at) {
+      const int64_t op = words[at] & 0xffff;
+      loops |= op == static_cast<int64_t>(TileOp::kLoop) || op == static_cast<int64_t>(TileOp::kWhileLoop);
+    }
+    (run(words, {&out, &x}, 1, loops ? 0 : 4) == ATALLA_OK ? accepted : refused) += 1;
+  }
+  CHECK(accepted > 1000);
+  CHECK(refused > 1000);
+}
+
+}  // namespace
+
+int main() {
+  values();
+  control();
+  faults();
+  refusals();
+  random_words();
+  return check_report();
+}
