@@ -7,7 +7,8 @@ whose memory takes almost no time, over 4 and over 8 tiles. The difference of bo
 
 - vector: instructions of the busier of adder and multiplier;
 - exp: instructions of the exponential unit;
-- packets: cycles beyond those for which the busiest unit is occupied, without one for loads and stores.
+- packets: cycles beyond those for which the busiest unit is occupied, without one for loads and stores. They are
+  waits for the first results of a tile, or, by the hundred, for the scalar core, which works lane by lane.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TILES = (4, 8)
 SCALARS = {"alpha": 1, "negative_slope": 0.1, "threshold": 0.5, "value": 0.5, "exponent": 2.0, "min": -0.5, "max": 0.5}
 
 
-def measure_here(only: list[str]) -> dict[str, dict[str, int]]:
+def measure_here(only: list[str]) -> dict[str, dict[str, float]]:
     """In this process, whose chip's memory is fast. only: names, none for all kernels."""
     import torch
 
@@ -66,7 +67,7 @@ def measure_here(only: list[str]) -> dict[str, dict[str, int]]:
         if vector == exp == 0:
             continue  # the scalar core computes element by element
         cycles = (runs[1].cycles - runs[0].cycles) / vectors
-        packets = max(0, round(cycles - occupancy * max(vector, exp) - 1))
+        packets = max(0.0, round(cycles - occupancy * max(vector, exp) - 1, 2))
         found[name] = {"vector": vector, "exp": exp, "packets": packets}
     return found
 
@@ -79,7 +80,7 @@ def pointwise_kernels() -> dict[str, int]:
     return {p.name: len(p.inputs) for p in model.pointwise_kernels(entries) if len(p.results) == 1}
 
 
-def measure(*only: str) -> dict[str, dict[str, int]]:
+def measure(*only: str) -> dict[str, dict[str, float]]:
     """The table, or the rows of these kernels, by another process. Raises RuntimeError, with what it printed."""
     text = (ROOT / "csrc/sim/chip.toml").read_text()
     text = re.sub(r"(?m)^(beat_cycles = \{ value = )[\d.]+", r"\g<1>0.01", text)

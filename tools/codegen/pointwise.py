@@ -66,7 +66,8 @@ COSTS: dict[str, tuple[int, int]] = {
     "isnan": (1, 0), "isinf": (2, 0), "shift_left": (4, 0), "shift_right": (4, 0),
 }  # fmt: skip
 # The counts of kernels whose generated Atalla code uses the vector unit. tools/chip_counts.py measures them.
-GENERATED: dict[str, dict[str, int]] = json.loads(Path(__file__).with_name("chip_counts.json").read_text())
+LANES = 32
+GENERATED: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("chip_counts.json").read_text())
 OPERATORS: dict[str, tuple[int, int]] = {
     "/": (NEWTON + 1, 0), "%": (NEWTON + 4, 0), "?": (SELECT, 0),
     **{op: (1, 0) for op in ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "!", "&", "|", "^", "~",
@@ -141,10 +142,18 @@ def counts(p: Pointwise) -> tuple[int, int]:
     """Vector and exp instructions for 32 elements of the floating form. Waits for the scalar core, which computes some
     functions lane by lane, count as the vector instructions that could issue in their place."""
     if measured := GENERATED.get(p.name):
-        vector, exp = measured["vector"] + (measured["packets"] + 1) // 2, measured["exp"]
+        lane_by_lane = round(measured["packets"] / 2) if measured["packets"] >= LANES else 0
+        vector, exp = int(measured["vector"]) + lane_by_lane, int(measured["exp"])
     else:
         vector, exp = cost(p.formulas.get("floating") or next(iter(p.formulas.values())))
     return max(vector, 1 - exp), exp
+
+
+def waits(p: Pointwise) -> int:
+    """Packets per 32 vectors in which code that only does this waits for the first results of a tile. Behind a product,
+    where the array works beside the vector units, there are none."""
+    packets = GENERATED.get(p.name, {"packets": 0})["packets"]
+    return round(packets * LANES) if packets < LANES else 0
 
 
 def hoist(formula: str, prefix: str = "call") -> tuple[list[str], str]:
@@ -212,7 +221,8 @@ def ops_inc(kernels: list[Pointwise]) -> str:
         flags = ", ".join(str(f).lower() for f in (may_fault, bool(p.requires), exact))
         rows.append(
             f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{vector}, '
-            f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {mask(p.dtypes):#x}, {{{results}}}, "
+            f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {waits(p)}, {mask(p.dtypes):#x}, "
+            f"{{{results}}}, "
             f"{{{inputs}}}}},"
         )
     body = "\n".join(rows)

@@ -146,7 +146,7 @@ atalla_status idle_energy(atalla_device device, uint64_t cycles, atalla_energy* 
 constexpr atalla_schedule_api kScheduleApi = {
     .struct_size = sizeof(atalla_schedule_api),
     .abi_major = ATALLA_SCHEDULE_ABI_MAJOR,
-    .abi_minor = 6,
+    .abi_minor = 7,
     .reserved = 0,
     .launch_work = launch_work,
     .scratchpad_base = scratchpad_base,

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 5u
+#define ATALLA_ISA_ABI_MINOR 6u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -111,6 +111,9 @@ typedef struct atalla_isa_stats {
   uint64_t network_link_bytes;
   uint64_t network_router_bytes;
   atalla_energy energy;  // since minor 5: standby and leakage over `cycles`
+  // Since minor 6: bytes of the lines that the caches fetched.
+  uint64_t instruction_bytes;
+  uint64_t data_bytes;
 } atalla_isa_stats;
 
 // Since minor 2. An implementation of the array: RTL, for instance. Vectors are 32 FP32, of any value; they are rounded

@@ -42,7 +42,8 @@ typedef struct atalla_geometry {
   uint32_t sdma_tile_columns;  // elements
   uint32_t sdma_element_bytes;
   uint32_t bus_width_bytes;
-  uint32_t sdma_queue_depth;  // transfers that an SDMA engine takes before the core waits. Since minor 5.
+  uint32_t sdma_queue_depth;         // transfers that an SDMA engine takes before the core waits. Since minor 5.
+  uint32_t vector_occupancy_cycles;  // for which a vector instruction keeps its unit. Since minor 7.
 } atalla_geometry;
 
 // How the SDMA's tiles of an operand lie in DRAM, which matters to a bank-level DRAM, and when they come.
@@ -59,9 +60,9 @@ typedef struct atalla_tile_layout {
 // The work of a launch. It depends neither on the place of its operands nor on the number of cores that share it.
 typedef struct atalla_launch_work {
   uint32_t struct_size;
-  uint32_t shared;   // bit k: each core reads all of operand k
-  uint32_t written;  // bit k: operand k is an output
-  uint32_t reserved;
+  uint32_t shared;      // bit k: each core reads all of operand k
+  uint32_t written;     // bit k: operand k is an output
+  uint32_t code_bytes;  // of Atalla code that runs. Since minor 7.
   uint64_t vector_ops;
   uint64_t exp_ops;
   uint64_t array_rows;

@@ -119,7 +119,8 @@ atalla_geometry ChipConfig::geometry() const {
           .sdma_tile_columns = static_cast<uint32_t>(sdma_tile_columns),
           .sdma_element_bytes = static_cast<uint32_t>(sdma_element_bytes),
           .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes),
-          .sdma_queue_depth = static_cast<uint32_t>(sdma_queue_depth)};
+          .sdma_queue_depth = static_cast<uint32_t>(sdma_queue_depth),
+          .vector_occupancy_cycles = static_cast<uint32_t>(vector_occupancy_cycles)};
 }
 
 atalla_status check_geometry(const atalla_geometry& geometry) {
@@ -134,7 +135,8 @@ atalla_status check_geometry(const atalla_geometry& geometry) {
                  {"sdma.tile_columns", geometry.sdma_tile_columns},
                  {"sdma.element_bytes", geometry.sdma_element_bytes},
                  {"bus.width_bytes", geometry.bus_width_bytes},
-                 {"sdma.queue_depth", geometry.sdma_queue_depth}};
+                 {"sdma.queue_depth", geometry.sdma_queue_depth},
+                 {"vector.occupancy_cycles", geometry.vector_occupancy_cycles}};
   for (const auto& [key, value] : numbers) {
     for (const IntegerField<ChipConfig>& field : kIntegers) {
       if (strcmp(field.key, key) == 0 && (value < field.low || value > field.high)) {

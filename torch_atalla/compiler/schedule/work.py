@@ -32,6 +32,7 @@ GEOMETRY = {
     "sdma_element_bytes": ("sdma", "element_bytes"),
     "bus_width_bytes": ("bus", "width_bytes"),
     "sdma_queue_depth": ("sdma", "queue_depth"),
+    "vector_occupancy_cycles": ("vector", "occupancy_cycles"),
 }
 Geometry = tuple[int, ...]  # values of GEOMETRY
 

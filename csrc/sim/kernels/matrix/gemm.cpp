@@ -8,6 +8,7 @@
 #include "sim/kernels/matrix/gemm_complex.h"
 #include "sim/kernels/matrix/gemm_cost.h"
 #include "sim/kernels/matrix/gemm_operands.h"
+#include "sim/kernels/pointwise/vector_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -210,18 +211,22 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
+  const auto then = [&](const PointwiseOp& op) {
+    cost.vector_ops += vectors * op.vector_ops[complex];
+    cost.exp_ops += vectors * op.exp_ops[complex];
+  };
   switch (p.activation) {
     case Activation::kRelu:
-      cost.vector_ops += 2 * vectors;
-      break;  // compare, masked select
+      then(pointwise_op("pointwise.relu"));
+      break;
     case Activation::kGeluErf:
-    case Activation::kGeluTanh:  // cubic argument, a sigmoid by two exponentials, product; on adder and multiplier
-      cost.vector_ops += 8 * vectors;
-      cost.exp_ops += 2 * vectors;
+      then(pointwise_op("pointwise.gelu_none"));
+      break;
+    case Activation::kGeluTanh:
+      then(pointwise_op("pointwise.gelu_tanh"));
       break;
     case Activation::kSilu:
-      cost.vector_ops += 7 * vectors;
-      cost.exp_ops += vectors;
+      then(pointwise_op("pointwise.silu"));
       break;
     default:
       break;

@@ -60,7 +60,8 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
 // The first vector instruction that ends a product, and the stores of results, pass beside the array's rows and the
 // vector instructions that follow. program: a vector program has counted a packet for each of its stores.
 inline void hide_stores(uint64_t vectors, bool program, Cost& cost) {
-  const uint64_t hidden = std::min(2 * cost.vector_ops, vectors * (program ? 4 : 3));
+  const uint64_t occupancy = cost.chip.vector_occupancy_cycles;
+  const uint64_t hidden = std::min(occupancy * cost.vector_ops, vectors * (occupancy + (program ? 2 : 1)));
   cost.packets -= std::min(cost.packets, hidden);
 }
 

@@ -244,7 +244,7 @@ void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost&
   }
   const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
   cost.vector_ops += vectors * op.vector_ops[complex];
-  cost.packets += vectors;
+  cost.packets += vectors + (complex ? 0 : vectors * op.waits / 32);
   cost.exp_ops += vectors * op.exp_ops[complex];
 }
 
@@ -305,6 +305,11 @@ const PointwiseOp* find_pointwise(uint64_t hash, int* index) {
     return &kOps[*index];
   }
   return nullptr;
+}
+
+const PointwiseOp& pointwise_op(const char* name) {
+  int index = 0;
+  return *find_pointwise(OpsByHash::hash_of(name), &index);
 }
 
 KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }

@@ -31,6 +31,7 @@ struct PointwiseOp {
   // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
   uint16_t vector_ops[2];
   uint16_t exp_ops[2];
+  uint16_t waits;  // packets per 32 vectors of real ones, for the first results of a tile
   uint64_t dtypes;
   atalla_dtype results[kMaxResults];  // dtype of each result, kComputeDtype or kComponentDtype
   atalla_dtype inputs[ATALLA_MAX_OPERANDS];

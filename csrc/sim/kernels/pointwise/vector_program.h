@@ -25,6 +25,7 @@ inline constexpr uint64_t kConvertStep = 0;               // stands where anothe
 
 // The pointwise kernel whose name has this hash (FNV-1a, 64 bits), and its number; null: none.
 const PointwiseOp* find_pointwise(uint64_t hash, int* index);
+const PointwiseOp& pointwise_op(const char* name);  // which exists
 // The loop of kernel `index` for a compute dtype; null: it does not compute in that.
 PointwiseLoop pointwise_loop(atalla_dtype compute, int index);
 // The dtype in which that loop has an operand of declared dtype `declared`.
