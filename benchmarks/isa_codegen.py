@@ -35,6 +35,7 @@ from torch_atalla.compiler.targets.chip.network import Network
 from torch_atalla.compiler.targets.chip.place import ALIGN, place_network, run_network
 from torch_atalla.compiler.targets.functional.pipeline import device_chip
 from torch_atalla.isa.engine import Machine, Stats
+from torch_atalla.isa.table import PACKET_BYTES
 
 from .isa_cases import BF16, Case, cases
 
@@ -78,10 +79,8 @@ def case_program(case: Case) -> tuple[LinearProgram, list[torch.Tensor]]:
     return program, given
 
 
-def analytic_cycles(case: Case, chip: ChipModel | None = None) -> int:
-    """What the functional engine charges for the case. With a chip: the timing model, for the launches of the code."""
-    if chip is not None:
-        return sum(cycles or 0 for cycles in estimates(build(case, chip)[0], chip))
+def analytic_cycles(case: Case) -> int:
+    """What the functional engine charges for the case."""
     if case.functional is None:
         return module_cycles(case)
     device = [on_device(x) for x in case.inputs if x is not None]
@@ -120,12 +119,21 @@ def executed(network: Network, given: list[torch.Tensor]) -> Stats:
     use."""
     if not os.environ.get("ATALLA_CHIP_CONFIG"):
         return run_network(network, network.code(), given).stats
+    return profiled(network, given)[0]
+
+
+def profiled(network: Network, given: list[torch.Tensor], distance: int | None = None) -> tuple[Stats, dict[str, int]]:
+    """The same in the DRAM of device 1, and how many bytes of each function ran."""
     torch.ones(1, device="atalla:1")
     code = network.code()
-    placed = place_network(network, given)
+    placed = place_network(network, given) if distance is None else place_network(network, given, distance=distance)
     machine = Machine(code, placed.memory, args=(placed.table,), device=1, cores=network.image.cores)
     machine.run()
-    return machine.stats()
+    ran, functions = machine.profile() != 0, network.image.functions
+    return machine.stats(), {
+        name: PACKET_BYTES * int(ran[f.address // PACKET_BYTES :][: len(f.packets)].sum())
+        for name, f in functions.items()
+    }
 
 
 def cycles(case: Case) -> tuple[int, int]:
@@ -134,15 +142,10 @@ def cycles(case: Case) -> tuple[int, int]:
     network, given = build(case, chip)
     if not os.environ.get("ATALLA_CHIP_CONFIG"):
         return run_network(network, network.code(), given).stats.cycles, analytic_cycles(case)
-    torch.ones(1, device="atalla:1")
-    code, found = network.code(), []
-    for distance in DISTANCES:  # in a DRAM with banks, cycles depend on where operands lie
-        placed = place_network(network, given, distance=distance)
-        machine = Machine(code, placed.memory, args=(placed.table,), device=1, cores=network.image.cores)
-        machine.run()
-        found.append(machine.stats().cycles)
-        del machine  # which holds the scratchpads
-    return round(fmean(found)), analytic_cycles(case, chip)
+    # In a DRAM with banks, cycles depend on where operands lie.
+    runs = [profiled(network, given, distance) for distance in DISTANCES]
+    analytic = sum(cycles or 0 for cycles in estimates(network, chip, runs[0][1]))
+    return round(fmean(stats.cycles for stats, _ in runs)), analytic
 
 
 def measure(case: Case) -> list[str]:

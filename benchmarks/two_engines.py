@@ -51,7 +51,7 @@ def networks(only: Sequence[str] = ()) -> list[Row]:
     from torch_atalla.compiler.targets.chip.estimate import estimates
     from torch_atalla.compiler.targets.functional.pipeline import device_chip
 
-    from .isa_codegen import executed
+    from .isa_codegen import executed, profiled
 
     sys.path.insert(0, str(ROOT / "test/support"))
     import isa_networks
@@ -63,8 +63,13 @@ def networks(only: Sequence[str] = ()) -> list[Row]:
         torch.manual_seed(0)
         model, args = make()
         network = compile_model(model, args, convert=True, chip=chip).network
-        analytic = sum(cycles or 0 for cycles in estimates(network, chip))
-        rows.append((name.partition(" (")[0], executed(network, [to_bfloat16(x) for x in args]).cycles, analytic))
+        given = [to_bfloat16(x) for x in args]
+        if chip.instruction_cache_bytes:
+            stats, ran = profiled(network, given)
+        else:
+            stats, ran = executed(network, given), None
+        analytic = sum(cycles or 0 for cycles in estimates(network, chip, ran))
+        rows.append((name.partition(" (")[0], stats.cycles, analytic))
     return rows
 
 

@@ -34,6 +34,7 @@ class Stats:
     unit_instructions, unit_cycles: per unit, instructions and cycles in which it was occupied (`sdma`: of the engines).
     stall_cycles: cycles without issue by reason; a unit's name stands for waiting for a result of that unit.
     network_link_bytes, network_router_bytes: bytes of tiles times the links and the routers between core and memory.
+    instruction_bytes, data_bytes: of the lines that the caches fetched.
     energy: with standby and leakage over `cycles`.
     """
 
@@ -55,6 +56,8 @@ class Stats:
     dram_writes: int = 0
     network_link_bytes: int = 0
     network_router_bytes: int = 0
+    instruction_bytes: int = 0
+    data_bytes: int = 0
     energy: Energy = Energy()
 
     def utilisation(self, unit: str) -> float:
@@ -89,6 +92,8 @@ def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
         dram_writes=raw.dram_writes,
         network_link_bytes=raw.network_link_bytes,
         network_router_bytes=raw.network_router_bytes,
+        instruction_bytes=raw.instruction_bytes,
+        data_bytes=raw.data_bytes,
         energy=energy_of(raw.energy),
     )
 

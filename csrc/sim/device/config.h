@@ -3,6 +3,8 @@
 // The parameters of a chip, read from TOML text. chip.toml names each one with its unit and source.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +26,13 @@ enum class Topology : uint8_t { kBus, kCrossbar, kMesh };
 
 inline uint64_t millicycles(double cycles) { return static_cast<uint64_t>(cycles * 1000 + 0.5); }
 
+struct CacheParameters {
+  uint64_t bytes;  // 0: it holds everything
+  uint64_t line_bytes;
+  uint64_t ways;
+  uint64_t miss_cycles;
+};
+
 struct ChipConfig {
   std::string chip_name;
   uint64_t chip_clock_hz = 0;
@@ -38,6 +47,8 @@ struct ChipConfig {
   uint64_t scratchpad_count = 0;
   uint64_t scratchpad_bytes = 0;
   uint64_t scratchpad_row_bytes = 0;
+  uint64_t scratchpad_ports = 0;
+  uint64_t scratchpad_banks = 0;
   uint64_t sdma_setup_cycles = 0;
   double sdma_beat_cycles = 0;
   uint64_t sdma_tile_rows = 0;
@@ -47,6 +58,14 @@ struct ChipConfig {
   double sdma_ideal_beat_cycles = 0;
   double sdma_measured_beat_cycles = 0;
   uint64_t sdma_queue_depth = 0;
+  uint64_t instruction_cache_bytes = 0;
+  uint64_t instruction_cache_line_bytes = 0;
+  uint64_t instruction_cache_ways = 0;
+  uint64_t instruction_cache_miss_cycles = 0;
+  uint64_t data_cache_bytes = 0;
+  uint64_t data_cache_line_bytes = 0;
+  uint64_t data_cache_ways = 0;
+  uint64_t data_cache_miss_cycles = 0;
   uint64_t scalar_latency_cycles = 0;
   uint64_t scalar_multiply_latency_cycles = 0;
   uint64_t scalar_divide_latency_cycles = 0;
@@ -103,9 +122,25 @@ struct ChipConfig {
 
   // The parameters that determine the costs of kernels.
   atalla_geometry geometry() const;
+  CacheParameters instruction_cache() const {
+    return {instruction_cache_bytes, instruction_cache_line_bytes, instruction_cache_ways,
+            instruction_cache_miss_cycles};
+  }
+  CacheParameters data_cache() const {
+    return {data_cache_bytes, data_cache_line_bytes, data_cache_ways, data_cache_miss_cycles};
+  }
   // One without banks is one channel.
   uint64_t memory_channels() const { return dram_preset == kConstantDram ? 1 : dram.channels; }
 };
+
+// How often an SDMA engine takes a port of a scratchpad of so many banks for `rows` rows of `bytes` bytes. Each time,
+// it passes a word of each bank. Word w of row r lies in bank w ^ r, so that only long rows share banks.
+inline uint64_t scratchpad_accesses(uint64_t banks, uint64_t rows, uint64_t bytes) {
+  constexpr uint64_t kRowBytes = 64;
+  const uint64_t words =
+      std::bit_ceil(std::max<uint64_t>(1, (std::min(bytes, kRowBytes) * banks + kRowBytes - 1) / kRowBytes));
+  return rows / banks * words + std::min(rows % banks, words);
+}
 
 // ATALLA_ERR_ARGUMENT unless the numbers are those that a chip file may have.
 atalla_status check_geometry(const atalla_geometry& geometry);

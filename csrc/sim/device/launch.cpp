@@ -227,7 +227,7 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   const KernelTraits& traits = traits_of(desc.kernel);
   const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
   // The cost alone determines the time of tiles that come one by one and of which each beat takes the same time.
-  const bool plain = resident == 0 && cores == 1 && !device.timing().has_banks();
+  const bool plain = resident == 0 && cores == 1 && !device.timing().has_banks() && !device.timing().has_limits();
   if (plain && (traits.elementwise || traits.lookup)) [[likely]] {
     Charge charge = device.timing().launch(*cost);
     charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, desc.n_operands), pads));
@@ -239,6 +239,10 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   Charge charge = device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
   charge.scratchpad_bytes = occupied_bytes(desc, work, resident, pads);
   device.energy().move(cost->bytes_read, cost->bytes_written, std::min(cores, work.parts), events);
+  if (charge.dram_femtojoules != 0) {
+    events->stream_bytes_read = events->stream_bytes_written = 0;
+    events->dram_femtojoules = charge.dram_femtojoules;
+  }
   return charge;
 }
 

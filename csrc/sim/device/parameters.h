@@ -17,7 +17,7 @@
 
 namespace atalla::sim {
 
-enum class Range { kAny, kPowerOfTwo };
+enum class Range { kAny, kPowerOfTwo, kZeroOrPowerOfTwo };
 
 // The document of a built-in file, whose units other files must have. Never destroyed.
 inline const TomlDocument* units_of(std::string_view built_in) {
@@ -101,7 +101,9 @@ class ParameterReader {
     if (number == nullptr) return fail(value->line, "expected an integer", field.key);
     const bool inside =
         *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
-    if (!inside || (field.range == Range::kPowerOfTwo && !std::has_single_bit(static_cast<uint64_t>(*number)))) {
+    const bool single = std::has_single_bit(static_cast<uint64_t>(*number));
+    if (!inside || (field.range == Range::kPowerOfTwo && !single) ||
+        (field.range == Range::kZeroOrPowerOfTwo && !single && *number != 0)) {
       char reason[160];
       if (field.only != nullptr) {
         snprintf(reason, sizeof reason, "the value is %" PRId64 "; the simulator supports %" PRIu64 " only: %s",
@@ -109,7 +111,10 @@ class ParameterReader {
         return fail(value->line, reason, field.key);
       }
       snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
-               field.range == Range::kPowerOfTwo ? "a power of two" : "an integer", field.low, field.high);
+               field.range == Range::kAny          ? "an integer"
+               : field.range == Range::kPowerOfTwo ? "a power of two"
+                                                   : "0 or a power of two",
+               field.low, field.high);
       return fail(value->line, reason, field.key);
     }
     config->*field.member = static_cast<uint64_t>(*number);

@@ -30,6 +30,12 @@ void MemorySystem::reset() {
   network_events_ = {};
 }
 
+uint64_t MemorySystem::idle_cycles(uint64_t core, uint64_t bytes) const {
+  MemorySystem idle(*this);
+  idle.reset();
+  return idle.move(core, {0, 1, bytes, bytes, false}, 0).end;
+}
+
 // The tile's bytes by channel.
 void MemorySystem::divide(const Tile& tile) {
   if (bytes_.size() == 1) {

@@ -42,6 +42,8 @@ class MemorySystem {
   Passage move(uint64_t core, const Tile& tile, uint64_t begin);
 
   uint64_t setup_cycles() const { return setup_cycles_; }
+  // In which so many bytes, a row, come to a core if nothing else moves.
+  uint64_t idle_cycles(uint64_t core, uint64_t bytes) const;
   uint64_t beats_of(uint64_t rows, uint64_t row_bytes) const {
     return rows * ((row_bytes + bus_bytes_ - 1) / bus_bytes_);
   }

@@ -82,7 +82,7 @@ class Order {
 
 }  // namespace
 
-uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> streams, uint64_t cores) {
+BeatRate measure_rate(const ChipConfig& config, std::span<const TileStream> streams, uint64_t cores) {
   MemorySystem memory(config, std::nullopt);
   std::vector<Tiles> all;
   for (const TileStream& stream : streams) {
@@ -113,7 +113,10 @@ uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> stre
     end = std::max(end, engine);
     beats += memory.beats_of(layout.rows, layout.row_bytes);
   }
-  return end * 1000 / beats;
+  const DramBanks::Events events = memory.dram_events();
+  const uint64_t picojoules = events.activates * config.dram.activate_pj + events.reads * config.dram.read_pj +
+                              events.writes * config.dram.write_pj;
+  return {end * 1000 / beats, picojoules * 1000 / beats};
 }
 
 size_t DramRates::Hash::operator()(const Key& key) const {
@@ -122,7 +125,7 @@ size_t DramRates::Hash::operator()(const Key& key) const {
   return hash;
 }
 
-uint64_t DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
+BeatRate DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
   uint64_t most = 1;
   for (const TileStream& stream : streams) most = std::max(most, stream.bytes);
   Key key{cores};
@@ -145,7 +148,7 @@ uint64_t DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
     const std::lock_guard guard(lock_);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
   }
-  const uint64_t rate = measure_rate(config_, streams.first(count), cores);
+  const BeatRate rate = measure_rate(config_, streams.first(count), cores);
   const std::lock_guard guard(lock_);
   if (known_.size() >= kMostKnown) known_.clear();
   known_.emplace(std::move(key), rate);

@@ -24,16 +24,21 @@ struct TileStream {
   uint64_t apart = 0;   // bytes from the part of a core to that of the next; 0: any number
 };
 
-// Thousandths of a cycle per beat of the bus, with the set-up of tiles, when the SDMA engines of `cores` cores move the
-// streams side by side, in proportion to their bytes. Each engine starts a tile when its last one has ended.
-uint64_t measure_rate(const ChipConfig& config, std::span<const TileStream> streams, uint64_t cores);
+struct BeatRate {
+  uint64_t millicycles = 0;  // thousandths of a cycle per beat of the bus, with the set-up of tiles
+  uint64_t femtojoules = 0;  // of a DRAM with banks, for the rows that it opens and its accesses; otherwise 0
+};
+
+// When the SDMA engines of `cores` cores move the streams side by side, in proportion to their bytes. Each engine
+// starts a tile when its last one has ended.
+BeatRate measure_rate(const ChipConfig& config, std::span<const TileStream> streams, uint64_t cores);
 
 // The rates of one chip, each measured once. Thread-safe.
 class DramRates {
  public:
   explicit DramRates(const ChipConfig& config) : config_(config) {}
   // Overwrites `streams`. Their bytes count in steps of the largest one's; tiles without gaps are parts without gaps.
-  uint64_t of(std::span<TileStream> streams, uint64_t cores) const;
+  BeatRate of(std::span<TileStream> streams, uint64_t cores) const;
 
  private:
   using Key = std::vector<uint64_t>;
@@ -43,7 +48,7 @@ class DramRates {
 
   const ChipConfig& config_;
   mutable SpinLock lock_;
-  mutable std::unordered_map<Key, uint64_t, Hash> known_;
+  mutable std::unordered_map<Key, BeatRate, Hash> known_;
 };
 
 }  // namespace atalla::sim

@@ -64,7 +64,8 @@ atalla_energy EnergyModel::of(const EnergyEvents& e) const {
                     Wide{e.stream_bytes_written} * config_.dram_energy.write_fj +
                     (Wide{e.dram_activates} * config_.dram.activate_pj + Wide{e.dram_reads} * config_.dram.read_pj +
                      Wide{e.dram_writes} * config_.dram.write_pj) *
-                        kPico);
+                        kPico +
+                    e.dram_femtojoules);
   if (is_bus_) found.bus = clip(Wide{e.moved_bytes} * config_.energy_bus_beat >> bus_shift_);
   found.network = clip(Wide{e.network_link_bytes} * config_.energy_network_link_byte +
                        Wide{e.network_router_bytes} * config_.energy_router_byte);

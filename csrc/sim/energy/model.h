@@ -21,6 +21,7 @@ struct EnergyEvents {
   uint64_t dram_activates = 0;  // of DRAM, access by access: rows opened, column accesses
   uint64_t dram_reads = 0;
   uint64_t dram_writes = 0;
+  uint64_t dram_femtojoules = 0;    // of accesses that are priced already
   uint64_t moved_bytes = 0;         // between DRAM and scratchpads
   uint64_t network_link_bytes = 0;  // of these, times the links that they pass
   uint64_t network_router_bytes = 0;

@@ -114,7 +114,8 @@ void Machine::stats(atalla_isa_stats* out) const {
     for (uint64_t atalla_isa_stats::* const member :
          {&atalla_isa_stats::packets, &atalla_isa_stats::instructions, &atalla_isa_stats::dram_bytes_read,
           &atalla_isa_stats::dram_bytes_written, &atalla_isa_stats::transfers, &atalla_isa_stats::services,
-          &atalla_isa_stats::branches_taken, &atalla_isa_stats::macs, &atalla_isa_stats::bus_cycles})
+          &atalla_isa_stats::branches_taken, &atalla_isa_stats::macs, &atalla_isa_stats::bus_cycles,
+          &atalla_isa_stats::instruction_bytes, &atalla_isa_stats::data_bytes})
       out->*member += one.*member;
     out->cycles = std::max(out->cycles, one.cycles);
     for (int i = 0; i < kUnitCount; ++i) {
@@ -145,7 +146,7 @@ EnergyEvents events_of(const atalla_isa_stats& stats) {
   events.dram_writes = stats.dram_writes;
   events.moved_bytes = stats.dram_bytes_read + stats.dram_bytes_written;
   if (stats.dram_activates + stats.dram_reads + stats.dram_writes == 0) {  // a DRAM without banks
-    events.stream_bytes_read = stats.dram_bytes_read;
+    events.stream_bytes_read = stats.dram_bytes_read + stats.instruction_bytes + stats.data_bytes;
     events.stream_bytes_written = stats.dram_bytes_written;
   }
   events.network_link_bytes = stats.network_link_bytes;
@@ -187,6 +188,8 @@ void Machine::core_stats(uint32_t core, atalla_isa_stats* out) const {
   if (!s.timing) return;
   out->cycles = s.scoreboard.end();
   out->bus_cycles = s.scoreboard.bus_cycles();
+  out->instruction_bytes = s.scoreboard.instruction_bytes();
+  out->data_bytes = s.scoreboard.data_bytes();
   uint64_t busy = 0;
   for (uint32_t i = 0; i < s.memory.pad_count; ++i) busy += s.scoreboard.engine_cycles(i);
   out->unit_cycles[static_cast<int>(Unit::kSdma)] = busy;
@@ -196,8 +199,9 @@ void Machine::core_stats(uint32_t core, atalla_isa_stats* out) const {
 const char* unit_name(uint32_t unit) { return unit < kUnitCount ? kUnitName[unit] : nullptr; }
 
 const char* stall_name(uint32_t stall) {
-  static const char* const kNames[] = {"overwrite",       "unit busy", "scratchpad rows", "DRAM bytes",
-                                       "SDMA queue full", "branch",    "firmware",        "barrier"};
+  static const char* const kNames[] = {"overwrite",         "unit busy", "scratchpad rows", "DRAM bytes",
+                                       "SDMA queue full",   "branch",    "firmware",        "barrier",
+                                       "instruction fetch", "data fetch"};
   if (stall < kUnitCount) return kUnitName[stall];  // a result of that unit
   return stall < kStalls ? kNames[stall - kUnitCount] : nullptr;
 }

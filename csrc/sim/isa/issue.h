@@ -27,6 +27,7 @@ struct RowUse {
   uint8_t sid = 0;
   uint8_t a = 0;  // registers rs1, rs2
   uint8_t b = 0;
+  uint8_t result = 4;  // of a load, its place in Issue::result; 4: it has none
 
   // The row in its scratchpad. Of 32 bits: rs2 may be negative.
   uint32_t number(const uint32_t* x) const { return (x[a] >> 6) + x[b]; }
@@ -40,6 +41,7 @@ struct Issue {
   uint8_t units = 0;
   uint8_t rows = 0;
   uint8_t uses = 0;
+  bool needs_ports = false;  // its rows and the SDMA engine together want more ports than a scratchpad has
   uint8_t sources = 0;       // the first entries of wait are sources, the others destinations
   uint8_t instructions = 0;  // that are not nop.s
   RowUse row[2];

@@ -84,6 +84,7 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
     const Spec& spec = instruction.spec();
     if (instruction.op == Op::kNopS) continue;
     ++issue.instructions;
+    const uint8_t before = issue.results;
     const LatencyParameters& parameters = kLatencyParameters[static_cast<int>(spec.latency)];
     const auto latency = static_cast<uint32_t>(config.*parameters.latency);
     const auto occupancy = parameters.occupancy ? static_cast<uint32_t>(config.*parameters.occupancy) : 1;
@@ -107,6 +108,7 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
       row.sid = static_cast<uint8_t>(instruction[Field::kSid]);
       row.a = static_cast<uint8_t>(instruction[Field::kRs1]);
       row.b = static_cast<uint8_t>(instruction[Field::kRs2]);
+      if (issue.results != before) row.result = before;
       continue;
     }
     MemoryUse use;
@@ -136,6 +138,8 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
     }
     issue.use[issue.uses++] = use;
   }
+  const bool together = issue.rows == 2 && issue.row[0].sid == issue.row[1].sid;
+  issue.needs_ports = issue.rows != 0 && (together ? 2u : 1u) + 1 > config.scratchpad_ports;
   issue.sources = static_cast<uint8_t>(waits);
   for (int i = 0; i < destination_count; ++i) {
     const uint16_t number = destinations[i];

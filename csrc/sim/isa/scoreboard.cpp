@@ -25,6 +25,14 @@ bool Transfer::meets(const Transfer& other) const {
   return low < other.high && other.low < high && rectangles_meet(*this, other);
 }
 
+// Of n accesses, the last bytes of number i, from 1, come in cycle floor(i * cycles / n) of the transfer, from 1.
+bool Transfer::accesses_in(uint64_t t) const {
+  if (t < data_begin || t >= end) return false;
+  const uint64_t cycles = end - data_begin, at = t - data_begin + 1;
+  const uint64_t n = std::min<uint64_t>(accesses, cycles), i = (at * n + cycles - 1) / cycles;
+  return i * cycles / n == at;
+}
+
 void Scoreboard::configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, MemorySystem* memory,
                            uint32_t core, bool has_peers) {
   pad_rows_ = pad_rows;
@@ -37,6 +45,12 @@ void Scoreboard::configure(const ChipConfig& config, uint32_t pad_count, uint32_
   core_ = core;
   has_peers_ = has_peers;
   store_cycles_ = config.vector_store_latency_cycles;
+  pad_ports_ = config.scratchpad_ports;
+  pad_banks_ = config.scratchpad_banks;
+  const CacheParameters code = config.instruction_cache(), words = config.data_cache();
+  instructions_.configure(code, memory->idle_cycles(core, code.line_bytes));
+  data_.configure(words, memory->idle_cycles(core, words.line_bytes));
+  waiting_ = instructions_.ideal() && data_.ideal() ? 0 : kCaches;
 }
 
 // Charges the wait to what was ready last.
@@ -59,6 +73,60 @@ uint64_t Scoreboard::memory(const Issue& issue, const uint32_t* x, uint64_t t) {
     if (issue.use[i].access < Access::kWordLoad) t = tile(issue.use[i], x, t);
   }
   return t;
+}
+
+// True if a port is left for a row of the core in cycle `t`. Bytes from DRAM do not wait, so that the engine comes
+// first.
+bool Scoreboard::has_port(const Engine& engine, uint64_t t) const {
+  const bool taken = engine.free > t && std::any_of(engine.queue.begin(), engine.queue.end(),
+                                                    [&](const Transfer& x) { return x.accesses_in(t); });
+  return (engine.port_cycle == t ? engine.ports_used : 0) + (taken ? 1 : 0) < pad_ports_;
+}
+
+// The rows of a packet that issued in cycle `t` pass after those of earlier packets, and are ready so much later.
+void Scoreboard::pass_rows(const Issue& issue, const uint32_t* x, uint64_t t) {
+  for (unsigned i = 0; i < issue.rows; ++i) {
+    const RowUse& row = issue.row[i];
+    Engine& engine = engines_[row.sid];
+    uint64_t at = later(t, engine.port_cycle);
+    while (!has_port(engine, at)) ++at;
+    engine.ports_used = engine.port_cycle == at ? engine.ports_used + 1 : 1;
+    engine.port_cycle = at;
+    if (at == t) continue;
+    uint64_t& written = rows_[uint64_t{row.sid} * pad_rows_ + row.number(x)].written;
+    if (row.store) written = later(written, at + store_cycles_);
+    else if (row.result < 4) ready_[issue.result[row.result]] += (at - t) << kUnitBits;
+  }
+}
+
+// Before a packet issues, where lines or transfers may have to come first. False: a transfer has not started.
+bool Scoreboard::prepare(const Issue& issue, const uint32_t* x, uint32_t number) {
+  const bool caches = (waiting_ & kCaches) != 0;
+  if (caches && !instructions_.ideal()) fetch_packet(number);
+  if ((waiting_ & ~kCaches) != 0 && depends_on_waiting(issue, x)) return false;
+  if (caches && !data_.ideal()) fetch_words(issue, x);
+  return true;
+}
+
+// Nothing issues before the lines of a packet are there.
+void Scoreboard::fetch_packet(uint32_t number) {
+  const uint64_t first = uint64_t{number} * kPacketBytes, last = first + kPacketBytes - 1;
+  for (uint64_t line = instructions_.line_of(first); line <= instructions_.line_of(last); ++line)
+    if (instructions_.misses(line)) delay(instructions_.fill_cycles(), Stall::kInstructionFetch);
+}
+
+// A packet whose load misses asks for the line when its operands are ready, and issues when the line is there.
+void Scoreboard::fetch_words(const Issue& issue, const uint32_t* x) {
+  for (unsigned i = 0; i < issue.uses; ++i) {
+    if (issue.use[i].access != Access::kWordLoad || !data_.misses(data_.line_of(words_of(issue.use[i], x).low)))
+      continue;
+    uint64_t latest = 0;
+    for (unsigned k = 0; k < issue.wait_groups; ++k) latest = later(latest, later4(issue.wait + uint64_t{4} * k));
+    const uint64_t t = later(next_, latest >> kUnitBits);
+    if (t != next_) note_wait(issue, t, latest);
+    next_ = words(issue.use[i], x, t);
+    delay(data_.fill_cycles(), Stall::kDataFetch);
+  }
 }
 
 uint64_t Scoreboard::after_transfers(const Transfer& wanted, uint64_t t) const {
@@ -102,6 +170,7 @@ Transfer Scoreboard::transfer_of(const MemoryUse& use, const uint32_t* x, uint32
   transfer.high = transfer.low + (transfer.rows - 1) * transfer.pitch + transfer.row_bytes;
   transfer.stores = use.access == Access::kTileStore;
   transfer.first_row = uint64_t{*sid} * pad_rows_ + (x[use.a] >> 6);
+  transfer.accesses = static_cast<uint32_t>(scratchpad_accesses(pad_banks_, transfer.rows, transfer.row_bytes));
   return transfer;
 }
 
@@ -124,7 +193,11 @@ uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
       }
     }
   }
-  transfer.issued = t;
+  if (transfer.stores && !data_.ideal()) {
+    for (uint64_t row = 0; row < transfer.rows; ++row)
+      data_.drop(transfer.low + row * transfer.pitch, transfer.low + row * transfer.pitch + transfer.row_bytes);
+  }
+  transfer.issued = later(t, engine.port_cycle);  // after rows that the core has stored
   transfer.end = kUnknown;
   place = transfer;
   ++engine.count;
@@ -152,6 +225,7 @@ void Scoreboard::start(uint32_t sid) {
       memory_->move(core_, {transfer.low, transfer.rows, transfer.row_bytes, transfer.pitch, transfer.stores},
                     begin + memory_->setup_cycles());
   transfer.end = engine.free = passage.end;
+  transfer.data_begin = begin + memory_->setup_cycles();
   bus_cycles_ += passage.moving;
   engine.busy += passage.end - begin;
   transfers_end_ = std::max(transfers_end_, passage.end);
@@ -180,6 +254,8 @@ void Scoreboard::start_transfer() {
 
 bool Scoreboard::depends_on_waiting(const Issue& issue, const uint32_t* x) const {
   for (unsigned i = 0; i < issue.rows; ++i) {
+    const Engine& engine = engines_[issue.row[i].sid];
+    if (issue.needs_ports && engine.started != engine.count) return true;
     const RowTimes& row = rows_[uint64_t{issue.row[i].sid} * pad_rows_ + issue.row[i].number(x)];
     if (row.written == kUnknown || (issue.row[i].store && row.read == kUnknown)) return true;
   }

@@ -9,6 +9,7 @@
 
 #include "sim/device/config.h"
 #include "sim/dram/memory_system.h"
+#include "sim/isa/cache.h"
 #include "sim/isa/issue.h"
 
 namespace atalla::sim::isa {
@@ -24,6 +25,8 @@ enum class Stall : uint8_t {
   kBranch,
   kService,
   kBarrier,
+  kInstructionFetch,
+  kDataFetch,
   kCount,
 };
 inline constexpr int kStalls = static_cast<int>(Stall::kCount);
@@ -37,9 +40,13 @@ struct Transfer {
   uint64_t pitch = 0;
   bool stores = false;  // to DRAM
   uint64_t issued = 0;
-  uint64_t first_row = 0;  // of the scratchpads' rows
+  uint64_t first_row = 0;   // of the scratchpads' rows
+  uint64_t data_begin = 0;  // bytes move from this cycle to `end`
+  uint32_t accesses = 0;    // of the scratchpad
 
   bool meets(const Transfer& other) const;
+  // True if the engine takes a port of the scratchpad in cycle `t`: as soon as the bytes of an access have come.
+  bool accesses_in(uint64_t t) const;
 };
 
 class Scoreboard {
@@ -49,10 +56,10 @@ class Scoreboard {
   void configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, MemorySystem* memory, uint32_t core,
                  bool has_peers);
 
-  // Lets the packet issue; `x` are the scalar registers. False, and nothing has happened, if its cycle depends on a
+  // Lets packet `number` issue; `x` are the scalar registers. False, and it has not issued, if its cycle depends on a
   // transfer that has not started. Allocates nothing.
-  bool issue(const Issue& issue, const uint32_t* x) {
-    if (waiting_ != 0 && depends_on_waiting(issue, x)) [[unlikely]]
+  bool issue(const Issue& issue, const uint32_t* x, uint32_t number) {
+    if (waiting_ != 0 && !prepare(issue, x, number)) [[unlikely]]
       return false;
     const uint16_t* wait = issue.wait;
     uint64_t latest = later(later4(wait), later4(wait + 4));
@@ -80,6 +87,8 @@ class Scoreboard {
     for (int i = 0; i < 4; ++i) {
       ready_[issue.result[i]] = (t + issue.latency[i]) << kUnitBits | issue.producer[i];
     }
+    if (issue.needs_ports) [[unlikely]]
+      pass_rows(issue, x, t);
     next_ = t + 1;
     return true;
   }
@@ -99,6 +108,8 @@ class Scoreboard {
   uint64_t stall(Stall reason) const { return stalls_[static_cast<int>(reason)]; }
   uint64_t bus_cycles() const { return bus_cycles_; }
   uint64_t engine_cycles(uint32_t sid) const { return engines_[sid].busy; }
+  uint64_t instruction_bytes() const { return instructions_.bytes(); }
+  uint64_t data_bytes() const { return data_.bytes(); }
 
  private:
   static constexpr unsigned kUnitBits = 4;
@@ -110,6 +121,10 @@ class Scoreboard {
   }
   void note_wait(const Issue& issue, uint64_t t, uint64_t latest);
   uint64_t memory(const Issue& issue, const uint32_t* x, uint64_t t);
+  bool prepare(const Issue& issue, const uint32_t* x, uint32_t number);
+  void fetch_packet(uint32_t number);
+  void fetch_words(const Issue& issue, const uint32_t* x);
+  void pass_rows(const Issue& issue, const uint32_t* x, uint64_t t);
   uint64_t words(const MemoryUse& use, const uint32_t* x, uint64_t t);
   uint64_t tile(const MemoryUse& use, const uint32_t* x, uint64_t t);
   uint64_t after_transfers(const Transfer& wanted, uint64_t t) const;
@@ -139,12 +154,20 @@ class Scoreboard {
     uint64_t started = 0;  // of them
     uint64_t free = 0;
     uint64_t busy = 0;
+    uint64_t port_cycle = 0;  // in which the core's latest row passed
+    uint64_t ports_used = 0;  // by the core, in that cycle
   };
+  bool has_port(const Engine& engine, uint64_t t) const;
+
   std::vector<Engine> engines_;
   MemorySystem* memory_ = nullptr;
   uint32_t core_ = 0;
   bool has_peers_ = false;
-  uint64_t waiting_ = 0;  // transfers that have not started
+  // Transfers that have not started; with kCaches, if a cache may miss.
+  uint64_t waiting_ = 0;
+  static constexpr uint64_t kCaches = uint64_t{1} << 63;
+  Cache instructions_;
+  Cache data_;
   uint64_t bus_cycles_ = 0;
   uint64_t transfers_end_ = 0;  // of all of them
 
@@ -152,6 +175,8 @@ class Scoreboard {
   uint64_t branch_cycles_ = 1;
   uint64_t service_cycles_ = 0;
   uint64_t store_cycles_ = 1;
+  uint64_t pad_ports_ = 0;
+  uint64_t pad_banks_ = 1;
 };
 
 }  // namespace atalla::sim::isa

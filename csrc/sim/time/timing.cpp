@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/dram/memory_system.h"
+
 namespace atalla::sim {
 namespace {
 
@@ -17,7 +19,9 @@ constexpr uint64_t clip(uint64_t units) { return std::min(units, kMaxUnits); }
 }  // namespace
 
 Timing::Timing(const ChipConfig& config)
-    : beat_millicycles_(config.beat_millicycles),
+    : ports_(config.scratchpad_ports),
+      banks_(config.scratchpad_banks),
+      beat_millicycles_(config.beat_millicycles),
       setup_cycles_(config.sdma_setup_cycles),
       vector_occupancy_(config.vector_occupancy_cycles),
       vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
@@ -39,6 +43,13 @@ Timing::Timing(const ChipConfig& config)
   bus_bytes_mask_ = config.bus_width_bytes - 1;
   bus_bytes_shift_ = static_cast<unsigned>(std::countr_zero(config.bus_width_bytes));
   if (config.dram_preset != kConstantDram || config.network_topology != Topology::kBus) rates_.emplace(config);
+  const auto lines = [&](const CacheParameters& cache) -> Lines {
+    if (cache.bytes == 0) return {};
+    const uint64_t cycles = MemorySystem(config, std::nullopt).idle_cycles(0, cache.line_bytes);
+    return {false, cache.bytes, cache.line_bytes, cache.ways, cache.miss_cycles + cycles};
+  };
+  code_ = lines(config.instruction_cache());
+  words_ = lines(config.data_cache());
 }
 
 uint64_t Timing::bus_cycles(uint64_t beats) const {
@@ -49,7 +60,8 @@ uint64_t Timing::bus_cycles(uint64_t beats) const {
 }
 
 // Of all operands in DRAM, with the set-up of tiles.
-uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const {
+void Timing::move_in_banks(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats,
+                           Charge* charge) const {
   TileStream streams[ATALLA_MAX_OPERANDS];
   uint32_t count = 0;
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
@@ -60,9 +72,13 @@ uint64_t Timing::bank_cycles(const atalla_launch_work& work, uint32_t resident, 
                         .writes = (work.written >> k & 1) != 0,
                         .shared = (work.shared >> k & 1) != 0};
   }
-  if (count == 0) return 0;
-  const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * rates_->of({streams, count}, n);
-  return static_cast<uint64_t>(std::min<unsigned __int128>((millicycles + kMilli - 1) / kMilli, kMaxUnits));
+  if (count == 0) return;
+  const BeatRate rate = rates_->of({streams, count}, n);
+  const unsigned __int128 millicycles = static_cast<unsigned __int128>(beats) * rate.millicycles;
+  charge->sdma_cycles =
+      static_cast<uint64_t>(std::min<unsigned __int128>((millicycles + kMilli - 1) / kMilli, kMaxUnits));
+  const unsigned __int128 femtojoules = static_cast<unsigned __int128>(beats) * rate.femtojoules;
+  charge->dram_femtojoules = static_cast<uint64_t>(std::min<unsigned __int128>(femtojoules, UINT64_MAX));
 }
 
 // Of the core, between a kept operand and its place in a scratchpad: the rows of a tile all at once, of a smaller one 8
@@ -104,12 +120,46 @@ Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident
                       .bytes = moved,
                       .writes = (work.written >> k & 1) != 0,
                       .shared = (work.shared >> k & 1) != 0};
-    alone += static_cast<unsigned __int128>(beats_of(moved)) * part * rates_->of({&stream, 1}, n);
+    alone += static_cast<unsigned __int128>(beats_of(moved)) * part * rates_->of({&stream, 1}, n).millicycles;
   }
   found.moved = static_cast<uint64_t>(std::min<unsigned __int128>(bytes, waited / kParts) * sdma / bytes);
   found.cycles =
       std::max(found.moved, static_cast<uint64_t>(std::min<unsigned __int128>(kMaxUnits, alone / kParts / kMilli)));
   return found;
+}
+
+// The rows for the array come from scratchpad 0. With one port, each access of its engine that the core does not wait
+// for delays it by a cycle, as often as the core takes a row. Two ports are enough: code takes about a row per cycle.
+uint64_t Timing::port_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t rows, uint64_t core) const {
+  if (ports_ > 1 || core == 0) return 0;
+  uint64_t accesses = 0;
+  for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
+    const atalla_tile_layout& layout = work.layout[k];
+    const uint64_t tile = uint64_t{layout.rows} * layout.row_bytes;
+    if (resident >> k & 1 || layout.engine != 0 || tile == 0) continue;
+    const uint64_t tiles = clip(work.operand_bytes[k]) * (kParts - layout.waits) / kParts / tile;
+    accesses += tiles * scratchpad_accesses(banks_, layout.rows, layout.row_bytes);
+  }
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(accesses) * std::min(rows, core) / core);
+}
+
+// Each line of the code comes once, before anything works beside. Of code that the cache does not hold, loops around
+// the array do. The rest, which runs `packets` packets, pushes itself out where more lines want a set than it has ways.
+uint64_t Timing::fetch_cycles(const atalla_launch_work& work, uint64_t packets) const {
+  constexpr uint64_t kPacketBytes = 20, kDescriptorBytes = 192;  // with the entry in the table of calls
+  uint64_t cycles = 0;
+  if (!code_.ideal) {
+    const uint64_t lines = ceil_div(work.code_bytes, code_.line_bytes), room = code_.bytes / code_.line_bytes;
+    uint64_t fetched = lines;
+    if (lines > room) {
+      const uint64_t crowded = std::min(lines, (code_.ways + 1) * (lines - room));
+      const unsigned __int128 passed = static_cast<unsigned __int128>(clip(packets * kPacketBytes)) * crowded;
+      fetched = std::max(fetched, static_cast<uint64_t>(passed / lines / code_.line_bytes));
+    }
+    cycles += fetched * code_.fill_cycles;
+  }
+  if (!words_.ideal) cycles += ceil_div(kDescriptorBytes, words_.line_bytes) * words_.fill_cycles;
+  return cycles;
 }
 
 // SDMA and core work side by side, except where the core waits; the slower one sets the pace, and a step of the other
@@ -181,7 +231,7 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   };
   Charge charge;
   if (rates_) {
-    charge.sdma_cycles = bank_cycles(work, resident, n, beats);
+    move_in_banks(work, resident, n, beats, &charge);
   } else {  // one bus: a core's engine sets up a tile while the bus serves the others
     const uint64_t bus = bus_cycles(beats);
     charge.sdma_cycles = std::max(bus, ceil_div(tiles * setup_cycles_ + bus, n));
@@ -191,7 +241,11 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
   const Waits waits = waits_of(work, resident, n, std::max<uint64_t>(1, reads + writes), charge.sdma_cycles);
-  overlap(&charge, share(clip(work.packets + copying)), waits, share(steps), work.exp_ops != 0);
+  const uint64_t packets = share(clip(work.packets + copying));
+  const uint64_t rows = share(clip(work.array_rows)), core = charge.vector_cycles + charge.array_cycles + packets;
+  overlap(&charge, packets + ceil_div(port_cycles(work, resident, rows, core), n), waits, share(steps),
+          work.exp_ops != 0);
+  charge.cycles += fetch_cycles(work, share(std::max(clip(work.vector_ops), clip(work.exp_ops))) + packets);
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

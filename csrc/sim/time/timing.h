@@ -22,6 +22,7 @@ struct Charge {
   uint64_t vector_cycles = 0;
   uint64_t array_cycles = 0;
   uint64_t link_cycles = 0;       // of the link to other chips
+  uint64_t dram_femtojoules = 0;  // of a DRAM with banks, where the operands lie; otherwise 0
   uint32_t scratchpad_bytes = 0;  // occupied from the first to the last cycle
 };
 
@@ -33,6 +34,8 @@ class Timing {
   Charge launch(const Cost& cost) const;
   // True if the time of a beat depends on where operands lie.
   bool has_banks() const { return rates_.has_value(); }
+  // True if the time of a launch depends on its code, or on the rows of scratchpads that it takes.
+  bool has_limits() const { return !code_.ideal || !words_.ideal || ports_ < kPorts; }
 
   // A launch whose operands of the mask `resident` lie in the scratchpads, divided over `cores` cores (at least 1, at
   // most the chip's). *read and *written become the bytes of DRAM that it moves.
@@ -49,8 +52,9 @@ class Timing {
 
  private:
   uint64_t bus_cycles(uint64_t beats) const;
-  // Of n cores' engines, for the operands in DRAM, in a memory whose beats depend on them.
-  uint64_t bank_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats) const;
+  // Of n cores' engines, for the operands in DRAM, in a memory whose beats depend on them: SDMA cycles, energy.
+  void move_in_banks(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t beats,
+                     Charge* charge) const;
   uint64_t copy_cycles(const atalla_tile_layout& layout, uint64_t bytes) const;
   uint64_t tiles_of(uint64_t bytes) const { return (bytes + tile_bytes_mask_) >> tile_bytes_shift_; }
   uint64_t beats_of(uint64_t bytes) const { return (bytes + bus_bytes_mask_) >> bus_bytes_shift_; }
@@ -62,9 +66,26 @@ class Timing {
     uint64_t last = 0;    // of 255 parts of the core's cycles, those after the last bytes have come
   };
   Waits waits_of(const atalla_launch_work& work, uint32_t resident, uint64_t n, uint64_t bytes, uint64_t sdma) const;
+  // For the lines that caches fetch.
+  uint64_t fetch_cycles(const atalla_launch_work& work, uint64_t packets) const;
+  // Of the core, whose rows for the array and the SDMA engine's want the same port.
+  uint64_t port_cycles(const atalla_launch_work& work, uint32_t resident, uint64_t rows, uint64_t core) const;
   // The cycles of the launch out of those of its units.
   void overlap(Charge* charge, uint64_t packets, Waits waits, uint64_t steps, bool uses_exp) const;
 
+  struct Lines {
+    bool ideal = true;
+    uint64_t bytes = 0;  // of the cache
+    uint64_t line_bytes = 1;
+    uint64_t ways = 1;
+    uint64_t fill_cycles = 0;
+  };
+  static constexpr uint64_t kPorts = 3;  // of a scratchpad: one for each of its users
+
+  Lines code_;
+  Lines words_;
+  uint64_t ports_;
+  uint64_t banks_;
   std::optional<DramRates> rates_;  // none: every beat takes beat_millicycles_
   uint64_t beat_millicycles_;
   uint64_t setup_cycles_;

@@ -5,6 +5,7 @@
 
 #include "sim/abi/dtype.h"
 #include "sim/device/kernel_traits.h"
+#include "sim/time/code.h"
 #include "sim/time/layout.h"
 #include "sim/time/timing.h"
 
@@ -97,7 +98,7 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
   work->bytes_written = cost.bytes_written;
   work->shared = 0;
   work->written = (1u << desc.n_outputs) - 1;
-  work->code_bytes = 0;
+  work->code_bytes = estimated_code_bytes(traits, desc, cost);
   work->parts = 1;
   work->working_bytes = working_bytes(cost, desc.n_operands);
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);

@@ -75,6 +75,27 @@ void test_mistakes() {
        "array.rows: the value is 0; expected an integer from 1 to 1024"},
       {"element_bytes = { value = 2", "element_bytes = { value = 4",
        "sdma.element_bytes: the value is 4; the simulator supports 2 only: the SDMA's instructions move BF16"},
+      {"ports = { value = 3", "ports = { value = 0",
+       "scratchpad.ports: the value is 0; expected an integer from 1 to 16"},
+      {"ports = { value = 3, unit = \"rows per cycle\"", "ports = { value = 3, unit = \"rows\"",
+       "scratchpad.ports: the unit is \"rows\"; expected \"rows per cycle\""},
+      {"banks = { value = 32", "banks = { value = 24",
+       "scratchpad.banks: the value is 24; expected a power of two from 1"},
+      {"[instruction_cache]\nbytes = { value = 0", "[instruction_cache]\nbytes = { value = 1000",
+       "instruction_cache.bytes: the value is 1000; expected 0 or a power of two from 0"},
+      {"[instruction_cache]\nbytes = { value = 0", "[instruction_cache]\nbytes = { value = 64",
+       "instruction_cache.line_bytes: the value is 64; expected at most half of instruction_cache.bytes, 32"},
+      {"[data_cache]\nbytes = { value = 0", "[data_cache]\nbytes = { value = 32",
+       "data_cache.line_bytes: the value is 64; expected at most half of data_cache.bytes, 16"},
+      {"ways = { value = 2", "ways = { value = 3", "instruction_cache.ways: the value is 3; expected a power of two"},
+      {"bytes = { value = 0, unit = \"bytes\", source = \"decision: not published; 0: all packets are there\" }\n"
+       "line_bytes = { value = 64, unit = \"bytes\", source = \"assumption: a row of a scratchpad, eight beats of the "
+       "bus\" }\nways = { value = 2",
+       "bytes = { value = 128, unit = \"bytes\", source = \"x\" }\nline_bytes = { value = 64, unit = \"bytes\", source "
+       "= \"x\" }\nways = { value = 4",
+       "instruction_cache.ways: the value is 4; expected at most the lines of the cache, 2"},
+      {"line_bytes = { value = 64", "line_bytes = { value = 48",
+       "instruction_cache.line_bytes: the value is 48; expected a power of two from 32 to 4096"},
   };
   for (const auto& mistake : mistakes) {
     CHECK_FAILS(open_with(replaced(text, mistake.from, mistake.to)), ATALLA_ERR_CONFIG, mistake.reason);

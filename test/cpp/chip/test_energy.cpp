@@ -256,6 +256,23 @@ double everything(const std::string& text) {
   return joules + atalla_energy_joules(&energy) + atalla_energy_joules(&sent);
 }
 
+// In a DRAM with banks, the rows of a wide matrix open more rows of the DRAM than those of a dense one.
+void test_banks() {
+  const ConfigFile file(replaced(builtin_config(), "\"constant\"", "\"ddr4_3200\""));
+  const OpenDevice device({.config = file.path()});
+  const auto dram = [&](int64_t rows, int64_t depth) {
+    const atalla_operand a = tensor(64, {1, rows, depth}, ATALLA_BF16), b = tensor(64, {1, depth, 32}, ATALLA_BF16);
+    const atalla_operand out = tensor(64, {1, rows, 32}, ATALLA_BF16);
+    const atalla_launch_desc desc = kernel_of("gemm", {out, a, b}, ATALLA_BF16);
+    atalla_launch_work work{};
+    work.struct_size = sizeof work;
+    CHECK_OK(schedule().launch_work(&desc, sizeof desc, &work));
+    return static_cast<double>(estimate(device, desc).dram) / static_cast<double>(work.bytes_read + work.bytes_written);
+  };
+  const double dense = dram(4096, 32), wide = dram(32, 4096);
+  CHECK(dense > 0 && wide > dense);
+}
+
 void test_every_price_counts() {
   const std::string texts[] = {builtin_config(), with_cores(builtin_config(), "mesh")};
   const double plain[] = {everything(texts[0]), everything(texts[1])};
@@ -287,6 +304,7 @@ int main() {
   test_residents();
   test_network();
   test_area();
+  test_banks();
   test_every_price_counts();
   return check_report();
 }

@@ -25,6 +25,7 @@ class ChipModel:
     scratchpad_bytes: int
     geometry: Geometry
     own_scratchpads: bool = False  # of each core; otherwise all cores share them
+    instruction_cache_bytes: int = 0  # 0: it holds all code
 
     @property
     def program_cores(self) -> int:
@@ -70,5 +71,6 @@ def chip_model(text: str) -> ChipModel:
         scratchpads=chip["scratchpad"]["count"]["value"],
         scratchpad_bytes=chip["scratchpad"]["bytes"]["value"],
         own_scratchpads=chip["core"]["scratchpads"]["value"] == "own",
+        instruction_cache_bytes=chip["instruction_cache"]["bytes"]["value"],
         geometry=tuple(chip[section][name]["value"] for section, name in GEOMETRY.values()),
     )

@@ -55,7 +55,7 @@ on_Header:
   --budget;
   NEXT;
 on_Issue:
-  if (timing && !scoreboard.issue(issues[packet], x)) [[unlikely]]
+  if (timing && !scoreboard.issue(issues[packet], x, packet)) [[unlikely]]
     goto blocked;
   ++executed[packet];
   NEXT;

@@ -6,13 +6,14 @@ The functional engine makes launches of its own of the same graph: it joins othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import torch
 
 from torch_atalla.isa.geometry import LANES
+from torch_atalla.isa.table import PACKET_BYTES
 
 from ...program.ir import AnyOperand, Immediate, Instruction, Launch, Operand
 from ...program.vector_program import step_table
@@ -20,11 +21,13 @@ from ...schedule.chip_model import ChipModel
 from ...schedule.work import Work, measure
 from .divide import Division, divide
 from .fusion import Fused
+from .image import ALL_CORES
 from .network import Network
 from .select.weights import tiles_beside
 
 WAITS_FOR_ALL = 255  # of atalla_tile_layout
 GELU_KERNEL = "pointwise.gelu_tanh"
+DRIVER_BYTES = 1152  # of the code that takes the scratchpads and walks the table of calls
 LEAST_GAIN = 0.95  # of one core's cycles: on several, temporaries leave the scratchpads, and barriers come in between
 _COUNTS = (  # of atalla_launch_work
     *("vector_ops", "exp_ops", "array_rows", "weight_rows", "packets"),
@@ -33,10 +36,37 @@ _COUNTS = (  # of atalla_launch_work
 _FUSED = {"gemm": "gemm_fused", "convolution": "convolution_fused", "pointwise.steps": "fused"}
 
 
-def estimates(network: Network, chip: ChipModel) -> list[int | None]:
-    """Of each of `network.launches`; None where the device library tells no work."""
+def estimates(network: Network, chip: ChipModel, ran: Mapping[str, int] | None = None) -> list[int | None]:
+    """Of each of `network.launches`; None where the device library tells no work. ran: bytes of each function that
+    run, for a chip with an instruction cache; all of a function's that it lacks."""
     kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
-    return [_cycles(x.launch, x.division, chip, network.constant_buffers, kept) for x in network.launches]
+    return [
+        _cycles(x.launch, x.division, chip, network.constant_buffers, kept, code)
+        for x, code in zip(network.launches, _fetched(network, chip, ran or {}), strict=True)
+    ]
+
+
+def _fetched(network: Network, chip: ChipModel, ran: Mapping[str, int]) -> list[int]:
+    """Bytes of code that the first core fetches for each launch: of functions that its cache does not hold any more."""
+    image, found = network.image, list[int]()
+    held: dict[str, int] = {}  # bytes by function, the latest one last
+    ends = [launch.first_call for launch in network.launches[1:]] + [len(image.calls)]
+    for launch, end in zip(network.launches, ends, strict=True):
+        found.append(0 if found else DRIVER_BYTES)
+        largest = 0
+        for call in image.calls[launch.first_call : end]:
+            if call.core not in (0, ALL_CORES):
+                continue
+            size = ran.get(call.function, PACKET_BYTES * len(image.functions[call.function].packets))
+            if held.pop(call.function, None) is None:
+                found[-1] += size
+            held[call.function] = size
+            largest = max(largest, size)
+            while sum(held.values()) > chip.instruction_cache_bytes:
+                del held[next(iter(held))]
+        if largest <= chip.instruction_cache_bytes:  # only a function that does not fit is fetched again by its loops
+            found[-1] = min(found[-1], chip.instruction_cache_bytes)
+    return found
 
 
 def worthwhile(inst: Instruction, chip: ChipModel, constants: Collection[int] = ()) -> Division:
@@ -52,18 +82,29 @@ def worthwhile(inst: Instruction, chip: ChipModel, constants: Collection[int] = 
 
 
 def _cycles(
-    inst: Instruction, division: Division, chip: ChipModel, constants: Collection[int], kept: Collection[int]
+    inst: Instruction,
+    division: Division,
+    chip: ChipModel,
+    constants: Collection[int],
+    kept: Collection[int],
+    code: int | None = None,
 ) -> int | None:
-    """constants, kept: buffers, of which the latter lie in a scratchpad."""
+    """constants, kept: buffers, of which the latter lie in a scratchpad. code: bytes that are fetched, if known."""
     if not isinstance(inst, Launch):
         return None
     parts = [part for part in division.parts if isinstance(part, Launch)]
-    found = [_part_cycles(inst, part, division, chip, constants, kept) for part in parts]
+    found = [_part_cycles(inst, part, division, chip, constants, kept, code) for part in parts]
     return None if None in found else max(cycles for cycles in found if cycles is not None)
 
 
 def _part_cycles(
-    whole: Launch, part: Launch, division: Division, chip: ChipModel, constants: Collection[int], kept: Collection[int]
+    whole: Launch,
+    part: Launch,
+    division: Division,
+    chip: ChipModel,
+    constants: Collection[int],
+    kept: Collection[int],
+    code: int | None,
 ) -> int | None:
     """If each of the cores has a part like this one."""
     total, cores = 0, len(division.parts)
@@ -74,7 +115,10 @@ def _part_cycles(
         operands = (*launch.outputs, *launch.inputs)
         work = _beside(_of_each_head(work, launch), launch, chip, constants)
         resident = sum(1 << k for k, x in enumerate(operands) if isinstance(x, Operand) and x.buffer in kept)
-        total += chip.cycles(_of_all(work, cores, division.shared), resident, cores)
+        work = _of_all(work, cores, division.shared)
+        if code is not None:
+            work.raw.code_bytes, code = code, 0  # all of it with the first launch
+        total += chip.cycles(work, resident, cores)
     return total
 
 

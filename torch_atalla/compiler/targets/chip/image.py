@@ -83,8 +83,8 @@ class Image:
 
     def barrier(self) -> None:
         """All cores wait for one another, unless they have just done so."""
-        if self.calls and self.calls[-1].core != _ALL:
-            self.core, self.together = _ALL, False
+        if self.calls and self.calls[-1].core != ALL_CORES:
+            self.core, self.together = ALL_CORES, False
             self.call(BARRIER, _barrier, {})
             self.core = 0
 
@@ -165,7 +165,7 @@ def _resolve(address: Address, regions: Mapping[str, int]) -> int:
 SCPAD_ALLOC = c_abi.ATALLA_ISA_SCPAD_ALLOC  # x10 bytes, x11 alignment; gives x10 address, x11 scratchpad
 ARGUMENT, SECOND = Reg("x", 10), Reg("x", 11)
 BARRIER = "barrier"
-_ALL = -1  # the core of a call that every core makes
+ALL_CORES = -1  # the core of a call that every core makes
 
 
 def _barrier() -> Builder:
