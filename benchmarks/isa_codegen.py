@@ -122,17 +122,23 @@ def executed(network: Network, given: list[torch.Tensor]) -> Stats:
     return profiled(network, given)[0]
 
 
-def profiled(network: Network, given: list[torch.Tensor], distance: int | None = None) -> tuple[Stats, dict[str, int]]:
-    """The same in the DRAM of device 1, and how many bytes of each function ran."""
+def profiled(
+    network: Network, given: list[torch.Tensor], distance: int | None = None
+) -> tuple[Stats, dict[str, list[int]]]:
+    """The same in the DRAM of device 1, and the addresses of the packets of each function that ran."""
     torch.ones(1, device="atalla:1")
     code = network.code()
     placed = place_network(network, given) if distance is None else place_network(network, given, distance=distance)
     machine = Machine(code, placed.memory, args=(placed.table,), device=1, cores=network.image.cores)
     machine.run()
-    ran, functions = machine.profile() != 0, network.image.functions
+    ran = machine.profile() != 0
     return machine.stats(), {
-        name: PACKET_BYTES * int(ran[f.address // PACKET_BYTES :][: len(f.packets)].sum())
-        for name, f in functions.items()
+        name: [
+            at
+            for at in range(f.address, f.address + len(f.packets) * PACKET_BYTES, PACKET_BYTES)
+            if ran[at // PACKET_BYTES]
+        ]
+        for name, f in network.image.functions.items()
     }
 
 

@@ -64,7 +64,7 @@ def networks(only: Sequence[str] = ()) -> list[Row]:
         model, args = make()
         network = compile_model(model, args, convert=True, chip=chip).network
         given = [to_bfloat16(x) for x in args]
-        if chip.instruction_cache_bytes:
+        if chip.instruction_cache.bytes:
             stats, ran = profiled(network, given)
         else:
             stats, ran = executed(network, given), None

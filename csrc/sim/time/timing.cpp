@@ -29,6 +29,7 @@ Timing::Timing(const ChipConfig& config)
       exp_latency_(config.vector_exp_latency_cycles),
       copy_latency_(config.vector_load_latency_cycles + config.vector_store_latency_cycles),
       tile_rows_(config.sdma_tile_rows),
+      queue_depth_(config.sdma_queue_depth),
       row_cycles_(config.array_row_cycles),
       weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
@@ -143,7 +144,7 @@ uint64_t Timing::port_cycles(const atalla_launch_work& work, uint32_t resident, 
   return static_cast<uint64_t>(static_cast<unsigned __int128>(accesses) * std::min(rows, core) / core);
 }
 
-// Each line of the code comes once, before anything works beside. Of code that the cache does not hold, loops around
+// Each line of the code comes once. Of code that the cache does not hold, loops around
 // the array do. The rest, which runs `packets` packets, pushes itself out where more lines want a set than it has ways.
 uint64_t Timing::fetch_cycles(const atalla_launch_work& work, uint64_t packets) const {
   constexpr uint64_t kPacketBytes = 20, kDescriptorBytes = 192;  // with the entry in the table of calls
@@ -245,7 +246,11 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   const uint64_t rows = share(clip(work.array_rows)), core = charge.vector_cycles + charge.array_cycles + packets;
   overlap(&charge, packets + ceil_div(port_cycles(work, resident, rows, core), n), waits, share(steps),
           work.exp_ops != 0);
-  charge.cycles += fetch_cycles(work, share(std::max(clip(work.vector_ops), clip(work.exp_ops))) + packets);
+  // A third of the code runs before the SDMA engines have work; then they move what they have queued.
+  const uint64_t fetch = fetch_cycles(work, share(std::max(clip(work.vector_ops), clip(work.exp_ops))) + packets);
+  const uint64_t slack = charge.sdma_cycles > core ? charge.sdma_cycles - core : 0;
+  const uint64_t queued = queue_depth_ * (charge.sdma_cycles / std::max<uint64_t>(1, tiles));
+  charge.cycles += fetch - std::min({fetch - fetch / 3, slack, queued});
   charge.cycles += (n - 1) * core_start_;
   return charge;
 }

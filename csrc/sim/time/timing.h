@@ -98,6 +98,7 @@ class Timing {
   uint64_t exp_latency_;
   uint64_t copy_latency_;  // of rows that pass vector registers from one place of the scratchpads to another
   uint64_t tile_rows_;
+  uint64_t queue_depth_;  // tiles of an SDMA engine
   uint64_t row_cycles_;
   uint64_t weight_cycles_;
   uint64_t array_latency_;

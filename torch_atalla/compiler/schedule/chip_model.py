@@ -7,12 +7,20 @@ import ctypes
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.libraries import device_table
 
 from .work import GEOMETRY, Geometry, Work
+
+
+class Cache(NamedTuple):
+    """bytes: 0 if it holds everything."""
+
+    bytes: int = 0
+    line_bytes: int = 64
+    ways: int = 1
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class ChipModel:
     scratchpad_bytes: int
     geometry: Geometry
     own_scratchpads: bool = False  # of each core; otherwise all cores share them
-    instruction_cache_bytes: int = 0  # 0: it holds all code
+    instruction_cache: Cache = Cache()
 
     @property
     def program_cores(self) -> int:
@@ -71,6 +79,6 @@ def chip_model(text: str) -> ChipModel:
         scratchpads=chip["scratchpad"]["count"]["value"],
         scratchpad_bytes=chip["scratchpad"]["bytes"]["value"],
         own_scratchpads=chip["core"]["scratchpads"]["value"] == "own",
-        instruction_cache_bytes=chip["instruction_cache"]["bytes"]["value"],
+        instruction_cache=Cache(*(chip["instruction_cache"][name]["value"] for name in Cache._fields)),
         geometry=tuple(chip[section][name]["value"] for section, name in GEOMETRY.values()),
     )

@@ -36,9 +36,9 @@ _COUNTS = (  # of atalla_launch_work
 _FUSED = {"gemm": "gemm_fused", "convolution": "convolution_fused", "pointwise.steps": "fused"}
 
 
-def estimates(network: Network, chip: ChipModel, ran: Mapping[str, int] | None = None) -> list[int | None]:
-    """Of each of `network.launches`; None where the device library tells no work. ran: bytes of each function that
-    run, for a chip with an instruction cache; all of a function's that it lacks."""
+def estimates(network: Network, chip: ChipModel, ran: Mapping[str, Sequence[int]] | None = None) -> list[int | None]:
+    """Of each of `network.launches`; None where the device library tells no work. ran: of each function, addresses of
+    the packets that run, for a chip with an instruction cache; none: all do."""
     kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
     return [
         _cycles(x.launch, x.division, chip, network.constant_buffers, kept, code)
@@ -46,27 +46,36 @@ def estimates(network: Network, chip: ChipModel, ran: Mapping[str, int] | None =
     ]
 
 
-def _fetched(network: Network, chip: ChipModel, ran: Mapping[str, int]) -> list[int]:
-    """Bytes of code that the first core fetches for each launch: of functions that its cache does not hold any more."""
-    image, found = network.image, list[int]()
-    held: dict[str, int] = {}  # bytes by function, the latest one last
-    ends = [launch.first_call for launch in network.launches[1:]] + [len(image.calls)]
+def _fetched(network: Network, chip: ChipModel, ran: Mapping[str, Sequence[int]]) -> list[int]:
+    """Bytes of code that the first core fetches for each launch: lines that its cache does not hold any more."""
+    image, cache = network.image, chip.instruction_cache
+    if not cache.bytes:
+        return [0] * len(network.launches)
+    address, lines = DRIVER_BYTES, dict[str, list[int]]()
+    for name, function in image.functions.items():
+        end = address + PACKET_BYTES * len(function.packets)
+        packets = ran.get(name, range(address, end, PACKET_BYTES))
+        lines[name] = sorted({(at + byte) // cache.line_bytes for at in packets for byte in (0, PACKET_BYTES - 1)})
+        address = end
+    held: list[list[int]] = [[] for _ in range(cache.bytes // (cache.line_bytes * cache.ways))]  # the latest one last
+    ends, found = [launch.first_call for launch in network.launches[1:]] + [len(image.calls)], list[int]()
     for launch, end in zip(network.launches, ends, strict=True):
-        found.append(0 if found else DRIVER_BYTES)
-        largest = 0
-        for call in image.calls[launch.first_call : end]:
-            if call.core not in (0, ALL_CORES):
-                continue
-            size = ran.get(call.function, PACKET_BYTES * len(image.functions[call.function].packets))
-            if held.pop(call.function, None) is None:
-                found[-1] += size
-            held[call.function] = size
-            largest = max(largest, size)
-            while sum(held.values()) > chip.instruction_cache_bytes:
-                del held[next(iter(held))]
-        if largest <= chip.instruction_cache_bytes:  # only a function that does not fit is fetched again by its loops
-            found[-1] = min(found[-1], chip.instruction_cache_bytes)
+        names = [call.function for call in image.calls[launch.first_call : end] if call.core in (0, ALL_CORES)]
+        missing = sum(_misses(held[line % len(held)], line, cache.ways) for name in names for line in lines[name])
+        if all(len(lines[name]) * cache.line_bytes <= cache.bytes for name in names):
+            missing = min(missing, cache.bytes // cache.line_bytes)  # only a larger function pushes itself out
+        found.append(missing * cache.line_bytes + (0 if found else DRIVER_BYTES))
     return found
+
+
+def _misses(held: list[int], line: int, ways: int) -> bool:
+    """Whether a set lacks a line, which it has afterwards."""
+    missing = line not in held
+    if not missing:
+        held.remove(line)
+    held.append(line)
+    del held[:-ways]
+    return missing
 
 
 def worthwhile(inst: Instruction, chip: ChipModel, constants: Collection[int] = ()) -> Division:
