@@ -50,8 +50,15 @@ class TestAnalyticModel(TestCase):
 
     def test_cores_on_a_mesh(self):
         """Kernels whose cores wait for one another's tiles, rows far apart, lines of divided images; and a network."""
-        only = ("RMS", "amax", "gather", "convolution 3 x 3, 64", "max pooling", "GPT")
-        found = two_engines.on_chip("mesh", only)
+        self.check_chip("mesh", ("RMS", "amax", "gather", "convolution 3 x 3, 64", "max pooling", "GPT"))
+
+    def test_ports_and_caches(self):
+        """Code of one function and of several, short and long; rows for the array beside those of the SDMA engine."""
+        self.check_chip("details", ("GEMM 512^3, B packed", "softmax", "mean", "add", "convolution 3 x 3, 64", "GPT"))
+
+    def check_chip(self, chip, only):
+        """only: five kernels and a network."""
+        found = two_engines.on_chip(chip, only)
         self.assertEqual([len(found[kind]) for kind in ("kernels", "networks")], [5, 1])
         for kind, limit in (("kernels", 0.10), ("networks", 0.05)):
             for name, code, model in found[kind]:

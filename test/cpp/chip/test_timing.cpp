@@ -116,10 +116,40 @@ void test_determinism() {
 
 }  // namespace
 
+// Code of 1,500 and 800 bytes, in 36 lines, and 3 lines of its descriptor, each of 8 + 8 * 2 cycles. If the bus is the
+// slower side, two thirds pass beside it, and all of it behind the core.
+void test_caches() {
+  const std::string text = builtin_config();
+  const std::string code =
+      replaced(text, "[instruction_cache]\nbytes = { value = 0", "[instruction_cache]\nbytes = { value = 65_536");
+  const ConfigFile files[] = {
+      ConfigFile(text), ConfigFile(code),
+      ConfigFile(replaced(code, "[data_cache]\nbytes = { value = 0", "[data_cache]\nbytes = { value = 4_096"))};
+  constexpr uint64_t kFill = 24;
+  uint64_t bound_by_bus[3], bound_by_core[3];
+  for (size_t i = 0; i < 3; ++i) {
+    const OpenDevice device({.config = files[i].path()});
+    const atalla_operand x = tensor(64, {1 << 20}), short_x = tensor(64, {64});
+    const auto cycles = [&](const char* name, const atalla_operand& of) {
+      atalla_launch_desc desc = fill(of, 1.0f);
+      desc.kernel = kernel(name);
+      desc.n_operands = 2;
+      desc.operands[1] = of;
+      return estimate(device, desc).cycles;
+    };
+    bound_by_bus[i] = cycles("pointwise.neg", x);
+    bound_by_core[i] = cycles("pointwise.rsqrt", short_x);
+  }
+  CHECK_EQ(bound_by_bus[1] - bound_by_bus[0], 36 * kFill / 3);
+  CHECK_EQ(bound_by_bus[2] - bound_by_bus[0], 39 * kFill / 3);
+  CHECK_EQ(bound_by_core[2] - bound_by_core[1], 3 * kFill);
+}
+
 int main() {
   test_copies();
   test_profiles();
   test_overlap();
   test_determinism();
+  test_caches();
   return check_report();
 }
