@@ -27,7 +27,7 @@ FLOAT_PREDICATES = {
 
 # Of one floating operand, and of two: names of pointwise kernels.
 FORMULAS = {
-    "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.log10": "log10",
+    "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.log10": "log10",
     "math.log1p": "log1p", "math.expm1": "expm1", "math.sin": "sin", "math.cos": "cos", "math.tan": "tan",
     "math.sinh": "sinh", "math.cosh": "cosh", "math.tanh": "tanh", "math.asin": "asin", "math.acos": "acos",
     "math.atan": "atan", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt", "math.erf": "erf", "math.floor": "floor",

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from ..program.support import generated
-from ..program.vector_program import fnv1a, step_table
-from .steps import Step, TileProgram
+from ..program.vector_program import step_table
+from .steps import Step, TileProgram, signed_hash
 
 LANES = 32
 TILE = 32 * 32  # elements of the largest tile that one transfer moves
@@ -66,11 +66,7 @@ def _names(enum: str) -> dict[int, str]:
 @functools.cache
 def _formulas() -> dict[int, tuple[int, int]]:
     """Vector and exp instructions of the pointwise kernels by the hash of their name."""
-    found = {}
-    for name, kind in step_table().items():
-        hashed = fnv1a(name)
-        found[hashed - (1 << 64) if hashed >> 63 else hashed] = (kind.vector_ops, kind.exp_ops)
-    return found
+    return {signed_hash(name): (kind.vector_ops, kind.exp_ops) for name, kind in step_table().items()}
 
 
 def _vectors(n: int) -> int:
@@ -139,8 +135,9 @@ class _Counter:
             self._scalar(step)
             return
         vectors = _vectors(self.size(out))
-        if step.op == "formula":
-            vector_ops, exp_ops = _formulas().get(step.words[1], (1, 0))
+        if step.op in ("formula", "exp"):
+            formula = step.words[1] if step.op == "formula" else signed_hash("pointwise.exp")
+            vector_ops, exp_ops = _formulas().get(formula, (1, 0))
             cost.vector_ops += vectors * vector_ops
             cost.exp_ops += vectors * exp_ops
         else:

@@ -9,10 +9,9 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ...driver.dtypes import CODES
-from ..program.vector_program import fnv1a
 from . import arithmetic
 from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
-from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code
+from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code, signed_hash
 
 HALF = ("f16", "bf16")
 
@@ -139,8 +138,7 @@ class Lowering:
             sources = tuple(map(self.full, sources))
         out = self.new(sources[0].type, one)
         ids = [s.id for s in sources]
-        hashed = fnv1a(f"pointwise.{name}")
-        self.emit("formula", [out.id, hashed - (1 << 64) if hashed >> 63 else hashed, *ids], [out.id, *ids])
+        self.emit("formula", [out.id, signed_hash(f"pointwise.{name}"), *ids], [out.id, *ids])
         return out
 
     def select(self, condition: Tile, a: Tile, b: Tile, into: Tile | None = None) -> Tile:

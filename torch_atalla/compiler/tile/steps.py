@@ -12,6 +12,7 @@ import torch
 
 from ...driver.dtypes import CODES
 from ..program.support import generated
+from ..program.vector_program import fnv1a
 
 MAGIC = 0x454C4954
 VERSION = 1
@@ -33,6 +34,13 @@ FLOAT8 = {"f8E4M3FN": "e4m3fn", "f8E5M2": "e5m2", "f8E4M3FNUZ": "e4m3fnuz", "f8E
 def code(enum: str, name: str) -> int:
     """The number of a value of an enum of csrc/sim/kernels.yaml."""
     return int(generated("kernel_enums.json", "table of enums")[enum].index(name))
+
+
+@functools.cache
+def signed_hash(kernel: str) -> int:
+    """The hash of a kernel's name as a word."""
+    hashed = fnv1a(kernel)
+    return hashed - (1 << 64) if hashed >> 63 else hashed
 
 
 @dataclasses.dataclass

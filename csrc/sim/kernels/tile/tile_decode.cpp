@@ -226,6 +226,12 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
           return fail("source of a fused multiply-add");
       break;
     }
+    case TileOp::kExp:  // out, in
+      if (!words(2) || !exist(0, 2) || values_[w[0]].dtype != ATALLA_F32 || values_[w[1]].dtype != ATALLA_F32 ||
+          values_[w[0]].count != values_[w[1]].count) {
+        return fail("exp");
+      }
+      break;
     case TileOp::kFormula: {  // out, hash of a pointwise kernel, sources
       if (!words(3) || !exist(0, 1) || step.n_words > 2 + kProgramSources || !exist(2, step.n_words - 2))
         return fail("formula");
@@ -301,10 +307,11 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
       // A combination may work on up to lanes * length elements, and only element by element.
       for (int64_t i = number + 1; i < step.end; ++i) {
         const TileStep& inner = steps_[i];
-        const bool pointwise =
-            inner.op == TileOp::kFill || inner.op == TileOp::kArithmetic || inner.op == TileOp::kSelect ||
-            inner.op == TileOp::kFusedMultiplyAdd || inner.op == TileOp::kFormula || inner.op == TileOp::kConvert ||
-            inner.op == TileOp::kFromFloat8 || inner.op == TileOp::kToFloat8 || inner.op == TileOp::kCopy;
+        const bool pointwise = inner.op == TileOp::kFill || inner.op == TileOp::kArithmetic ||
+                               inner.op == TileOp::kSelect || inner.op == TileOp::kFusedMultiplyAdd ||
+                               inner.op == TileOp::kExp || inner.op == TileOp::kFormula ||
+                               inner.op == TileOp::kConvert || inner.op == TileOp::kFromFloat8 ||
+                               inner.op == TileOp::kToFloat8 || inner.op == TileOp::kCopy;
         if (!pointwise || inner.n_words < 1 || !is_value(inner.words[0]) ||
             values_[inner.words[0]].count < lanes * length)
           return fail("a combination that is not pointwise");

@@ -11,7 +11,7 @@ namespace {
 
 // How many of n flags are set: none, some, all.
 enum class Flags { kNone, kSome, kAll };
-Flags flags_of(const uint8_t* mask, int64_t n) {
+ATALLA_INLINE Flags flags_of(const uint8_t* mask, int64_t n) {
   uint8_t all = 1, any = 0;
   for (int64_t i = 0; i < n; ++i) all &= mask[i], any |= mask[i];
   return all != 0 ? Flags::kAll : any != 0 ? Flags::kSome : Flags::kNone;
@@ -154,7 +154,7 @@ struct Places {
     return static_cast<int64_t>(base + static_cast<uint64_t>(static_cast<int64_t>(offsets[i])) * scale);
   }
   // Whether elements i to i + n, of so many bytes each, lie one after the other.
-  bool is_run(int64_t i, int64_t n, uint64_t size) const {
+  ATALLA_INLINE bool is_run(int64_t i, int64_t n, uint64_t size) const {
     if (size % scale != 0) return false;
     using U = std::make_unsigned_t<T>;
     const U first = static_cast<U>(offsets[i]), step = static_cast<U>(size / scale);
@@ -171,8 +171,10 @@ struct Mask {
   const uint8_t* flags;  // null: all
   bool one;
 
-  Flags of(int64_t i, int64_t count) const {
-    return flags == nullptr ? Flags::kAll : one ? flags_of(flags, 1) : flags_of(flags + i, count);
+  ATALLA_INLINE Flags of(int64_t i, int64_t count) const {
+    if (flags == nullptr) return Flags::kAll;
+    if (one) return flags[0] != 0 ? Flags::kAll : Flags::kNone;
+    return count == kRun ? flags_of(flags + i, kRun) : flags_of(flags + i, count);  // the first has a known length
   }
   bool active(int64_t i) const { return flags == nullptr || flags[one ? 0 : i] != 0; }
 };
@@ -189,7 +191,8 @@ int64_t load(T* out, int64_t n, const Places<Offset>& places, const Mask& mask, 
       for (int64_t j = i; j < i + count; ++j) out[j] = value(j);
       continue;
     }
-    if (flags == Flags::kAll && places.is_run(i, count, sizeof(T))) {
+    if (flags == Flags::kAll &&
+        (count == kRun ? places.is_run(i, kRun, sizeof(T)) : places.is_run(i, count, sizeof(T)))) {
       const unsigned char* from = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
       if (from != nullptr) {
         std::memcpy(out + i, from, static_cast<size_t>(count) * sizeof(T));
@@ -217,7 +220,8 @@ int64_t store(const T* in, int64_t n, bool one_value, const Places<Offset>& plac
     const int64_t count = n - i < kRun ? n - i : kRun;
     const Flags flags = mask.of(i, count);
     if (flags == Flags::kNone) continue;
-    if (!one_value && flags == Flags::kAll && places.is_run(i, count, sizeof(T))) {
+    if (!one_value && flags == Flags::kAll &&
+        (count == kRun ? places.is_run(i, kRun, sizeof(T)) : places.is_run(i, count, sizeof(T)))) {
       unsigned char* to = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
       if (to != nullptr) {
         std::memcpy(to, in + i, static_cast<size_t>(count) * sizeof(T));

@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <cstring>
 
+#include "sim/kernels/norm/softmax_math.h"
 #include "sim/kernels/pointwise/vector_program.h"
 #include "sim/kernels/tile/tile_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+// exp() of it is infinite. The function for softmax is right for all smaller numbers too.
+constexpr float kLargestExponent = 89.0f;
 constexpr int64_t kMostRounds = int64_t{1} << 28;  // of a loop that waits for a condition
 
 template <class F>
@@ -171,6 +174,16 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
                      one(w[2]), one(w[3]));
       }
       return true;
+    case TileOp::kExp: {
+      float* out = at<float>(w[0]);
+      const float* in = at<float>(w[1]);
+      const Vec<float> most = broadcast<float>(kLargestExponent);
+      for (int64_t i = 0, n = elements(w[0]); i < n; i += kLanes<float>) {
+        const Vec<float> x = load_vector(in + i);
+        store_vector(out + i, exp_nonpositive<float>(x > most ? most : x));
+      }
+      return true;
+    }
     case TileOp::kFormula: {
       atalla_launch_desc head;
       std::memset(static_cast<void*>(&head), 0, offsetof(atalla_launch_desc, operands));

@@ -78,6 +78,17 @@ def _select(low: Lowering, op: Op) -> list[Tile]:
     return [low.select(condition, a, b, low.preferred.get(op.results[0]))]
 
 
+@rule("math.exp")
+def _exp(low: Lowering, op: Op) -> list[Tile]:
+    source = low.of(op.operands[0])
+    x = low.widened(source)
+    if x.type.element != "f32":
+        return [low.formula("exp", x)]
+    out = low.new(x.type, x.one)
+    low.emit("exp", [out.id, x.id], [out.id, x.id])
+    return [low.convert(out, source.type.element)]
+
+
 @rule("math.fma")
 def _fused_multiply_add(low: Lowering, op: Op) -> list[Tile]:
     element = op.results[0].type.element
