@@ -21,7 +21,7 @@ from .files import write
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/sim/isa/isa.yaml"
 KINDS = ("s", "u", "e", "b", "j", "n")
-KEYS = {"name", "opcode", "format", "operands", "merges", "unit", "latency", "faults", "memory", "text"}
+KEYS = {"name", "opcode", "format", "operands", "pairs", "merges", "unit", "latency", "faults", "memory", "text"}
 
 
 class TableError(ValueError):
@@ -65,6 +65,7 @@ def _instruction(entry: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]
     taken = (1 << used) - 1
     for operand in operands:
         operand.setdefault("signed", False)
+        operand["pair"] = entry.get("pairs", {}).get(operand["name"], 0)
         for _, lo, width in operand["parts"]:
             bits = ((1 << width) - 1) << lo
             if bits & taken or lo + width > table["slot_bits"]:

@@ -10,7 +10,7 @@ from typing import Any
 from .files import write
 
 MAX_OPERANDS = 5
-FIELDS = ("rd", "rs1", "rs2", "rs3", "vd", "vs1", "vs2", "vmd", "vms", "mask", "imm", "incr", "sid", "cols")
+FIELDS = ("rd", "rs1", "rs2", "rs3", "vd", "vs1", "vs2", "vmd", "vms", "mask", "group", "imm", "incr", "sid", "cols")
 FIELD_OF = {"imm12": "imm", "imm25": "imm", "imm8": "imm", "offset": "imm", "incr7": "incr"}
 
 
@@ -25,7 +25,7 @@ def _operand(operand: dict[str, Any]) -> str:
     kind = operand["kind"] if operand["kind"] in "xvm" else "i"
     reads, writes = ("true" if letter in operand["access"] else "false" for letter in "rw")
     signed = "true" if operand["signed"] else "false"
-    place = f"{operand['scale']}, {operand['bias']}, {{{{{text}}}}}"
+    place = f"{operand['scale']}, {operand['bias']}, {{{{{text}}}}}, {operand['pair']}"
     return f"{{Field::{field}, '{kind}', {reads}, {writes}, {signed}, {place}}}"
 
 

@@ -50,10 +50,14 @@ def check_packet(packet: Sequence[Slot], index: int = 0) -> list[Problem]:
             most = known.units[spec.unit]
             found.append(Problem(index, slot, f"more than {most} instruction(s) of unit {spec.unit}"))
         for operand, value in zip(spec.operands, entry.values):
+            pair = bool(operand.pair & entry.group)
+            if pair and int(value) % 2:
+                text = f"names the pair of {operand.kind}{value}; a pair begins at an even register"
+                found.append(Problem(index, slot, text))
             if "r" in operand.access and (value or operand.kind == "m"):
-                ports[operand.kind].add(int(value))
-                if len(ports[operand.kind]) == known.ports.get(operand.kind, 0) + 1:
-                    most = known.ports[operand.kind]
+                most, before = known.ports[operand.kind], len(ports[operand.kind])
+                ports[operand.kind] |= {int(value), int(value) + pair}
+                if before <= most < len(ports[operand.kind]):
                     found.append(Problem(index, slot, f"more than {most} different {operand.kind} registers are read"))
         for register in entry.reads():
             if register in written:

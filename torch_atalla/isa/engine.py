@@ -131,7 +131,8 @@ class Machine:
     machine.breakpoint("loop"); machine.run(); print(machine.dump())
 
     memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
-    `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base).
+    `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base). chip:
+    of a machine with its own DRAM, the ordinal of the device whose chip it has; None for the built-in chip.
     array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's. cores: so many run the
     program; of several, each has its number in x18 and theirs in x19, and what can be read is core 0's.
     """
@@ -148,15 +149,21 @@ class Machine:
         dram_timing: str = "specified",
         dram_bytes: int = DEFAULT_DRAM_BYTES,
         device: int | None = None,
+        chip: int | None = None,
         array: Array | None = None,
         cores: int = 1,
     ):
         self._library = lib.library()
         handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
-        if device is not None:
-            handle, pad_bytes = _device_handle(device), _C.properties(device)["scratchpad_bytes"]
+        self.array_size = (32, 32)
+        like = chip if device is None else device
+        if like is not None:
+            properties = _C.properties(like)
+            handle, pad_bytes = _device_handle(like), properties["scratchpad_bytes"]
+            self.array_size = (properties["array_rows"], properties["array_columns"])
         self._pad_rows = pad_bytes // 64
         self.code = program if isinstance(program, Code) else Code(program, handle)
+        handle = 0 if device is None else handle
         self.program = self.code.program
         self.stop = "budget"
         start = entry if isinstance(entry, int) else self.program.entry(entry)
@@ -321,8 +328,9 @@ class Machine:
         )
 
     def weights(self) -> np.ndarray:
-        """The weight buffer: float32 of shape (32, 32), row k, column n."""
-        return self._read(c_abi.ATALLA_ISA_WEIGHTS, 0, 32 * _ROW_BYTES).view(np.float32).reshape(32, 32).T
+        """The weight buffer: float32 of shape (array.rows, array.columns) of the chip, row k, column n."""
+        rows, columns = self.array_size
+        return self._read(c_abi.ATALLA_ISA_WEIGHTS, 0, 4 * rows * columns).view(np.float32).reshape(columns, rows).T
 
     def dump(self) -> str:
         """Registers that are not 0, as text that diffs well."""
@@ -380,6 +388,7 @@ def run(
     dram_timing: str = "specified",
     dram_bytes: int = DEFAULT_DRAM_BYTES,
     max_packets: int = 0,
+    chip: int | None = None,
     array: Array | None = None,
     cores: int = 1,
 ) -> Result:
@@ -387,9 +396,10 @@ def run(
 
     memory: address -> array or bytes. args: 32-bit values for x10 and up. profile: `simulator` or `rne`. dram_timing:
     `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
-    ExecutionError, as a fault is. array: computes lw.vi and gemm.vv instead of the engine. cores: of the machine.
+    ExecutionError, as a fault is. chip: as for Machine. array: computes lw.vi and gemm.vv instead of the engine. cores: of the machine.
     """
     options: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing, "array": array, "cores": cores}
+    options["chip"] = chip
     machine = Machine(program, memory, entry=entry, args=args, profile=profile, dram_bytes=dram_bytes, **options)
     if machine.run(max_packets) != "halted":
         raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")

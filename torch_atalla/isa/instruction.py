@@ -94,9 +94,18 @@ class Instruction:
         return tuple(r for r in found if r not in (0, 256))
 
     def _registers(self):
+        group = self.group
         for operand, value in zip(self.spec.operands, self.values):
             if operand.access:
                 yield REGISTER_BASE[operand.kind] + value, operand.access, operand
+                if operand.pair & group and value:
+                    yield REGISTER_BASE[operand.kind] + value + 1, operand.access, operand
+
+    @property
+    def group(self) -> int:
+        """Which operands are pairs of registers (isa.yaml); 0 for instructions without such a field."""
+        operands = self.spec.operands
+        return int(self.values[-1]) if operands and operands[-1].name == "group" else 0
 
     def encode(self) -> int:
         """The 40 bits of the slot; EncodingError for a value outside its range or a label that is not resolved."""

@@ -25,6 +25,7 @@ class Operand:
     access: `r`, `w` or `rw` for registers, empty otherwise.
     low, high: the least and greatest value; step: values are multiples of it.
     parts: (bit of the stored value, bit of the slot, width); the stored value is (value >> scale) - bias.
+    pair: the bit of the instruction's `group` with which a register is a pair: itself and the next one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Operand:
     bias: int
     signed: bool
     parts: tuple[tuple[int, int, int], ...]
+    pair: int
 
     @property
     def register(self) -> bool:
@@ -92,7 +94,7 @@ class Table:
 
 
 def _operand(entry: dict) -> Operand:
-    plain = {name: entry[name] for name in ("name", "kind", "access", "optional", "scale", "bias", "signed")}
+    plain = {name: entry[name] for name in ("name", "kind", "access", "optional", "scale", "bias", "signed", "pair")}
     parts = tuple(map(tuple, entry["parts"]))
     return Operand(low=entry["min"], high=entry["max"], step=1 << entry["scale"], parts=parts, **plain)
 

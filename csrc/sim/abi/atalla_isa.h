@@ -50,7 +50,7 @@ typedef enum atalla_isa_space {  // of machine_read and machine_write: what an o
   ATALLA_ISA_PC = 3,             // one word, the byte address of the next packet
   ATALLA_ISA_DRAM = 4,           // bytes
   ATALLA_ISA_SCRATCHPAD = 5,     // bytes of FP32 rows of 128 bytes, one scratchpad after the other
-  ATALLA_ISA_WEIGHTS = 6,        // bytes of 32 columns of 32 FP32, column 0 first; cannot be written
+  ATALLA_ISA_WEIGHTS = 6,        // bytes of array.columns columns of array.rows FP32, column 0 first; cannot be written
   ATALLA_ISA_CORE_SHIFT = 8,     // since minor 4: in the bits above these, the core whose state is meant
 } atalla_isa_space;
 
@@ -114,6 +114,8 @@ typedef struct atalla_isa_stats {
   // Since minor 6: bytes of the lines that the caches fetched.
   uint64_t instruction_bytes;
   uint64_t data_bytes;
+  // Since minor 6: instructions of the array, those whose operands are pairs of vectors twice.
+  uint64_t array_vectors;
 } atalla_isa_stats;
 
 // Since minor 2. An implementation of the array: RTL, for instance. Vectors are 32 FP32, of any value; they are rounded
@@ -140,7 +142,8 @@ typedef struct atalla_isa_api {
   // Runs to the end on the calling thread, after the stream's earlier work, and charges the cycles to the stream. A
   // fault of the program is returned, and does not stop the stream, which other threads may use. stats may be null.
   atalla_status (*launch)(atalla_stream, atalla_isa_program, const atalla_isa_params*, atalla_isa_stats* stats);
-  // A machine over the device's DRAM and scratchpads, or, for null, over `dram_bytes` of its own. Nothing is charged.
+  // A machine over the device's DRAM and scratchpads, or, for null, over `dram_bytes` of its own, with the chip that the
+  // program was created for. Nothing is charged.
   atalla_status (*machine_create)(atalla_device, uint64_t dram_bytes, atalla_isa_program, const atalla_isa_params*,
                                   atalla_isa_machine*);
   atalla_status (*machine_destroy)(atalla_isa_machine);

@@ -103,8 +103,9 @@ EnergyEvents EnergyModel::computed(const Cost& cost, atalla_dtype dtype) {
   events.touched_bytes = clip(Wide{cost.bytes_read} + cost.bytes_written);
   events.vector_ops = cost.vector_ops;
   events.exp_ops = cost.exp_ops;
-  events.array_rows = clip(Wide{cost.array_rows} + cost.weight_rows);
-  events.packets = clip(Wide{cost.packets} + cost.vector_ops + cost.exp_ops + events.array_rows);
+  const bool pairs = cost.macs != 0 && std::max(cost.chip.array_rows, cost.chip.array_columns) > cost.chip.vector_lanes;
+  events.array_rows = clip((Wide{cost.array_rows} + cost.weight_rows) * (pairs ? 2 : 1));
+  events.packets = clip(Wide{cost.packets} + cost.vector_ops + cost.exp_ops + cost.array_rows + cost.weight_rows);
   events.macs = cost.macs;
   events.mac_dtype = dtype;
   return events;

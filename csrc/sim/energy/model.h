@@ -28,7 +28,7 @@ struct EnergyEvents {
   uint64_t touched_bytes = 0;  // of scratchpads, by vector units
   uint64_t vector_ops = 0;     // instructions other than exp
   uint64_t exp_ops = 0;
-  uint64_t array_rows = 0;  // with rows of weights
+  uint64_t array_rows = 0;  // with rows of weights; those of pairs of vectors count twice
   uint64_t packets = 0;
   uint64_t macs = 0;
   atalla_dtype mac_dtype = ATALLA_BF16;

@@ -29,9 +29,29 @@ class Ports {
   std::vector<uint16_t> used_[3];
 };
 
+// Why the instruction cannot have its group; empty if it can.
+std::string group_problem(const Instruction& instruction, int groups) {
+  const int group = instruction[Field::kGroup];
+  if ((group & 1 & ~groups) != 0) return "names pairs of vectors of weights, for which array.rows has to be 64";
+  if ((group & 2 & ~groups) != 0) return "names pairs of results, for which array.columns has to be 64";
+  for (int i = 0; i < instruction.spec().operand_count; ++i) {
+    const OperandSpec& operand = instruction.spec().operands[i];
+    const int32_t number = instruction[operand.field];
+    if (!instruction.is_pair(operand) || number % 2 == 0) continue;
+    return "names the pair of " + register_name(static_cast<uint16_t>(operand.base() + number)) +
+           "; a pair begins at an even register";
+  }
+  return "";
+}
+
 }  // namespace
 
-int check_packet(const std::array<Instruction, kSlots>& packet, std::string* reason) {
+int array_groups(const ChipConfig& config) {
+  constexpr uint64_t kPair = 64;  // rows or columns
+  return (config.array_rows == kPair ? 1 : 0) | (config.array_columns == kPair ? 2 : 0);
+}
+
+int check_packet(const std::array<Instruction, kSlots>& packet, int groups, std::string* reason) {
   int units[kUnitCount] = {};
   Ports ports;
   std::vector<uint16_t> written;
@@ -42,7 +62,8 @@ int check_packet(const std::array<Instruction, kSlots>& packet, std::string* rea
     const Instruction& instruction = packet[slot];
     const Spec& spec = instruction.spec();
     const int unit = static_cast<int>(spec.unit);
-    reason->clear();
+    *reason = group_problem(instruction, groups);
+    if (!reason->empty()) return slot;
     if (spec.unit == Unit::kControl && slot != 0) *reason = "stands outside of slot 0";
     if (++units[unit] > kUnitLimit[unit]) *reason = std::string("one too many for unit ") + kUnitName[unit];
     instruction.registers([&](uint16_t number, bool reads, bool, bool port) {

@@ -10,7 +10,10 @@
 
 namespace atalla::sim::isa {
 
-// -1 for a legal packet, else the slot that breaks a rule, with the reason.
-int check_packet(const std::array<Instruction, kSlots>& packet, std::string* reason);
+// The bits of `group` that instructions for this chip's array may have.
+int array_groups(const ChipConfig& config);
+
+// -1 for a legal packet, else the slot that breaks a rule, with the reason. groups: as of array_groups.
+int check_packet(const std::array<Instruction, kSlots>& packet, int groups, std::string* reason);
 
 }  // namespace atalla::sim::isa

@@ -13,9 +13,9 @@ namespace {
 constexpr size_t kGroup = 4;
 
 struct Vectors {
-  uint16_t reads[3] = {};
+  uint16_t reads[4] = {};
   int count = 0;
-  uint16_t written = 0;  // 0: none
+  uint16_t written[2] = {};  // 0: none
 };
 
 // The vector registers of a micro-op that is no jump. False for one that rows must not wait past.
@@ -29,7 +29,6 @@ bool vectors_of(const MicroOp& op, Vectors* out) {
     case Micro::kAddVv:
     case Micro::kSubVv:
     case Micro::kMulVv:
-    case Micro::kGemm:
       reads(op.b);
       [[fallthrough]];
     case Micro::kAddVs:
@@ -40,7 +39,14 @@ bool vectors_of(const MicroOp& op, Vectors* out) {
     case Micro::kRmin:
     case Micro::kRmax:
       reads(op.a);
-      out->written = op.d;  // a kept lane is one of a register that is written
+      out->written[0] = op.d;  // a kept lane is one of a register that is written
+      return true;
+    case Micro::kGemm:
+      for (uint16_t i = 0; i <= (op.c & 1); ++i) reads(op.a + i);
+      for (uint16_t i = 0; i <= op.c >> 1; ++i) {
+        reads(op.b + i);
+        out->written[i] = op.d + i;
+      }
       return true;
     case Micro::kCompareVv:
       reads(op.b);
@@ -51,7 +57,7 @@ bool vectors_of(const MicroOp& op, Vectors* out) {
       return true;
     case Micro::kRowLoad:
     case Micro::kRowLoadWhole:
-      out->written = op.d;
+      out->written[0] = op.d;
       return true;
     case Micro::kRowStore:
       reads(op.d);
@@ -88,12 +94,14 @@ void Program::group_rows() {
     bool clash = false;
     for (int i = 0; i < vectors.count; ++i) clash |= has(results, vectors.reads[i]);
     // Within a group all inputs are read first, so that one row may write what an earlier one reads.
-    if (vectors.written != 0) clash |= has(results, vectors.written) || (!gemm && has(sources, vectors.written));
-    if (clash) close();
+    for (const uint16_t written : vectors.written)
+      if (written != 0) clash |= has(results, written) || (!gemm && has(sources, written));
+    if (clash || (gemm && !group.empty() && group[0]->c != op.c)) close();
     if (!gemm) continue;
     group.push_back(&op);
-    sources.insert(sources.end(), {op.a, op.b});
-    results.push_back(op.d);
+    sources.insert(sources.end(), vectors.reads, vectors.reads + vectors.count);
+    for (const uint16_t written : vectors.written)
+      if (written != 0) results.push_back(written);
     if (group.size() == kGroup) close();
   }
   close();

@@ -2,6 +2,7 @@
 //
 // What can be read off a machine: registers, memories, statistics.
 #include <algorithm>
+#include <bit>
 #include <cinttypes>
 #include <cstring>
 #include <functional>
@@ -54,13 +55,17 @@ atalla_status Machine::read(uint32_t space, uint64_t offset, uint64_t bytes, voi
     memcpy(data, &pc, sizeof pc);
     return ATALLA_OK;
   }
-  constexpr uint64_t kWeightBytes = sizeof Weights::columns;
-  if (state != nullptr && kind == ATALLA_ISA_WEIGHTS && offset <= kWeightBytes && bytes <= kWeightBytes - offset) {
-    float columns[kLanes][kLanes];
+  if (state != nullptr && kind == ATALLA_ISA_WEIGHTS) {
     const Weights& w = state->weights;
-    for (unsigned n = 0; n < kLanes; ++n) memcpy(columns[n], w.columns[(w.first + n) % kLanes], sizeof columns[n]);
-    memcpy(data, reinterpret_cast<const uint8_t*>(columns) + offset, bytes);
-    return ATALLA_OK;
+    const uint64_t all = uint64_t{w.width} * w.depth * sizeof(float);
+    if (offset <= all && bytes <= all - offset) {
+      std::vector<float> columns;
+      for (uint32_t n = 0; n < w.width; ++n)
+        for (uint32_t half = 0; half < w.depth / kLanes; ++half)
+          columns.insert(columns.end(), w.column(half, n), w.column(half, n) + kLanes);
+      memcpy(data, reinterpret_cast<const uint8_t*>(columns.data()) + offset, bytes);
+      return ATALLA_OK;
+    }
   }
   const uint8_t* from = locate(space, offset, bytes);
   if (from == nullptr) {
@@ -116,6 +121,7 @@ void Machine::stats(atalla_isa_stats* out) const {
           &atalla_isa_stats::dram_bytes_written, &atalla_isa_stats::transfers, &atalla_isa_stats::services,
           &atalla_isa_stats::branches_taken, &atalla_isa_stats::macs, &atalla_isa_stats::bus_cycles,
           &atalla_isa_stats::instruction_bytes, &atalla_isa_stats::data_bytes})
+          &atalla_isa_stats::array_vectors})
       out->*member += one.*member;
     out->cycles = std::max(out->cycles, one.cycles);
     for (int i = 0; i < kUnitCount; ++i) {
@@ -154,7 +160,7 @@ EnergyEvents events_of(const atalla_isa_stats& stats) {
   events.touched_bytes = instructions(Unit::kVmem) * kRowBytes;
   events.vector_ops = instructions(Unit::kValu) + instructions(Unit::kVmul);
   events.exp_ops = instructions(Unit::kVexp);
-  events.array_rows = instructions(Unit::kGsau);
+  events.array_rows = stats.array_vectors;
   events.packets = stats.packets;
   events.macs = stats.macs;
   return events;
@@ -176,7 +182,9 @@ void Machine::core_stats(uint32_t core, atalla_isa_stats* out) const {
       out->instructions += count;
       out->unit_instructions[unit] += count;
       out->unit_cycles[unit] += count * (parameters.occupancy != nullptr ? config_->*parameters.occupancy : 1);
-      if (instruction.op == Op::kGemmVv) out->macs += count * kLanes * kLanes;
+      const auto group = static_cast<uint32_t>(instruction[Field::kGroup]);
+      if (instruction.op == Op::kGemmVv) out->macs += count * kLanes * kLanes << std::popcount(group);
+      if (spec.unit == Unit::kGsau) out->array_vectors += group != 0 ? 2 * count : count;
     }
   }
   static_assert(kUnitCount <= ATALLA_ISA_UNITS && kStalls <= ATALLA_ISA_STALLS);

@@ -36,6 +36,7 @@ struct OperandSpec {
   uint8_t scale = 0;  // value = (stored + bias) << scale
   uint8_t bias = 0;
   std::array<Part, 2> parts{};
+  uint8_t pair = 0;  // the bit of the instruction's group with which the operand is a pair of registers
 
   constexpr uint16_t base() const { return kind == 'v' ? kVectorBase : kind == 'm' ? kMaskBase : 0; }
 };
@@ -65,6 +66,8 @@ struct Instruction {
   const Spec& spec() const { return kSpecs[static_cast<int>(op)]; }
   int32_t operator[](Field field) const { return values[static_cast<int>(field)]; }
 
+  bool is_pair(const OperandSpec& operand) const { return (operand.pair & (*this)[Field::kGroup]) != 0; }
+
   // f(register, reads, writes) for each register operand that matters: not x0 or v0; a branch with increment 0 writes
   // nothing; a destination that merges under a mask other than m0 is read, too. `port` false: needs no read port.
   template <class F>
@@ -78,7 +81,8 @@ struct Instruction {
       const bool branch = operand.reads && operand.writes;
       const bool writes = operand.writes && !(branch && (*this)[Field::kIncr] == 0);
       const bool kept = s.merges && operand.writes && (*this)[Field::kMask] != 0;
-      f(static_cast<uint16_t>(operand.base() + number), operand.reads || kept, writes, operand.reads);
+      for (int i_of_pair = 0; i_of_pair <= (is_pair(operand) ? 1 : 0); ++i_of_pair)
+        f(static_cast<uint16_t>(operand.base() + number + i_of_pair), operand.reads || kept, writes, operand.reads);
     }
   }
 };

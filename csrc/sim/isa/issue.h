@@ -35,6 +35,8 @@ struct RowUse {
 
 inline constexpr uint16_t kNoRegister = kRegisters;  // written by what has no result, read by nobody
 
+inline constexpr int kMostResults = kSlots + 1;  // the array takes one instruction, whose result may be a pair
+
 struct Issue {
   uint8_t wait_groups = 0;  // of four entries of wait
   uint8_t results = 0;
@@ -46,9 +48,9 @@ struct Issue {
   uint8_t instructions = 0;  // that are not nop.s
   RowUse row[2];
   uint16_t wait[20] = {};  // registers in the common numbering; filled up with x0, which is always ready
-  uint16_t result[4] = {kNoRegister, kNoRegister, kNoRegister, kNoRegister};
-  uint32_t latency[4] = {};
-  uint8_t producer[4] = {};  // unit
+  uint16_t result[kMostResults] = {kNoRegister, kNoRegister, kNoRegister, kNoRegister, kNoRegister};
+  uint32_t latency[kMostResults] = {};
+  uint8_t producer[kMostResults] = {};  // unit
   uint8_t unit[4] = {};      // those that stay occupied for more than a cycle
   uint32_t occupancy[4] = {};
   MemoryUse use[2];

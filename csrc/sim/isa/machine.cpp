@@ -25,8 +25,6 @@ atalla_status check_geometry(const ChipConfig& config) {
     const char* reason;
   } limits[] = {
       {"vector.lanes", config.vector_lanes, kLanes, kLanes, "vreg.ld names up to 32 columns, and masks have 32 bits"},
-      {"array.rows", config.array_rows, kLanes, kLanes, "lw.vi pushes a vector of weights"},
-      {"array.columns", config.array_columns, kLanes, kLanes, "gemm.vv gives a vector"},
       {"sdma.tile_rows", config.sdma_tile_rows, kLanes, kLanes, "scpad.ld and scpad.st have 5 bits for rows"},
       {"sdma.tile_columns", config.sdma_tile_columns, kLanes, kLanes, "scpad.ld and scpad.st have 5 bits for columns"},
       {"scratchpad.count", config.scratchpad_count, 1, 4, "instructions have 2 bits for the scratchpad"},
@@ -38,6 +36,20 @@ atalla_status check_geometry(const ChipConfig& config) {
     else snprintf(expected, sizeof expected, "%" PRIu64 " to %" PRIu64, low, high);
     return set_error(ATALLA_ERR_CONFIG, "Atalla code does not run on a chip whose %s is %" PRIu64 "; expected %s: %s",
                      key, value, expected, reason);
+  }
+  const struct {
+    const char* key;
+    uint64_t value;
+    const char* reason;
+  } sides[] = {
+      {"array.rows", config.array_rows, "lw.vi pushes a vector of weights, or a pair of vectors"},
+      {"array.columns", config.array_columns, "gemm.vv gives a vector, or a pair of vectors"},
+  };
+  for (const auto& [key, value, reason] : sides) {
+    if (value == kLanes || value == Weights::kMost) continue;
+    return set_error(ATALLA_ERR_CONFIG,
+                     "Atalla code does not run on a chip whose %s is %" PRIu64 "; expected %d or %" PRIu32 ": %s", key,
+                     value, kLanes, Weights::kMost, reason);
   }
   return ATALLA_OK;
 }
@@ -57,7 +69,7 @@ atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr
                             const atalla_isa_params& params) {
   const uint32_t count = std::max(1u, params.cores);
   if (device == nullptr) {
-    own_config_ = std::make_unique<ChipConfig>(builtin_chip_config());
+    own_config_ = std::make_unique<ChipConfig>(program->config());
     own_config_->core_count = std::min<uint64_t>(count, kMostCores);
     own_config_->core_own_scratchpads = true;
   }
@@ -95,6 +107,8 @@ atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr
     made->executed.assign(program_->packets(), 0);
     State& state = made->state;
     if (const atalla_status status = open_memory(device, dram_bytes, core, &state.memory)) return status;
+    state.weights.depth = static_cast<uint32_t>(config.array_rows);
+    state.weights.width = static_cast<uint32_t>(config.array_columns);
     state.memory.rounds = params.profile == ATALLA_ISA_RNE;
     state.core = core;
     state.has_peers = count > 1;
@@ -359,6 +373,11 @@ atalla_status Machine::set_array(const atalla_isa_array& array) {
   if (array.push == nullptr || array.row == nullptr) {
     return set_error(ATALLA_ERR_ARGUMENT, "an array without push or row; expected both functions");
   }
+  if (config_->array_rows != kLanes || config_->array_columns != kLanes)
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "an array of 32 x 32 for a chip whose array is %" PRIu64 " x %" PRIu64 "; expected a chip file with "
+                     "array.rows and array.columns of 32",
+                     config_->array_rows, config_->array_columns);
   if (cores_.size() != 1)
     return set_error(ATALLA_ERR_ARGUMENT, "an array for a machine of %zu cores; expected one core", cores_.size());
   State& state = cores_[0]->state;

@@ -30,7 +30,8 @@ enum class Micro : uint16_t {
 #undef ATALLA_NAME
 };
 
-// Registers are indices into their own file; writes to x0 and v0 go to index 256, which nothing reads.
+// Registers are indices into their own file; writes to x0 and v0 go to index 256, which nothing reads, and those to the
+// pair v0 to 256 and 257. Reads of that pair come from 258 and 259, which nothing writes.
 struct MicroOp {
   Micro kind{};
   uint16_t d = 0;
@@ -38,13 +39,14 @@ struct MicroOp {
   uint16_t b = 0;
   uint32_t imm = 0;  // immediates, packet numbers, op indices of targets
   uint8_t mask = 0;
-  uint8_t c = 0;  // scratchpad, bytes of an access, comparison
+  uint8_t c = 0;  // scratchpad, bytes of an access, comparison, group of registers
   uint8_t n = 0;  // columns; the increment of a branch
   uint8_t slot = 0;
 };
 static_assert(sizeof(MicroOp) == 16);
 
 inline constexpr uint16_t kSink = 256;
+inline constexpr uint16_t kZeroPair = 258;
 
 enum class Comparison : uint8_t { kGreater, kLess, kEqual, kNotEqual };
 

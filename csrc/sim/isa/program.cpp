@@ -9,7 +9,9 @@
 namespace atalla::sim::isa {
 
 Program::Program(const uint8_t* code, uint32_t packets, const ChipConfig& config)
-    : code_(code, code + uint64_t{packets} * kPacketBytes),
+    : config_(config),
+      code_(code, code + uint64_t{packets} * kPacketBytes),
+      groups_(array_groups(config)),
       packets_(packets),
       bad_slot_(packets, -1),
       first_(uint64_t{packets} + 1),
@@ -45,7 +47,7 @@ void Program::decode_packet(uint32_t index) {
     }
   }
   std::string reason;
-  bad_slot_[index] = static_cast<int8_t>(check_packet(packets_[index], &reason));
+  bad_slot_[index] = static_cast<int8_t>(check_packet(packets_[index], groups_, &reason));
 }
 
 std::string Program::illegal(uint32_t index) const {
@@ -59,7 +61,7 @@ std::string Program::illegal(uint32_t index) const {
     }
   }
   std::string reason;
-  check_packet(packets_[index], &reason);
+  check_packet(packets_[index], groups_, &reason);
   return "illegal packet: " + reason;
 }
 

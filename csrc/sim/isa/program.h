@@ -21,6 +21,7 @@ class Program {
   // that the hardware cannot issue become faults of the program when it reaches them.
   Program(const uint8_t* code, uint32_t packets, const ChipConfig& config);
 
+  const ChipConfig& config() const { return config_; }
   uint32_t packets() const { return static_cast<uint32_t>(first_.size()) - 1; }
   const MicroOp* ops() const { return ops_.data(); }
   const uint32_t* first() const { return first_.data(); }  // op of each packet; one more for the end
@@ -40,7 +41,9 @@ class Program {
   bool is_packet(int64_t address) const;
   void group_rows();
 
+  ChipConfig config_;
   std::vector<uint8_t> code_;
+  int groups_;  // of registers, that the array takes
   std::vector<std::array<Instruction, kSlots>> packets_;
   std::vector<int8_t> bad_slot_;  // -1: legal
   std::vector<MicroOp> ops_;

@@ -84,7 +84,7 @@ class Scoreboard {
       if (issue.row[i].store && rows[i]->written < t + store_cycles_) rows[i]->written = t + store_cycles_;
     }
     for (unsigned i = 0; i < issue.units; ++i) unit_free_[issue.unit[i]] = t + issue.occupancy[i];
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kMostResults; ++i) {
       ready_[issue.result[i]] = (t + issue.latency[i]) << kUnitBits | issue.producer[i];
     }
     if (issue.needs_ports) [[unlikely]]

@@ -168,13 +168,15 @@ void Program::translate_slot(uint32_t index, int slot) {
   MicroOp op;
   op.slot = static_cast<uint8_t>(slot);
   op.mask = static_cast<uint8_t>(i[Field::kMask]);
+  op.c = static_cast<uint8_t>(i[Field::kGroup]);
   op.imm = static_cast<uint32_t>(i[Field::kImm]);
   op.a = static_cast<uint16_t>(i[Field::kRs1]);
   op.b = static_cast<uint16_t>(i[Field::kRs2]);
   op.d = to_scalar(i[Field::kRd]);
   for (int k = 0; k < spec.operand_count; ++k) {
     const OperandSpec& operand = spec.operands[k];
-    const auto number = static_cast<uint16_t>(i[operand.field]);
+    auto number = static_cast<uint16_t>(i[operand.field]);
+    if (number == 0 && !operand.writes && i.is_pair(operand)) number = kZeroPair;
     if (operand.field == Field::kVs1) {
       op.a = number;
       if (i.op >= Op::kAddVs || (i.op >= Op::kMgtMvs && i.op <= Op::kMneqMvs)) {

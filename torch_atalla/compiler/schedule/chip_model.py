@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torch_atalla.driver import c_abi, runtime
 from torch_atalla.driver.libraries import device_table
+from torch_atalla.isa.geometry import LANES
 
 from .work import GEOMETRY, Geometry, Work
 
@@ -39,6 +40,12 @@ class ChipModel:
     def program_cores(self) -> int:
         """That can share a program of Atalla code."""
         return self.cores if self.own_scratchpads else 1
+
+    @property
+    def groups(self) -> int:
+        """The groups of registers that instructions of the array may have (isa.yaml)."""
+        sizes = dict(zip(GEOMETRY, self.geometry, strict=True))
+        return (sizes["array_rows"] == 2 * LANES) | (sizes["array_columns"] == 2 * LANES) << 1
 
     @property
     def pad_bytes(self) -> int:

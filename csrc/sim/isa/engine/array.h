@@ -26,23 +26,32 @@ ATALLA_INLINE bool is_plain(F low, F high) {
 #endif
 }
 
-ATALLA_INLINE void push(Weights& w, const float* a) {
+// A column: of the vector at `a`, or of the pair there, and zeros below what it fills.
+ATALLA_INLINE void push(Weights& w, const float (*a)[kLanes], bool pair) {
   uint32_t column = w.pushes;
   if (w.pushes < kLanes) {
     ++w.pushes;
   } else {
-    w.first = column = (w.first + kLanes - 1) % kLanes;
+    w.first = column = (w.first - 1) & (w.width - 1);
   }
-  const F low = round_bf16(load(a));
-  const F high = round_bf16(load(a + 16));
-  store(w.columns[column], low);
-  store(w.columns[column] + 16, high);
-  const uint32_t bit = 1u << column;
-  w.plain = is_plain(low, high) ? w.plain | bit : w.plain & ~bit;
-  w.changed = true;
+  const F low = round_bf16(load(a[0]));
+  const F high = round_bf16(load(a[0] + 16));
+  store(w.columns[0][column], low);
+  store(w.columns[0][column] + 16, high);
+  bool plain = is_plain(low, high);
+  if (w.depth != kLanes) [[unlikely]] {
+    const F below_low = pair ? round_bf16(load(a[1])) : F{};
+    const F below_high = pair ? round_bf16(load(a[1] + 16)) : F{};
+    store(w.columns[1][column], below_low);
+    store(w.columns[1][column] + 16, below_high);
+    plain &= is_plain(below_low, below_high);
+  }
+  const uint64_t bit = uint64_t{1} << column;
+  w.plain = plain ? w.plain | bit : w.plain & ~bit;
+  w.made = 0;
   if (w.array.push != nullptr) [[unlikely]] {
     w.plain = 0;
-    w.array.push(w.array.context, a);
+    w.array.push(w.array.context, a[0]);
   }
 }
 
@@ -78,22 +87,31 @@ ATALLA_INLINE void transpose16(const float* const* from, float* to, int to_pitch
 }
 #endif
 
-[[gnu::noinline]] void make_rows(Weights& w) {
-  w.changed = false;
+[[gnu::noinline]] void make_block(Weights& w, uint32_t half_k, uint32_t half_n) {
+  w.made |= 1u << (2 * half_k + half_n);
+  float (*rows)[kLanes] = w.blocks[half_k][half_n];
+  const uint32_t left = half_n * kLanes;
 #if defined(__AVX512F__)
-  for (int n = 0; n < kLanes; n += 16) {
+  for (uint32_t n = 0; n < kLanes; n += 16) {
     for (int k = 0; k < kLanes; k += 16) {
       const float* from[16];
-      for (int i = 0; i < 16; ++i) from[i] = w.columns[(w.first + static_cast<unsigned>(n + i)) % kLanes] + k;
-      transpose16(from, w.rows[k] + n, kLanes);
+      for (uint32_t i = 0; i < 16; ++i) from[i] = w.column(half_k, left + n + i) + k;
+      transpose16(from, rows[k] + n, kLanes);
     }
   }
 #else
-  for (int n = 0; n < kLanes; ++n) {
-    const float* column = w.columns[(w.first + static_cast<unsigned>(n)) % kLanes];
-    for (int k = 0; k < kLanes; ++k) w.rows[k][n] = column[k];
+  for (uint32_t n = 0; n < kLanes; ++n) {
+    const float* column = w.column(half_k, left + n);
+    for (int k = 0; k < kLanes; ++k) rows[k][n] = column[k];
   }
 #endif
+}
+
+// Of the weights, rows of 32 k and 32 n.
+ATALLA_INLINE const float (*block(Weights& w, uint32_t half_k, uint32_t half_n))[kLanes] {
+  if ((w.made >> (2 * half_k + half_n) & 1) == 0) [[unlikely]]
+    make_block(w, half_k, half_n);
+  return w.blocks[half_k][half_n];
 }
 
 // The host's own vectors: GCC takes sums of wider ones apart lane by lane.
@@ -125,14 +143,19 @@ ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
   store(d + 16, canonical(round_bf16(high) + load(c + 16)));
 }
 
-[[gnu::noinline]] void row_exactly(const Weights& w, const float* in, float* d, const float* c) {
-  F low{};
-  F high{};
+// sums + in x rows, k upward, where products may be inexact.
+ATALLA_INLINE void add_exactly(const float (*rows)[kLanes], const float* in, F& low, F& high) {
   for (int k = 0; k < kLanes; ++k) {
     const F a = splat(in[k]);
-    low = low + a * load(w.rows[k]);
-    high = high + a * load(w.rows[k] + 16);
+    low = low + a * load(rows[k]);
+    high = high + a * load(rows[k] + 16);
   }
+}
+
+[[gnu::noinline]] void row_exactly(const float (*rows)[kLanes], const float* in, float* d, const float* c) {
+  F low{};
+  F high{};
+  add_exactly(rows, in, low, high);
   finish_row(d, c, low, high);
 }
 
@@ -142,26 +165,62 @@ ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
   memcpy(d, out, sizeof out);
 }
 
-// d = a x weights + c. d may be a or c.
-ATALLA_INLINE void row(Weights& w, float* d, const float* a, const float* c) {
-  if (w.changed) [[unlikely]]
-    make_rows(w);
-  alignas(64) float in[kLanes];
-  const F a0 = round_bf16(load(a));
-  const F a1 = round_bf16(load(a + 16));
-  store(in, a0);
-  store(in + 16, a1);
-  if (w.plain != UINT32_MAX || !is_plain(a0, a1)) [[unlikely]]
-    return w.array.row != nullptr ? row_elsewhere(w, d, a, c) : row_exactly(w, in, d, c);
-  N sum[kParts] = {};
+// sums + in x rows, k upward, where products are exact.
+ATALLA_INLINE void add_products(const float (*rows)[kLanes], const float* in, N* sum) {
 #pragma GCC unroll 32
   for (int k = 0; k < kLanes; ++k) {
     const N x = N{} + in[k];
 #pragma GCC unroll 8
     for (int p = 0; p < kParts; ++p) {
-      sum[p] = multiply_add(x, *reinterpret_cast<const N*>(w.rows[k] + p * kPartLanes), sum[p]);
+      sum[p] = multiply_add(x, *reinterpret_cast<const N*>(rows[k] + p * kPartLanes), sum[p]);
     }
   }
+}
+
+// A row of pairs (MicroOp::c).
+[[gnu::noinline]] void row_of_pairs(Weights& w, float (*v)[kLanes], const MicroOp& op) {
+  const uint32_t deep = op.c & 1, wide = op.c >> 1;
+  alignas(64) float in[2][kLanes];
+  bool plain = w.plain == UINT64_MAX;
+  for (uint32_t half = 0; half <= deep; ++half) {
+    const F low = round_bf16(load(v[op.a + half]));
+    const F high = round_bf16(load(v[op.a + half] + 16));
+    store(in[half], low);
+    store(in[half] + 16, high);
+    plain &= is_plain(low, high);
+  }
+  for (uint32_t n = 0; n <= wide; ++n) {
+    if (plain) [[likely]] {
+      N sum[kParts] = {};
+      for (uint32_t half = 0; half <= deep; ++half) add_products(block(w, half, n), in[half], sum);
+      alignas(64) float out[kLanes];
+      memcpy(out, sum, sizeof out);
+      finish_row(v[op.d + n], v[op.b + n], load(out), load(out + 16));
+    } else {
+      F low{};
+      F high{};
+      for (uint32_t half = 0; half <= deep; ++half) add_exactly(block(w, half, n), in[half], low, high);
+      finish_row(v[op.d + n], v[op.b + n], low, high);
+    }
+  }
+}
+
+// d = a x weights + c. d may be a or c.
+ATALLA_INLINE void row(Weights& w, float (*v)[kLanes], const MicroOp& op) {
+  if (op.c != 0) [[unlikely]]
+    return row_of_pairs(w, v, op);
+  float* d = v[op.d];
+  const float *a = v[op.a], *c = v[op.b];
+  const float (*rows)[kLanes] = block(w, 0, 0);
+  alignas(64) float in[kLanes];
+  const F a0 = round_bf16(load(a));
+  const F a1 = round_bf16(load(a + 16));
+  store(in, a0);
+  store(in + 16, a1);
+  if (w.plain != UINT64_MAX || !is_plain(a0, a1)) [[unlikely]]
+    return w.array.row != nullptr ? row_elsewhere(w, d, a, c) : row_exactly(rows, in, d, c);
+  N sum[kParts] = {};
+  add_products(rows, in, sum);
   alignas(64) float out[kLanes];
   memcpy(out, sum, sizeof out);
   finish_row(d, c, load(out), load(out + 16));
@@ -184,37 +243,43 @@ ATALLA_INLINE F round_number(F x) {
 
 // Four rows side by side; all inputs are read before anything is written.
 ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops) {
-  if (w.changed) [[unlikely]]
-    make_rows(w);
-  alignas(64) float in[4][kLanes];
-  __mmask16 bad = w.plain == UINT32_MAX ? 0 : 1;
-  for (int i = 0; i < 4; ++i) {
-    const F a0 = load(v[ops[i]->a]);
-    const F a1 = load(v[ops[i]->a] + 16);
-    bad = _kor_mask16(bad, _kor_mask16(not_plain(a0), not_plain(a1)));
-    store(in[i], round_number(a0));
-    store(in[i] + 16, round_number(a1));
+  const uint32_t deep = ops[0]->c & 1, wide = ops[0]->c >> 1;  // of all four
+  alignas(64) float in[2][4][kLanes];
+  __mmask16 bad = w.plain == UINT64_MAX ? 0 : 1;
+  for (uint32_t half = 0; half <= deep; ++half) {
+    for (int i = 0; i < 4; ++i) {
+      const F a0 = load(v[ops[i]->a + half]);
+      const F a1 = load(v[ops[i]->a + half] + 16);
+      bad = _kor_mask16(bad, _kor_mask16(not_plain(a0), not_plain(a1)));
+      store(in[half][i], round_number(a0));
+      store(in[half][i] + 16, round_number(a1));
+    }
   }
   if (bad != 0) [[unlikely]]
     return false;
-  __m512 low[4] = {};
-  __m512 high[4] = {};
+  for (uint32_t n = 0; n <= wide; ++n) {
+    __m512 low[4] = {};
+    __m512 high[4] = {};
+    for (uint32_t half = 0; half <= deep; ++half) {
+      const float (*rows)[kLanes] = block(w, half, n);
 #pragma GCC unroll 8
-  for (int k = 0; k < kLanes; ++k) {
-    const __m512 w0 = _mm512_load_ps(w.rows[k]);
-    const __m512 w1 = _mm512_load_ps(w.rows[k] + 16);
+      for (int k = 0; k < kLanes; ++k) {
+        const __m512 w0 = _mm512_load_ps(rows[k]);
+        const __m512 w1 = _mm512_load_ps(rows[k] + 16);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      const __m512 x = _mm512_set1_ps(in[i][k]);
-      low[i] = _mm512_fmadd_ps(x, w0, low[i]);
-      high[i] = _mm512_fmadd_ps(x, w1, high[i]);
+        for (int i = 0; i < 4; ++i) {
+          const __m512 x = _mm512_set1_ps(in[half][i][k]);
+          low[i] = _mm512_fmadd_ps(x, w0, low[i]);
+          high[i] = _mm512_fmadd_ps(x, w1, high[i]);
+        }
+      }
     }
-  }
-  for (int i = 0; i < 4; ++i) {
-    float* d = v[ops[i]->d];
-    const float* c = v[ops[i]->b];
-    store(d, canonical(round_number(reinterpret_cast<F>(low[i])) + load(c)));
-    store(d + 16, canonical(round_number(reinterpret_cast<F>(high[i])) + load(c + 16)));
+    for (int i = 0; i < 4; ++i) {
+      float* d = v[ops[i]->d + n];
+      const float* c = v[ops[i]->b + n];
+      store(d, canonical(round_number(reinterpret_cast<F>(low[i])) + load(c)));
+      store(d + 16, canonical(round_number(reinterpret_cast<F>(high[i])) + load(c + 16)));
+    }
   }
   return true;
 }
@@ -222,10 +287,10 @@ ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* cons
 ATALLA_INLINE bool four_rows(Weights&, float (*)[kLanes], const MicroOp* const*) { return false; }
 #endif
 
-// Rows that waited, in order.
+// Rows that waited, in order. Those of a group are all of the same pairs (group.cpp).
 ATALLA_INLINE void rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops, unsigned count) {
   if (count == 4 && four_rows(w, v, ops)) return;
-  for (unsigned i = 0; i < count; ++i) row(w, v[ops[i]->d], v[ops[i]->a], v[ops[i]->b]);
+  for (unsigned i = 0; i < count; ++i) row(w, v, *ops[i]);
 }
 
 }  // namespace

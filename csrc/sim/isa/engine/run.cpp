@@ -213,10 +213,10 @@ on_Rmax:
   reduce_extreme(v[op->d], v[op->a], op->imm, m[op->mask], true);
   NEXT;
 on_Push:
-  push(state.weights, v[op->a]);
+  push(state.weights, &v[op->a], (op->c & 1) != 0);
   NEXT;
 on_Gemm:
-  row(state.weights, v[op->d], v[op->a], v[op->b]);
+  row(state.weights, v, *op);
   NEXT;
 on_GemmLater:
   waiting[waiting_count++] = op;

@@ -19,6 +19,36 @@ class OutOfRegisters(Exception):
     """A kernel keeps more values alive than there are registers; its author must take smaller blocks."""
 
 
+class _Vectors:
+    """Free vector registers, of which some are taken as pairs: an even one and the next."""
+
+    def __init__(self) -> None:
+        self.pairs = deque(range(2, VECTORS, 2))
+        self.singles = deque([1])  # whose neighbours are not free
+
+    def __len__(self) -> int:
+        return 2 * len(self.pairs) + len(self.singles)
+
+    def append(self, number: int) -> None:
+        neighbour = number ^ 1
+        if neighbour in self.singles:
+            self.singles.remove(neighbour)
+            self.pairs.append(min(number, neighbour))
+        else:
+            self.singles.append(number)
+
+    def popleft(self) -> int:
+        if not self.singles:
+            pair = self.pairs.popleft()
+            self.singles.append(pair + 1)
+            return pair
+        return self.singles.popleft()
+
+    def take_pair(self) -> int | None:
+        """The lower register of the pair that has been free for longest; None if there is none."""
+        return self.pairs.popleft() if self.pairs else None
+
+
 def allocate(builder: Builder) -> dict[str, int]:
     """Gives every virtual register a number. Returns how many of each kind are used at once, at most."""
     first: dict[Reg, int] = {}
@@ -31,7 +61,8 @@ def allocate(builder: Builder) -> dict[str, int]:
         elif isinstance(item, LoopEnd):
             loops.append((open_loops.pop(), position))
         elif isinstance(item, Inst):
-            for reg in item.reads() + item.writes():
+            for named in item.reads() + item.writes():
+                reg = named.low or named  # a pair lives and moves as one
                 if reg.number is None:
                     first.setdefault(reg, position)
                     last[reg] = position
@@ -39,9 +70,10 @@ def allocate(builder: Builder) -> dict[str, int]:
         for reg, start in first.items():
             if start < begin < last[reg] < end:
                 last[reg] = end
-    free = {
+    has_pairs = any(reg.high is not None for reg in first)
+    free: dict[str, deque[int] | _Vectors] = {
         "x": deque(range(FIRST_FREE_SCALAR, LAST_FREE_SCALAR)),
-        "v": deque(range(1, VECTORS)),
+        "v": _Vectors() if has_pairs else deque(range(1, VECTORS)),
         "m": deque(range(1, MASKS)),
     }
     total = {kind: len(pool) for kind, pool in free.items()}
@@ -52,10 +84,19 @@ def allocate(builder: Builder) -> dict[str, int]:
         while active and active[0][0] <= start:
             gone = heapq.heappop(active)[2]
             assert gone.number is not None
-            free[gone.kind].append(gone.number)
-        if not free[reg.kind]:
+            pool = free[gone.kind]
+            pool.append(gone.number)
+            if gone.high is not None:
+                pool.append(gone.number + 1)
+        pool = free[reg.kind]
+        number = pool.take_pair() if isinstance(pool, _Vectors) and reg.high is not None else None
+        if reg.high is None and pool:
+            number = pool.popleft()
+        if number is None:
             raise OutOfRegisters(f"{builder.name}: more than {total[reg.kind]} {reg.kind} registers at item {start}")
-        reg.number = free[reg.kind].popleft()
+        reg.number = number
+        if reg.high is not None:
+            reg.high.number = number + 1
         least[reg.kind] = min(least[reg.kind], len(free[reg.kind]))
         heapq.heappush(active, (last[reg], order, reg))
     return {kind: total[kind] - least[kind] for kind in total}

@@ -212,7 +212,8 @@ def _run(
     node of its new value."""
     network = compiled.network
     placed = place_network(network, inputs, fill=UNWRITTEN)
-    machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, timing=timing)
+    options: dict[str, Any] = {"timing": timing, "chip": network.chip}
+    machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, **options)
     unwritten = np.full((SCRATCH_ROWS, LANES), np.nan, np.float32)
     for sid in range(2):
         machine.write_scratchpad(sid, 0, unwritten)

@@ -25,6 +25,7 @@ class Description:
     latency: int
     occupancy: int
     merges: bool
+    pairs: dict[str, int]  # operands that are pairs of registers, with these bits of the operand `group`
 
 
 @cache
@@ -32,7 +33,8 @@ def describe(name: str) -> Description:
     spec = instruction_table().by_name[name]
     latency, occupancy = instruction_table().cycles[spec.latency]
     reads, writes = (tuple(o.name for o in spec.operands if kind in o.access) for kind in "rw")
-    return Description(name, spec.operands, reads, writes, spec.unit, latency, occupancy, spec.merges)
+    pairs = {o.name: o.pair for o in spec.operands if o.pair}
+    return Description(name, spec.operands, reads, writes, spec.unit, latency, occupancy, spec.merges, pairs)
 
 
 @cache

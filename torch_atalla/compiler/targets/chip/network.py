@@ -78,6 +78,12 @@ class Network:
     constant_buffers: set[int] = field(default_factory=set)
     scalar_calls: list[int] = field(default_factory=list)  # calls that run on the scalar core
     complete: dict[int, int] = field(default_factory=dict)  # buffer -> calls after which all of it is written
+    groups: int = 0  # of registers, that the array takes; code for 0 runs on arrays of any size
+
+    @property
+    def chip(self) -> int | None:
+        """Whose chip a machine with a DRAM of its own needs: that of device 0, or None for the built-in one."""
+        return 0 if self.groups else None
 
     def code(self) -> Program:
         return self.image.link()

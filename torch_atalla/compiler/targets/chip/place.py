@@ -77,6 +77,7 @@ def place_network(network: Network, inputs: Sequence[torch.Tensor], fill: int = 
 def run_network(network: Network, code: Program | Code, inputs: Sequence[torch.Tensor], **options: Any) -> Run:
     """One launch. `inputs` are CPU tensors in the order of the network's ports."""
     placed = place_network(network, inputs)
+    options = {"chip": network.chip, **options}
     result = run(code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, **options)
     return Run([placed.output(port, result.memory) for port in network.outputs], result.stats, result)
 

@@ -77,7 +77,7 @@ class _Resources:
 def port_reads(inst: Inst) -> dict[str, set[int]]:
     """Distinct registers that the instruction reads through ports; x0 and v0 need none."""
     found: dict[str, set[int]] = {"x": set(), "v": set(), "m": set()}
-    regs = [inst.operands[name] for name in inst.spec.reads if name in inst.operands]
+    regs = inst.registers(inst.spec.reads)
     if "mask" in inst.spec.reads:
         found["m"].add(inst.operands["mask"].number if inst.operands.get("mask") else 0)
     for reg in regs:

@@ -49,6 +49,7 @@ class Selection:
         self.network.constant_buffers = {index for index, kind in kinds.items() if kind is BufferKind.CONSTANT}
         self.image = self.network.image
         self.memory = chip  # that holds the weights
+        self.network.groups = self.groups = 0 if chip is None else chip.groups
         self.chip = chip if chip is not None and chip.program_cores > 1 else None
         self.image.cores = 1 if self.chip is None else self.chip.program_cores
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes

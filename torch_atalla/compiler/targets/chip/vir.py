@@ -20,12 +20,17 @@ from .machine import describe
 
 
 class Reg:
-    """A scalar (x), vector (v) or mask (m) register; `number` is None until it is allocated."""
+    """A scalar (x), vector (v) or mask (m) register; `number` is None until it is allocated.
 
-    __slots__ = ("kind", "number", "name")
+    high: of the lower register of a pair, the one behind it, whose `low` this is.
+    """
+
+    __slots__ = ("kind", "number", "name", "high", "low")
 
     def __init__(self, kind: str, number: int | None = None, name: str = "") -> None:
         self.kind, self.number, self.name = kind, number, name
+        self.high: Reg | None = None
+        self.low: Reg | None = None
 
     def __repr__(self) -> str:
         return f"{self.kind}{'?' if self.number is None else self.number}"
@@ -64,13 +69,22 @@ class Inst:
 
     def reads(self) -> list[Reg]:
         """Registers whose value matters. A merging instruction under m0 overwrites every lane."""
-        found = [self.operands[name] for name in self.spec.reads if name in self.operands]
+        found = self.registers(self.spec.reads)
         if self.spec.merges and self.operands.get("mask", M0) is not M0:
             found += self.writes()
         return found
 
     def writes(self) -> list[Reg]:
-        return [self.operands[name] for name in self.spec.writes if name in self.operands]
+        return self.registers(self.spec.writes)
+
+    def registers(self, names: tuple[str, ...]) -> list[Reg]:
+        """Of these operands, with the second registers of pairs."""
+        found = [self.operands[name] for name in names if name in self.operands]
+        group = self.operands.get("group", 0)
+        if group:  # the pair of v0 is zeros, and has no second register
+            pairs = [self.operands[name].high for name in names if self.spec.pairs.get(name, 0) & group]
+            found += [high for high in pairs if high is not None]
+        return found
 
 
 @dataclass
@@ -113,6 +127,12 @@ class Builder:
 
     def v(self) -> Reg:
         return Reg("v")
+
+    def pair(self) -> Reg:
+        """Two vector registers, one behind the other; the second is `high` of the first."""
+        low, high = Reg("v"), Reg("v")
+        low.high, high.low = high, low
+        return low
 
     def m(self) -> Reg:
         return Reg("m")
@@ -191,11 +211,14 @@ class Builder:
     ) -> None:
         self.emit("scpad.st", scratch, dram, meta, access=(Access(region, False, key), Access(memory, True, key)))
 
-    def push(self, vector: Reg) -> None:
-        self.emit("lw.vi", vector, access=(Access("weights", True),))
+    def push(self, vector: Reg, pair: bool = False) -> None:
+        """pair: 64 weights, of both registers."""
+        self.emit("lw.vi", vector, int(pair) or None, access=(Access("weights", True),))
 
     def row(self, out: Reg, vector: Reg, partial: Reg = V0) -> None:
-        self.emit("gemm.vv", out, vector, partial, access=(Access("weights", False),))
+        """A pair of vectors meets 64 rows of the array, and a pair of results comes from 64 columns."""
+        group = (vector.high is not None) * 1 + (out.high is not None) * 2
+        self.emit("gemm.vv", out, vector, partial, group or None, access=(Access("weights", False),))
 
     # -- parameters --------------------------------------------------------------------------------------------------
     def parameter(self, name: str) -> Reg:

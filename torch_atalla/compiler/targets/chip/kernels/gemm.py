@@ -17,15 +17,13 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, tiles
-from .gemm_loads import GemmLoads
+from .gemm_pairs import GemmPairs
 from .gemm_plan import A_SID, BIAS_ROWS, STAGE_ROWS, W_SID, Variant
 from .gemm_residual import Residual
 from .kept import Transfer
 
 
-class _Gemm(GemmLoads):
-    residual: Residual
-
+class _Gemm(GemmPairs):
     @classmethod
     def transfers(cls, variant: Variant) -> dict[str, Transfer]:
         if variant.image and not variant.pixel_step:
@@ -52,6 +50,7 @@ class _Gemm(GemmLoads):
         names += ["a_tile", "c_tile"] if v.full_blocks or v.rest > LANES else []
         names += ["a_meta", "c_meta", "c_meta_n"] if v.full_blocks or v.rest > LANES else []
         names += ["k_whole"] if not v.one_step else []
+        names += ["k_passes"] if v.group and v.repeats else []
         names += ["a_last_k"] + (["a_meta_k"] if v.full_blocks or v.rest > LANES else [])
         names += ["full", "a_block", "c_block"] if v.full_blocks else []
         names += ["a_span"] if v.double_a or v.resident else []
@@ -134,13 +133,17 @@ class _Gemm(GemmLoads):
         """All column tiles of the panel for one block of rows."""
         b, v = self.b, self.v
         count = tiles(rows)
+        end = "c_last" if last else "c_main" if v.image and rows % LANES else "c_meta"
+        names = ["c_meta"] * (count - 1) + [end]
+        if v.group:
+            final = b.s("mul.s", n_count, n_ends)
+            self.block_of_pairs(rows, names, a_buffer, panel, n_count, final, c_dram, bias_row, self.following)
+            return
         w_pointer = b.s("addi.s", panel, 0)
         w = self.load_tile_rows(w_pointer, W_SID, "W")
         out = b.s("addi.s", c_dram, 0)
         bias_index = None if bias_row is None else b.s("addi.s", bias_row, 0)
         final = b.s("mul.s", n_count, n_ends)
-        end = "c_last" if last else "c_main" if v.image and rows % LANES else "c_meta"
-        names = ["c_meta"] * (count - 1) + [end]
         metas = {name: b.s("addi.s", self[name], 0) for name in dict.fromkeys(names)}
         stage = b.s("addi.s", X0, 0)
         if v.residual:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from torch_atalla.isa.geometry import LANES
 
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, metadata, tail, tiles
-from .gemm_plan import A_SID, MAIN_TILES, STAGE_ROWS, Pixels, Variant, pixel_words
+from .gemm_plan import A_SID, STAGE_ROWS, TILES_BY_GROUP, Pixels, Variant, pairs_of, pixel_words
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,23 @@ class Band:
     c_start: int
 
 
-def plan_image(s: Image, bias: bool, activation: str | None) -> list[Band] | None:
-    """As many bands as the scratchpad asks for; None where an output line is too long."""
+def plan_image(s: Image, bias: bool, activation: str | None, groups: int = 0) -> list[Band] | None:
+    """As many bands as the scratchpad asks for; None where an output line is too long. groups: of the array."""
     window = (s.kernel[0] - 1) * s.dilation[0] + 1
     reach = (s.out_size[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1
     width = max(reach, s.padding[1] + 1)
     room = (SCRATCH_ROWS - STAGE_ROWS - LANES) // (s.channel_tiles * width)
     height = min(s.out_size[0], (room - window) // s.stride[0] + 1)
-    if height < 1 or s.out_size[1] > MAIN_TILES * LANES:
+    group = pairs_of(groups, s.kernel[0] * s.kernel[1] * s.channel_tiles, tiles(s.n), s.out_size[1])
+    if height < 1 or s.out_size[1] > TILES_BY_GROUP[group] * LANES:
         return None
     height = -(-s.out_size[0] // -(-s.out_size[0] // height))
-    return list(_bands(s, bias, activation, window, width, height))
+    return list(_bands(s, bias, activation, window, width, height, group))
 
 
-def _bands(s: Image, bias: bool, activation: str | None, window: int, width: int, height: int) -> Iterator[Band]:
+def _bands(
+    s: Image, bias: bool, activation: str | None, window: int, width: int, height: int, group: int
+) -> Iterator[Band]:
     kh, kw = s.kernel
     kt = kh * kw * s.channel_tiles
     taken = min(s.size[1], width - s.padding[1])
@@ -65,7 +68,7 @@ def _bands(s: Image, bias: bool, activation: str | None, window: int, width: int
         count = min(height, s.out_size[0] - first)
         needed = (count - 1) * s.stride[0] + window
         above, have = max(0, -top), max(0, min(s.size[0], top + needed) - max(0, top))
-        lines = min(MAIN_TILES * LANES // s.out_size[1], count)
+        lines = min(TILES_BY_GROUP[group] * LANES // s.out_size[1], count)
         lines = -(-count // -(-count // lines))
         early = min(have, max(0, (lines - 1) * s.stride[0] + window - above))
         rows = needed * width
@@ -75,7 +78,7 @@ def _bands(s: Image, bias: bool, activation: str | None, window: int, width: int
         )  # fmt: skip
         # The image is loaded under the first panel of weights. Where weights are more, small panels hide them instead.
         small_panels = kt * tiles(s.n) > tiles(have * taken) * s.channel_tiles
-        variant, words = pixel_words(flat, kt, lines, bias, activation, small_panels)
+        variant, words = pixel_words(flat, kt, lines, bias, activation, small_panels, group)
         variant = replace(
             variant, pixel_step=s.stride[1], double_a=False, one_step=kt == 1, border=(needed, width) != (have, taken)
         )

@@ -10,11 +10,14 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import bf16_bits
 from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, marks, metadata, round_rows, tail, tile_in, tiles
 
-MAIN_TILES = 6  # row tiles of a full block: 192 accumulators, 32 weights, 30 rows on their way
+# Row tiles of a full block by the pairs of a pass: 192 accumulators, 32 weights, 30 rows on their way. With pairs of
+# results, 96 rows have as many accumulators; pairs of vectors of k need twice as many registers on their way.
+MAIN_TILES, TILES_BY_GROUP = 6, (6, 5, 3, 3)
 STAGE_ROWS = 2 * MAIN_TILES * LANES  # scratchpad 0 begins with two buffers for results
 PANEL_TILES = 16  # of W, where A stays: little more than an SDMA engine queues, so that loads hide behind products
 BIAS_ROWS = 1024  # scratchpad 1 begins with the bias, a row a column tile
 RESIDUAL_ROW = BIAS_ROWS - STAGE_ROWS  # and two buffers for tiles of a residual, behind fewer rows of bias
+ROOM_W = SCRATCH_ROWS - BIAS_ROWS - 2 * LANES  # for panels of W in passes of pairs, which read two tiles too many
 A_SID, W_SID = 0, 1
 
 
@@ -42,6 +45,19 @@ class Variant:
     border: bool = False  # there is one around the image
     residual: bool = False  # added to the result; sizes and strides are the result's
     lanes: int = LANES  # of a row of A that are read; what lies behind them in memory belongs to other pixels
+    group: int = 0  # of gemm.vv: 1 for passes of two tiles of k, 2 for two column tiles
+    odd: bool = False  # with passes of two tiles of k: the first is of one
+    repeats: bool = False  # with a group: there are passes behind the first
+
+    @property
+    def deep(self) -> bool:
+        """Whether a pass takes two tiles of k."""
+        return bool(self.group & 1)
+
+    @property
+    def wide(self) -> bool:
+        """Whether a pass takes two column tiles."""
+        return bool(self.group & 2)
 
     @property
     def stepwise(self) -> bool:
@@ -58,6 +74,7 @@ class Variant:
         flags = marks(_k=self.k_tail, _1=self.one_step, _bias=self.bias, _scaled=self.scaled, _b=self.batched)
         flags += marks(_a2=self.double_a, _all=self.resident, _border=self.border, _add=self.residual)
         flags += f"_{self.lanes}" if self.lanes < LANES else ""
+        flags += f"_p{self.group}{'o' * self.odd}{'r' * self.repeats}" if self.group else ""
         blocks = f"{self.main}+" if self.full_blocks else ""
         kind = f"conv{self.image}" if self.image else "gemm"
         kind += f"s{self.pixel_step}" if self.pixel_step else ""
@@ -80,17 +97,27 @@ class Matrices:
     c_batch: int = 0
 
 
+def pairs_of(groups: int, kt: int, nt: int, line: int = 1) -> int:
+    """The group of a product's passes, of those of the array, for so many tiles of k and column tiles, and blocks of at
+    least `line` rows."""
+    found = groups & ((1 if kt > 1 else 0) | (2 if 1 < nt and 2 * kt * LANES <= ROOM_W else 0))
+    while line > TILES_BY_GROUP[found] * LANES and found:
+        found = 1 if found == 3 else 0
+    return found
+
+
 def plan(
-    s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float, stays: bool = True
+    s: Matrices, weights: str, bias: bool, activation: str | None, alpha: float, stays: bool = True, group: int = 0
 ) -> tuple[Variant, dict[str, int]]:
     """The variant of the code, and the descriptor's words except for addresses (a, w, c, bias).
 
     stays: A may stay in scratchpad 0 for all panels of W where it fits. Then small panels come while others are used.
+    group: as `pairs_of` gives it.
     """
     kt, nt, mt = tiles(s.k), tiles(s.n), tiles(s.m)
     room_a = SCRATCH_ROWS - STAGE_ROWS
-    room_w = SCRATCH_ROWS - BIAS_ROWS - LANES
-    main = min(MAIN_TILES, room_a // (kt * LANES))
+    room_w = SCRATCH_ROWS - BIAS_ROWS - LANES if group == 0 else ROOM_W
+    main = min(TILES_BY_GROUP[group], room_a // (kt * LANES))
     if main == 0 or kt * LANES > room_w:
         raise ValueError(f"gemm: k = {s.k} does not fit the scratchpads; at most {room_w // LANES * LANES}")
     if bias and nt > BIAS_ROWS:
@@ -105,6 +132,8 @@ def plan(
     double_a = not resident and full > 0 and 2 * main * kt * LANES <= room_a
     whole = room_w // (kt * LANES)
     few = max(1, PANEL_TILES // kt)
+    if group & 2:  # panels of whole pairs
+        few, whole = max(2, few - few % 2), whole - whole % 2
     stays = resident or (stays and not full)
     if nt <= (few if stays else whole):
         panel, panels = nt, "one"
@@ -112,6 +141,8 @@ def plan(
         panel, panels = -(-nt // -(-nt // few)), "double"
     else:  # A comes again for every panel: few large panels move less
         panel, panels = -(-nt // -(-nt // whole)), "single"
+    if group & 2 and panels != "one":
+        panel += panel % 2
     count = -(-nt // panel)
     variant = Variant(
         full_blocks=full > 0,
@@ -127,6 +158,9 @@ def plan(
         activation=activation,
         scaled=alpha != 1.0,
         batched=s.batch > 1,
+        group=group,
+        odd=bool(group & 1) and kt % 2 == 1,
+        repeats=kt > 2 or (kt == 2 and not group & 1),
     )
     step = {"packed": TILE_BYTES, "rows": LANES * ELEMENT, "columns": LANES * s.w_row * ELEMENT}[weights]
     n_step = {"packed": kt * TILE_BYTES, "rows": LANES * s.w_row * ELEMENT, "columns": LANES * ELEMENT}[weights]
@@ -150,6 +184,7 @@ def plan(
         "kt": kt,
         "k_bytes": kt * TILE_BYTES,
         "k_whole": kt - 1,
+        "k_passes": (kt - 1) // 2 if group & 1 else kt - 1,  # behind the first
         "nt": nt,
         "panel": panel,
         "panels": count,
@@ -223,31 +258,34 @@ class Pixels:
     c_batch: int
 
 
-def plan_pixels(s: Pixels, bias: bool, activation: str | None) -> tuple[Variant, dict[str, int]]:
-    """Like `plan`, with packed weights, for a convolution."""
+def plan_pixels(
+    s: Pixels, bias: bool, activation: str | None, groups: int = 0
+) -> tuple[Variant, dict[str, int]]:
+    """Like `plan`, with packed weights, for a convolution. groups: of the array."""
     kj = tiles(s.run)
     kt = s.kh * s.kw * kj
     room = SCRATCH_ROWS - STAGE_ROWS
-    most = min(MAIN_TILES * LANES, room // kt)
+    group = pairs_of(groups, kt, tiles(s.n), s.ow)
+    most = min(TILES_BY_GROUP[group] * LANES, room // kt)
     if s.ow > most:
         raise ValueError(f"convolution: lines of {s.ow} pixels under {kt} tiles of weights; at most {most}")
     lines = most // s.ow
     lines = -(-s.oh // -(-s.oh // lines))
-    variant, words = pixel_words(s, kt, lines, bias, activation)
+    variant, words = pixel_words(s, kt, lines, bias, activation, group=group)
     full = variant.full_blocks
     lanes = tail(s.run) if kj == 1 else LANES
     return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room, lanes=lanes), words
 
 
 def pixel_words(
-    s: Pixels, kt: int, lines: int, bias: bool, activation: str | None, stays: bool = False
+    s: Pixels, kt: int, lines: int, bias: bool, activation: str | None, stays: bool = False, group: int = 0
 ) -> tuple[Variant, dict[str, int]]:
     """For blocks of `lines` output lines; `stays` as for `plan`."""
     kj = tiles(s.run)
     full = (s.oh - 1) // lines
     rest = s.oh - full * lines
     matrices = Matrices(m=32, n=s.n, k=kt * LANES, a_row=kt * LANES, w_row=0, c_row=s.c_row)
-    variant, words = plan(matrices, "packed", bias, activation, 1.0, stays)
+    variant, words = plan(matrices, "packed", bias, activation, 1.0, stays, group)
     words |= {
         "full": full,
         "pace": full + 1,

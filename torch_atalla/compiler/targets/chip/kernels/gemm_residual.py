@@ -19,25 +19,42 @@ class Residual:
         self.first = b.li(RESIDUAL_ROW * ROW_BYTES)
         self.both = b.li((2 * RESIDUAL_ROW + STAGE_ROWS // 2) * ROW_BYTES)  # sum of the buffers' addresses
 
-    def start(self, c: Reg, words: list[str], final: Reg) -> None:
+    def start(self, c: Reg, words: list[str], final: Reg, left: Reg | None = None) -> None:
         """Before the column tiles of a block at `c`. words: the names of its tiles' metadata. final: the number of the
-        last column tile, counted from 1."""
+        last column tile, counted from 1. left: column tiles, which come in pairs; None: one by one."""
         b = self.gemm.b
         self.words = words
         self.arrived = b.s("addi.s", self.first, 0)
         self._load(c, self.arrived, b.s("addi.s", final, -1))
+        if left is not None:
+            self._load_second(c, self.arrived, b.s("addi.s", final, -2), left)
 
-    def load_next(self, c: Reg, index: Reg, count: Reg, final: Reg) -> None:
-        """The tiles behind those of column tile `index - 1` at `c`, if that is not the last of `count`."""
+    def load_next(self, c: Reg, index: Reg, count: Reg, final: Reg, left: Reg | None = None) -> None:
+        """The tiles behind those of column tile `index - 1` at `c`, if that is not the last of `count`. left: how many
+        column tiles are behind the current pair, where they come in pairs."""
         b = self.gemm.b
         self.coming = b.s("sub.s", self.both, self.arrived)
-        with b.unless("bge.s", index, count):
-            following = b.s("addi.s", c, LANES * ELEMENT)
-            self._load(following, self.coming, b.s("sub.s", b.s("addi.s", index, 1), final))
+        step = 1 if left is None else 2
+        with b.unless("bge.s", index, count) if left is None else b.unless("ble.s", left, X0):
+            following = b.s("addi.s", c, step * LANES * ELEMENT)
+            number = b.s("addi.s", index, step)
+            self._load(following, self.coming, b.s("sub.s", number, final))
+        if left is not None:
+            with b.unless("ble.s", left, X0):
+                following = b.s("addi.s", c, step * LANES * ELEMENT)
+                number = b.s("addi.s", index, step + 1)
+                self._load_second(following, self.coming, b.s("sub.s", number, final), left)
 
     def advance(self) -> None:
         """To the tiles that `load_next` has loaded."""
         self.gemm.b.mov(self.arrived, self.coming)
+
+    def _load_second(self, c: Reg, place: Reg, last: Reg, left: Reg) -> None:
+        """Of a pair of column tiles the second, if `left` is not 1."""
+        b = self.gemm.b
+        with b.unless("beq.s", left, self.gemm.k.integer(1)):
+            behind = b.s("add.s", place, self.gemm.k.integer(len(self.words) * TILE_BYTES))
+            self._load(b.s("addi.s", c, LANES * ELEMENT), behind, last)
 
     def _load(self, c: Reg, place: Reg, last: Reg) -> None:
         """last: 0 for the last column tile."""

@@ -95,7 +95,7 @@ class _Convolution:
         _, o, oh, ow = self.target.sizes
         per, channel_tiles, places = o // self.groups, c // self.groups // LANES, map(distances, (self.x, self.result))
         shape = gemm_image.Image(n, (h, w), (oh, ow), per, *self.shape, channel_tiles, *places)
-        bands = gemm_image.plan_image(shape, self.bias is not None, self.activation)
+        bands = gemm_image.plan_image(shape, self.bias is not None, self.activation, self.s.groups)
         taps = packing.Taps(self.kernel, c // self.groups, c // self.groups, False)
         weights, beside = self.weights(taps, bands[0].words) if bands else ([], 1)
         for band in bands or ():
@@ -130,7 +130,7 @@ class _Convolution:
         result = (self.result.strides[3] if ow > 1 else o, self.result.strides[0])
         per, across = o // groups, 1 if merged else kw
         shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
-        product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation)
+        product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation, s.groups)
         weights, beside = self.weights(packing.Taps(self.kernel, c // groups, channels, merged), numbers)
         product, numbers = gemm_plan.place_tiles(product, numbers, beside)
         for group in range(groups):

@@ -108,7 +108,9 @@ def product(s: Selection, launch: Launch) -> None:
     words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
     if bias is not None:
         words["bias"] = bias_address(s, bias, n)
-    variant, more = gemm_plan.plan(matrices, layout, bias is not None, None if additions else activation, alpha)
+    group = gemm_plan.pairs_of(s.groups, tiles(k), tiles(n))
+    last = None if additions else activation
+    variant, more = gemm_plan.plan(matrices, layout, bias is not None, last, alpha, group=group)
     if layout == "packed":
         variant, more = gemm_plan.place_tiles(variant, more, beside)
         words["w_base"] = w_address
