@@ -20,33 +20,36 @@ class OutOfRegisters(Exception):
 
 
 class _Vectors:
-    """Free vector registers, of which some are taken as pairs: an even one and the next."""
+    """Free vector registers, of which some are taken as pairs: an even one and the next. Both are taken in the order in
+    which they were freed."""
 
     def __init__(self) -> None:
-        self.pairs = deque(range(2, VECTORS, 2))
-        self.singles = deque([1])  # whose neighbours are not free
+        self.clock = 0
+        self.pairs = deque((0, number) for number in range(2, VECTORS, 2))  # since when it is free, and the lower one
+        self.singles = deque([(0, 1)])  # whose neighbours are not free
 
     def __len__(self) -> int:
         return 2 * len(self.pairs) + len(self.singles)
 
     def append(self, number: int) -> None:
-        neighbour = number ^ 1
-        if neighbour in self.singles:
-            self.singles.remove(neighbour)
-            self.pairs.append(min(number, neighbour))
+        self.clock += 1
+        neighbour = next((entry for entry in self.singles if entry[1] == number ^ 1), None)
+        if neighbour is None:
+            self.singles.append((self.clock, number))
         else:
-            self.singles.append(number)
+            self.singles.remove(neighbour)
+            self.pairs.append((self.clock, number & ~1))
 
     def popleft(self) -> int:
-        if not self.singles:
-            pair = self.pairs.popleft()
-            self.singles.append(pair + 1)
-            return pair
-        return self.singles.popleft()
+        if not self.singles or (self.pairs and self.pairs[0] < self.singles[0]):
+            since, number = self.pairs.popleft()
+            self.singles.appendleft((since, number + 1))
+            return number
+        return self.singles.popleft()[1]
 
     def take_pair(self) -> int | None:
-        """The lower register of the pair that has been free for longest; None if there is none."""
-        return self.pairs.popleft() if self.pairs else None
+        """The lower register; None if no pair is free."""
+        return self.pairs.popleft()[1] if self.pairs else None
 
 
 def allocate(builder: Builder) -> dict[str, int]:

@@ -215,9 +215,8 @@ class Builder:
         """pair: 64 weights, of both registers."""
         self.emit("lw.vi", vector, int(pair) or None, access=(Access("weights", True),))
 
-    def row(self, out: Reg, vector: Reg, partial: Reg = V0) -> None:
-        """A pair of vectors meets 64 rows of the array, and a pair of results comes from 64 columns."""
-        group = (vector.high is not None) * 1 + (out.high is not None) * 2
+    def row(self, out: Reg, vector: Reg, partial: Reg = V0, group: int = 0) -> None:
+        """group: 1 if `vector` is a pair, 2 if `out` and `partial` are, 3 if all are."""
         self.emit("gemm.vv", out, vector, partial, group or None, access=(Access("weights", False),))
 
     # -- parameters --------------------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ class GemmPairs(GemmLoads):
             if number < columns:
                 b.push(vectors[number], deep)
             else:
-                b.row(c[number - columns], vectors[number], partial[number - columns])
+                row = number - columns
+                b.row(c[row], vectors[number], partial[row], deep + 2 * v.wide)
         advance = self.k.integer((2 if deep else 1) * TILE_BYTES)
         for place in (w.low, w.high):
             if place is not None:
@@ -145,6 +146,13 @@ class GemmPairs(GemmLoads):
             b.emit("sub.s", left, left, many)
             if v.full_blocks:
                 b.mov(wait, self["pace"])
+
+    def _results(self, rows: int) -> list[Reg]:
+        """Registers of a block's results. Where each is one, two make a pair, so that they leave pairs free."""
+        if self.v.wide:
+            return [self.b.pair() for _ in range(rows)]
+        pairs = [self.b.pair() for _ in range(-(-rows // 2))]
+        return [reg for low in pairs for reg in (low, low.high) if reg is not None][:rows]
 
     # -- a block ------------------------------------------------------------------------------------------------------
     def second(self, left: Reg, distance: Reg) -> Reg:
@@ -212,7 +220,7 @@ class GemmPairs(GemmLoads):
             if v.residual:
                 behind = b.s("addi.s", left, -2) if v.wide else None
                 self.residual.load_next(out, number if v.wide else index, n_count, final, behind)
-            c = [self._new(v.wide) for _ in range(rows)]
+            c = self._results(rows)
             self.pass_of(c, w, pointers, [bias] * rows, first_deep, v.repeats)
             if v.repeats:
                 with b.loop(self["k_passes"]):

@@ -99,8 +99,9 @@ class Matrices:
 
 def pairs_of(groups: int, kt: int, nt: int, line: int = 1) -> int:
     """The group of a product's passes, of those of the array, for so many tiles of k and column tiles, and blocks of at
-    least `line` rows."""
-    found = groups & ((1 if kt > 1 else 0) | (2 if 1 < nt and 2 * kt * LANES <= ROOM_W else 0))
+    least `line` rows. Column tiles are paired where two pairs, or all there are, fit the scratchpad."""
+    wide = nt > 1 and min(4, nt + nt % 2) * kt * LANES <= ROOM_W
+    found = groups & ((1 if kt > 1 else 0) | (2 if wide else 0))
     while line > TILES_BY_GROUP[found] * LANES and found:
         found = 1 if found == 3 else 0
     return found
