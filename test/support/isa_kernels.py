@@ -9,8 +9,9 @@ import torch
 from torch.testing._internal.common_utils import TestCase
 
 from torch_atalla.compiler.program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
-from torch_atalla.compiler.targets.chip.generate import compile_network
+from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.place import Run, run_network
+from torch_atalla.compiler.targets.functional.pipeline import device_chip
 
 BF16 = torch.bfloat16
 
@@ -57,7 +58,7 @@ def run_launch(
     outputs = (result, *[None] * extra_outputs)
     launch = Launch(kernel, outputs, tuple(operands), out.dtype).with_parameters(**parameters)
     program.instructions.append(launch)
-    network = compile_network(program)
+    network = compile_networks([program], {}, [""], device_chip())[0]
     return run_network(network, network.code(), given, timing=timing)
 
 

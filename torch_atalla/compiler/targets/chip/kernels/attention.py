@@ -40,10 +40,12 @@ class Variant:
     causal: bool
     rows: int  # queries of a block that are computed
     double: bool  # scratchpad 1 holds the keys and values of two heads
+    group: int = 0  # 1: the array takes two tiles of a query at once; 2: it gives two tiles of a result
 
     @property
     def name(self) -> str:
         flags = marks(_clear=self.clear, _cut=self.cut, _causal=self.causal, _2=self.double)
+        flags += f"_p{self.group}" if self.group else ""
         return f"attention_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
 
 
@@ -63,9 +65,12 @@ class Heads:
     outer: Sequence[tuple[int, tuple[int, int, int, int, int]]]
 
 
-def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls: variant, words but for addresses (q, k, v, o, mask, heads), and the first query."""
+def plan(
+    s: Heads, scale: float, mask: str, causal: bool, groups: int = 0
+) -> list[tuple[Variant, dict[str, int], int]]:
+    """Calls: variant, words but for addresses (q, k, v, o, mask, heads), and the first query. groups: of the array."""
     et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
+    group = groups & ((1 if et > 1 else 0) | (2 if evt > 1 else 0))
     if et > MOST_WIDTH or evt > MOST_WIDTH:
         raise Unsupported(f"attention: heads of {max(s.e, s.ev)} elements; at most {MOST_WIDTH * LANES}")
     if st * (et + 2 * evt) * LANES > SCRATCH_ROWS or (st + SCORE_TILE + 1) * LANES > SCRATCH_ROWS:
@@ -80,7 +85,8 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
     calls = []
     for first, blocks, rows in split(s.length):
         clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
-        variant = Variant(et, evt, clear, s.keys % LANES != 0 and not causal, mask, causal, pad_rows(rows), double)
+        cut = s.keys % LANES != 0 and not causal
+        variant = Variant(et, evt, clear, cut, mask, causal, pad_rows(rows), double, group)
         words = {
             "count": count,
             "span": span,
@@ -113,6 +119,12 @@ def plan(s: Heads, scale: float, mask: str, causal: bool) -> list[tuple[Variant,
             words[f"{name}_meta_c"] = tile_in(Q_SID, taken, tail(width), (s.length, width, row))
         calls.append((variant, words, first))
     return calls
+
+
+def in_steps(count: int, pairs: bool) -> list[tuple[int, bool]]:
+    """The first tile of each pass over so many, and whether the pass takes two."""
+    step = 2 if pairs else 1
+    return [(first, first + step <= count and pairs) for first in range(0, count, step)]
 
 
 def head_table(s: Heads) -> list[int]:
@@ -275,24 +287,20 @@ class _Attention(Kernel):
         """The queries in the scratchpad; those at `following`, unless it is 0, come in meanwhile."""
         b, v, p, k = self.b, self.v, self.p, self.k
         rows = range(v.rows)
-        queries: list[list[Reg]] = []
-        for column in range(v.e):
-            place = self.tile(Q_TILE + column)
-            queries.append([b.vec("mul.vs", b.load_row(place, ROWS[r], Q_SID, "q"), p["scale"]) for r in rows])
+        queries = {column: self.queries(column, pair) for column, pair in in_steps(v.e, bool(v.group & 1))}
         with b.unless("beq.s", following, X0):
             self.load_queries(following)
         most = [b.vec("add.vs", V0, k(-3.0e38)) for _ in rows]
         mask_pointer = None if m is None else b.s("addi.s", m, 0)
 
         def scores(score: Reg, weights: Reg, last: bool) -> None:
-            place, sums = weights, [V0] * v.rows
-            for column in range(v.e):
-                if column:
-                    place = b.s("add.s", place, k.integer(TILE_BYTES))
-                self.push_tile(self.load_tile_rows(place, K_SID, "k"))
+            sums = [V0] * v.rows
+            for column, pair in in_steps(v.e, bool(v.group & 1)):
+                place = weights if not column else b.s("add.s", weights, k.integer(column * TILE_BYTES))
+                self.push_keys(place, pair)
                 for r in rows:
                     out = b.v()
-                    b.row(out, queries[column][r], sums[r])
+                    b.row(out, queries[column][r], sums[r], int(pair))
                     sums[r] = out
             extra = self.mask_rows(mask_pointer, last)
             for r in rows:
@@ -331,27 +339,74 @@ class _Attention(Kernel):
         scale = [b.s("rcp.bf", b.s("vmov.vts", s, 0)) for s in sums]
         column_bytes = b.s("slli.s", p["tiles"], 11)
         base = b.s("addi.s", values, 0)
-        for column in range(v.ev):
-            out = [b.vec("add.vv", V0, V0) for _ in rows]
+        for first, pair in in_steps(v.ev, bool(v.group & 2)):
+            results = [self.zeros(pair) for _ in rows]
 
-            def product(score: Reg, weights: Reg, last: bool, out: list[Reg] = out) -> None:
-                self.push_tile(self.load_tile_rows(weights, K_SID, "vt"))
+            def product(
+                score: Reg, weights: Reg, last: bool, results: list[Reg] = results, pair: bool = pair
+            ) -> None:
+                self.push_values(weights, column_bytes if pair else None)
                 for r in rows:
-                    b.row(out[r], b.load_row(score, ROWS[r], Q_SID, "score", r), out[r])
+                    probabilities = b.load_row(score, ROWS[r], Q_SID, "score", r)
+                    b.row(results[r], probabilities, results[r], 2 * pair)
 
             self.weights = base
             self.sweep(count, product, 1)
-            place = self.tile(OUT_TILE + column)
-            for r in rows:
-                if v.mask == "none":
-                    y = b.vec("mul.vs", out[r], scale[r])
-                else:  # a query that may look at no key gives 0
-                    y = b.vec("add.vv", V0, V0)
-                    b.emit("mul.vs", y, out[r], scale[r], mask=b.cmp("mgt.mvs", most[r], k(MASKED / 10)))
-                b.store_row(y, place, ROWS[r], Q_SID, "o", r)
-            target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
-            b.tile_store(place, target, p["o_meta_c" if column == v.ev - 1 else "o_meta"], "o", "o in DRAM")
-            base = b.s("add.s", base, column_bytes)
+            for column in range(first, first + 1 + pair):
+                out = [x if column == first else x.high for x in results]
+                place = self.tile(OUT_TILE + column)
+                for r in rows:
+                    if v.mask == "none":
+                        y = b.vec("mul.vs", out[r], scale[r])
+                    else:  # a query that may look at no key gives 0
+                        y = b.vec("add.vv", V0, V0)
+                        b.emit("mul.vs", y, out[r], scale[r], mask=b.cmp("mgt.mvs", most[r], k(MASKED / 10)))
+                    b.store_row(y, place, ROWS[r], Q_SID, "o", r)
+                target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
+                b.tile_store(place, target, p["o_meta_c" if column == v.ev - 1 else "o_meta"], "o", "o in DRAM")
+                base = b.s("add.s", base, column_bytes)
+
+    def queries(self, column: int, pair: bool) -> list[Reg]:
+        """A tile of scaled queries, or pairs of two."""
+        b, found = self.b, []
+        for r in range(self.v.rows):
+            out = b.pair() if pair else b.v()
+            for i, half in enumerate((out, out.high) if pair else (out,)):
+                row = b.load_row(self.tile(Q_TILE + column + i), ROWS[r], Q_SID, "q")
+                b.emit("mul.vs", half, row, self.p["scale"])
+            found.append(out)
+        return found
+
+    def zeros(self, pair: bool) -> Reg:
+        b = self.b
+        out = b.pair() if pair else b.v()
+        for half in (out, out.high) if pair else (out,):
+            b.emit("add.vv", half, V0, V0)
+        return out
+
+    def push_keys(self, place: Reg, pair: bool) -> None:
+        """32 keys, of which the array takes a tile, or two."""
+        if not pair:
+            self.push_tile(self.load_tile_rows(place, K_SID, "k"))
+            return
+        b, behind = self.b, self.b.s("add.s", place, self.k.integer(TILE_BYTES))
+
+        def load(column: int) -> Reg:
+            out = b.pair()
+            b.load_row(place, ROWS[column], K_SID, "k", out=out)
+            b.load_row(behind, ROWS[column], K_SID, "k", out=out.high)
+            return out
+
+        self.push_ahead(load, LANES, True)
+
+    def push_values(self, place: Reg, column_bytes: Reg | None) -> None:
+        """A tile of transposed values; with `column_bytes` also that of the next 32 elements."""
+        if column_bytes is None:
+            self.push_tile(self.load_tile_rows(place, K_SID, "vt"))
+            return
+        b = self.b
+        places = (place, b.s("add.s", place, column_bytes))
+        self.push_ahead(lambda c: b.load_row(places[c // LANES], ROWS[c % LANES], K_SID, "vt"), 2 * LANES, False)
 
     def mask_rows(self, pointer: Reg | None, last: bool) -> Callable[[int], Reg] | None:
         """What is added to row r of a tile of scores."""

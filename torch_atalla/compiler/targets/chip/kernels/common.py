@@ -18,6 +18,7 @@ ROW_BYTES = 64  # of a scratchpad row
 TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
 SCRATCH_ROWS = 16384  # 1 MiB
 ELEMENT = 2  # bytes of a BF16
+AHEAD = 16  # loads from a vector's to that which its instruction follows: the latency of a load, and one
 REPORT_FAULT = c_abi.ATALLA_ISA_REPORT_FAULT
 FAULT_ARGUMENTS = tuple(Reg("x", number) for number in (10, 11, 12))
 
@@ -181,6 +182,15 @@ class Kernel:
         """vectors[n] becomes output column n."""
         for vector in reversed(vectors):
             self.b.push(vector)
+
+    def push_ahead(self, load: Callable[[int], Reg], count: int, pair: bool) -> None:
+        """As `push_tile` for vectors that come a few at a time: load(n) becomes output column n. pair: as for `push`."""
+        columns = [*reversed(range(count))]
+        vectors = [load(column) for column in columns[:AHEAD]]
+        for number in range(count):
+            if number + AHEAD < count:
+                vectors.append(load(columns[number + AHEAD]))
+            self.b.push(vectors[number], pair)
 
     def load_tile_rows(self, base: Reg, sid: int, region: str) -> list[Reg]:
         return [self.b.load_row(base, row, sid, region) for row in ROWS]

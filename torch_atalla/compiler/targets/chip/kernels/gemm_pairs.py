@@ -17,13 +17,12 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
-from .common import ELEMENT, ROW_BYTES, TILE_BYTES, tiles
+from .common import AHEAD, ELEMENT, ROW_BYTES, TILE_BYTES, tiles
 from .gemm_loads import GemmLoads
 from .gemm_plan import A_SID, STAGE_ROWS, W_SID
 from .gemm_residual import Residual
 
 CARRIED = 13  # columns of weights that are in registers when a pass begins
-AHEAD = 16  # loads from a vector's to that which its instruction follows: the latency of a load, and one
 
 
 @dataclass

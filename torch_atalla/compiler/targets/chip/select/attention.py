@@ -47,7 +47,7 @@ def attention(s: Selection, launch: Launch) -> None:
     sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
     causal = bool(launch.parameter("causal"))
     table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
-    for variant, words, first in heads.plan(sizes, launch.parameter("scale"), kind, causal):
+    for variant, words, first in heads.plan(sizes, launch.parameter("scale"), kind, causal, s.groups):
         more = {
             "q": s.address(q, first * q.strides[2]),
             "k": s.address(k),
