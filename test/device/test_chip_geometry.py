@@ -95,15 +95,26 @@ class Chip:
         latency = (22 + (6 if exp else 0) if vector_cycles else 0) + (45 if array else 0)
         return 64 + late + max(sdma - late, core) + ceil(min(sdma - late, core), max(steps, 1)) + latency
 
+    def tile(self, edge: int) -> int:
+        """Of operands: an array of twice as many rows or columns as lanes takes pairs of vectors."""
+        return self.lanes if edge == 2 * self.lanes else edge
+
     def product(self, m: int, n: int, k: int) -> int:
         """[m, k] x [k, n] in BF16, whose n is innermost in B: docs/concepts/gemm.md, "Cost on the chip"."""
-        tiles_right, depth = ceil(n, self.columns), ceil(k, self.rows) * self.rows
-        tiles, blocks = depth // self.rows * tiles_right, ceil(m, 6 * self.rows)
-        array = tiles * (m + blocks * self.rows + self.rows + self.columns)
-        packets = tiles * (5 * blocks + 48) + 30 * tiles_right * blocks + m * tiles_right
+        deep, wide = self.tile(self.rows), self.tile(self.columns)
+        tiles_right, depth = ceil(n, wide), ceil(k, deep) * deep
+        tiles, columns = depth // deep * tiles_right, ceil(n, self.columns)
+        pairs = (self.rows != deep) + 2 * (self.columns != wide)  # of vectors, which a pass takes
+        block = (6, 5, 3, 3)[pairs]
+        blocks, parts = ceil(m, block * deep), ceil(k, self.rows) * columns
+        weights = self.columns if pairs & 2 else deep
+        array = parts * (m + blocks * weights) + tiles * (deep + wide)
+        packets = (7 if pairs else 5) * parts * blocks + (80 if pairs else 30) * columns * blocks
+        packets += 48 * tiles + m * tiles_right
         rows = self.pad // (2 * self.tile_columns)
-        stays = ceil(m, self.rows) <= 6 or ceil(m, self.rows) * depth + 384 <= rows
-        passes = 1 if stays else ceil(tiles_right, max(1, (rows - 1056) // depth))
+        stays = ceil(m, deep) <= block or ceil(m, deep) * depth + 384 <= rows
+        panel = max(1, (rows - 1024 - wide) // depth)
+        passes = 1 if stays else ceil(tiles_right, panel - panel % 2 if pairs & 2 else panel)
         read = 2 * (m * k * passes + k * n)
         return self.cycles(read, 2 * m * n, array=array, packets=packets, waits=read)
 
@@ -118,12 +129,14 @@ class Chip:
                 min(ceil(length, edge), ceil(q + self.lanes, edge)) if causal else ceil(length, edge) for q in blocks
             )
 
-        e_tiles, value_tiles = ceil(e, self.rows), ceil(e, self.columns)
-        transposed = ceil(length, self.rows) * value_tiles
-        weights = tiles(self.columns) * e_tiles + tiles(self.rows) * value_tiles + length // self.lanes + transposed
-        pairs = self.lanes * tiles(self.columns)
-        array = pairs * e_tiles + self.lanes * tiles(self.rows) * value_tiles + pairs
-        array += weights * self.rows + transposed * self.columns
+        rows, columns = self.tile(self.rows), self.tile(self.columns)
+        e_tiles, value_tiles = ceil(e, rows), ceil(e, columns)
+        transposed = ceil(length, rows) * value_tiles
+        e_passes = ceil(e, self.rows)  # two tiles of a query at once, and two of a result, where the array has room
+        weights = tiles(columns) * e_passes + tiles(rows) * value_tiles + length // self.lanes + transposed
+        pairs = self.lanes * tiles(columns)
+        array = pairs * e_passes + self.lanes * tiles(rows) * ceil(e, self.columns) + pairs
+        array += weights * rows + transposed * columns
         vector = 3 * pairs + length * (e_tiles + 3 + 2 * value_tiles)
         packets = 3 * heads * pairs // 4 + 12 * heads * length
         read = 2 * heads * (length * e + length * 2 * e)
@@ -138,7 +151,7 @@ class Chip:
         tiles, blocks = ceil(4 * columns, 2 * self.tile_columns), ceil(rows, self.tile_rows)
         share = 255 * (tiles + (blocks - 1) * max(0, tiles - 8)) // (blocks * tiles)
         waits = 4 * rows * columns * min(255, share) // 255
-        packets, array = 5 * vectors // 8 + 3 * rows, vectors + self.rows
+        packets, array = 5 * vectors // 8 + 3 * rows, vectors + self.lanes
         return self.cycles(4 * rows * columns, 4 * rows, vector=rows, array=array, packets=packets, waits=waits)
 
     def strided_copy(self, runs: int, run_bytes: int) -> int:
@@ -180,8 +193,10 @@ class TestChipGeometry(TestCase):
     @parametrize(
         "chip, changes, refusal",
         [
-            (Chip(rows=64, columns=64), ["product 512", "attention"], r"array\.rows is 64; expected 32"),
-            (Chip(columns=64), ["product 512", "attention"], r"array\.columns is 64; expected 32"),
+            (Chip(rows=64, columns=64), ["product 512", "attention"], None),
+            (Chip(columns=64), ["product 512", "attention"], None),
+            (Chip(rows=16), ["product 512", "attention"], r"array\.rows is 16; expected 32 or 64: lw\.vi pushes"),
+            (Chip(columns=16), ["product 512"], r"array\.columns is 16; expected 32 or 64: gemm\.vv gives"),
             (Chip(lanes=64), ["multiply", "sum", "attention"], r"vector\.lanes is 64; expected 32"),
             (Chip(pad=2 << 20), ["product 1024"], None),
             (Chip(tile_rows=16), ["product 512", "strided copy"], r"sdma\.tile_rows is 16; expected 32"),

@@ -97,7 +97,7 @@ class Machine:
         self.v = [[0] * LANES for _ in range(256)]
         self.m = [MASK32] + [0] * 15
         self.pads = scratchpads or [{} for _ in range(SCRATCHPADS)]  # row -> lanes; absent rows are 0
-        self.columns = [[0] * LANES for _ in range(LANES)]  # column -> its 32 values
+        self.columns = [[0] * 2 * LANES for _ in range(2 * LANES)]  # column -> its values, for an array of 64 x 64
         self.pushes = 0
         self.pages = {}
         self.pc = 0
@@ -327,14 +327,21 @@ class Machine:
         a, b = self.v[operands["vs1"]], self.v[operands["vs2"]]
         if name != "gemm.vv":
             return self.elementwise(operands, lambda i: self.arithmetic(name, a[i], b[i]))
+        group, vd = operands["group"], operands["vd"]
+        a, b = self.vectors(operands["vs1"], group & 1), self.vectors(operands["vs2"], group & 2)
         out = []
         with np.errstate(all="ignore"):
-            for n in range(LANES):
+            for n in range(len(b)):
                 total = np.float32(0)
-                for k in range(LANES):
+                for k in range(len(a)):
                     total = total + number(round_bf16(a[k])) * number(self.columns[n][k])
                 out.append(pattern(number(round_bf16(pattern(total))) + number(b[n])))
-        return self.set_v(operands["vd"], out)
+        return self.set_v(vd, out[:LANES]) + (self.set_v(vd + 1, out[LANES:]) if vd and group & 2 else [])
+
+    def vectors(self, register, pair):
+        """The lanes of a register, or of the pair that begins there."""
+        behind = self.v[register + 1] if register else [0] * LANES
+        return [*self.v[register], *behind] if pair else self.v[register]
 
     def do_vs(self, name, operands):
         a, b = self.v[operands["vs1"]], self.x[operands["rs1"]]
@@ -345,7 +352,8 @@ class Machine:
         if name == "expi.vi":
             return self.elementwise(operands, lambda i: exponential(round_bf16(a[i])))
         if name == "lw.vi":
-            column = [round_bf16(bits) for bits in a]
+            column = [round_bf16(bits) for bits in self.vectors(operands["vs1"], operands["group"])]
+            column += [0] * (2 * LANES - len(column))
 
             def push():
                 if self.pushes < LANES:

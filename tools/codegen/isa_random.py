@@ -57,8 +57,8 @@ def state(rng: random.Random) -> dict:
     return {"x": x, "v": v, "m": m, "pads": pads, "dram": dram}
 
 
-def instruction(rng: random.Random, spec: isa.Spec, index: int, packets: int) -> isa.Instruction:
-    """One with operands that make sense for packet `index` of `packets`."""
+def instruction(rng: random.Random, spec: isa.Spec, index: int, packets: int, groups: int = 0) -> isa.Instruction:
+    """One with operands that make sense for packet `index` of `packets`. groups: bits of pairs that the array takes."""
     values = {}
     for operand in spec.operands:
         if operand.kind == "x":
@@ -71,6 +71,11 @@ def instruction(rng: random.Random, spec: isa.Spec, index: int, packets: int) ->
             values[operand.name] = 20 * rng.randint(1, max(1, min(6, packets - 1 - index)))
         else:
             values[operand.name] = rng.randint(operand.low, min(operand.high, 1 << 24))
+    if "group" in values:
+        values["group"] &= groups
+        for operand in spec.operands:
+            if operand.pair & values["group"]:
+                values[operand.name] &= ~1
     if spec.format == "M":
         values |= {"rs1": rng.choice(WORDS), "imm12": 4 * rng.randint(-64, 64)}
     if spec.format == "SDMA":
@@ -89,14 +94,15 @@ def instruction(rng: random.Random, spec: isa.Spec, index: int, packets: int) ->
     return isa.Instruction.of(spec, tuple(values[o.name] for o in spec.operands))
 
 
-def program(rng: random.Random, packets: int) -> isa.Program:
-    """`packets` legal packets; the last one halts, mostly."""
+def program(rng: random.Random, packets: int, groups: int = 0) -> isa.Program:
+    """`packets` legal packets; the last one halts, mostly. groups: as for `instruction`; more rows of the array then."""
     specs = [s for s in isa.table() if s.name != "halt.s"]
+    specs += [s for s in specs if s.unit == "gsau"] * (8 if groups else 0)
     made = isa.Program()
     for index in range(packets - 1):
         packet: list = []
         for _ in range(rng.randint(1, 4)):
-            slot = instruction(rng, rng.choice(specs), index, packets)
+            slot = instruction(rng, rng.choice(specs), index, packets, groups)
             if not isa.check_packet([*packet, slot]):
                 packet.append(slot)
         made.append(*(packet or [None]))

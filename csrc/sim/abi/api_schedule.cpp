@@ -29,6 +29,8 @@ atalla_status launch_work_on(const atalla_geometry* geometry, const atalla_launc
     }
     atalla_geometry whole = builtin_chip_config().geometry();
     memcpy(&whole, geometry, std::min<size_t>(geometry->struct_size, sizeof whole));
+    if (whole.array_latency_cycles == 0)
+      whole.array_latency_cycles = builtin_chip_config().geometry().array_latency_cycles;
     if (const atalla_status status = check_geometry(whole)) return status;
     atalla_launch_work measured{};
     if (const atalla_status status = measure_work(whole, desc, desc_bytes, &measured)) return status;

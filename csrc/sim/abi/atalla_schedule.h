@@ -44,6 +44,7 @@ typedef struct atalla_geometry {
   uint32_t bus_width_bytes;
   uint32_t sdma_queue_depth;         // transfers that an SDMA engine takes before the core waits. Since minor 5.
   uint32_t vector_occupancy_cycles;  // for which a vector instruction keeps its unit. Since minor 7.
+  uint32_t array_latency_cycles;     // from a row to its result; 0: the built-in chip's. Since minor 7.
 } atalla_geometry;
 
 // How the SDMA's tiles of an operand lie in DRAM, which matters to a bank-level DRAM, and when they come.

@@ -130,7 +130,8 @@ atalla_geometry ChipConfig::geometry() const {
           .sdma_element_bytes = static_cast<uint32_t>(sdma_element_bytes),
           .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes),
           .sdma_queue_depth = static_cast<uint32_t>(sdma_queue_depth),
-          .vector_occupancy_cycles = static_cast<uint32_t>(vector_occupancy_cycles)};
+          .vector_occupancy_cycles = static_cast<uint32_t>(vector_occupancy_cycles),
+          .array_latency_cycles = static_cast<uint32_t>(array_latency_cycles)};
 }
 
 atalla_status check_geometry(const atalla_geometry& geometry) {

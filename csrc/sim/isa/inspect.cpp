@@ -120,8 +120,7 @@ void Machine::stats(atalla_isa_stats* out) const {
          {&atalla_isa_stats::packets, &atalla_isa_stats::instructions, &atalla_isa_stats::dram_bytes_read,
           &atalla_isa_stats::dram_bytes_written, &atalla_isa_stats::transfers, &atalla_isa_stats::services,
           &atalla_isa_stats::branches_taken, &atalla_isa_stats::macs, &atalla_isa_stats::bus_cycles,
-          &atalla_isa_stats::instruction_bytes, &atalla_isa_stats::data_bytes})
-          &atalla_isa_stats::array_vectors})
+          &atalla_isa_stats::instruction_bytes, &atalla_isa_stats::data_bytes, &atalla_isa_stats::array_vectors})
       out->*member += one.*member;
     out->cycles = std::max(out->cycles, one.cycles);
     for (int i = 0; i < kUnitCount; ++i) {

@@ -65,16 +65,20 @@ void wait_for_product(const atalla_geometry& chip, const atalla_launch_desc& des
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first];
   const auto m = static_cast<uint64_t>(a.sizes[a.ndim - 2]), k = static_cast<uint64_t>(a.sizes[a.ndim - 1]);
   const uint64_t row_bytes = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
-  const uint64_t m_tiles = ceil_div(m, uint64_t{chip.array_rows}), k_tiles = ceil_div(k, uint64_t{chip.array_rows});
-  const bool stays = rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * chip.array_rows));
+  const auto n = static_cast<uint64_t>(out.sizes[out.ndim - 1]), edge = static_cast<uint64_t>(tile_depth(chip));
+  const uint64_t m_tiles = ceil_div(m, edge), k_tiles = ceil_div(k, edge);
+  const Passes pass = passes_of(chip, static_cast<int64_t>(n), static_cast<int64_t>(k));
+  const bool stays =
+      rows_stay(chip, static_cast<int64_t>(m_tiles), static_cast<int64_t>(k_tiles * edge), pass.block_tiles);
   layout[first].waits = layout[first + 1].waits = kAllTiles;
   if (!stays || layout[first + 1].pitch != row_bytes) return;
   // Packed weights come a panel before they are used, tile by tile, if two panels have room. Of the first one, the core
   // waits for what does not queue.
-  const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[out.ndim - 1]), uint64_t{chip.array_columns});
-  const uint64_t few = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles));
+  const uint64_t columns = ceil_div(n, static_cast<uint64_t>(tile_width(chip)));
+  uint64_t few = std::max<uint64_t>(1, uint64_t{kPanelTiles} / std::max<uint64_t>(1, k_tiles));
+  if (pass.wide) few = std::max<uint64_t>(2, few - few % 2);
   const uint64_t panel = few * k_tiles, all = columns * k_tiles, queued = chip.sdma_queue_depth;
-  if (all == 0 || (columns > few && 2 * panel > panel_room(chip) / chip.array_rows)) return;
+  if (all == 0 || (columns > few && 2 * panel > panel_room(chip) / edge)) return;
   const uint64_t first_tiles = std::min(panel, all);
   const uint64_t late = first_tiles > queued ? first_tiles - queued + 1 : 1;
   layout[first + 1].waits = share(late, all);
@@ -93,18 +97,21 @@ void wait_for_convolution(const atalla_geometry& chip, const atalla_launch_desc&
   const auto channels = std::max<uint64_t>(1, static_cast<uint64_t>(weight.sizes[1]));
   const bool grouped = channels != static_cast<uint64_t>(image.sizes[1]);
   const uint64_t taps_down = size_at(weight, 2), taps_right = size_at(weight, 1);
-  const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[1]), uint64_t{chip.array_columns});
+  const uint64_t columns = ceil_div(static_cast<uint64_t>(out.sizes[1]), static_cast<uint64_t>(tile_width(chip)));
   const auto room = static_cast<uint64_t>(std::max<int64_t>(0, scratchpad_rows(chip) - kStageRows));
   Blocks blocks;
   uint64_t depth = taps_down * taps_right * ceil_div(channels, lanes);  // tiles of weights for a column
+  if (channels % lanes != 0 && !grouped) depth = taps_down * ceil_div(taps_right * channels, lanes);
+  const Passes pass =
+      passes_of(chip, out.sizes[1], static_cast<int64_t>(depth * lanes), static_cast<int64_t>(w.out_width));
+  const uint64_t most = static_cast<uint64_t>(pass.block_tiles) * tile;
   if (channels % lanes == 0) {
-    blocks = blocks_of_lines(kBlockTiles * tile, w);
+    blocks = blocks_of_lines(most, w);
     const uint64_t line = ceil_div(w.width, tile) * (channels / lanes);
     blocks.first = std::min(w.height, (blocks.lines - 1) * w.step + w.reach) * line;
     blocks.next = blocks.lines * w.step * line;
   } else {  // the pixels under each tap, or each row of taps where they are neighbours in memory
-    if (!grouped) depth = taps_down * ceil_div(taps_right * channels, lanes);
-    blocks = blocks_of_lines(std::min(kBlockTiles * tile, room / depth), w);
+    blocks = blocks_of_lines(std::min(most, room / depth), w);
     blocks.first = blocks.next = depth * blocks.lines * ceil_div(w.out_width, tile);
     blocks.early = 2 * blocks.lines * w.out_width * depth <= room;
   }

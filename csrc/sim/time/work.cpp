@@ -7,6 +7,7 @@
 #include "sim/device/kernel_traits.h"
 #include "sim/time/code.h"
 #include "sim/time/layout.h"
+#include "sim/time/product_plan.h"
 #include "sim/time/timing.h"
 
 namespace atalla::sim {
@@ -66,7 +67,7 @@ void describe_product(const atalla_geometry& chip, const atalla_launch_desc& des
   const uint64_t batch = batched ? static_cast<uint64_t>(out.sizes[0]) : 1;
   work->block_bytes[first] = blocks_of(chip, stored_bytes(a) / batch);
   work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(b) / batch);
-  work->parts = batched ? batch : std::max<uint64_t>(1, ceil_div(columns, chip.array_columns));
+  work->parts = batched ? batch : std::max<uint64_t>(1, ceil_div(columns, static_cast<uint64_t>(tile_width(chip))));
   work->shared = batched ? 0 : 1u << first;
 }
 
@@ -78,7 +79,7 @@ void describe_convolution(const atalla_geometry& chip, const atalla_launch_desc&
   const uint64_t channels = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[1]);
   work->block_bytes[first] = blocks_of(chip, stored_bytes(image) / batch);
   work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(weight));
-  work->parts = batch > 1 ? batch : std::max<uint64_t>(1, ceil_div(channels, chip.array_columns));
+  work->parts = batch > 1 ? batch : std::max<uint64_t>(1, ceil_div(channels, static_cast<uint64_t>(tile_width(chip))));
   work->shared = 1u << (batch > 1 ? first + 1 : first);
 }
 

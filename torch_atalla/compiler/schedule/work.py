@@ -33,6 +33,7 @@ GEOMETRY = {
     "bus_width_bytes": ("bus", "width_bytes"),
     "sdma_queue_depth": ("sdma", "queue_depth"),
     "vector_occupancy_cycles": ("vector", "occupancy_cycles"),
+    "array_latency_cycles": ("array", "latency_cycles"),
 }
 Geometry = tuple[int, ...]  # values of GEOMETRY
 

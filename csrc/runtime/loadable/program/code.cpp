@@ -17,17 +17,20 @@ void check_runs_code(const Device& device) {
   if (isa_api() == nullptr)
     throw Error(ATALLA_ERR_UNSUPPORTED, "the device library of " + name + " runs no Atalla code");
   const atalla_device_properties& chip = device.properties();
-  if (chip.vector_lanes == kCodeLanes && chip.array_rows == kCodeLanes && chip.array_columns == kCodeLanes &&
+  // Code with pairs of registers is illegal on an array of 32 x 32, which says so when it is run.
+  const auto takes_vectors = [](uint32_t edge) { return edge == kCodeLanes || edge == 2 * kCodeLanes; };
+  if (chip.vector_lanes == kCodeLanes && takes_vectors(chip.array_rows) && takes_vectors(chip.array_columns) &&
       chip.scratchpads >= kCodeLeastPads && chip.scratchpads <= kCodeMostPads && chip.scratchpad_bytes >= kCodePadBytes)
     return;
   const std::string lanes = std::to_string(kCodeLanes);
   throw Error(ATALLA_ERR_UNSUPPORTED,
-              "Atalla code needs " + lanes + " vector lanes, an array of " + lanes + " x " + lanes + ", and " +
-                  std::to_string(kCodeLeastPads) + " to " + std::to_string(kCodeMostPads) +
-                  " scratchpads of at least " + std::to_string(kCodePadBytes) + " bytes; " + name + " has " +
-                  std::to_string(chip.vector_lanes) + " lanes, an array of " + std::to_string(chip.array_rows) + " x " +
-                  std::to_string(chip.array_columns) + " and " + std::to_string(chip.scratchpads) + " scratchpads of " +
-                  std::to_string(chip.scratchpad_bytes) + " bytes. Choose another chip file, or the functional engine");
+              "Atalla code needs " + lanes + " vector lanes, an array of " + lanes + " or " +
+                  std::to_string(2 * kCodeLanes) + " rows and columns, and " + std::to_string(kCodeLeastPads) + " to " +
+                  std::to_string(kCodeMostPads) + " scratchpads of at least " + std::to_string(kCodePadBytes) +
+                  " bytes; " + name + " has " + std::to_string(chip.vector_lanes) + " lanes, an array of " +
+                  std::to_string(chip.array_rows) + " x " + std::to_string(chip.array_columns) + " and " +
+                  std::to_string(chip.scratchpads) + " scratchpads of " + std::to_string(chip.scratchpad_bytes) +
+                  " bytes. Choose another chip file, or the functional engine");
 }
 
 // That run the code, on this device.

@@ -68,6 +68,13 @@ struct Cost {
     const uint64_t last = rest <= 2 ? rest : rest <= 4 ? 4 : 8 * divide_up(rest, 8);
     return rows - rest + last;
   }
+  // Cycles for which `sums` rows of the array wait for those before, whose sums they add to and which are issued
+  // `apart` cycles earlier. What costs count of packets has the waits of the built-in chip's array.
+  uint64_t array_waits(uint64_t sums, uint64_t apart) const {
+    constexpr uint64_t kCounted = 45;
+    const uint64_t latency = chip.array_latency_cycles, hidden = apart > kCounted ? apart : kCounted;
+    return latency > hidden ? sums * (latency - hidden) : 0;
+  }
   // Tiles of the SDMA that hold so many contiguous bytes.
   uint64_t tiles_of(uint64_t bytes) const { return divide_up(bytes, tile_bytes()); }
   uint64_t tile_bytes() const { return chip.sdma_tile_rows * row_bytes(); }

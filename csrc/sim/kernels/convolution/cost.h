@@ -3,6 +3,8 @@
 // What a convolution costs on the chip.
 #pragma once
 
+#include <algorithm>
+
 #include "sim/kernels/convolution/shape.h"
 #include "sim/kernels/matrix/gemm_cost.h"
 #include "sim/kernels/pointwise/vector_program.h"
@@ -29,7 +31,7 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
 // a tap where those are no run.
 inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionShape& s, int64_t item, bool copied) {
   constexpr int64_t kStaging = kStageRows + 32;  // rows of scratchpad 0 for results and a border
-  const int64_t lanes = chip.vector_lanes, depth = chip.array_rows;
+  const int64_t lanes = chip.vector_lanes, depth = tile_depth(chip);
   const int64_t rows = static_cast<int64_t>(chip.scratchpad_bytes) / (lanes * chip.sdma_element_bytes);
   const int64_t channels = s.in_per_group();
   const int64_t bytes = channels * s.in[0] * s.in[1] * s.in[2] * item;
@@ -61,19 +63,21 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     const uint64_t computed = cost.vectors(s.batch * s.out_channels * ceil_div(positions, max_of(1, s.out[2]))) *
                               cost.computed_rows(s.out[2]);
     cost.vector_ops = cost.array_rows = computed * static_cast<uint64_t>(depth);
-    cost.packets = cost.array_rows / 2;
-    cost.weight_rows = cost.chip.array_rows;
+    const auto line = std::max<uint64_t>(1, std::min<uint64_t>(cost.computed_rows(s.out[2]), cost.chip.sdma_tile_rows));
+    cost.packets = cost.array_rows / 2 + cost.array_waits(cost.array_rows / line, 2 * line + 18);
+    cost.weight_rows = cost.chip.vector_lanes;
     cost.bytes_read = images * static_cast<uint64_t>(image_bytes + depth * weight_item);
   } else {
     // Each run fills whole tiles. A block of the result has whole lines.
     const Runs runs = runs_of(cost.chip, s);
-    const int64_t padded = runs.count * ceil_div(runs.length, cost.chip.array_rows) * cost.chip.array_rows;
-    const int64_t lines = max_of(1, kBlockTiles * cost.chip.array_rows / max_of(1, s.out[2]));
+    const int64_t tile = tile_depth(cost.chip), padded = runs.count * ceil_div(runs.length, tile) * tile;
+    const Passes pass = passes_of(cost.chip, co, padded, s.out[2]);
+    const int64_t lines = max_of(1, pass.block_tiles * tile / max_of(1, s.out[2]));
     const ArrayProduct product = array_product(cost.chip, positions, co, padded, in_item, weight_item, false,
-                                               ceil_div(s.out[0] * s.out[1], lines));
+                                               ceil_div(s.out[0] * s.out[1], lines), 0, s.out[2]);
     cost.macs = static_cast<uint64_t>(positions * co * depth) * images;
     // Code goes from line to line for each run of a patch.
-    const int64_t lines_of_runs = 2 * runs.count * ceil_div(co, cost.chip.array_columns) * s.out[0] * s.out[1];
+    const int64_t lines_of_runs = 2 * runs.count * ceil_div(co, pass.width) * s.out[0] * s.out[1];
     cost.packets = (product.packets + static_cast<uint64_t>(lines_of_runs)) * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;

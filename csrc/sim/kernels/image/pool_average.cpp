@@ -2,6 +2,8 @@
 //
 // pool.average and pool.adaptive_average: the sum of each window, divided by its size. Sums are in F32 (F64 for F64,
 // I64 for integers).
+#include <algorithm>
+
 #include "kernel_parameters.h"
 #include "sim/kernels/image/pool.h"
 
@@ -124,8 +126,12 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   const uint64_t vectors = pool_vectors(d, cost);
   cost.vector_ops += 2 * vectors;
   cost.array_rows += static_cast<uint64_t>(taps) * vectors;
-  cost.weight_rows += cost.chip.array_rows;
+  cost.weight_rows += cost.chip.vector_lanes;
   cost.packets += (15 + static_cast<uint64_t>(taps)) * vectors / 3;
+  const uint64_t side_by_side =
+      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(d.operands[0].sizes[d.operands[0].ndim - 1]));
+  cost.packets +=
+      cost.array_waits(static_cast<uint64_t>(taps) * vectors / std::max<uint64_t>(1, side_by_side), side_by_side);
 }
 
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;

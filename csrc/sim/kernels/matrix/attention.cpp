@@ -138,8 +138,10 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const int64_t q_item = dtype_size(desc.operands[Query].dtype);
   const int64_t k_item = dtype_size(desc.operands[Key].dtype);
 
-  const int64_t rows = cost.chip.array_rows, columns = cost.chip.array_columns, block = cost.chip.vector_lanes;
+  const int64_t rows = tile_depth(cost.chip), columns = tile_width(cost.chip), block = cost.chip.vector_lanes;
   const int64_t e_tiles = ceil_div(e, rows), ev_tiles = ceil_div(ev, columns);
+  // An array with room for two tiles takes two of a query at once, and gives two of a result.
+  const int64_t e_passes = ceil_div(e, cost.chip.array_rows), ev_passes = ceil_div(ev, cost.chip.array_columns);
   const bool causal = AttentionParameters::read(desc).causal;
   const auto computed = [&](int64_t n) { return static_cast<int64_t>(cost.computed_rows(n)); };
   // Over all blocks of queries: tiles of `edge` keys, and pairs of a query and of such a tile.
@@ -161,14 +163,14 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const Tiles scores = tiles_of(columns), sums = tiles_of(rows);
   const int64_t passes = (l >= block ? 1 : 0) + (l % block != 0 ? 1 : 0), blocks = ceil_div(l, block);
   const int64_t transposed = passes * ceil_div(s, rows) * ev_tiles;
-  const int64_t weights = scores.blocks * e_tiles + sums.blocks * ev_tiles + blocks + transposed;
+  const int64_t weights = scores.blocks * e_passes + sums.blocks * ev_tiles + blocks + transposed;
   const auto queries = heads * cost.computed_rows(l), pairs = heads * static_cast<uint64_t>(scores.queries);
 
   cost.macs = heads * static_cast<uint64_t>(causal ? scores.queries * columns * e + sums.queries * rows * ev
                                                    : l * s * (e + ev));
   cost.weight_rows = heads * static_cast<uint64_t>(weights * rows);
   // The array adds the probabilities, too.
-  cost.array_rows = heads * static_cast<uint64_t>(scores.queries * e_tiles + sums.queries * ev_tiles) + pairs +
+  cost.array_rows = heads * static_cast<uint64_t>(scores.queries * e_passes + sums.queries * ev_passes) + pairs +
                     heads * static_cast<uint64_t>(transposed * columns);
   cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + passes * s * (e + ev) * k_item);
   cost.bytes_written = operand_bytes(desc.operands[Out]);
@@ -182,9 +184,19 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   // each tile of the result its start and a division.
   cost.vector_ops = pairs * (3 + mask_ops) + queries * static_cast<uint64_t>(e_tiles + 3 + 2 * ev_tiles);
   cost.packets = 3 * pairs / 4 + 12 * queries;
+  // Scores wait for their sums, of which each adds to that of the tile before, as do those of probabilities and
+  // results.
+  const int64_t issued = 2 * block;  // of weights and queries
+  const int64_t of_results = sums.blocks * ev_passes;
+  cost.packets +=
+      heads * (cost.array_waits(static_cast<uint64_t>(scores.blocks), 0) +
+               cost.array_waits(static_cast<uint64_t>(scores.blocks * e_passes), issued) +
+               cost.array_waits(static_cast<uint64_t>(of_results), ev_passes < ev_tiles ? issued + block : issued) +
+               cost.array_waits(static_cast<uint64_t>(blocks * ev_passes), 0));
   // A block of few queries does not hide the array's latency.
   if (l % block != 0)
-    cost.packets += heads * static_cast<uint64_t>(34 * (ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles));
+    cost.packets += heads * (34 + cost.array_waits(1, 0)) *
+                    static_cast<uint64_t>(ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles);
   // Tiles of keys and values that some element does not fill are cleared first.
   if (s % columns != 0 || e % rows != 0 || ev % columns != 0)
     cost.packets += heads * static_cast<uint64_t>(passes * ceil_div(s, columns) * (e_tiles + ev_tiles) * rows);

@@ -32,25 +32,37 @@ struct ArrayProduct {
 // the bias and a tile; scratchpad 0 holds rows of A, behind 384 rows for results. So B is read once, and A once for
 // every panel of B; if all of A fits, or if it has one block of rows only, A is read once too.
 inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_t n, int64_t k, int64_t a_item,
-                                  int64_t b_item, bool transposes, int64_t blocks = 0, int64_t rows = 0) {
-  const int64_t k_tiles = ceil_div(k, chip.array_rows), n_tiles = ceil_div(n, chip.array_columns);
-  const int64_t depth = max_of(1, k_tiles * chip.array_rows);  // rows of a scratchpad
-  const int64_t panel = max_of(1, (scratchpad_rows(chip) - kBiasRows - chip.array_columns) / depth);
-  const bool stays = rows_stay(chip, ceil_div(m, chip.array_rows), depth);
-  const int64_t a_passes = stays ? 1 : ceil_div(n_tiles, panel);
+                                  int64_t b_item, bool transposes, int64_t blocks = 0, int64_t rows = 0,
+                                  int64_t line = 1) {
+  const int64_t tile_k = tile_depth(chip), tile_n = tile_width(chip);
+  const int64_t k_tiles = ceil_div(k, tile_k), n_tiles = ceil_div(n, tile_n);
+  const Passes pass = passes_of(chip, n, k, line);
+  const int64_t k_passes = ceil_div(k, pass.depth), n_passes = ceil_div(n, pass.width);
+  const int64_t depth = max_of(1, k_tiles * tile_k);  // rows of a scratchpad
+  const int64_t panel = max_of(1, (scratchpad_rows(chip) - kBiasRows - tile_n) / depth);
+  const bool stays = rows_stay(chip, ceil_div(m, tile_k), depth, pass.block_tiles);
+  const int64_t a_passes = stays ? 1 : ceil_div(n_tiles, pass.wide ? max_of(2, panel - panel % 2) : panel);
   ArrayProduct cost;
   cost.macs = static_cast<uint64_t>(m) * n * k;
   if (rows == 0) rows = m;
-  cost.array_rows = static_cast<uint64_t>(rows) * k_tiles * n_tiles;
-  if (blocks == 0) blocks = ceil_div(m, kBlockTiles * chip.array_rows);
-  const auto tiles = static_cast<uint64_t>(k_tiles) * n_tiles, passes = tiles * static_cast<uint64_t>(blocks);
-  cost.weight_rows = chip.array_rows * passes;
+  cost.array_rows = static_cast<uint64_t>(rows) * k_passes * n_passes;
+  if (blocks == 0) blocks = ceil_div(m, pass.block_tiles * tile_k);
+  const auto tiles = static_cast<uint64_t>(k_tiles) * n_tiles;
+  const auto passes = static_cast<uint64_t>(k_passes) * n_passes * static_cast<uint64_t>(blocks);
+  cost.weight_rows = static_cast<uint64_t>(pass.wide ? pass.width : tile_k) * passes;
   const auto columns = static_cast<uint64_t>(n_tiles);
-  cost.packets = 5 * passes + 30 * columns * static_cast<uint64_t>(blocks) + static_cast<uint64_t>(rows) * columns;
+  const bool pairs = pass.deep || pass.wide;
+  const uint64_t ends = static_cast<uint64_t>(n_passes) * static_cast<uint64_t>(blocks);
+  cost.packets = (pairs ? 7 : 5) * passes + (pairs ? 80 : 30) * ends + static_cast<uint64_t>(rows) * columns;
+  // The sums of a pass add to those of the one before, which few rows do not hide.
+  const int64_t last = rows - max_of(0, blocks - 1) * pass.block_tiles * tile_k;
+  const uint64_t apart =
+      static_cast<uint64_t>(pass.wide ? pass.width : tile_k) + static_cast<uint64_t>(max_of(1, last));
+  cost.packets += Cost(chip).array_waits(static_cast<uint64_t>(k_passes) * n_passes, apart);
   if (transposes) {
-    cost.weight_rows += chip.array_rows * tiles;
-    cost.array_rows += chip.array_columns * tiles;
-    cost.packets += 48 * tiles;
+    cost.weight_rows += static_cast<uint64_t>(tile_k) * tiles;
+    cost.array_rows += static_cast<uint64_t>(tile_n) * tiles;
+    cost.packets += 48 * tiles + Cost(chip).array_waits(tiles, 0);
   }
   cost.a_bytes = static_cast<uint64_t>(m) * k * a_item * static_cast<uint64_t>(max_of(1, a_passes));
   cost.b_bytes = static_cast<uint64_t>(k) * n * b_item;

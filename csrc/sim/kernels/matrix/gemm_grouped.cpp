@@ -151,20 +151,20 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   ArrayProduct p = array_product(cost.chip, shape.m, shape.n, shape.k, dtype_size(a.dtype), dtype_size(b.dtype), false);
   cost.macs = p.macs;
   const uint64_t rows = static_cast<uint64_t>(shape.m);
-  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, cost.chip.array_columns));
-  const uint64_t row_tiles = static_cast<uint64_t>(ceil_div(shape.k, cost.chip.array_rows));
+  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, tile_width(cost.chip)));
+  const uint64_t row_tiles = static_cast<uint64_t>(ceil_div(shape.k, tile_depth(cost.chip)));
   switch (shape.divided) {
     case Divided::Rows:
       p.weight_rows *= groups, p.b_bytes *= groups;
       break;
     case Divided::Columns:  // every group may end in a tile that is not full
       p.array_rows += rows * row_tiles * (groups - 1);
-      p.weight_rows += cost.chip.array_rows * row_tiles * (groups - 1);
+      p.weight_rows += static_cast<uint64_t>(tile_depth(cost.chip)) * row_tiles * (groups - 1);
       p.a_bytes *= groups;
       break;
     default:
       p.array_rows += rows * column_tiles * (groups - 1);
-      p.weight_rows += cost.chip.array_rows * column_tiles * (groups - 1);
+      p.weight_rows += static_cast<uint64_t>(tile_depth(cost.chip)) * column_tiles * (groups - 1);
   }
   cost.array_rows = p.array_rows, cost.weight_rows = p.weight_rows;
   cost.bytes_read = p.a_bytes + p.b_bytes + 4 * groups;

@@ -188,7 +188,7 @@ void cost_norm(const atalla_launch_desc& d, Cost& cost) {
   const uint64_t rows = cost.computed_rows(in.sizes[0]), vectors = rows * cost.vectors(in.sizes[1]);
   cost.vector_ops += vectors * (affine != 0 ? 3 : 2) + rows * (kCentered ? 2 : 1);
   cost.array_rows += vectors * (kCentered ? 2 : 1);
-  cost.weight_rows += cost.chip.array_rows;
+  cost.weight_rows += cost.chip.vector_lanes;
   cost.packets += vectors <= 2 * rows ? 12 * rows : vectors * (kCentered ? 11 : 3) / 8 + 22 * rows;
 }
 

@@ -219,7 +219,7 @@ void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   cost.vector_ops += rows * (3 * cost.vectors(n) + 3);
   cost.array_rows += rows * cost.vectors(n);
-  cost.weight_rows += cost.chip.array_rows;
+  cost.weight_rows += cost.chip.vector_lanes;
   cost.packets += cost.vectors(n) <= 2 ? 3 * rows : 25 * rows * cost.vectors(n) / 8 + 10 * rows;
   cost.exp_ops += rows * cost.vectors(n);
 }

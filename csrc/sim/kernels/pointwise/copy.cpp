@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "sim/kernels/base/loader.h"
+#include "sim/time/product_plan.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -182,12 +183,13 @@ uint64_t innermost(const atalla_operand& operand) {
 void cost_transpose(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
   const uint64_t rows = innermost(in), columns = innermost(out), size = cost.chip.sdma_element_bytes;
   const uint64_t matrices = static_cast<uint64_t>(element_count(out)) / (rows * columns);
-  const uint64_t tiles = cost.divide_up(rows, cost.chip.array_rows) * cost.divide_up(columns, cost.chip.array_columns);
+  const uint64_t tiles = cost.divide_up(rows, static_cast<uint64_t>(tile_depth(cost.chip))) *
+                         cost.divide_up(columns, static_cast<uint64_t>(tile_width(cost.chip)));
   cost.tiles += 2 * matrices * tiles;
   cost.beats += matrices * (columns * cost.divide_up(rows * size, cost.chip.bus_width_bytes) +
                             rows * cost.divide_up(columns * size, cost.chip.bus_width_bytes));
-  cost.weight_rows += matrices * tiles * cost.chip.array_columns;
-  cost.array_rows += matrices * tiles * cost.chip.array_rows;
+  cost.weight_rows += matrices * tiles * static_cast<uint64_t>(tile_width(cost.chip));
+  cost.array_rows += matrices * tiles * static_cast<uint64_t>(tile_depth(cost.chip));
   cost.vector_ops += 2 * matrices * cost.vectors(static_cast<int64_t>(rows)) * columns;
   cost.packets += 58 * matrices * tiles;
 }

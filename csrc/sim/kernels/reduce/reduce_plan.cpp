@@ -133,15 +133,16 @@ void cost_sum(const atalla_launch_desc& desc, Cost& cost) {
   const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
   const uint64_t vectors = cost.vectors(element_count(in));
   cost.array_rows += vectors;
-  cost.weight_rows += cost.chip.array_rows;
+  cost.weight_rows += cost.chip.vector_lanes;
   cost.vector_ops = outputs;
   cost.packets += 2 * outputs;
   const int last = in.ndim - 1;
   if (last < 0 || in.sizes[last] != desc.operands[0].sizes[last] || in.sizes[last] <= 0) return;
-  constexpr uint64_t kRow = 46, kTogether = 8;  // the array's latency; columns of tiles that are summed side by side
+  constexpr uint64_t kTogether = 8;  // columns of tiles that are summed side by side
+  const uint64_t row = uint64_t{cost.chip.array_latency_cycles} + 1;
   const uint64_t columns = cost.vectors(in.sizes[last]), groups = cost.divide_up(columns, kTogether);
   cost.packets =
-      kRow * groups * (static_cast<uint64_t>(element_count(in)) / static_cast<uint64_t>(in.sizes[last])) - vectors;
+      row * groups * (static_cast<uint64_t>(element_count(in)) / static_cast<uint64_t>(in.sizes[last])) - vectors;
 }
 
 }  // namespace atalla::sim::ATALLA_ISA
