@@ -109,7 +109,7 @@ class Chip:
         blocks, parts = ceil(m, block * deep), ceil(k, self.rows) * columns
         weights = self.columns if pairs & 2 else deep
         array = parts * (m + blocks * weights) + tiles * (deep + wide)
-        packets = (7 if pairs else 5) * parts * blocks + (80 if pairs else 30) * columns * blocks
+        packets = (7 if pairs else 5) * parts * blocks + (140 if pairs else 30) * columns * blocks
         packets += 48 * tiles + m * tiles_right
         rows = self.pad // (2 * self.tile_columns)
         stays = ceil(m, deep) <= block or ceil(m, deep) * depth + 384 <= rows

@@ -138,7 +138,6 @@ class TestEngine(TestCase):
             with self.assertRaisesRegex(isa.ExecutionError, reason):
                 isa.run(isa.assemble(program + "\nhalt.s"))
 
-
     def test_other_sizes_are_refused(self):
         for key, value, reason in (("array.rows", 48, "lw.vi pushes"), ("array.columns", 128, "gemm.vv gives")):
             text = f"Atalla code does not run on a chip whose {key} is {value}; expected 32 or 64: {reason} a vector"

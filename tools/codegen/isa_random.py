@@ -95,7 +95,7 @@ def instruction(rng: random.Random, spec: isa.Spec, index: int, packets: int, gr
 
 
 def program(rng: random.Random, packets: int, groups: int = 0) -> isa.Program:
-    """`packets` legal packets; the last one halts, mostly. groups: as for `instruction`; more rows of the array then."""
+    """`packets` legal packets; the last one halts, mostly. groups: as for `instruction`; with more array rows."""
     specs = [s for s in isa.table() if s.name != "halt.s"]
     specs += [s for s in specs if s.unit == "gsau"] * (8 if groups else 0)
     made = isa.Program()

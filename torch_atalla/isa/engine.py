@@ -396,7 +396,8 @@ def run(
 
     memory: address -> array or bytes. args: 32-bit values for x10 and up. profile: `simulator` or `rne`. dram_timing:
     `specified`, `ideal` or `measured` (chip file, [sdma]). max_packets: 0 for no limit, else reaching it is an
-    ExecutionError, as a fault is. chip: as for Machine. array: computes lw.vi and gemm.vv instead of the engine. cores: of the machine.
+    ExecutionError, as a fault is. chip: as for Machine. array: computes lw.vi and
+    gemm.vv instead of the engine. cores: of the machine.
     """
     options: dict[str, Any] = {"timing": timing, "dram_timing": dram_timing, "array": array, "cores": cores}
     options["chip"] = chip

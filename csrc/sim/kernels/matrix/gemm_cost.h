@@ -53,7 +53,7 @@ inline ArrayProduct array_product(const atalla_geometry& chip, int64_t m, int64_
   const auto columns = static_cast<uint64_t>(n_tiles);
   const bool pairs = pass.deep || pass.wide;
   const uint64_t ends = static_cast<uint64_t>(n_passes) * static_cast<uint64_t>(blocks);
-  cost.packets = (pairs ? 7 : 5) * passes + (pairs ? 80 : 30) * ends + static_cast<uint64_t>(rows) * columns;
+  cost.packets = (pairs ? 7 : 5) * passes + (pairs ? 140 : 30) * ends + static_cast<uint64_t>(rows) * columns;
   // The sums of a pass add to those of the one before, which few rows do not hide.
   const int64_t last = rows - max_of(0, blocks - 1) * pass.block_tiles * tile_k;
   const uint64_t apart =

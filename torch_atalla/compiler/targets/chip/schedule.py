@@ -82,7 +82,7 @@ def port_reads(inst: Inst) -> dict[str, set[int]]:
         found["m"].add(inst.operands["mask"].number if inst.operands.get("mask") else 0)
     for reg in regs:
         if reg.number or reg.kind == "m":
-            found[reg.kind].add(reg.number)
+            found[reg.kind].add(reg.number or 0)
     return found
 
 

@@ -65,9 +65,7 @@ class Heads:
     outer: Sequence[tuple[int, tuple[int, int, int, int, int]]]
 
 
-def plan(
-    s: Heads, scale: float, mask: str, causal: bool, groups: int = 0
-) -> list[tuple[Variant, dict[str, int], int]]:
+def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0) -> list[tuple[Variant, dict[str, int], int]]:
     """Calls: variant, words but for addresses (q, k, v, o, mask, heads), and the first query. groups: of the array."""
     et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
     group = groups & ((1 if et > 1 else 0) | (2 if evt > 1 else 0))
@@ -342,9 +340,7 @@ class _Attention(Kernel):
         for first, pair in in_steps(v.ev, bool(v.group & 2)):
             results = [self.zeros(pair) for _ in rows]
 
-            def product(
-                score: Reg, weights: Reg, last: bool, results: list[Reg] = results, pair: bool = pair
-            ) -> None:
+            def product(score: Reg, weights: Reg, last: bool, results: list[Reg] = results, pair: bool = pair) -> None:
                 self.push_values(weights, column_bytes if pair else None)
                 for r in rows:
                     probabilities = b.load_row(score, ROWS[r], Q_SID, "score", r)

@@ -184,7 +184,8 @@ class Kernel:
             self.b.push(vector)
 
     def push_ahead(self, load: Callable[[int], Reg], count: int, pair: bool) -> None:
-        """As `push_tile` for vectors that come a few at a time: load(n) becomes output column n. pair: as for `push`."""
+        """As `push_tile` for vectors that come a few at a time: load(n) becomes output column n. pair: as for
+        `push`."""
         columns = [*reversed(range(count))]
         vectors = [load(column) for column in columns[:AHEAD]]
         for number in range(count):

@@ -37,6 +37,7 @@ class _Weights:
 class GemmPairs(GemmLoads):
     residual: Residual
     a_step: Reg
+    bias_base: Reg  # scratchpad address of the bias
 
     def _new(self, deep: bool) -> Reg:
         return self.b.pair() if deep else self.b.v()

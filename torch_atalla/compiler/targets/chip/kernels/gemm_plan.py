@@ -259,9 +259,7 @@ class Pixels:
     c_batch: int
 
 
-def plan_pixels(
-    s: Pixels, bias: bool, activation: str | None, groups: int = 0
-) -> tuple[Variant, dict[str, int]]:
+def plan_pixels(s: Pixels, bias: bool, activation: str | None, groups: int = 0) -> tuple[Variant, dict[str, int]]:
     """Like `plan`, with packed weights, for a convolution. groups: of the array."""
     kj = tiles(s.run)
     kt = s.kh * s.kw * kj
