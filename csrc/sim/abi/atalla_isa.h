@@ -142,8 +142,8 @@ typedef struct atalla_isa_api {
   // Runs to the end on the calling thread, after the stream's earlier work, and charges the cycles to the stream. A
   // fault of the program is returned, and does not stop the stream, which other threads may use. stats may be null.
   atalla_status (*launch)(atalla_stream, atalla_isa_program, const atalla_isa_params*, atalla_isa_stats* stats);
-  // A machine over the device's DRAM and scratchpads, or, for null, over `dram_bytes` of its own, with the chip that the
-  // program was created for. Nothing is charged.
+  // A machine over the device's DRAM and scratchpads, or, for null, over `dram_bytes` of its own, with the chip that
+  // the program was created for. Nothing is charged.
   atalla_status (*machine_create)(atalla_device, uint64_t dram_bytes, atalla_isa_program, const atalla_isa_params*,
                                   atalla_isa_machine*);
   atalla_status (*machine_destroy)(atalla_isa_machine);

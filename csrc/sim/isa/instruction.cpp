@@ -36,7 +36,8 @@ void format(const Instruction& instruction, char* text, size_t size) {
   for (int i = 0; i < spec.operand_count; ++i) {
     const OperandSpec& operand = spec.operands[i];
     const int32_t value = instruction[operand.field];
-    const bool may_be_left_out = operand.field == Field::kMask || operand.field == Field::kIncr || operand.field == Field::kGroup;
+    const bool may_be_left_out =
+        operand.field == Field::kMask || operand.field == Field::kIncr || operand.field == Field::kGroup;
     if (may_be_left_out && value == 0) continue;
     out += i == 0 ? " " : ", ";
     if (operand.kind != 'i') out += operand.kind;

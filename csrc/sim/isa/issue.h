@@ -51,7 +51,7 @@ struct Issue {
   uint16_t result[kMostResults] = {kNoRegister, kNoRegister, kNoRegister, kNoRegister, kNoRegister};
   uint32_t latency[kMostResults] = {};
   uint8_t producer[kMostResults] = {};  // unit
-  uint8_t unit[4] = {};      // those that stay occupied for more than a cycle
+  uint8_t unit[4] = {};                 // those that stay occupied for more than a cycle
   uint32_t occupancy[4] = {};
   MemoryUse use[2];
 };

@@ -375,7 +375,8 @@ atalla_status Machine::set_array(const atalla_isa_array& array) {
   }
   if (config_->array_rows != kLanes || config_->array_columns != kLanes)
     return set_error(ATALLA_ERR_ARGUMENT,
-                     "an array of 32 x 32 for a chip whose array is %" PRIu64 " x %" PRIu64 "; expected a chip file with "
+                     "an array of 32 x 32 for a chip whose array is %" PRIu64 " x %" PRIu64
+                     "; expected a chip file with "
                      "array.rows and array.columns of 32",
                      config_->array_rows, config_->array_columns);
   if (cores_.size() != 1)

@@ -108,7 +108,7 @@ ATALLA_INLINE void transpose16(const float* const* from, float* to, int to_pitch
 }
 
 // Of the weights, rows of 32 k and 32 n.
-ATALLA_INLINE const float (*block(Weights& w, uint32_t half_k, uint32_t half_n))[kLanes] {
+ATALLA_INLINE const float (*block(Weights& w, uint32_t half_k, uint32_t half_n)) [kLanes] {
   if ((w.made >> (2 * half_k + half_n) & 1) == 0) [[unlikely]]
     make_block(w, half_k, half_n);
   return w.blocks[half_k][half_n];
