@@ -70,7 +70,10 @@ class TestAnalyticModel(TestCase):
         found = {name: int(number) for name, number in re.findall(r"int64_t k(\w+) = (\d+);", text)}
         expected = {"BlockTiles": gemm_plan.MAIN_TILES, "PanelTiles": gemm_plan.PANEL_TILES}
         expected |= {"StageRows": gemm_plan.STAGE_ROWS, "BiasRows": gemm_plan.BIAS_ROWS}
+        _, deep, wide, both = gemm_plan.TILES_BY_GROUP
+        expected |= {"DeepBlockTiles": deep, "WideBlockTiles": wide}
         self.assertEqual(found, expected)
+        self.assertEqual(both, wide)
 
     def test_counts_of_pointwise_code(self):
         """The table from which costs are generated is that of today's code."""
