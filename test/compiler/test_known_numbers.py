@@ -111,3 +111,23 @@ def test_assertions_about_constants(tmp_path: Path) -> None:
     program.state_dict["table"][0] = 9
     with pytest.raises(ExportError, match="does not hold for its constants.*u0 <= 7"):
         save_loadable(program, tmp_path / "fails.atl")
+
+
+class Rows(nn.Module):
+    """Takes the rows of a mask, as models of images do to leave out padding."""
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("ids", mask.long() - 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = self.ids == 0
+        return torch.cat([x[mask] * 2, x[:, mask[0]].sum(1)])
+
+
+@pytest.mark.parametrize("mask", ([[1, 0, 1], [0, 0, 1]], [[1, 1, 1], [1, 1, 1]]), ids=("some", "all"))
+def test_masks_of_constants(mask: list[list[int]], tmp_path: Path) -> None:
+    model, x = Rows(torch.tensor(mask)), torch.randn(2, 3, 4)
+    loaded = saved(model, (x,), tmp_path / "rows.atl")
+    for y in (x, -3 * x):
+        assert torch.equal(loaded(y.to("atalla")).cpu(), model(y))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers that a program reads from constants: item() of a table of sizes is a number before the program runs.
+"""Numbers that a program reads from constants: item() of a table of sizes is a number before the program runs, and so
+are the places where a mask is true.
 
 torch.export knows such a number no better than one that depends on data, and every size made of it is dynamic.
 """
@@ -7,11 +8,13 @@ torch.export knows such a number no better than one that depends on data, and ev
 from __future__ import annotations
 
 import copy
+import dataclasses
+import itertools
 from collections.abc import Collection
 from typing import Any
 
 import torch
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
@@ -37,7 +40,8 @@ def with_known_numbers(
     """
     values = _Values(program, states)
     reads = {node: value for node in program.graph.nodes if (value := values.read(node)) is not None}
-    if not reads:
+    masks = {node: known for node in program.graph.nodes if (known := values.masks(node))}
+    if not reads and not masks:
         return program
     graph = torch.fx.Graph()
     mapped: dict[Node, Node] = {}
@@ -47,6 +51,8 @@ def with_known_numbers(
         _put(mapped[node], value)
     _fold_numbers(graph)
     changed = copy.copy(program)
+    for node, known in masks.items():
+        _index_by_places(changed, mapped[node], {mapped[mask]: value for mask, value in known.items()})
     changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
     changed._graph_module.meta.update(program.graph_module.meta)
     return changed
@@ -65,6 +71,17 @@ class _Values:
         }
         self.known: dict[Node, torch.Tensor | None] = {}
         self.written = _written(program)
+
+    def masks(self, node: Node) -> dict[Node, torch.Tensor]:
+        """The masks among what a node is indexed by, as far as they are constants."""
+        if node.target is not aten.index.Tensor:
+            return {}
+        found = {}
+        for mask in node.args[1]:
+            is_mask = isinstance(mask, Node) and mask.meta["val"].dtype == torch.bool
+            if is_mask and not self.written & _origins(mask) and (value := self.value(mask)) is not None:
+                found[mask] = value
+        return found
 
     def read(self, node: Node) -> bool | int | float | None:
         """The number that a node reads from constants; None if it does not. What shares an origin with something that
@@ -96,6 +113,30 @@ class _Values:
         with torch.no_grad():
             result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
         return result if isinstance(result, torch.Tensor) else None
+
+
+def _index_by_places(program: torch.export.ExportedProgram, node: Node, masks: dict[Node, torch.Tensor]) -> None:
+    """Puts constants of the program, the places where each mask is true, for masks of known values."""
+    indices: list[Any] = []
+    for index in node.args[1]:
+        known = index in masks
+        indices += [_constant(program, node, places) for places in masks[index].nonzero().T] if known else [index]
+    node.update_arg(1, indices)
+
+
+def _constant(program: torch.export.ExportedProgram, node: Node, value: torch.Tensor) -> Node:
+    """A placeholder in the graph of node for a new constant of the program."""
+    names = {item.name for item in node.graph.nodes}
+    name = next(name for i in itertools.count() if (name := f"c_places_{i}") not in names)
+    specs = list(program.graph_signature.input_specs)
+    first = next((i for i, spec in enumerate(specs) if spec.kind not in _CONSTANT), len(specs))
+    specs.insert(first, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name), name))
+    with node.graph.inserting_before(list(node.graph.nodes)[first]):
+        placeholder = node.graph.placeholder(name)
+    placeholder.meta["val"] = node.meta["val"].fake_mode.from_tensor(value.contiguous(), static_shapes=True)
+    program._graph_signature = dataclasses.replace(program.graph_signature, input_specs=specs)
+    program._constants = {**program.constants, name: value.contiguous()}
+    return placeholder
 
 
 def _origins(node: Node) -> set[Node]:
