@@ -89,10 +89,12 @@ def child(model_type: str, limit: int) -> int:
 
 def run(todo: list[str], jobs: int, limit: int) -> None:
     running: dict[int, tuple[str, float]] = {}
-    done = 0
+    done, began = 0, time.time()
     while jobs and (todo or running):
         while todo and len(running) < jobs:
             name = todo.pop(0)
+            if (path := KEPT / f"{name}.json").exists() and path.stat().st_mtime > began and is_complete(read(path)):
+                continue  # measured by another run meanwhile
             running[child(name, limit)] = name, time.monotonic()
         pid, status = os.waitpid(-1, os.WNOHANG)
         for late, (_, since) in running.items():

@@ -59,7 +59,7 @@ def test_check_finds_wrong_outputs() -> None:
 
 
 def test_page() -> None:
-    done = {"stage": "done", "exporter": "torch.export", "inputs": ["input_ids"], "launches": 30, "cycles": 1000}
+    done = {"stage": "done", "exporter": "torch.export", "inputs": ["input_ids"], "rule": "narrow", "launches": 30, "cycles": 1000}
     results = [
         Result("bert", "BertModel", **done),
         Result("glm4", "Glm4Model", error=1e-6, **done),
@@ -70,6 +70,6 @@ def test_page() -> None:
     text = page.page(results, 9)
     assert "- 5 of 9 architectures" in text and "- 4 of these are exported" in text
     assert "- 2 of these 4 run" in text and "- 1 of 3 (33.3 %) without those of" in text
-    assert "| Glm4Model | glm4 | input_ids | torch.export | 0 | 30 | 1,000 | 1.0e-06 |" in text
+    assert "| Glm4Model | glm4 | input_ids | torch.export | narrow | 0 | 30 | 1,000 | 1.0e-06 |" in text
     assert "| SamModel | sam | not compiled | UnsupportedOpsError: aten::x d.py:1 |" in text
     assert "| LoopModel | loop | not exported | Could not guard |" in text

@@ -15,12 +15,15 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tools.architectures.small_config import FIRST_WORD, LAST_WORD, parts
+from tools.architectures.rules import FIRST_WORD, LAST_WORD
+from tools.architectures.small_config import parts
 
 BATCH, LENGTH, TARGETS = 2, 16, 8
-ATTEMPTS = 24
+ATTEMPTS = 40
 GRID = torch.tensor([[1, 4, 4]])  # frames, and rows and columns of patches
-SIZES = ("grid_thw", "image_grid_thw", "image_sizes")  # of images: a program is made for certain ones
+# Of images: a program is made for certain ones.
+SIZES = ("grid_thw", "image_grid_thw", "image_sizes", "merge_sizes", "spatial_shapes", "pixel_position_ids",
+         "image_position_ids")  # fmt: skip
 Inputs = dict[str, Any]
 
 
@@ -39,8 +42,8 @@ def number(config: Any, *names: str, default: int) -> int:
     return found[0] if isinstance(found, (list, tuple)) and found else found if isinstance(found, int) else default
 
 
-def words(batch: int = BATCH, length: int = LENGTH) -> torch.Tensor:
-    return torch.randint(FIRST_WORD, LAST_WORD, (batch, length))
+def words(batch: int = BATCH, length: int = LENGTH, last: int = LAST_WORD) -> torch.Tensor:
+    return torch.randint(FIRST_WORD, last, (batch, length))
 
 
 def image_shape(config: Any) -> tuple[int, int, int]:
@@ -73,22 +76,25 @@ def padded(batch: int, length: int) -> torch.Tensor:
     return mask
 
 
-def forms(name: str, config: Any) -> list[Any]:
-    """Values for an input, the likely one first. Empty if the name is not known."""
+def forms(name: str, config: Any, main: str = "") -> list[Any]:
+    """Values for an input, the likely one first. Empty if the name is not known. main: the name of the main input."""
     channels, height, width = image_shape(config)
     frames = number(config, "num_frames", "frames_per_clip", default=2)
     mel, time = mels(config), 2 * number(config, "max_source_positions", default=32)
     text = value(config, "hidden_size", "d_model", default=64)
     if name in ("input_ids", "decoder_input_ids"):
-        if "vocab_size" not in dir(config) and not any(hasattr(part, "vocab_size") for part in parts(config)):
+        if name != main and "vocab_size" not in dir(config) and not any(hasattr(p, "vocab_size") for p in parts(config)):
             return []
-        return [words(BATCH, LENGTH if name == "input_ids" else TARGETS)]
+        last = min(LAST_WORD, number(config, "vocab_size", default=LAST_WORD))
+        return [words(BATCH, LENGTH if name == "input_ids" else TARGETS, last)]
     if name == "attention_mask":
         return [padded(BATCH, LENGTH), None]
     if name == "pixel_values":
         image = torch.randn(BATCH, channels, height, width)
         video = torch.randn(BATCH, frames, channels, height, width)
-        return [image, video, *patches(config), torch.randn(BATCH, channels, 2 * height, 2 * width)]
+        pair = torch.randn(BATCH, 2, channels, height, width)
+        flat = [patch[None].expand(BATCH, -1, -1).clone() for patch in patches(config)[:1]]
+        return [image, video, *patches(config), torch.randn(BATCH, channels, 2 * height, 2 * width), pair, *flat]
     if name in ("pixel_values_videos", "pixel_values_video"):
         return [torch.randn(BATCH, frames, channels, height, width)]
     if name == "input_features":
@@ -111,8 +117,44 @@ def forms(name: str, config: Any) -> list[Any]:
         return [torch.randn(BATCH, 4, number(config, "visual_feat_dim", default=64))]
     if name == "visual_pos":
         return [torch.rand(BATCH, 4, number(config, "visual_pos_dim", default=4))]
-    if name == "token_type_ids":
+    if name in ("token_type_ids", "past_values_padding"):
         return [torch.zeros(BATCH, LENGTH, dtype=torch.long)]
+    if name in ("input_features_mask", "padding_mask"):
+        rows = torch.ones(BATCH, time, dtype=torch.long)
+        return [None, rows, rows.bool(), torch.ones(BATCH, LENGTH, dtype=torch.long)]
+    if name == "merge_sizes":
+        return [torch.tensor([number(config, "spatial_merge_size", default=2)])]
+    if name == "spatial_shapes":
+        return [GRID[:, 1:].expand(BATCH, -1).clone()]
+    if name == "pixel_attention_mask":
+        return [None, torch.ones(BATCH, int(GRID.prod()), dtype=torch.long)]
+    if name in ("pixel_position_ids", "image_position_ids"):
+        places = torch.cartesian_prod(torch.arange(int(GRID[0, 1])), torch.arange(int(GRID[0, 2])))
+        return [places[None].expand(BATCH, -1, -1).clone()]
+    return likely(name, config, (BATCH, channels, height, width), (mel, time), text)
+
+
+def likely(name: str, config: Any, image: tuple[int, ...], spectrum: tuple[int, int], width: Any) -> list[Any]:
+    """Values for an input by how its name ends."""
+    if name.endswith("input_ids") or name in ("task_inputs", "text_inputs"):
+        return [words()]
+    if name.endswith("pixel_values"):
+        return [torch.randn(image)]
+    if name.endswith("_masks"):
+        return [torch.randn(image)]
+    if name.endswith("mel"):
+        return [torch.randn(BATCH, *reversed(spectrum)), torch.randn(BATCH, *spectrum)]
+    if name.endswith("mel_mask"):
+        return [torch.zeros(BATCH, spectrum[1], dtype=torch.bool)]
+    if name.endswith("_mask"):
+        return [torch.ones(BATCH, LENGTH, dtype=torch.long)]
+    if name.endswith(("_embeds", "_embeddings", "hidden_states", "inputs", "latents")):
+        latent = number(config, "codebook_dim", "latent_dim", "vae_dim", "hidden_size", default=64)
+        return [torch.randn(BATCH, LENGTH, width), torch.randn(BATCH, latent, LENGTH), torch.randn(BATCH, LENGTH, latent)]
+    if name.endswith(("codes", "audio_codes")):
+        return [torch.randint(0, 16, (BATCH, number(config, "num_quantizers", "n_codebooks", default=1), LENGTH))]
+    if name in ("freq", "lengths"):
+        return [torch.zeros(BATCH, 1, dtype=torch.long)]
     return []
 
 
@@ -169,7 +211,8 @@ def series(name: str, config: Any) -> list[Any]:
 
 # Given where forward takes them, though it could do without.
 WELCOME = ("input_ids", "attention_mask", "decoder_input_ids", "pixel_values", "pixel_values_videos", "input_features",
-           "input_values", "bbox", "past_values")  # fmt: skip
+           "input_values", "bbox", "past_values", "input_features_mask",
+           "visual_feats", "visual_pos")  # fmt: skip
 
 
 def candidates(model: Any) -> Iterator[Inputs]:
@@ -178,7 +221,7 @@ def candidates(model: Any) -> Iterator[Inputs]:
     main = model.main_input_name
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     names = [name for name in parameters if name in WELCOME or name in needed or name == main]
-    choices = {name: forms(name, model.config) for name in names}
+    choices = {name: forms(name, model.config, main) for name in names}
     if "input_ids" not in names:
         choices.pop("attention_mask", None)
     choices = {name: found for name, found in choices.items() if found}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import tempfile
 import time
@@ -17,10 +18,13 @@ from torch import nn
 
 from tools.architectures.inputs import SIZES, Inputs, candidates
 from tools.architectures.registry import model_class
+from tools.architectures.rules import RULES
 from tools.architectures.small_config import small_config
 from tools.comparison import TOLERANCE, Tensors, difference, tensors
 from tools.tables import on_device
 
+MOST = 50_000_000  # parameters of a model that is not narrow
+PATIENCE = 15  # seconds of the processor, after which no other rule is tried
 STAGES = ("build", "inputs", "export", "save", "load", "run", "compare", "done")
 
 
@@ -33,6 +37,7 @@ class Result:
     trace: str = ""
     inputs: list[str] = field(default_factory=list)
     exporter: str = ""  # torch.export, or transformers' DynamoExporter, which calls it
+    rule: str = ""  # of rules.py, by which the model is small
     parameters: int = 0
     outputs: int = 0
     launches: int = 0
@@ -61,10 +66,16 @@ def seed(number: int) -> None:
     torch.manual_seed(number)
 
 
-def build(model_type: str) -> nn.Module:
-    """The small model, with noise on its parameters so that none is zero."""
+def build(model_type: str, rule: str = RULES[0]) -> nn.Module:
+    """The small model, with noise on its parameters so that none is zero. Raises ValueError if it is not small."""
+    kind, config = model_class(model_type), small_config(model_type, rule)
+    if rule != RULES[0]:
+        with torch.device("meta"):
+            count = sum(p.numel() for p in kind(copy.deepcopy(config)).parameters())
+        if count > MOST:
+            raise ValueError(f"{count:,} parameters, at most {MOST:,}")
     seed(0)
-    model = model_class(model_type)(small_config(model_type)).eval()
+    model = kind(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point():
@@ -72,17 +83,48 @@ def build(model_type: str) -> nn.Module:
     return model.float()
 
 
-def first_accepted(model: nn.Module) -> tuple[int, Inputs]:
-    """The place of the first inputs that forward takes, and these. Raises what forward says about the last ones."""
-    last: Exception = ValueError("no input is known that forward takes")
+def first_accepted(model: nn.Module) -> list[Inputs]:
+    """The first inputs that forward takes, for two seeds. Raises the problem of the first inputs if it takes none,
+    but not that inputs are missing."""
+    problem: Exception = ValueError("no input is known that forward takes")
     seed(1)
     for place, inputs in enumerate(candidates(model)):
         try:
-            if tensors(model(**inputs)):
-                return place, inputs
+            if not tensors(model(**inputs)):
+                continue
+            state = torch.get_rng_state()
+            several = [inputs, inputs_at(model, place, 2)]
+            torch.set_rng_state(state)
+            check_inputs([[x.clone() for x in tensors(model(**some))] for some in several])
+            return several
         except Exception as error:
-            last = error if place == 0 else last
-    raise last
+            problem = error if place == 0 or " missing " in str(problem) else problem
+    raise problem
+
+
+def fitting(model_type: str, result: Result) -> tuple[nn.Module, list[Inputs]]:
+    """The model with the first rule that suits it, and inputs for two seeds. Raises the problem of the rule that came
+    furthest."""
+    problem: Exception | None = None
+    start = time.process_time()
+    for rule in RULES:
+        if time.process_time() - start > PATIENCE:
+            break
+        stage = "build"
+        try:
+            model = build(model_type, rule)
+            stage = "inputs"
+            several = first_accepted(model)
+        except ImportError:
+            raise
+        except Exception as error:
+            if problem is None or (stage, result.stage) == ("inputs", "build"):
+                problem, result.stage = error, stage
+            continue
+        result.rule, result.stage = rule, "inputs"
+        return model, several
+    assert problem is not None
+    raise problem
 
 
 def inputs_at(model: nn.Module, place: int, number: int) -> Inputs:
@@ -130,19 +172,16 @@ def measure(model_type: str, result: Result, progress: Any = lambda: None) -> Re
 
     try:
         result.name = model_class(model_type).__name__
-        model = build(model_type)
+        model, several = fitting(model_type, result)
+        inputs = several[0]
         result.parameters = sum(p.numel() for p in model.parameters())
-        enter("inputs")
-        place, inputs = first_accepted(model)
         result.inputs = list(inputs)
-        several = [inputs, inputs_at(model, place, 2)]
         fixed = {name: inputs.pop(name) for name in SIZES if name in inputs}
         for some in several[1:]:
             for name in fixed:
                 some.pop(name)
         module = Tensors(model, tensors, fixed)
         expected = [[x.clone() for x in module(**some)] for some in several]
-        check_inputs(expected)
         enter("export")
         program, prepares = export(module, inputs, result)
         enter("save")
