@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from tools.architectures import page
 from tools.architectures.measure import Result, check, check_inputs, measure
 from tools.architectures.registry import model_types
+from tools.architectures.rules import RULES, rule_of
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs requirements-demo.txt"),
@@ -24,6 +26,8 @@ EXAMPLES = {
     "pixels": "yolos",
     "words around an image": "internvl",
     "a spectrum": "qwen2_audio_encoder",
+    "words, with the rule filled": "hunyuan_v1_dense",
+    "patches with their places": "gemma4_vision",
 }
 
 
@@ -38,6 +42,20 @@ def test_architecture(model_type: str) -> None:
 def test_registry() -> None:
     assert len(model_types()) > 400
     assert {"llama", "bert", "vit", *EXAMPLES.values()} <= set(model_types())
+
+
+def test_rules() -> None:
+    values: dict[str, Any] = {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": None}
+    values |= {"patch_size": 16, "stage_channels": [64, 512, 1024], "vocab_size": 32000, "num_hidden_layers": 24}
+    values |= {"image_size": 256}
+    rules = {rule: rule_of(rule, values) for rule in RULES}
+    found = {rule: {name: rules[rule](name, value, values) for name, value in values.items()} for rule in RULES}
+    assert all(small["vocab_size"] == 128 and small["num_hidden_layers"] == 2 for small in found.values())
+    assert [found[rule]["hidden_size"] for rule in RULES] == [64, 64, 64, 512]
+    assert [found[rule]["stage_channels"] for rule in RULES[1:]] == [[16, 128, 256], [8, 64, 128], [64, 512, 1024]]
+    assert [found[rule]["head_dim"] for rule in RULES] == [None, 16, None, None]
+    assert all(small["num_key_value_heads"] == small["num_attention_heads"] for small in found.values())
+    assert [found[rule]["image_size"] for rule in RULES] == [32, 32, 128, 256]
 
 
 def test_check_finds_wrong_outputs() -> None:
@@ -59,7 +77,8 @@ def test_check_finds_wrong_outputs() -> None:
 
 
 def test_page() -> None:
-    done = {"stage": "done", "exporter": "torch.export", "inputs": ["input_ids"], "rule": "narrow", "launches": 30, "cycles": 1000}
+    done: dict[str, Any] = {"stage": "done", "exporter": "torch.export", "rule": "narrow", "inputs": ["input_ids"]}
+    done |= {"launches": 30, "cycles": 1000}
     results = [
         Result("bert", "BertModel", **done),
         Result("glm4", "Glm4Model", error=1e-6, **done),

@@ -83,7 +83,7 @@ def forms(name: str, config: Any, main: str = "") -> list[Any]:
     mel, time = mels(config), 2 * number(config, "max_source_positions", default=32)
     text = value(config, "hidden_size", "d_model", default=64)
     if name in ("input_ids", "decoder_input_ids"):
-        if name != main and "vocab_size" not in dir(config) and not any(hasattr(p, "vocab_size") for p in parts(config)):
+        if name != main and not any(hasattr(part, "vocab_size") for part in parts(config)):
             return []
         last = min(LAST_WORD, number(config, "vocab_size", default=LAST_WORD))
         return [words(BATCH, LENGTH if name == "input_ids" else TARGETS, last)]
@@ -150,7 +150,7 @@ def likely(name: str, config: Any, image: tuple[int, ...], spectrum: tuple[int, 
         return [torch.ones(BATCH, LENGTH, dtype=torch.long)]
     if name.endswith(("_embeds", "_embeddings", "hidden_states", "inputs", "latents")):
         latent = number(config, "codebook_dim", "latent_dim", "vae_dim", "hidden_size", default=64)
-        return [torch.randn(BATCH, LENGTH, width), torch.randn(BATCH, latent, LENGTH), torch.randn(BATCH, LENGTH, latent)]
+        return [torch.randn(BATCH, *shape) for shape in ((LENGTH, width), (latent, LENGTH), (LENGTH, latent))]
     if name.endswith(("codes", "audio_codes")):
         return [torch.randint(0, 16, (BATCH, number(config, "num_quantizers", "n_codebooks", default=1), LENGTH))]
     if name in ("freq", "lengths"):

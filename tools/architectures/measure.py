@@ -24,7 +24,8 @@ from tools.comparison import TOLERANCE, Tensors, difference, tensors
 from tools.tables import on_device
 
 MOST = 50_000_000  # parameters of a model that is not narrow
-PATIENCE = 15  # seconds of the processor, after which no other rule is tried
+NOISE = 0.02  # standard deviation of what is added to each parameter
+PATIENCE = 8  # seconds of the processor, after which no other rule or inputs are tried
 STAGES = ("build", "inputs", "export", "save", "load", "run", "compare", "done")
 
 
@@ -60,14 +61,19 @@ class ExportDiffers(Exception):
     """The exported program is not the model. That is upstream's, and the loadable is as the program."""
 
 
+class InputsVanish(ValueError):
+    """The outputs on the CPU do not depend on the inputs."""
+
+
 def seed(number: int) -> None:
     random.seed(number)
     np.random.seed(number)
     torch.manual_seed(number)
 
 
-def build(model_type: str, rule: str = RULES[0]) -> nn.Module:
-    """The small model, with noise on its parameters so that none is zero. Raises ValueError if it is not small."""
+def build(model_type: str, rule: str = RULES[0], strong: bool = False) -> nn.Module:
+    """The small model, with noise on its parameters so that none is zero. Raises ValueError if it is not small. strong:
+    with as much noise on weights as keeps the size of activations, for models that lose them otherwise."""
     kind, config = model_class(model_type), small_config(model_type, rule)
     if rule != RULES[0]:
         with torch.device("meta"):
@@ -79,7 +85,8 @@ def build(model_type: str, rule: str = RULES[0]) -> nn.Module:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point():
-                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+                noise = parameter[0].numel() ** -0.5 if strong and parameter.ndim > 1 else NOISE
+                parameter.add_(torch.randn_like(parameter), alpha=noise)
     return model.float()
 
 
@@ -87,6 +94,7 @@ def first_accepted(model: nn.Module) -> list[Inputs]:
     """The first inputs that forward takes, for two seeds. Raises the problem of the first inputs if it takes none,
     but not that inputs are missing."""
     problem: Exception = ValueError("no input is known that forward takes")
+    start = time.process_time()
     seed(1)
     for place, inputs in enumerate(candidates(model)):
         try:
@@ -99,6 +107,8 @@ def first_accepted(model: nn.Module) -> list[Inputs]:
             return several
         except Exception as error:
             problem = error if place == 0 or " missing " in str(problem) else problem
+            if time.process_time() - start > PATIENCE:
+                break
     raise problem
 
 
@@ -114,10 +124,15 @@ def fitting(model_type: str, result: Result) -> tuple[nn.Module, list[Inputs]]:
         try:
             model = build(model_type, rule)
             stage = "inputs"
-            several = first_accepted(model)
+            try:
+                several = first_accepted(model)
+            except InputsVanish:
+                model = build(model_type, rule, strong=True)
+                several = first_accepted(model)
         except ImportError:
             raise
         except Exception as error:
+            result.seconds = time.process_time() - start
             if problem is None or (stage, result.stage) == ("inputs", "build"):
                 problem, result.stage = error, stage
             continue
@@ -232,7 +247,7 @@ def check_inputs(expected: list[list[torch.Tensor]]) -> None:
     if not all(x.isfinite().any() for x in floating if x.numel()):
         raise ValueError("an output on the CPU has no finite value")
     if all(torch.equal(a, b) for a, b in zip(*expected, strict=True)):
-        raise ValueError("the outputs do not depend on the inputs")
+        raise InputsVanish("the outputs do not depend on the inputs")
 
 
 def check(result: Result, found: list[list[torch.Tensor]], expected: list[list[torch.Tensor]]) -> None:

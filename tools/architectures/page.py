@@ -56,8 +56,8 @@ def page(results: list[Result], count: int) -> str:
     beyond = [r for r in exported if not is_elsewhere(r)]
     share = 100 * sum(r.right for r in beyond) / max(len(beyond), 1)
     rows = [
-        f"| {r.name} | {r.model_type} | {', '.join(r.inputs)} | {r.exporter} | {r.rule} | {r.parameters:,} | {r.launches:,} | "
-        f"{r.cycles:,} | {r.error:.1e} |"
+        f"| {r.name} | {r.model_type} | {', '.join(r.inputs)} | {r.exporter} | {r.rule} | {r.parameters:,} | "
+        f"{r.launches:,} | {r.cycles:,} | {r.error:.1e} |"
         for r in right
     ]
     wrong = [f"| {r.name} | {r.model_type} | {FAILED[r.stage]} | {reason(r)} |" for r in exported if not r.right]

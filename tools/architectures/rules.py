@@ -6,7 +6,7 @@ A model takes the first rule with which it is built and its forward runs:
 - Narrow: small numbers for widths, heads, layers, images and words, each by the name of its field.
 - Filled: Narrow, and such numbers also where the configuration has None.
 - Proportion: all widths divided by one number, so that what was equal stays equal, and what was a multiple stays one.
-- Shallow: fewer layers and words; every other number is the configuration's own.
+- Shallow: fewer layers, words and queries; every other number is the configuration's own.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LAYER_COUNTS = (
     r"(num|n)_.*layers?$|_layers$|^depth$|_depth$|^n_layers?$|num_blocks$|^layers$|num_hidden_layers",
     LAYERS,
 )
+QUERIES = (r"num_queries|num_object_queries|num_query_tokens|num_latents", 10)
 NUMBERS: list[tuple[str, int]] = [
     WORD_COUNTS,
     (r"^(max_|n_)?(position_embeddings|positions|ctx)$|max_(target_|source_)?position|max_seq_?len|n_positions", 128),
@@ -40,7 +41,7 @@ NUMBERS: list[tuple[str, int]] = [
     (r"(num|n)_(local_|routed_|shared_)?experts$|experts$", 4),
     (r"head_dim|head_size|dim_head|^d_kv$|key_dim|value_dim|rope_head|^d_head$|head_width", HEAD),
     LAYER_COUNTS,
-    (r"num_queries|num_object_queries|num_query_tokens|num_latents", 10),
+    QUERIES,
     (r"sliding_window|attention_window|window_size|local_attention|chunk_size", 8),
     (r"_rank$", 16),
     (r"rotary_dim", HEAD // 2),
@@ -54,6 +55,7 @@ KEPT = re.compile(
     r"|downsample|upsampl|conv1d_dim|group_size|state_size|dt_rank$|num_groups$"
 )
 # Numbers that a configuration may leave open, for Filled.
+LAYER_KINDS = {"layer_types": ["full_attention"] * LAYERS, "mlp_layer_types": ["dense", "sparse"]}
 UNSET = [(r"prediction_length", 8), (r"token_budget|index_topk", 16), (r"compress_ratio", 2)]
 
 
@@ -122,6 +124,8 @@ class Filled(Narrow):
             return super().__call__(name, value, values)
         if token := re.fullmatch(r"(image|video|audio)_token_(id|index)", name):
             return TOKENS[token[1]]
+        if name in LAYER_KINDS:
+            return list(LAYER_KINDS[name])
         if name == "pad_token_id" or KEPT.search(name):
             return None
         return next((number for pattern, number in [*NUMBERS, *UNSET] if re.search(pattern, name)), None)
@@ -129,8 +133,8 @@ class Filled(Narrow):
 
 class Shallow(Narrow):
     def number(self, name: str, value: int, values: dict[str, Any]) -> int:
-        return next((min(value, number) for pattern, number in (WORD_COUNTS, LAYER_COUNTS) if re.search(pattern, name)),
-                    value)  # fmt: skip
+        counts = (WORD_COUNTS, LAYER_COUNTS, QUERIES)
+        return next((min(value, number) for pattern, number in counts if re.search(pattern, name)), value)
 
     def numbers(self, name: str, value: list[int], values: dict[str, Any]) -> list[int]:
         return [min(number, LAYERS) for number in value] if STAGES.search(name) else value
@@ -188,5 +192,7 @@ RULES = ("narrow", "filled", "proportion", "shallow")
 
 
 def rule_of(name: str, values: dict[str, Any]) -> Narrow:
-    """The rule of a name, for a configuration with these values."""
-    return Proportion(values) if name == "proportion" else {"narrow": Narrow, "filled": Filled, "shallow": Shallow}[name]()
+    """The rule of a name in RULES, for a configuration with these values."""
+    if name == "proportion":
+        return Proportion(values)
+    return {"narrow": Narrow, "filled": Filled, "shallow": Shallow}[name]()

@@ -24,7 +24,7 @@ DROPPED = {
 
 
 def small_config(model_type: str, rule: str = "narrow") -> Any:
-    """The configuration of a model type with small numbers; rule: one of RULES. Raises what the configuration raises."""
+    """The configuration of a model type by a rule, one of RULES. Raises what the configuration raises."""
     from transformers import CONFIG_MAPPING
 
     config_class: Any = CONFIG_MAPPING[model_type]
@@ -99,26 +99,26 @@ def rotary(values: dict[str, Any], partial: float = 1.0) -> dict[str, Any]:
 
 
 def keep_kinds_of_layers(result: dict[str, Any], values: dict[str, Any]) -> None:
-    """One layer of each kind, at least LAYERS, where the configuration lists the kinds of all layers."""
+    """One layer of each kind, at least LAYERS, where the configuration lists the kinds, or widths, of all layers."""
     count = next((values[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in values), None)
     name = next((n for n in ("num_hidden_layers", "n_layer", "num_layers") if n in result), None)
-    lists = {
-        key: v
-        for key, v in values.items()
-        if isinstance(v, list) and len(v) == count and key in result and (count > 4 or all(isinstance(x, str) for x in v))
-    }
-    if name is None or not count or not lists:
+    lists = {key: v for key, v in values.items() if isinstance(v, list) and len(v) == count}
+    kinds = {key: v for key, v in lists.items() if all(isinstance(x, str) for x in v)}
+    others = [key for key in lists.keys() - kinds.keys() if isinstance(result.get(key), list) and (count or 0) > 4]
+    if name is None or not count or not (kinds or others):
         return
     seen: set[tuple[str, str]] = set()
     chosen: list[int] = []
     for i in range(count):
-        new = {(key, kinds[i]) for key, kinds in lists.items() if isinstance(kinds[i], str)} - seen
+        new = {(key, names[i]) for key, names in kinds.items()} - seen
         if new:
             chosen.append(i)
             seen |= new
     chosen = sorted((chosen + [i for i in range(count) if i not in chosen])[: max(LAYERS, len(chosen))])
     result[name] = len(chosen)
-    for key in lists:
+    for key, names in kinds.items():
+        result[key] = [names[i] for i in chosen]
+    for key in others:
         result[key] = [result[key][i] for i in chosen]
 
 
