@@ -44,6 +44,7 @@ NUMBERS: list[tuple[str, int]] = [
     QUERIES,
     (r"sliding_window|attention_window|window_size|local_attention|chunk_size", 8),
     (r"_rank$", 16),
+    (r"^context_length$", 512),
     (r"rotary_dim", HEAD // 2),
     (r"(^|_)(d_model|embed_dim|embedding_dim|hidden_dim|n_embd|d_ff|dim|width|n_inner|_dim|_size|channels)$", WIDTH),
     (r"(^|_)(hidden|intermediate|embedding|feature)_size$|(^|_)(ffn|inner|projection|output|proj)_dim$", WIDTH),

@@ -76,8 +76,9 @@ class _Values:
         """The masks among what a node is indexed by, as far as they are constants."""
         if node.target is not aten.index.Tensor:
             return {}
-        found = {}
-        for mask in node.args[1]:
+        found: dict[Node, torch.Tensor] = {}
+        indices: Any = node.args[1]
+        for mask in indices:
             is_mask = isinstance(mask, Node) and mask.meta["val"].dtype == torch.bool
             if is_mask and not self.written & _origins(mask) and (value := self.value(mask)) is not None:
                 found[mask] = value
@@ -117,8 +118,9 @@ class _Values:
 
 def _index_by_places(program: torch.export.ExportedProgram, node: Node, masks: dict[Node, torch.Tensor]) -> None:
     """Puts constants of the program, the places where each mask is true, for masks of known values."""
+    before: Any = node.args[1]
     indices: list[Any] = []
-    for index in node.args[1]:
+    for index in before:
         known = index in masks
         indices += [_constant(program, node, places) for places in masks[index].nonzero().T] if known else [index]
     node.update_arg(1, indices)
