@@ -121,7 +121,7 @@ class Rows(nn.Module):
         self.register_buffer("ids", mask.long() - 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        mask = self.ids == 0
+        mask = self.ids == self.ids.max(1, keepdim=True).values.clamp(0, 0)
         return torch.cat([x[mask] * 2, x[:, mask[0]].sum(1)])
 
 

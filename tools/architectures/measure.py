@@ -8,7 +8,9 @@ import random
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,24 +149,39 @@ def inputs_at(model: nn.Module, place: int, number: int) -> Inputs:
     return next(inputs for i, inputs in enumerate(candidates(model)) if i == place)
 
 
-def export(module: Tensors, inputs: Inputs, result: Result) -> tuple[torch.export.ExportedProgram, bool]:
-    """By torch.export, and where that fails as transformers documents it, by its DynamoExporter. The second result says
-    whether inputs need prepared()."""
+def export(
+    module: Tensors, inputs: Inputs, result: Result
+) -> tuple[torch.export.ExportedProgram, Callable[[Inputs], Inputs]]:
+    """By torch.export, and where that fails as transformers documents it, by its DynamoExporter. The second result
+    makes what the program takes from inputs."""
     try:
         program = torch.export.export(module, (), inputs, strict=False)
         result.exporter = "torch.export"
-        return program, False
+        return program, dict
     except Exception as plain:
         from transformers.exporters import DynamoConfig, DynamoExporter
 
+        fixed = {name: getattr(module, f"fixed_{name}") for name in module.fixed}
+        model: Any = module.model
         try:
-            whole = inputs | {name: getattr(module, f"fixed_{name}") for name in module.fixed}
-            model: Any = module.model
-            program, _ = DynamoExporter().export_program(model, whole, DynamoConfig())
+            program, _ = DynamoExporter().export_program(model, inputs | fixed, DynamoConfig())
         except Exception:
             raise plain from None
         result.exporter = "DynamoExporter"
-        return program, True
+        return with_fixed(program, prepared(model, inputs | fixed), fixed), partial(prepared_without, model, fixed)
+
+
+def with_fixed(program: torch.export.ExportedProgram, inputs: Inputs, fixed: Inputs) -> torch.export.ExportedProgram:
+    """The program with some of its inputs as constants."""
+    if not fixed:
+        return program
+    bound = Tensors(program.module(), tensors, fixed)
+    given = {name: value for name, value in inputs.items() if name not in fixed}
+    return torch.export.export(bound, (), given, strict=False)
+
+
+def prepared_without(model: Any, fixed: Inputs, inputs: Inputs) -> Inputs:
+    return {name: value for name, value in prepared(model, inputs | fixed).items() if name not in fixed}
 
 
 def prepared(model: Any, inputs: Inputs) -> Inputs:
@@ -198,9 +215,9 @@ def measure(model_type: str, result: Result, progress: Any = lambda: None) -> Re
         module = Tensors(model, tensors, fixed)
         expected = [[x.clone() for x in module(**some)] for some in several]
         enter("export")
-        program, prepares = export(module, inputs, result)
+        program, taken = export(module, inputs, result)
         enter("save")
-        given = [prepared(model, some | fixed) if prepares else some for some in several]
+        given = [taken(some) for some in several]
         result.outputs = len(expected[0])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.atl"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -69,7 +70,7 @@ class _Values:
             for spec in program.graph_signature.input_specs
             if spec.kind in _CONSTANT and spec.target is not None and spec.target not in written
         }
-        self.known: dict[Node, torch.Tensor | None] = {}
+        self.known: dict[Node, Any] = {}  # a tensor, several of an op that returns them, or None
         self.written = _written(program)
 
     def masks(self, node: Node) -> dict[Node, torch.Tensor]:
@@ -92,7 +93,7 @@ class _Values:
         value = self.value(node.all_input_nodes[0])
         return None if value is None else value.item()
 
-    def value(self, node: Node) -> torch.Tensor | None:
+    def value(self, node: Node) -> Any:
         if node not in self.known:
             self.known[node] = self.constant(node) if node.op == "placeholder" else self.computed(node)
         return self.known[node]
@@ -104,16 +105,24 @@ class _Values:
         store = self.program.state_dict if name in self.program.state_dict else self.program.constants
         return store[name].detach().cpu()
 
-    def computed(self, node: Node) -> torch.Tensor | None:
+    def computed(self, node: Node) -> Any:
         target: Any = _ALIASES.get(node.target, node.target)
+        if target is operator.getitem:
+            values = self.value(node.all_input_nodes[0])
+            return None if values is None else values[node.args[1]]
         if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
             return None
         values = {arg: self.value(arg) for arg in node.all_input_nodes}
-        if any(value is None for value in values.values()) or not isinstance(node.meta.get("val"), torch.Tensor):
+        if any(value is None for value in values.values()) or not _are_tensors(node.meta.get("val")):
             return None
         with torch.no_grad():
             result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
-        return result if isinstance(result, torch.Tensor) else None
+        return result if _are_tensors(result) else None
+
+
+def _are_tensors(value: Any) -> bool:
+    leaves = value if isinstance(value, (tuple, list)) else [value]
+    return all(isinstance(leaf, torch.Tensor) for leaf in leaves)
 
 
 def _index_by_places(program: torch.export.ExportedProgram, node: Node, masks: dict[Node, torch.Tensor]) -> None:
