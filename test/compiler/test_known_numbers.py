@@ -122,7 +122,8 @@ class Rows(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mask = self.ids == self.ids.max(1, keepdim=True).values.clamp(0, 0)
-        return torch.cat([x[mask] * 2, x[:, mask[0]].sum(1)])
+        numbers = self.ids[0].repeat_interleave(self.ids[0] + 2)
+        return torch.cat([x[mask] * 2, x[:, mask[0]].sum(1), numbers[:, None] * x[0, :1]])
 
 
 @pytest.mark.parametrize("mask", ([[1, 0, 1], [0, 0, 1]], [[1, 1, 1], [1, 1, 1]]), ids=("some", "all"))

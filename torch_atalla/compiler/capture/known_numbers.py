@@ -42,7 +42,8 @@ def with_known_numbers(
     values = _Values(program, states)
     reads = {node: value for node in program.graph.nodes if (value := values.read(node)) is not None}
     masks = {node: known for node in program.graph.nodes if (known := values.masks(node))}
-    if not reads and not masks:
+    sized = {node: known for node in program.graph.nodes if (known := values.sized(node)) is not None}
+    if not reads and not masks and not sized:
         return program
     graph = torch.fx.Graph()
     mapped: dict[Node, Node] = {}
@@ -52,6 +53,8 @@ def with_known_numbers(
         _put(mapped[node], value)
     _fold_numbers(graph)
     changed = copy.copy(program)
+    for node, value in sized.items():
+        mapped[node].replace_all_uses_with(_constant(changed, mapped[node], value))
     for node, known in masks.items():
         _index_by_places(changed, mapped[node], {mapped[mask]: value for mask, value in known.items()})
     changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
@@ -84,6 +87,13 @@ class _Values:
             if is_mask and not self.written & _origins(mask) and (value := self.value(mask)) is not None:
                 found[mask] = value
         return found
+
+    def sized(self, node: Node) -> torch.Tensor | None:
+        """The value of a node made of constants, whose size torch.export takes for one that depends on data."""
+        made = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(made, torch.Tensor) or self.written & _origins(node):
+            return None
+        return None if all(type(size) is int for size in made.shape) else self.value(node)
 
     def read(self, node: Node) -> bool | int | float | None:
         """The number that a node reads from constants; None if it does not. What shares an origin with something that

@@ -11,6 +11,7 @@ Views of constants stay views: they cost nothing, and a weight is stored once ho
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 from torch.fx.node import map_arg
 
 from torch_atalla.driver.dtypes import CODES
@@ -99,7 +100,7 @@ def _may_fold(node: torch.fx.Node, exact_only: bool) -> bool:
         return False
     if torch.Tag.nondeterministic_seeded in op.tags or op is aten.empty.memory_format:
         return False
-    if value.dtype not in CODES or value.numel() * value.dtype.itemsize > _MAX_BYTES:
+    if value.dtype not in CODES or guard_or_true(value.numel() * value.dtype.itemsize > _MAX_BYTES):
         return False
     if value.is_floating_point() or value.is_complex():
         if exact_only and op not in _EXACT_FLOATING:
