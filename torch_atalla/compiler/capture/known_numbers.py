@@ -41,7 +41,7 @@ def with_known_numbers(
     """
     values = _Values(program, states)
     reads = {node: value for node in program.graph.nodes if (value := values.read(node)) is not None}
-    masks = {node: known for node in program.graph.nodes if (known := values.masks(node))}
+    masks = {node: found for node in program.graph.nodes if (found := values.masks(node))}
     sized = {node: known for node in program.graph.nodes if (known := values.sized(node)) is not None}
     if not reads and not masks and not sized:
         return program
@@ -53,10 +53,10 @@ def with_known_numbers(
         _put(mapped[node], value)
     _fold_numbers(graph)
     changed = copy.copy(program)
-    for node, value in sized.items():
-        mapped[node].replace_all_uses_with(_constant(changed, mapped[node], value))
-    for node, known in masks.items():
-        _index_by_places(changed, mapped[node], {mapped[mask]: value for mask, value in known.items()})
+    for node, places in masks.items():
+        _index_by_places(changed, mapped[node], {mapped[mask]: value for mask, value in places.items()})
+    for node, tensor in sized.items():
+        mapped[node].replace_all_uses_with(_constant(changed, mapped[node], tensor))
     changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
     changed._graph_module.meta.update(program.graph_module.meta)
     return changed
