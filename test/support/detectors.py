@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 NAMES = (
-    "fasterrcnn_mobilenet_v3_large_320_fpn", "fasterrcnn_resnet50_fpn", "maskrcnn_resnet50_fpn",
-    "keypointrcnn_resnet50_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn", "ssdlite320_mobilenet_v3_large",
-    "ssd300_vgg16",
+    "fasterrcnn_mobilenet_v3_large_320_fpn", "fasterrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn_v2",
+    "maskrcnn_resnet50_fpn", "keypointrcnn_resnet50_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn",
+    "ssdlite320_mobilenet_v3_large", "ssd300_vgg16",
 )  # fmt: skip
+SPREAD = {"ssd300_vgg16": 0.01, "ssdlite320_mobilenet_v3_large": 0.05}  # of the last layers' weights
 EVERYTHING = 1 << 20  # a budget of samples that no image exceeds, so that no random choice is made
 
 
@@ -32,20 +33,35 @@ def detector(name: str, dtype: torch.dtype = torch.float64) -> nn.Module:
         options |= {
             "rpn_batch_size_per_image": EVERYTHING, "box_batch_size_per_image": EVERYTHING,
             "rpn_pre_nms_top_n_train": 60, "rpn_post_nms_top_n_train": 30,
-            "rpn_pre_nms_top_n_test": 60, "rpn_post_nms_top_n_test": 30,
+            "rpn_pre_nms_top_n_test": 60, "rpn_post_nms_top_n_test": 30, "box_detections_per_img": 10,
         }  # fmt: skip
     if name.startswith("keypoint"):
         options |= {"num_classes": 2, "num_keypoints": 3, "box_score_thresh": 0.0}
     model = getattr(detection, name)(**options)
     for part, module in model.named_modules():
         last = part.rpartition(".")[2]
-        if last in ("cls_score", "cls_logits", "bbox_ctrness") or "head.classification_head.module_list" in part:
-            for weights in module.parameters():
-                if weights.dim() > 1:
-                    nn.init.normal_(weights, std=0.3 if "ssd" not in name else 0.05)
-                else:
-                    nn.init.zeros_(weights)
+        scores = last in ("cls_score", "cls_logits", "bbox_ctrness") or "head.classification_head.module_list" in part
+        if scores and isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.normal_(module.weight, std=SPREAD.get(name, 0.3))
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    _know_statistics(model)
     return model.to(dtype).eval()
+
+
+def _know_statistics(model: nn.Module) -> None:
+    """Give batch norms the statistics of the images: with others, features of deep networks vanish."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        batch, _ = model.eval().transform(images(torch.float32))
+        features = model.train().backbone(batch.tensors)
+        if hasattr(model, "head"):
+            model.head(list(features.values()))
+    for norm, momentum in zip(norms, momenta):
+        norm.momentum = momentum
 
 
 def images(dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
