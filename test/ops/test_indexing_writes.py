@@ -134,6 +134,14 @@ def test_narrow_sums_are_rounded_where_upstream_rounds(dtype: torch.dtype) -> No
         assert torch.equal(got.cpu(), want)
 
 
+def test_complex_products_have_the_bits_of_mul() -> None:
+    """No product is fused into the sum of products."""
+    for dtype in (torch.complex64, torch.complex128):
+        x, s = (torch.randn(200, dtype=dtype).to(DEVICE) for _ in range(2))
+        index = torch.randperm(200).to(DEVICE)
+        assert torch.equal(x.scatter_reduce(0, index, s, "prod"), x * s[index.argsort()])
+
+
 # ---------------------------------------------------------------------------------------------------- errors
 def on(*values: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype, device=DEVICE)
