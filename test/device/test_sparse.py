@@ -212,6 +212,15 @@ def test_arithmetic_of_dtypes() -> None:
     both(torch.add, i, i)
     both(torch.mul, i, i)
     both(lambda p: p * 2, i)
+    for x, y in ((i.to_dense(), i.float()), (i, i.to_dense().float()), (i, i.float())):
+        with pytest.raises(RuntimeError, match=r"result type Float .*to (the desired )?output"):
+            x.to("atalla").mul_(y.to("atalla"))
+
+
+def test_narrow_sums_are_rounded_once() -> None:
+    values = torch.randn(300).bfloat16()
+    ones = torch.sparse_coo_tensor(torch.zeros(1, 300, dtype=torch.int64), values, (2,)).to("atalla").coalesce()
+    assert ones.values().item() == values.float().sum().bfloat16().item()
 
 
 @pytest.mark.parametrize("sizes, dense_sizes", [((4, 5), ()), ((3, 4), (2,))])

@@ -66,6 +66,12 @@ def test_pool_layouts(layout, dtype):
         agree(lambda t: aten.adaptive_max_pool2d(t, [4, 20]), x)
 
 
+@pytest.mark.parametrize("batch", [True, False])
+def test_max_pool3d_keeps_channels_last(batch):
+    x = torch.randn(2, 6, 9, 8, 7).contiguous(memory_format=torch.channels_last_3d)
+    agree(lambda t: aten.max_pool3d_with_indices(t, [3, 2, 2], [2, 1, 2]), x if batch else x[1])
+
+
 def test_max_pool_special_values():
     x = image()
     x[0, 0, 3, 4] = x[0, 0, 4, 5] = float("nan")

@@ -75,6 +75,18 @@ DimVector max_pool3d_sizes(const Tensor& self, IntArrayRef kernel_size, IntArray
   return with_spatial(self, out);
 }
 
+// Gives a result of pooling in three dimensions its sizes, and the memory format of the input, also without a batch.
+void resize_like_image(const Tensor& self, IntArrayRef sizes, const Tensor& out) {
+  const bool last = !self.is_contiguous() && self.unsqueeze(0).is_contiguous(MemoryFormat::ChannelsLast3d);
+  if (self.dim() != 4 || !last || out.sizes() == sizes) {
+    out.resize_(sizes, image_format(self, 3));
+    return;
+  }
+  DimVector batch(sizes);
+  batch.insert(batch.begin(), 1);
+  out.resize_(batch, MemoryFormat::ChannelsLast3d).squeeze_(0);
+}
+
 DimVector adaptive_average_sizes(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
   TORCH_CHECK(static_cast<int64_t>(output_size.size()) == spatial, "adaptive_avg_pool", spatial,
               "d: output_size must be ", spatial);
@@ -119,8 +131,8 @@ std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Tensor& self, Int
               ", but got ", out.scalar_type(), " instead");
   TORCH_CHECK(indices.scalar_type() == at::kLong, "Expected out tensor to have dtype Long, but got ",
               indices.scalar_type(), " instead");
-  out.resize_(sizes, image_format(self, 3));
-  indices.resize_(sizes, image_format(self, 3));
+  resize_like_image(self, sizes, out);
+  resize_like_image(self, sizes, indices);
   launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
   return {out, indices};
 }

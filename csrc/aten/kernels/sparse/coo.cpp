@@ -46,10 +46,12 @@ Groups group(const Tensor& flat) {
 Tensor sum_by_group(const Tensor& values, const Tensor& position, int64_t groups) {
   DimVector sizes(values.sizes());
   sizes[0] = groups;
-  const bool is_bool = values.scalar_type() == at::kBool;  // any
-  Tensor sums = at::zeros(sizes, values.options().dtype(is_bool ? at::kByte : values.scalar_type()));
-  sums.index_add_(0, position, is_bool ? values.to(at::kByte) : values);
-  return is_bool ? sums.ne(0) : sums;
+  const ScalarType dtype = values.scalar_type();
+  const bool is_bool = dtype == at::kBool;  // any
+  const ScalarType wide = is_bool ? at::kByte : at::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+  Tensor sums = at::zeros(sizes, values.options().dtype(wide));
+  sums.index_add_(0, position, values.to(wide));
+  return is_bool ? sums.ne(0) : sums.to(dtype);  // rounded once
 }
 
 Matches look_up(const Tensor& sorted, const Tensor& wanted) {

@@ -53,6 +53,7 @@ Tensor& add_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alpha
 
 // dense * sparse, broadcast: the places of the sparse one.
 Tensor& mul_dense(const Tensor& dense, const Tensor& given, Tensor& out) {
+  check_castable(at::result_type(dense, given), out, "mul");
   const auto sizes = at::infer_size(dense.sizes(), given.sizes());
   const bool broadcast = given.sizes() != IntArrayRef(sizes);
   const Tensor sparse = broadcast ? at::_sparse_broadcast_to(given.coalesce(), sizes).coalesce() : given;
