@@ -12,6 +12,9 @@ triton = pytest.importorskip("triton", reason="the extra torch_atalla[triton] is
 
 import language_kernels as kernels  # noqa: E402
 
+from torch_atalla.compiler.tile import lower  # noqa: E402
+from torch_atalla.compiler.tile.ttir import parse  # noqa: E402
+
 DEVICE = "atalla"
 N = 64
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64]
@@ -275,6 +278,19 @@ class TestLanguage(TestCase):
         with self.assertRaisesRegex(RuntimeError, "assertion failed: n is too small"):
             kernels.checked[(1,)](x, 2, debug=True)
             torch.atalla.synchronize()
+
+    def test_written_arguments(self):
+        """Tensors that a kernel only reads are inputs of its launch."""
+        x = torch.zeros(64, device=DEVICE)
+        i = torch.zeros(64, dtype=torch.int32, device=DEVICE)
+        cases = {
+            kernels.shapes.warmup(x, x, x, x, x, x, N=16, grid=(1,)): {1, 2, 3, 4, 5},
+            kernels.control.warmup(x, x, 3, 5.0, N=16, grid=(1,)): {1},
+            kernels.atomics.warmup(i, i, i, N=16, KIND="add", grid=(1,)): {1, 2},
+            kernels.descriptor.warmup(x, x, 8, 8, BLOCK=16, grid=(1,)): {1},
+        }
+        for compiled, written in cases.items():
+            self.assertEqual(lower(parse(compiled.asm["ttir"])).written, written, msg=compiled.name)
 
     def test_errors_name_their_line(self):
         x = torch.zeros(16, dtype=torch.int32, device=DEVICE)

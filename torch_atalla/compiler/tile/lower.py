@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from ...driver.dtypes import CODES
 from . import arithmetic
 from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
+from .provenance import written_arguments
 from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code, signed_hash
 
 HALF = ("f16", "bf16")
@@ -69,7 +70,12 @@ class Lowering:
         name = self.entry.name
         if self.entry.location is not None:
             name += f" ({self.entry.location.file})"
-        return TileProgram(name, self.slots, self.steps, arguments, self.texts, self.sequential, self.reads_addresses)
+        written = written_arguments(self.functions, self.entry)
+        if written is None:
+            written = set(range(len(arguments)))
+        return TileProgram(
+            name, self.slots, self.steps, arguments, self.texts, self.sequential, self.reads_addresses, written
+        )
 
     # ---------------------------------------------------------------------------------------------------- values
     def new(self, kind: Type, one: bool = False) -> Tile:

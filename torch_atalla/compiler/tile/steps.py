@@ -79,6 +79,7 @@ class TileProgram:
     texts: list[str]
     sequential: bool  # instances run one after the other
     reads_addresses: bool  # addresses come from memory
+    written: set[int]  # arguments that the program may write, by position
 
     def encode(self) -> list[int]:
         """Words with arguments that are still 0: ARGUMENT_WORDS each, from word argument_offset() on."""

@@ -7,11 +7,11 @@ the library's own code does for its devices, and only where the library would ot
 
 from __future__ import annotations
 
-from . import accelerate, lightning, safetensors, torchao, torchvision, transformers
+from . import accelerate, lightning, safetensors, torchao, torchvision, transformers, triton
 from .imports import after_import
 
 
 def install() -> None:
-    for library in (accelerate, transformers, lightning, safetensors, torchao, torchvision):
+    for library in (accelerate, transformers, lightning, safetensors, torchao, torchvision, triton):
         for module, adapt in library.ADAPTED.items():
             after_import(module, adapt)

@@ -46,28 +46,23 @@ class LoadedProgram:
 
     def launch(self, grid: Sequence[int], kinds: Sequence[str], arguments: Sequence[Any], device: torch.device) -> None:
         """`kinds`: Triton's types of the arguments: "*fp32", "i32", ..."""
-        storages: list[torch.Tensor] = []
-        places: dict[int, int] = {}
+        outputs, inputs = self._storages(arguments, device)
+        whole_memory = self.program.reads_addresses
+        most = MOST_TENSORS - whole_memory
+        if len(outputs) + len(inputs) > most:
+            found = len(outputs) + len(inputs)
+            raise ValueError(f"expected at most {most} tensors with memory of their own, got {found}")
+        places = {key: i for i, key in enumerate(outputs)}
+        places |= {key: len(outputs) + whole_memory + i for i, key in enumerate(inputs)}
         words: list[tuple[int, int]] = []
         for kind, argument in zip(kinds, arguments, strict=True):
-            if not kind.startswith("*"):
-                words.append((-1, number_bits(kind, argument)))
-            elif isinstance(argument, torch.Tensor):
-                if argument.device != device:
-                    raise ValueError(
-                        f"Pointer argument (at {len(words)}) cannot be accessed from Triton: expected a tensor on "
-                        f"{device}, got one on {argument.device}"
-                    )
-                storage = argument.untyped_storage()
-                position = places.setdefault(storage._cdata, len(storages))
-                if position == len(storages):
-                    storages.append(argument)
-                words.append((position, int(argument.storage_offset()) * argument.element_size()))
-            else:
+            if isinstance(argument, torch.Tensor):
+                offset = int(argument.storage_offset()) * argument.element_size()
+                words.append((places[argument.untyped_storage()._cdata], offset))
+            elif kind.startswith("*"):
                 words.append((-1, int(argument.data_ptr() if hasattr(argument, "data_ptr") else argument or 0)))
-        most = MOST_TENSORS - self.program.reads_addresses
-        if len(storages) > most:
-            raise ValueError(f"expected at most {most} tensors with memory of their own, got {len(storages)}")
+            else:
+                words.append((-1, number_bits(kind, argument)))
         key = (tuple(words), tuple(grid), device.index)
         entry = self.kept.get(key)
         if entry is None:
@@ -76,7 +71,26 @@ class LoadedProgram:
                 del self.kept[next(iter(self.kept))]
             self.kept[key] = entry
         program, cost = entry
-        torch.ops.atalla.tile_program(storages, [], program, list(grid), cost, self.program.reads_addresses)
+        torch.ops.atalla.tile_program(
+            list(outputs.values()), list(inputs.values()), program, list(grid), cost, whole_memory
+        )
+
+    def _storages(
+        self, arguments: Sequence[Any], device: torch.device
+    ) -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+        """A tensor of each storage that the program may write, and of each that it only reads."""
+        outputs: dict[int, torch.Tensor] = {}
+        inputs: dict[int, torch.Tensor] = {}
+        for i, argument in enumerate(arguments):
+            if not isinstance(argument, torch.Tensor):
+                continue
+            if argument.device != device:
+                raise ValueError(
+                    f"Pointer argument (at {i}) cannot be accessed from Triton: expected a tensor on {device}, got one "
+                    f"on {argument.device}"
+                )
+            (outputs if i in self.program.written else inputs)[argument.untyped_storage()._cdata] = argument
+        return outputs, {key: t for key, t in inputs.items() if key not in outputs}
 
     def _with_arguments(
         self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: torch.device
