@@ -16,7 +16,8 @@ def written_arguments(functions: dict[str, Function], entry: Function) -> set[in
 
     A pointer may be any of those that its op, a round of a loop, a branch or a call may give it.
     """
-    roots: dict[Value, frozenset[int]] = {v: frozenset({i}) for i, v in enumerate(entry.arguments)}
+    pointers = [(i, v) for i, v in enumerate(entry.arguments) if v.type.element == "ptr"]
+    roots: dict[Value, frozenset[int]] = {v: frozenset({i}) for i, v in pointers}
     ops = [op for f in functions.values() for op in _ops(f.body)]
     changed = True
     while changed:
