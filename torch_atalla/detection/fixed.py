@@ -57,8 +57,8 @@ class FixedDetector(nn.Module):
         return super().train(mode)
 
     def forward(self, images: list[Tensor]) -> list[dict[str, Tensor]]:
-        """`images`: tensors of [channels, height, width], of static sizes. Returns a dictionary for each image, with the
-        keys of the wrapped model and a fixed number of rows; a row without a detection has the score -1."""
+        """`images`: tensors of [channels, height, width], of static sizes. Returns a dictionary for each image, with
+        the keys of the wrapped model and a fixed number of rows; a row without a detection has the score -1."""
         model: Any = self.model
         sizes = [(image.shape[-2], image.shape[-1]) for image in images]
         batch, _ = model.transform(images)
