@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.compile of functions that launch Triton kernels: one graph, and programs for what stands around the kernels."""
+"""torch.compile of functions that launch Triton kernels: one graph, and programs for the ops around the kernels."""
 
 import pytest
 import torch
