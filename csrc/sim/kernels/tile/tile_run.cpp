@@ -145,7 +145,8 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
       });
       return true;
     case TileOp::kRange:
-      for (int64_t i = 0; i < of(w[0]).count; ++i) at<int32_t>(w[0])[i] = static_cast<int32_t>(w[1] + i);
+      for (uint32_t i = 0, n = static_cast<uint32_t>(of(w[0]).count); i < n; ++i)
+        at<uint32_t>(w[0])[i] = static_cast<uint32_t>(w[1]) + i;
       return true;
     case TileOp::kProgramId:
       *at<int32_t>(w[0]) = static_cast<int32_t>(id[w[1]]);
