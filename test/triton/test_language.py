@@ -69,7 +69,7 @@ ON_FLOATS = {
 
 
 def elementwise(expression, folder):
-    """A kernel of this expression. Triton reads its source, so it stands in a file."""
+    """Makes a kernel of this expression. Triton reads the source of kernels, so this function writes a file."""
     name = re.sub(r"\W+", "_", expression)
     path = folder / f"kernel_{name}.py"
     path.write_text(kernels.TEMPLATE.format(expression=expression))

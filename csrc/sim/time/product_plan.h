@@ -43,7 +43,7 @@ inline bool rows_stay(const atalla_geometry& chip, int64_t tiles, int64_t depth,
   return tiles <= block_tiles || (depth > 0 && tiles <= (scratchpad_rows(chip) - kStageRows) / depth);
 }
 
-// What a pass of rows through the array takes, as pairs_of of gemm_plan.py.
+// A pass of rows through the array takes these operands; pairs_of of gemm_plan.py decides the same.
 struct Passes {
   bool deep, wide;      // two tiles of k; two column tiles
   int64_t depth;        // elements of k

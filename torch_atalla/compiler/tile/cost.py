@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the launches of a tile program cost: instructions and bytes that the timing model charges.
 
-Steps are counted as the chip's code would run them: a vector instruction for 32 elements, a row of the array for each
-32 x 32 tile of a product. Loops are counted by their bounds, which are computed from the arguments and the program id;
-a loop whose end depends on data counts as one round. Of a large grid, SAMPLES instances are counted for all.
+Steps are counted as the chip's code would run them: a vector instruction for as many elements as the chip has lanes, a
+row of the array for each tile of a product that fills it. Loops are counted by their bounds, which are computed from
+the arguments and the program id; a loop whose end depends on data counts as one round. Of a large grid, SAMPLES
+instances are counted for all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -18,9 +20,27 @@ from ..program.support import generated
 from ..program.vector_program import step_table
 from .steps import Step, TileProgram, signed_hash
 
-LANES = 32
-TILE = 32 * 32  # elements of the largest tile that one transfer moves
 SAMPLES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """Of the chip: elements of a vector and of the largest tile that one transfer moves, and the array's sides."""
+
+    lanes: int
+    tile: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(config: dict[str, Any]) -> Geometry:
+        """`config`: the parameters of a chip file, by section and name."""
+
+        def value(section: str, name: str) -> int:
+            return int(config[section][name]["value"])
+
+        tile = value("sdma", "tile_rows") * value("sdma", "tile_columns")
+        return Geometry(value("vector", "lanes"), tile, value("array", "rows"), value("array", "columns"))
 
 
 @dataclasses.dataclass
@@ -45,7 +65,7 @@ class Cost:
         return [round(getattr(self, field.name)) for field in dataclasses.fields(self)]
 
 
-def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int]) -> list[int]:
+def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int], chip: Geometry) -> list[int]:
     """Of all instances. `arguments`: the integers among the arguments, by value."""
     total = Cost()
     count = grid[0] * grid[1] * grid[2]
@@ -54,7 +74,7 @@ def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int]
     samples = range(count) if count <= SAMPLES else [i * (count - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
     for i in samples:
         instance = (i % grid[0], i // grid[0] % grid[1], i // (grid[0] * grid[1]))
-        total.add(_Counter(program, dict(arguments), instance, grid).steps(program.steps), count / len(samples))
+        total.add(_Counter(program, dict(arguments), instance, grid, chip).steps(program.steps), count / len(samples))
     return total.words()
 
 
@@ -69,19 +89,24 @@ def _formulas() -> dict[int, tuple[int, int]]:
     return {signed_hash(name): (kind.vector_ops, kind.exp_ops) for name, kind in step_table().items()}
 
 
-def _vectors(n: int) -> int:
-    return -(-n // LANES)
-
-
 class _Counter:
     """Counts the steps of one instance, and computes its integers as far as they do not depend on data."""
 
     def __init__(
-        self, program: TileProgram, known: dict[int, int], instance: Sequence[int], grid: Sequence[int]
+        self,
+        program: TileProgram,
+        known: dict[int, int],
+        instance: Sequence[int],
+        grid: Sequence[int],
+        chip: Geometry,
     ) -> None:
         self.program = program
         self.known = known
         self.instance, self.grid = instance, grid
+        self.chip = chip
+
+    def vectors(self, n: int) -> int:
+        return -(-n // self.chip.lanes)
 
     def size(self, value: int) -> int:
         return self.program.slots[value][1]
@@ -108,14 +133,14 @@ class _Counter:
                 self.known.pop(w[0], None)
             if step.op != "load":
                 cost.bytes_written += moved
-            cost.tiles += -(-count // TILE)
-            cost.vector_ops += _vectors(count)
+            cost.tiles += -(-count // self.chip.tile)
+            cost.vector_ops += self.vectors(count)
         elif step.op == "dot":
             batch, m, n, k = w[4:8]
-            passes = batch * _vectors(k) * _vectors(n)
+            passes = batch * -(-k // self.chip.rows) * -(-n // self.chip.columns)
             cost.macs += batch * m * n * k
             cost.array_rows += m * passes
-            cost.weight_rows += LANES * passes
+            cost.weight_rows += self.chip.columns * passes
         elif step.op in ("reduce", "scan"):
             self._combination(step, cost)
         elif step.op == "loop":
@@ -134,7 +159,7 @@ class _Counter:
             cost.packets += 1
             self._scalar(step)
             return
-        vectors = _vectors(self.size(out))
+        vectors = self.vectors(self.size(out))
         if step.op in ("formula", "exp"):
             formula = step.words[1] if step.op == "formula" else signed_hash("pointwise.exp")
             vector_ops, exp_ops = _formulas().get(formula, (1, 0))
@@ -157,7 +182,7 @@ class _Counter:
         rounds = max(length - 1, 1).bit_length()
         elements = lanes * length if step.op == "reduce" else lanes * length * rounds
         ops = sum(1 for inner in step.bodies[0] if inner.op not in ("copy", "fill"))
-        cost.vector_ops += ops * _vectors(elements)
+        cost.vector_ops += ops * self.vectors(elements)
 
     def _loop(self, step: Step, cost: Cost) -> None:
         first, bound, by = (self.known.get(v) for v in step.words[1:4])

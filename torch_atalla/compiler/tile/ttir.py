@@ -8,7 +8,7 @@ of an inlined call, the line of the call, as long as the callee is Triton's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .ir import WIDTHS, Block, Function, Location, Op, Region, TileError, Type, Value
@@ -263,26 +263,28 @@ def parse_type(text: str) -> Type:
     return Type(text, shape)
 
 
-def _closing(text: str, start: int) -> int:
-    """Where the bracket at `start` is closed."""
-    depth, quoted = 0, False
-    i = start
+def _outside_strings(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Places and characters that no string encloses, and how many brackets are open behind them."""
+    depth, i = 0, start
     while i < len(text):
         c = text[i]
-        if quoted:
-            if c == "\\":
-                i += 1
-            elif c == '"':
-                quoted = False
-        elif c == '"':
-            quoted = True
-        elif c in "([{<":
+        if c == '"':
+            match = _STRING.match(text, i)
+            i = match.end() if match else len(text)
+            continue
+        if c in "([{<":
             depth += 1
         elif c in ")]}" or (c == ">" and text[i - 1] != "-"):
             depth -= 1
-            if depth == 0:
-                return i
+        yield i, c, depth
         i += 1
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket at `start` is closed."""
+    for i, _, depth in _outside_strings(text, start):
+        if depth == 0:
+            return i
     raise TileError(f"a bracket is not closed: {text}")
 
 
@@ -296,27 +298,13 @@ def _unwrapped(text: str) -> str:
 
 def _split(text: str) -> list[str]:
     """Parts between commas that no bracket encloses."""
-    parts, depth, start, quoted = [], 0, 0, False
-    for i, c in enumerate(text):
-        if quoted:
-            quoted = c != '"' or text[i - 1] == "\\"
-        elif c == '"':
-            quoted = True
-        elif c in "([{<":
-            depth += 1
-        elif c in ")]}" or (c == ">" and text[i - 1] != "-"):
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+    commas = [i for i, c, depth in _outside_strings(text) if c == "," and depth == 0]
+    parts = [text[a + 1 : b].strip() for a, b in zip([-1, *commas], [*commas, len(text)], strict=True)]
+    return parts if parts[-1] else parts[:-1]
 
 
 def _without_location(line: str) -> tuple[str, str | None]:
     if not line.endswith(")"):
-        if line.endswith(" {") and " loc(" not in line.split("(")[0]:
-            return line, None
         return line, None
     at = line.rfind(" loc(")
     while at >= 0:
@@ -348,20 +336,8 @@ def _without_braces(text: str) -> tuple[str, list[str]]:
 
 def _split_type(rest: str) -> tuple[str, str]:
     """The text before and after the colon that introduces the types."""
-    depth, quoted = 0, False
-    found = -1
-    for i, c in enumerate(rest):
-        if quoted:
-            quoted = c != '"' or rest[i - 1] == "\\"
-        elif c == '"':
-            quoted = True
-        elif c in "([{<":
-            depth += 1
-        elif c in ")]}" or (c == ">" and rest[i - 1] != "-"):
-            depth -= 1
-        elif c == ":" and depth == 0 and rest[i - 1 : i + 2] == " : ":
-            found = i
-    return (rest, "") if found < 0 else (rest[:found].strip(), rest[found + 1 :].strip())
+    colons = [i for i, c, depth in _outside_strings(rest) if c == ":" and depth == 0 and rest[i - 1 : i + 2] == " : "]
+    return (rest[: colons[-1]].strip(), rest[colons[-1] + 1 :].strip()) if colons else (rest, "")
 
 
 def _arrow(text: str) -> list[Type]:

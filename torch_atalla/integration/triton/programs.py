@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pickle
 import struct
+import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from ...compiler.tile.cost import cost_of
+from ...compiler.tile.cost import Geometry, cost_of
 from ...compiler.tile.steps import ARGUMENT_WORDS, TileProgram
+from ...driver.extension import _C
 
 MOST_TENSORS = 11  # operands of a launch without the program
 KEPT = 256  # programs with their arguments that stay on the device, of one kernel
@@ -24,6 +27,11 @@ _library.define(
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _FLOATS = {"fp16": "e", "fp32": "f", "f32": "f", "fp64": "d", "f64": "d"}
+
+
+@functools.cache
+def _geometry(device: int) -> Geometry:
+    return Geometry.of(tomllib.loads(_C.chip_config(device)))
 
 
 def pack(program: TileProgram) -> bytes:
@@ -103,7 +111,7 @@ class LoadedProgram:
             filled[at + 1], filled[at + 2] = operand, number
             if operand < 0 and not self.program.slots[argument.value][0].is_floating_point:
                 integers[argument.value] = number
-        return filled.to(device), cost_of(self.program, integers, grid)
+        return filled.to(device), cost_of(self.program, integers, grid, _geometry(device.index))
 
 
 def number_bits(kind: str, argument: Any) -> int:

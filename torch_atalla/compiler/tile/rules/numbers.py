@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 from .. import arithmetic
 from ..ir import WIDTHS, Op, Type
@@ -149,24 +151,10 @@ def _library_function(low: Lowering, op: Op) -> list[Tile]:
     return [low.formula(arithmetic.LIBDEVICE[plain], *sources)]
 
 
-def _product(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("mul", sources[0], sources[1])
-
-
-def _quotient(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("div", sources[0], sources[1])
-
-
-def _sum(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("add", sources[0], sources[1])
-
-
-def _least(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("min_number" if sources[0].type.element.startswith("f") else "min", sources[0], sources[1])
-
-
-def _most(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    return low.binary("max_number" if sources[0].type.element.startswith("f") else "max", sources[0], sources[1])
+def _binary(kind: str, low: Lowering, sources: list[Tile], op: Op) -> Tile:
+    if kind in ("min", "max") and sources[0].type.element.startswith("f"):
+        kind += "_number"
+    return low.binary(kind, sources[0], sources[1])
 
 
 def _exp10(low: Lowering, sources: list[Tile], op: Op) -> Tile:
@@ -197,12 +185,18 @@ def _flag(kind: str, low: Lowering, sources: list[Tile], op: Op) -> Tile:
     return low.convert(flag, op.results[0].type.element)
 
 
-_MADE = {
-    "fmul_rn": _product, "dmul_rn": _product, "fdiv_rn": _quotient, "ddiv_rn": _quotient, "div_rn": _quotient,
-    "fadd_rn": _sum, "dadd_rn": _sum, "fmin": _least, "fmax": _most, "min": _least, "max": _most, "exp10": _exp10,
-    "fma": _fma, "fma_rn": _fma, "fmaf_rn": _fma,
-    "isnan": lambda *a: _flag("nan", *a), "isnand": lambda *a: _flag("nan", *a),
-    "isinf": lambda *a: _flag("infinite", *a), "isinfd": lambda *a: _flag("infinite", *a),
-    "finite": lambda *a: _flag("finite", *a), "isfinited": lambda *a: _flag("finite", *a),
-    "signbit": lambda *a: _flag("sign", *a), "signbitd": lambda *a: _flag("sign", *a),
+# Functions of libdevice, without the letter of their dtype, that are no formulas.
+_BINARY = {
+    "fmul_rn": "mul", "dmul_rn": "mul", "fdiv_rn": "div", "ddiv_rn": "div", "div_rn": "div", "fadd_rn": "add",
+    "dadd_rn": "add", "fmin": "min", "fmax": "max", "min": "min", "max": "max",
 }  # fmt: skip
+_FLAGS = {
+    "isnan": "nan", "isnand": "nan", "isinf": "infinite", "isinfd": "infinite", "finite": "finite",
+    "isfinited": "finite", "signbit": "sign", "signbitd": "sign",
+}  # fmt: skip
+_MADE: dict[str, Callable[[Lowering, list[Tile], Op], Tile]] = {
+    **{name: functools.partial(_binary, kind) for name, kind in _BINARY.items()},
+    **{name: functools.partial(_flag, kind) for name, kind in _FLAGS.items()},
+    **dict.fromkeys(("fma", "fma_rn", "fmaf_rn"), _fma),
+    "exp10": _exp10,
+}
