@@ -76,6 +76,12 @@ uint64_t pixel_step(const atalla_operand& out, const atalla_operand& image) {
              : std::max<uint64_t>(1, static_cast<uint64_t>(image.sizes[image.ndim - 1] / width));
 }
 
+// The rows of a tile, where `lines` come in as few and as even tiles as possible.
+uint16_t even_rows(uint64_t lines, uint64_t most) {
+  const uint64_t pieces = std::max<uint64_t>(1, ceil_div(lines, most));
+  return static_cast<uint16_t>(std::max<uint64_t>(1, ceil_div(lines, pieces)));
+}
+
 // All operands are passed in the order of memory.
 bool is_flat(const atalla_launch_desc& desc) {
   if (desc.n_operands == 0 || !is_dense(desc.operands[0])) return false;
@@ -128,9 +134,11 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     // Constant weights, whose depth is innermost, are stored tile by tile.
     const bool packed = (traits.product || traits.convolution) && k == first + 1 &&
                         (traits.convolution || inner.dimension == operand.ndim - 2);
-    if (traits.convolution && k == first &&
-        run < row) {  // few channels: a row is a run of pixels, which overlaps others
-      place.pitch = run * pixel_step(desc.operands[0], operand);
+    if (traits.convolution && k == first && run < row) {
+      // Few channels: a row is a run of pixels, which overlaps others, and a tile has those of a line of results.
+      const atalla_operand& out = desc.operands[0];
+      place.pitch = run * pixel_step(out, operand);
+      if (out.ndim > 0) place.rows = even_rows(static_cast<uint64_t>(out.sizes[out.ndim - 1]), place.rows);
       continue;
     }
     if (!flat && !packed && inner.next_stride != 0) {
@@ -139,8 +147,7 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     }
     if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {
       // Lines of an image, or rows: cut as evenly as possible, the way they come.
-      const uint64_t lines = static_cast<uint64_t>(inner.next_size), pieces = ceil_div(lines, uint64_t{place.rows});
-      place.rows = static_cast<uint16_t>(std::max<uint64_t>(1, ceil_div(lines, std::max<uint64_t>(1, pieces))));
+      place.rows = even_rows(static_cast<uint64_t>(inner.next_size), place.rows);
     }
     if (matrices) place.engine = k > first ? 1 : 0;
     else if (!one_engine) place.engine = k < first ? 1 : 0;

@@ -15,6 +15,9 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 // Elements; 1 of a 0-d operand.
+// The size of the innermost dimension, one for a scalar: cost functions see operands that no kernel has checked.
+inline int64_t inner_size(const atalla_operand& o) { return o.ndim > 0 ? o.sizes[o.ndim - 1] : 1; }
+
 inline int64_t element_count(const atalla_operand& o) {
   int64_t n = 1;
   for (int d = 0; d < o.ndim; ++d) n *= o.sizes[d];

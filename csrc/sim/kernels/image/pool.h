@@ -117,7 +117,7 @@ atalla_status read_pool(const char* name, const Launch& l, int in, const Paramet
 // Vectors of 32 channels of the results, lines in whole blocks of positions, for the cost of a launch.
 inline uint64_t pool_vectors(const atalla_launch_desc& d, const Cost& cost) {
   const atalla_operand& out = d.operands[0];
-  const int64_t width = out.ndim == 0 ? 1 : out.sizes[out.ndim - 1];
+  const int64_t width = inner_size(out);
   if (width <= 0) return 0;
   return cost.vectors(element_count(out) / width) * cost.computed_rows(width);
 }

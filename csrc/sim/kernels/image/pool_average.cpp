@@ -129,7 +129,7 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.weight_rows += cost.chip.vector_lanes;
   cost.packets += (15 + static_cast<uint64_t>(taps)) * vectors / 3;
   const uint64_t side_by_side =
-      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(d.operands[0].sizes[d.operands[0].ndim - 1]));
+      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(inner_size(d.operands[0])));
   cost.packets +=
       cost.array_waits(static_cast<uint64_t>(taps) * vectors / std::max<uint64_t>(1, side_by_side), side_by_side);
 }

@@ -70,7 +70,7 @@ void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
   else by_norm(float{});
 }
 
-bool contiguous_rows(const atalla_operand& o) { return o.sizes[o.ndim - 1] <= 1 || o.strides[o.ndim - 1] == 1; }
+bool contiguous_rows(const atalla_operand& o) { return inner_size(o) <= 1 || o.strides[o.ndim - 1] == 1; }
 
 atalla_status check_distance(const char* name, const Launch& l, double p, int inputs, int rank) {
   for (int i = 1; i <= inputs; ++i) {
@@ -199,7 +199,7 @@ void cost_distance(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const atalla_operand& x = d.operands[1];
   const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
-  const int64_t results = element_count(d.operands[0]), k = x.ndim > 0 ? x.sizes[x.ndim - 1] : 1;
+  const int64_t results = element_count(d.operands[0]), k = inner_size(x);
   cost.vector_ops += cost.vectors(results * k) * (power ? 22 : 5) + cost.vectors(results) * 8;
   if (power) cost.exp_ops += cost.vectors(results * k);
 }

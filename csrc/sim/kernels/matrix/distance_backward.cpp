@@ -126,7 +126,7 @@ void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
   const atalla_operand& x = d.operands[2];
   const double p = CdistBackwardParameters::read(d).p;
   const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
-  const int64_t work = static_cast<int64_t>(pairs) * (x.ndim > 0 ? x.sizes[x.ndim - 1] : 1);
+  const int64_t work = static_cast<int64_t>(pairs) * inner_size(x);
   cost.vector_ops += cost.vectors(work) * (power ? 22 : 5);
   if (power) cost.exp_ops += cost.vectors(work);
 }

@@ -13,7 +13,7 @@ atalla_status check_vector(const char* name, const Launch& l, int i, int64_t siz
   if (o.ndim != 1 || o.sizes[0] != size) {
     return set_error(ATALLA_ERR_ARGUMENT,
                      "%s: operand %d has %d dimensions with a last size of %lld, expected 1 of %lld", name, i, o.ndim,
-                     static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), static_cast<long long>(size));
+                     static_cast<long long>(inner_size(o)), static_cast<long long>(size));
   }
   return ATALLA_OK;
 }

@@ -150,7 +150,7 @@ atalla_status check_shape(const char* kernel, const Launch& l, int i, int ndim, 
   const atalla_operand& o = l.operand(i);
   if (o.ndim != ndim || o.sizes[ndim - 1] != last) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions with a last size of %lld, expected %d with %lld",
-                     kernel, names[i], o.ndim, static_cast<long long>(o.ndim ? o.sizes[o.ndim - 1] : 1), ndim,
+                     kernel, names[i], o.ndim, static_cast<long long>(inner_size(o)), ndim,
                      static_cast<long long>(last));
   }
   return ATALLA_OK;
