@@ -25,6 +25,14 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
   return {s.taps() / max_of(1, s.kernel[2]), s.kernel[2] * s.in_per_group()};
 }
 
+// True if code first copies an image whose patches come run by run: to pad it, to bring channels innermost, or because
+// the last tile of a run would reach behind the image.
+inline bool is_copied(const atalla_geometry& chip, const ConvolutionShape& s, const atalla_operand& image) {
+  const bool padded = s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
+  const bool steps = s.stride[2] * s.in_per_group() * s.groups > 1;
+  return padded || !steps || image.strides[1] != 1 || runs_of(chip, s).length % chip.vector_lanes != 0;
+}
+
 // Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad
 // 0, a row a pixel and tile; where they do not fit, bands of output lines read the lines between them again. Other
 // images are padded, and brought into the order of pixels, by a copy; their patches come run by run: a row of taps, or
@@ -81,8 +89,8 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     cost.packets = (product.packets + static_cast<uint64_t>(lines_of_runs)) * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    const bool copied = desc.operands[1].strides[1] != 1 || s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
-    cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item, copied) + product.b_bytes);
+    cost.bytes_read =
+        images * (image_bytes_read(cost.chip, s, in_item, is_copied(cost.chip, s, desc.operands[1])) + product.b_bytes);
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
