@@ -31,7 +31,9 @@ ARRAY64 = {"array.rows": 64, "array.columns": 64, "array.latency_cycles": 1 + 64
 CHIPS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant": ("the default: two cycles per beat", {}),
     "ddr4_3200": ("DDR4-3200", {"dram.preset": "ddr4_3200"}),
+    "lpddr4_3200": ("LPDDR4-3200", {"dram.preset": "lpddr4_3200"}),
     "lpddr5_6400": ("LPDDR5-6400", {"dram.preset": "lpddr5_6400"}),
+    "hbm2_2000": ("HBM2-2000", {"dram.preset": "hbm2_2000"}),
     "array64": ("an array of 64 x 64, LPDDR5-6400", ARRAY64 | {"dram.preset": "lpddr5_6400"}),
     "mesh": ("four cores on a mesh of two columns, LPDDR5-6400", MESH | {"dram.preset": "lpddr5_6400"}),
     "details": ("the default, with one port per scratchpad, 128 KiB of instruction and 4 KiB of data cache", DETAILS),
@@ -91,14 +93,11 @@ def on_chip(name: str, only: Sequence[str] = ()) -> dict[str, list[Row]]:
 
 
 def table(found: dict[str, list[Row]]) -> str:
-    """A row for what ran, with executed and analytic cycles and the deviation on each chip."""
-    head = ["", *(f"{chip}: {what}" for chip in found for what in ("executed", "analytic", "deviation"))]
-    lines = [head, ["---"] * len(head)]
+    """A row for what ran: executed cycles on each chip, and how far the analytic ones are from them."""
+    lines = [["", *found], ["---"] * (1 + len(found))]
     for same in zip(*found.values(), strict=True):
-        cells = [same[0][0]]
-        for _, executed, analytic in same:
-            cells += [f"{executed:,}", f"{analytic:,}", f"{analytic / executed - 1:+.0%}"]
-        lines.append(cells)
+        cells = (f"{executed:,} ({analytic / executed - 1:+.0%})" for _, executed, analytic in same)
+        lines.append([same[0][0], *cells])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

@@ -128,7 +128,9 @@ size_t DramRates::Hash::operator()(const Key& key) const {
 BeatRate DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
   uint64_t most = 1;
   for (const TileStream& stream : streams) most = std::max(most, stream.bytes);
-  Key key{cores};
+  Key key;
+  key.reserve(1 + 4 * streams.size());
+  key.push_back(cores);
   size_t count = 0;
   for (const TileStream& stream : streams) {
     const auto share = static_cast<uint64_t>(static_cast<unsigned __int128>(stream.bytes) * kShares / most);

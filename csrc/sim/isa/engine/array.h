@@ -10,20 +10,14 @@
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {
 
-ATALLA_INLINE bool is_plain(F low, F high) {
-  const auto good = [](F x) {
-    const U magnitude = bits(x) & 0x7FFFFFFFu;
-    return (magnitude - (65u << 23) < (125u << 23)) | (magnitude == 0);
-  };
-#if defined(__AVX512F__)
-  const auto both = reinterpret_cast<__m512i>(good(low) & good(high));
-  return _mm512_movepi32_mask(both) == 0xFFFF;
-#else
-  const auto both = good(low) & good(high);
-  int32_t all = -1;
-  for (int i = 0; i < 16; ++i) all &= both[i];
-  return all != 0;
-#endif
+// Lanes whose products might be inexact: neither 0 nor of one of `exponents` middling exponents. NaN is among them.
+ATALLA_INLINE S not_plain(const F& x, uint32_t exponents) {
+  const U magnitude = bits(x) & 0x7FFFFFFFu;
+  const S middling = magnitude - (65u << 23) < every(exponents << 23), zero = magnitude == every(0u);
+  return ~(middling | zero);
+}
+ATALLA_INLINE bool is_plain(const F& low, const F& high) {
+  return lanes_of(not_plain(low, 125) | not_plain(high, 125)) == 0;
 }
 
 // A column: of the vector at `a`, or of the pair there, and zeros below what it fills.
@@ -40,8 +34,8 @@ ATALLA_INLINE void push(Weights& w, const float (*a)[kLanes], bool pair) {
   store(w.columns[0][column] + 16, high);
   bool plain = is_plain(low, high);
   if (w.depth != kLanes) [[unlikely]] {
-    const F below_low = pair ? round_bf16(load(a[1])) : F{};
-    const F below_high = pair ? round_bf16(load(a[1] + 16)) : F{};
+    const F below_low = pair ? round_bf16(load(a[1])) : every(0.0f);
+    const F below_high = pair ? round_bf16(load(a[1] + 16)) : every(0.0f);
     store(w.columns[1][column], below_low);
     store(w.columns[1][column] + 16, below_high);
     plain &= is_plain(below_low, below_high);
@@ -114,16 +108,8 @@ ATALLA_INLINE const float (*block(Weights& w, uint32_t half_k, uint32_t half_n))
   return w.blocks[half_k][half_n];
 }
 
-// The host's own vectors: GCC takes sums of wider ones apart lane by lane.
-#if defined(__AVX512F__)
-using N = F;
-#elif defined(__AVX2__)
-using N = float __attribute__((vector_size(32), may_alias));
-#else
-using N = float __attribute__((vector_size(16), may_alias));
-#endif
-constexpr int kParts = sizeof(float) * kLanes / sizeof(N);
-constexpr int kPartLanes = kLanes / kParts;
+using N = F::Part;
+constexpr int kParts = kLanes / kPartLanes;  // of a register
 
 // acc + a * b, where the product is exact.
 ATALLA_INLINE N multiply_add(N a, N b, N acc) {
@@ -138,7 +124,7 @@ ATALLA_INLINE N multiply_add(N a, N b, N acc) {
 #endif
 }
 
-ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
+ATALLA_INLINE void finish_row(float* d, const float* c, const F& low, const F& high) {
   store(d, canonical(round_bf16(low) + load(c)));
   store(d + 16, canonical(round_bf16(high) + load(c + 16)));
 }
@@ -146,15 +132,14 @@ ATALLA_INLINE void finish_row(float* d, const float* c, F low, F high) {
 // sums + in x rows, k upward, where products may be inexact.
 ATALLA_INLINE void add_exactly(const float (*rows)[kLanes], const float* in, F& low, F& high) {
   for (int k = 0; k < kLanes; ++k) {
-    const F a = splat(in[k]);
+    const F a = every(in[k]);
     low = low + a * load(rows[k]);
     high = high + a * load(rows[k] + 16);
   }
 }
 
 [[gnu::noinline]] void row_exactly(const float (*rows)[kLanes], const float* in, float* d, const float* c) {
-  F low{};
-  F high{};
+  F low = every(0.0f), high = low;
   add_exactly(rows, in, low, high);
   finish_row(d, c, low, high);
 }
@@ -169,12 +154,19 @@ ATALLA_INLINE void add_exactly(const float (*rows)[kLanes], const float* in, F& 
 ATALLA_INLINE void add_products(const float (*rows)[kLanes], const float* in, N* sum) {
 #pragma GCC unroll 32
   for (int k = 0; k < kLanes; ++k) {
-    const N x = N{} + in[k];
+    const N x = host_every(in[k]);
 #pragma GCC unroll 8
     for (int p = 0; p < kParts; ++p) {
       sum[p] = multiply_add(x, *reinterpret_cast<const N*>(rows[k] + p * kPartLanes), sum[p]);
     }
   }
+}
+
+ATALLA_INLINE F half_of(const N* sum, int half) {
+  F result;
+#pragma GCC unroll 4
+  for (int i = 0; i < kWideParts; ++i) result.part[i] = sum[half * kWideParts + i];
+  return result;
 }
 
 // A row of pairs (MicroOp::c).
@@ -193,12 +185,9 @@ ATALLA_INLINE void add_products(const float (*rows)[kLanes], const float* in, N*
     if (plain) [[likely]] {
       N sum[kParts] = {};
       for (uint32_t half = 0; half <= deep; ++half) add_products(block(w, half, n), in[half], sum);
-      alignas(64) float out[kLanes];
-      memcpy(out, sum, sizeof out);
-      finish_row(v[op.d + n], v[op.b + n], load(out), load(out + 16));
+      finish_row(v[op.d + n], v[op.b + n], half_of(sum, 0), half_of(sum, 1));
     } else {
-      F low{};
-      F high{};
+      F low = every(0.0f), high = low;
       for (uint32_t half = 0; half <= deep; ++half) add_exactly(block(w, half, n), in[half], low, high);
       finish_row(v[op.d + n], v[op.b + n], low, high);
     }
@@ -221,71 +210,66 @@ ATALLA_INLINE void row(Weights& w, float (*v)[kLanes], const MicroOp& op) {
     return w.array.row != nullptr ? row_elsewhere(w, d, a, c) : row_exactly(rows, in, d, c);
   N sum[kParts] = {};
   add_products(rows, in, sum);
-  alignas(64) float out[kLanes];
-  memcpy(out, sum, sizeof out);
-  finish_row(d, c, load(out), load(out + 16));
-}
-
-#if defined(__AVX512F__)
-// Lanes whose products might be inexact: neither 0 nor of a middling exponent, before rounding. NaN is among them.
-ATALLA_INLINE __mmask16 not_plain(F x) {
-  const __m512i magnitude = _mm512_and_si512(reinterpret_cast<__m512i>(x), _mm512_set1_epi32(0x7FFFFFFF));
-  const __m512i above = _mm512_sub_epi32(magnitude, _mm512_set1_epi32(65 << 23));
-  const __mmask16 nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
-  return _mm512_mask_cmpge_epu32_mask(nonzero, above, _mm512_set1_epi32(124 << 23));
+  finish_row(d, c, half_of(sum, 0), half_of(sum, 1));
 }
 
 // The nearest BF16 of what is no NaN, or the host's own NaN, which has no low bits.
-ATALLA_INLINE F round_number(F x) {
+ATALLA_INLINE F round_number(const F& x) {
   const U b = bits(x);
-  return floats((b + (b >> 16 & 1u) + 0x7FFFu) & 0xFFFF0000u);
+  return floats((b + ((b >> 16) & 1u) + 0x7FFFu) & 0xFFFF0000u);
 }
 
 // Four rows side by side; all inputs are read before anything is written.
 ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops) {
+  if (w.plain != UINT64_MAX) [[unlikely]]
+    return false;
   const uint32_t deep = ops[0]->c & 1, wide = ops[0]->c >> 1;  // of all four
   alignas(64) float in[2][4][kLanes];
-  __mmask16 bad = w.plain == UINT64_MAX ? 0 : 1;
+  S bad = every(0);
   for (uint32_t half = 0; half <= deep; ++half) {
     for (int i = 0; i < 4; ++i) {
-      const F a0 = load(v[ops[i]->a + half]);
-      const F a1 = load(v[ops[i]->a + half] + 16);
-      bad = _kor_mask16(bad, _kor_mask16(not_plain(a0), not_plain(a1)));
+      const F a0 = load(v[ops[i]->a + half]), a1 = load(v[ops[i]->a + half] + 16);
+      bad = bad | not_plain(a0, 124) | not_plain(a1, 124);  // before rounding, which makes zeros of some NaN
       store(in[half][i], round_number(a0));
       store(in[half][i] + 16, round_number(a1));
     }
   }
-  if (bad != 0) [[unlikely]]
+  if (lanes_of(bad) != 0) [[unlikely]]
     return false;
   for (uint32_t n = 0; n <= wide; ++n) {
-    __m512 low[4] = {};
-    __m512 high[4] = {};
-    for (uint32_t half = 0; half <= deep; ++half) {
-      const float (*rows)[kLanes] = block(w, half, n);
-#pragma GCC unroll 8
-      for (int k = 0; k < kLanes; ++k) {
-        const __m512 w0 = _mm512_load_ps(rows[k]);
-        const __m512 w1 = _mm512_load_ps(rows[k] + 16);
+    alignas(64) float out[4][kLanes];
+    // Eight sums: the host has registers for them, and enough of them to hide the latency of its adder.
+    for (int p = 0; p < kParts; p += 2) {
+      N sum[4][2] = {};
+      for (uint32_t half = 0; half <= deep; ++half) {
+        const float (*rows)[kLanes] = block(w, half, n);
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          const __m512 x = _mm512_set1_ps(in[half][i][k]);
-          low[i] = _mm512_fmadd_ps(x, w0, low[i]);
-          high[i] = _mm512_fmadd_ps(x, w1, high[i]);
+        for (int k = 0; k < kLanes; ++k) {
+          const N w0 = *reinterpret_cast<const N*>(rows[k] + p * kPartLanes);
+          const N w1 = *reinterpret_cast<const N*>(rows[k] + (p + 1) * kPartLanes);
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) {
+            const N x = host_every(in[half][i][k]);
+            sum[i][0] = multiply_add(x, w0, sum[i][0]);
+            sum[i][1] = multiply_add(x, w1, sum[i][1]);
+          }
         }
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        *reinterpret_cast<N*>(out[i] + p * kPartLanes) = sum[i][0];
+        *reinterpret_cast<N*>(out[i] + (p + 1) * kPartLanes) = sum[i][1];
       }
     }
     for (int i = 0; i < 4; ++i) {
       float* d = v[ops[i]->d + n];
       const float* c = v[ops[i]->b + n];
-      store(d, canonical(round_number(reinterpret_cast<F>(low[i])) + load(c)));
-      store(d + 16, canonical(round_number(reinterpret_cast<F>(high[i])) + load(c + 16)));
+      store(d, canonical(round_number(load(out[i])) + load(c)));
+      store(d + 16, canonical(round_number(load(out[i] + 16)) + load(c + 16)));
     }
   }
   return true;
 }
-#else
-ATALLA_INLINE bool four_rows(Weights&, float (*)[kLanes], const MicroOp* const*) { return false; }
-#endif
 
 // Rows that waited, in order. Those of a group are all of the same pairs (group.cpp).
 ATALLA_INLINE void rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops, unsigned count) {

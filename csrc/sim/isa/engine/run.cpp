@@ -237,7 +237,7 @@ on_CompareVv:
 on_CompareVs:
   {
     const float* a = v[op->a];
-    const F b = floats(U{} + x[op->b]);
+    const F b = floats(every(x[op->b]));
     const uint32_t holds = compare(static_cast<Comparison>(op->c), load(a), load(a + 16), b, b);
     m[op->d] = (m[op->d] & ~m[op->mask]) | (holds & m[op->mask]);
     NEXT;
@@ -255,8 +255,8 @@ on_RowLoad:
   {
     const float* row = memory.row(op->c, (x[op->a] >> 6) + x[op->b]);
     const uint32_t lanes = op->n == kLanes ? UINT32_MAX : (1u << op->n) - 1;
-    store(v[op->d], select(lanes & 0xFFFF, load(row), F{}));
-    store(v[op->d] + 16, select(lanes >> 16, load(row + 16), F{}));
+    store(v[op->d], select(lanes & 0xFFFF, load(row), every(0.0f)));
+    store(v[op->d] + 16, select(lanes >> 16, load(row + 16), every(0.0f)));
     NEXT;
   }
 on_RowStore:

@@ -18,8 +18,6 @@ struct Tile {
   }
 };
 
-using H = uint16_t __attribute__((vector_size(32), aligned(2), may_alias));
-
 inline void load_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint32_t dram) {
   const uint8_t* from = memory.dram + dram;
   for (uint32_t r = 0; r < tile.rows; ++r, from += uint64_t{tile.length} * 2) {
@@ -30,8 +28,7 @@ inline void load_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint
       memcpy(halves, from, tile.columns * 2);
       source = halves;
     }
-    const F low = floats(__builtin_convertvector(*reinterpret_cast<const H*>(source), U) << 16);
-    const F high = floats(__builtin_convertvector(*reinterpret_cast<const H*>(source + 16), U) << 16);
+    const F low = floats(widen(source) << 16), high = floats(widen(source + 16) << 16);
     store_masked(to, tile.columns == kLanes ? UINT32_MAX : (1u << tile.columns) - 1, low, high);
   }
 }
@@ -40,7 +37,8 @@ inline void load_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint
 ATALLA_INLINE U narrow(F x, bool rounds) {
   const U b = bits(x);
   if (!rounds) return b >> 16;
-  return x == x ? (b + 0x7FFFu + (b >> 16 & 1u)) >> 16 : (b >> 16 | 0x40u);
+  const F rounded = floats((b + 0x7FFFu + ((b >> 16) & 1u)) >> 16), nan = floats((b >> 16) | 0x40u);
+  return bits(choose(x == x, rounded, nan));
 }
 
 inline void store_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint32_t dram) {
@@ -48,8 +46,8 @@ inline void store_tile(const Memory& memory, const Tile& tile, uint32_t pad, uin
   for (uint32_t r = 0; r < tile.rows; ++r, to += uint64_t{tile.length} * 2) {
     const float* from = memory.row(tile.sid, (pad >> 6) + r);
     uint16_t halves[kLanes];
-    *reinterpret_cast<H*>(halves) = __builtin_convertvector(narrow(load(from), memory.rounds), H);
-    *reinterpret_cast<H*>(halves + 16) = __builtin_convertvector(narrow(load(from + 16), memory.rounds), H);
+    store_halves(halves, narrow(load(from), memory.rounds));
+    store_halves(halves + 16, narrow(load(from + 16), memory.rounds));
     memcpy(to, halves, tile.columns * 2);
   }
 }

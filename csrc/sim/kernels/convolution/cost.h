@@ -26,11 +26,13 @@ inline Runs runs_of(const atalla_geometry& chip, const ConvolutionShape& s) {
 }
 
 // True if code first copies an image whose patches come run by run: to pad it, to bring channels innermost, or because
-// the last tile of a run would reach behind the image.
+// the last tile of a run would reach behind the image, where it has no room.
 inline bool is_copied(const atalla_geometry& chip, const ConvolutionShape& s, const atalla_operand& image) {
-  const bool padded = s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
-  const bool steps = s.stride[2] * s.in_per_group() * s.groups > 1;
-  return padded || !steps || image.strides[1] != 1 || runs_of(chip, s).length % chip.vector_lanes != 0;
+  const int64_t channels = s.in_per_group() * s.groups;
+  if (s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0) return true;
+  if (image.strides[1] != 1 || s.stride[2] * channels <= 1) return true;
+  const bool room = image.strides[0] > channels * s.in[0] * s.in[1] * s.in[2];
+  return !room && runs_of(chip, s).length % chip.vector_lanes != 0;
 }
 
 // Bytes of an image that the SDMA reads for one group. With channels in whole vectors, its lines stay in scratchpad

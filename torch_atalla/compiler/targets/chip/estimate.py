@@ -225,7 +225,8 @@ def _operations(fused: Fused) -> tuple[int, int]:
 
 
 def _in_pixel_order(launch: Launch) -> list[Launch]:
-    """Before a convolution of few channels that are not innermost, the copy that makes them so and pads the image."""
+    """Before a convolution of few channels that are not innermost, the copy that makes them so and pads the image. The
+    copy has room behind it for the last tile, which the device library knows by the distance of two images."""
     image = launch.inputs[0]
     if "convolution" not in launch.contract.traits or not isinstance(image, Operand):
         return [launch]
@@ -239,7 +240,8 @@ def _in_pixel_order(launch: Launch) -> list[Launch]:
     padded = tuple(size + 2 * max(0, p) for size, p in zip(lines, padding))
     ordered = replace(image, sizes=image.sizes, strides=_pixel_strides(channels, lines))
     copy = Launch("copy", (ordered,), (image,), launch.compute_dtype, node=launch.node)
-    whole = replace(image, sizes=(batch, channels, *padded), strides=_pixel_strides(channels, padded))
+    distance, *strides = _pixel_strides(channels, padded)
+    whole = replace(image, sizes=(batch, channels, *padded), strides=(distance + LANES, *strides))
     rest = replace(launch, inputs=(whole, *launch.inputs[1:]))
     given = {name: launch.parameter(name) for name in launch.contract.parameters}
     return [copy, rest.with_parameters(**given | {"padding": tuple(0 for _ in padding)})]
