@@ -41,6 +41,13 @@ Innermost innermost(const atalla_operand& operand) {
   return found;
 }
 
+// The rows of a tile that is transposed lie along the dimension that is innermost on the other side.
+void across(int dimension, const atalla_operand& operand, Innermost* inner) {
+  if (dimension < 0 || dimension >= operand.ndim || operand.sizes[dimension] <= 1) return;
+  inner->next_stride = operand.strides[dimension];
+  inner->next_size = operand.sizes[dimension];
+}
+
 // Shapes that no DRAM holds wrap.
 uint64_t numel(const atalla_operand& operand) {
   uint64_t count = 1;
@@ -112,13 +119,14 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
   const bool flat = traits.lookup || (traits.elementwise && is_flat(desc));
   const bool matrices = traits.product || traits.convolution || traits.attention;
   const int first = desc.n_outputs;
-  bool one_engine = traits.lookup;
-  if (traits.conversion && desc.n_operands == 2 && desc.operands[0].dtype == desc.operands[1].dtype)
-    one_engine = innermost(desc.operands[0]).dimension == innermost(desc.operands[1]).dimension;
+  const bool copy = traits.conversion && desc.n_operands == 2 && desc.operands[0].dtype == desc.operands[1].dtype;
+  const bool transpose = copy && innermost(desc.operands[0]).dimension != innermost(desc.operands[1]).dimension;
+  const bool one_engine = traits.lookup || (copy && !transpose);
   for (int k = 0; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
     if (!in_memory(operand)) continue;
-    const Innermost inner = innermost(operand);
+    Innermost inner = innermost(operand);
+    if (transpose) across(innermost(desc.operands[1 - k]).dimension, operand, &inner);
     const uint64_t size = dtype_size(operand.dtype);
     const uint64_t run = inner.stride == 1 ? static_cast<uint64_t>(inner.size) * size : size;
     atalla_tile_layout& place = layout[k];
@@ -145,7 +153,9 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
       place.row_bytes = static_cast<uint16_t>(std::min(row, run));
       place.pitch = std::max<uint64_t>(place.row_bytes, static_cast<uint64_t>(inner.next_stride) * size);
     }
-    if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {
+    if (transpose) {
+      place.rows = static_cast<uint16_t>(std::clamp<int64_t>(inner.next_size, 1, place.rows));
+    } else if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {
       // Lines of an image, or rows: cut as evenly as possible, the way they come.
       place.rows = even_rows(static_cast<uint64_t>(inner.next_size), place.rows);
     }
