@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tools.architectures import page
+from tools.architectures.choices import Choices
 from tools.architectures.measure import Result, check, check_inputs, measure
 from tools.architectures.registry import model_types
 from tools.architectures.rules import RULES, rule_of
@@ -28,6 +29,7 @@ EXAMPLES = {
     "a spectrum": "qwen2_audio_encoder",
     "words, with the rule filled": "hunyuan_v1_dense",
     "patches with their places": "gemma4_vision",
+    "pixels, of which scores choose queries": "rt_detr",
 }
 
 
@@ -74,6 +76,32 @@ def test_check_finds_wrong_outputs() -> None:
         check_inputs([[one], [one]])
     with pytest.raises(ValueError, match="no finite value"):
         check_inputs([[one * torch.nan], [two]])
+
+
+def test_outputs_must_depend_on_the_inputs() -> None:
+    one = torch.rand(4)
+    with pytest.raises(ValueError, match="do not depend on the inputs"):
+        check_inputs([[one], [one * (1 + 1e-6)]])
+    check_inputs([[one], [one * 1.01]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "choose", "clear"),
+    [
+        ([3.0, 1.0, 2.0, 2.0], lambda x: x.topk(1), True),
+        ([3.0, 1.0, 2.0, 2.0], lambda x: x.topk(2), False),
+        ([3.0, 1.0, 2.0, 2.0], lambda x: x.topk(1, largest=False), True),
+        ([3.0, 1.0, 1.000001, 2.0], lambda x: x.argmin(), False),
+        ([3.0, 1.0, 1.000001, 2.0], lambda x: x.argmax(0), True),
+        ([3.0, 1.0, 1.000001, 2.0], lambda x: x[:, None].argsort(0, descending=True), False),
+        ([-torch.inf, 1.0, -torch.inf, 2.0], lambda x: x.sort(), True),
+        ([0.0, 0.0], lambda x: x.topk(1), True),
+    ],
+)
+def test_choices_by_near_scores_are_not_clear(scores: list[float], choose: Any, clear: bool) -> None:
+    with Choices() as choices:
+        choose(torch.tensor(scores))
+    assert choices.are_clear == clear
 
 
 def test_page() -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import importlib.metadata
 import re
 
-from tools.architectures.measure import Result
+from tools.architectures.choices import CLEAR
+from tools.architectures.measure import DEPENDENCE, Result
 from tools.comparison import TOLERANCE
 from tools.model_zoo import MODELS
 
@@ -76,6 +77,12 @@ def page(results: list[Result], count: int) -> str:
         "device for two inputs with different values. All outputs are compared with eager mode on the CPU: `error` is",
         f"the largest difference over the largest value of the output, at most {TOLERANCE:.0e}. Integers must be",
         "equal. `cycles` are simulated.",
+        "",
+        "A comparison needs a model whose outputs depend on the inputs, and whose choices are clear: detectors choose",
+        "queries by scores, and scores that are equal but for rounding may be chosen in any order. The initial weights",
+        "of some models erase an image within a few layers: one output differs by less than",
+        f"{DEPENDENCE:.0e} between the two inputs, or two scores by less than {CLEAR:.0e} of the largest. The tool then",
+        "adds more noise to the weights (`build` in tools/architectures/measure.py).",
         "",
         f"- {len(results)} of {count} architectures of transformers were tried",
         f"- {len(exported)} of these are exported by `torch.export` on the CPU",
