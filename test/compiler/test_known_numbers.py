@@ -67,6 +67,47 @@ def test_written_buffers_are_no_constants(tmp_path: Path) -> None:
         saved(Counter(), (torch.randn(6),), tmp_path / "counter.atl")
 
 
+class Writes(Grid):
+    """Writes what depends on the table, before it reads the table or what it wrote."""
+
+    def __init__(self, reads_written: bool) -> None:
+        super().__init__()
+        self.reads_written = reads_written
+
+    def rows(self) -> Any:
+        doubled = nn.functional.dropout(self.sizes, 0.5, training=False) * 2
+        other = torch.zeros(2, dtype=torch.long)
+        other[self.sizes[0] - 2] = self.sizes[0]
+        view = doubled[0].view(2)
+        view.add_(other[:1])
+        height = (doubled if self.reads_written else self.sizes)[0, 0].item()
+        torch._check(height >= 0)
+        return height
+
+
+def test_only_memory_that_is_written_is_no_constant(tmp_path: Path) -> None:
+    model, x = Writes(reads_written=False), torch.randn(6)
+    loaded = saved(model, (x,), tmp_path / "writes.atl")
+    assert torch.equal(loaded(x.to("atalla")).cpu(), model(x))
+    with pytest.raises(UnsupportedOpsError, match="_local_scalar_dense"):
+        saved(Writes(reads_written=True), (x,), tmp_path / "reads.atl")
+
+
+class Evaluates(Counter):
+    """Writes the table by way of an op that returns its input."""
+
+    def rows(self) -> Any:
+        nn.functional.dropout(self.sizes, 0.5, training=False).add_(0)
+        height = self.sizes[0, 0].item()
+        torch._check(height >= 0)
+        return height
+
+
+def test_ops_that_return_their_input_share_its_memory(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOpsError, match="_local_scalar_dense"):
+        saved(Evaluates(), (torch.randn(6),), tmp_path / "evaluates.atl")
+
+
 class Scaled(nn.Module):
     def __init__(self, write: bool, read: bool = True) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import itertools
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -84,21 +84,21 @@ class _Values:
         indices: Any = node.args[1]
         for mask in indices:
             is_mask = isinstance(mask, Node) and mask.meta["val"].dtype == torch.bool
-            if is_mask and not self.written & _origins(mask) and (value := self.value(mask)) is not None:
+            if is_mask and not self.written & _ancestors(mask) and (value := self.value(mask)) is not None:
                 found[mask] = value
         return found
 
     def sized(self, node: Node) -> torch.Tensor | None:
         """The value of a node made of constants, whose size torch.export takes for one that depends on data."""
         made = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(made, torch.Tensor) or self.written & _origins(node):
+        if node.op != "call_function" or not isinstance(made, torch.Tensor) or self.written & _ancestors(node):
             return None
         return None if all(type(size) is int for size in made.shape) else self.value(node)
 
     def read(self, node: Node) -> bool | int | float | None:
-        """The number that a node reads from constants; None if it does not. What shares an origin with something that
-        the program writes in place is no constant: it may be the same memory."""
-        if node.target not in _READS or self.written & _origins(node):
+        """The number that a node reads from constants; None if it does not. What depends on memory that the
+        program writes in place is no constant."""
+        if node.target not in _READS or self.written & _ancestors(node):
             return None
         value = self.value(node.all_input_nodes[0])
         return None if value is None else value.item()
@@ -160,17 +160,48 @@ def _constant(program: torch.export.ExportedProgram, node: Node, value: torch.Te
     return placeholder
 
 
-def _origins(node: Node) -> set[Node]:
-    """The placeholders and factories that a node depends on."""
+def _ancestors(node: Node) -> set[Node]:
+    """The node and all nodes that it depends on."""
+    found, waiting = {node}, [node]
+    while waiting:
+        sources = waiting.pop().all_input_nodes
+        waiting += [source for source in sources if source not in found]
+        found.update(sources)
+    return found
+
+
+def _memory(node: Node) -> set[Node]:
+    """The nodes that made the memory that a value lies in: those from which only views lead to the node."""
     found: set[Node] = set()
     seen, waiting = {node}, [node]
     while waiting:
-        sources = (item := waiting.pop()).all_input_nodes
-        if not sources:
+        item = waiting.pop()
+        sources = [source for source in _shared(item) if source not in seen]
+        if not _shared(item):
             found.add(item)
-        waiting += [source for source in sources if source not in seen]
+        waiting += sources
         seen.update(sources)
     return found
+
+
+def _shared(node: Node) -> list[Node]:
+    """The inputs whose memory the result of a node may be."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return node.all_input_nodes
+    if any(result.alias_info is not None for result in target._schema.returns):
+        return _arguments(node, lambda argument: argument.alias_info is not None)
+    # An op that PyTorch composes of others may return its input, such as dropout in evaluation.
+    return node.all_input_nodes if target._can_decompose() else []
+
+
+def _arguments(node: Node, is_meant: Callable[[Any], bool]) -> list[Node]:
+    """The nodes among the arguments whose place in the schema is meant."""
+    target: Any = node.target
+    schema = target._schema.arguments
+    given = [*zip(schema, node.args), *((a, node.kwargs[a.name]) for a in schema if a.name in node.kwargs)]
+    leaves = tree_leaves([value for argument, value in given if is_meant(argument)])
+    return [leaf for leaf in leaves if isinstance(leaf, Node)]
 
 
 def written_buffers(program: torch.export.ExportedProgram) -> set[str]:
@@ -181,9 +212,10 @@ def written_buffers(program: torch.export.ExportedProgram) -> set[str]:
 
 
 def _written(program: torch.export.ExportedProgram) -> set[Node]:
-    """The origins of what the program writes in place."""
+    """The nodes that made the memory that the program writes in place."""
     writing = [node for node in program.graph.nodes if _writes(node)]
-    return set().union(*(_origins(arg) for node in writing for arg in node.all_input_nodes))
+    written = [_arguments(node, lambda a: a.alias_info is not None and a.alias_info.is_write) for node in writing]
+    return set().union(*(_memory(node) for nodes in written for node in nodes))
 
 
 def _writes(node: Node) -> bool:
