@@ -11,7 +11,7 @@ import torch
 
 from tools.architectures import page
 from tools.architectures.choices import Choices
-from tools.architectures.measure import Result, check, check_inputs, measure
+from tools.architectures.measure import Result, allowed, check, check_inputs, measure
 from tools.architectures.registry import model_types
 from tools.architectures.rules import RULES, rule_of
 
@@ -102,6 +102,29 @@ def test_choices_by_near_scores_are_not_clear(scores: list[float], choose: Any, 
     with Choices() as choices:
         choose(torch.tensor(scores))
     assert choices.are_clear == clear
+
+
+class Magnifies(torch.nn.Module):
+    """Two outputs, of which the second is what rounding leaves of a number, times a factor."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [x, 1 + (x / 3 * 3.3 - x * 1.1) * self.factor]
+
+
+def test_outputs_that_magnify_rounding() -> None:
+    x = torch.linspace(1, 2, 1000)
+    for factor, least, most in ((0.0, 1e-4, 1e-4), (1e3, 1e-4, 1e-3), (1e6, 1e-3, 1e-3)):
+        module = Magnifies(factor)
+        first, second = allowed(module, [{"x": x}], [module(x)])[0]
+        assert first == 1e-4 and least <= second <= most
+    one = torch.ones(4)
+    check(Result("a"), [[one * 1.0004]], [[one]], [[5e-4]])
+    with pytest.raises(ValueError, match="differences of the outputs"):
+        check(Result("a"), [[one * 1.0006]], [[one]], [[5e-4]])
 
 
 def test_page() -> None:

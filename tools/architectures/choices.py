@@ -19,7 +19,7 @@ SORTS = (aten.sort.default, aten.sort.stable, aten.topk.default)
 
 
 class Choices(TorchDispatchMode):
-    """Keeps the smallest gap of all choices that run under it: topk, sort, argmax and argmin of floating-point scores."""
+    """Keeps the smallest gap of all choices that run under it: topk, sort, argmax and argmin of scores."""
 
     def __init__(self) -> None:
         super().__init__()

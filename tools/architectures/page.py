@@ -7,7 +7,7 @@ import importlib.metadata
 import re
 
 from tools.architectures.choices import CLEAR
-from tools.architectures.measure import DEPENDENCE, Result
+from tools.architectures.measure import DEPENDENCE, ROUNDING, Result
 from tools.comparison import TOLERANCE
 from tools.model_zoo import MODELS
 
@@ -75,14 +75,15 @@ def page(results: list[Result], count: int) -> str:
         "a model whose forward runs. `torch.export` exports it on the CPU, in some cases by way of transformers'",
         "own `DynamoExporter`. `save_loadable(fallback=\"error\")` compiles the program, and the file runs on the",
         "device for two inputs with different values. All outputs are compared with eager mode on the CPU: `error` is",
-        f"the largest difference over the largest value of the output, at most {TOLERANCE:.0e}. Integers must be",
-        "equal. `cycles` are simulated.",
+        f"the largest difference over the largest value of the output, at most {TOLERANCE:.0e}. Where the CPU's own",
+        f"float32 differs from float64 by as much, twice that difference is allowed, up to {ROUNDING:.0e}. Integers",
+        "must be equal. `cycles` are simulated. Models whose outputs are random are not compared.",
         "",
         "A comparison needs a model whose outputs depend on the inputs, and whose choices are clear: detectors choose",
         "queries by scores, and scores that are equal but for rounding may be chosen in any order. The initial weights",
-        "of some models erase an image within a few layers: one output differs by less than",
-        f"{DEPENDENCE:.0e} between the two inputs, or two scores by less than {CLEAR:.0e} of the largest. The tool then",
-        "adds more noise to the weights (`build` in tools/architectures/measure.py).",
+        "of some models erase an image within a few layers: the outputs differ by less than",
+        f"{DEPENDENCE:.0e} between the two inputs, or two scores by less than {CLEAR:.0e} of the largest. The tool",
+        "then adds more noise to the weights (`build` in tools/architectures/measure.py).",
         "",
         f"- {len(results)} of {count} architectures of transformers were tried",
         f"- {len(exported)} of these are exported by `torch.export` on the CPU",
