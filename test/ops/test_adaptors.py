@@ -90,6 +90,19 @@ def test_addmm_activation() -> None:
         close(got, activation(torch.addmm(c, a, b)))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_convolution_of_integers_wraps_around(dtype: torch.dtype, transposed: bool) -> None:
+    limit = min(torch.iinfo(dtype).max, 1 << 40)
+    shapes = [(2, 4, 7, 6), (4, 3, 3, 2) if transposed else (6, 2, 3, 2), (6,)]
+    x, weight, bias = (torch.randint(limit // 2, limit, shape, dtype=dtype) for shape in shapes)
+    function = F.conv_transpose2d if transposed else F.conv2d
+    found = function(x.to(DEVICE), weight.to(DEVICE), bias.to(DEVICE), stride=2, padding=1, groups=2)
+    # PyTorch has this sum on the CPU for int64 only; the others are its remainders.
+    wide = function(x.long(), weight.long(), bias.long(), stride=2, padding=1, groups=2)
+    assert found.dtype == dtype and torch.equal(found.cpu(), wide.to(dtype))
+
+
 # ---------------------------------------------------------------------------------------------------- normalization
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_layer_norm_statistics_dtype(dtype: torch.dtype) -> None:

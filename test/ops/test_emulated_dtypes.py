@@ -4,6 +4,8 @@ ops that move, compare, sort and compute them, on the device with the fallback f
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from opinfo_suite import DeviceTestCase, raised
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
@@ -145,6 +147,14 @@ class TestOps(DeviceTestCase):
         want = torch.unique(x[:40], return_inverse=True, return_counts=True)
         for got, expected in zip((values, inverse, counts), want):
             same_bits(self, got, expected)
+
+    def test_order_beside_a_number_above_int64(self, device):
+        values = [0, 2**63 - 1, 2**63, 2**64 - 1]  # PyTorch has eq and ne of these on the CPU only
+        x = torch.tensor(values, dtype=torch.uint64, device=device)
+        for name in ("eq", "ne", "lt", "ge"):
+            for number in (2**63, 2**64 - 1):
+                expected = [getattr(operator, name)(value, number) for value in values]
+                self.assertEqual(getattr(torch, name)(x, number).tolist(), expected)
 
     def test_floating_point_of_unsigned(self, device):
         for dtype in UNSIGNED:

@@ -173,14 +173,44 @@ def test_encoder_layer(mask: str, norm_first: bool) -> None:
     torch.testing.assert_close(got.cpu(), want, atol=1e-5, rtol=1e-5)
 
 
-def test_encoder_with_padding() -> None:
+@pytest.mark.parametrize("lengths", [[6, 4], [3, 5], [4, 4], [6, 0]])
+@pytest.mark.parametrize("has_norm", [False, True])
+def test_encoder_with_padding(has_norm: bool, lengths: list[int]) -> None:
+    """The rows after the end of a sequence are zero, then normalized."""
+    torch.manual_seed(7)
+    layer, norm = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), nn.LayerNorm(16)
+    encoder = nn.TransformerEncoder(layer, 2, norm if has_norm else None).eval()
+    nn.init.ones_(norm.bias)
+    x, padding = torch.randn(2, 6, 16), torch.arange(6) >= torch.tensor(lengths)[:, None]
+    with torch.no_grad():
+        want = encoder(x, src_key_padding_mask=padding)
+        got = encoder.to(DEVICE)(x.to(DEVICE), src_key_padding_mask=padding.to(DEVICE)).cpu()
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+def test_encoder_with_padding_before_the_sequence() -> None:
     torch.manual_seed(7)
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).eval()
-    x, padding = torch.randn(2, 6, 16), torch.arange(6) >= torch.tensor([[6], [4]])
+    x, padding = torch.randn(2, 6, 16), torch.arange(6) < torch.tensor([[0], [2]])
     with torch.no_grad():
         want = encoder(x, src_key_padding_mask=padding)
         got = encoder.to(DEVICE)(x.to(DEVICE), src_key_padding_mask=padding.to(DEVICE)).cpu()
     torch.testing.assert_close(got[~padding], want[~padding], atol=1e-5, rtol=1e-5)
+
+
+def test_nested_sequences() -> None:
+    x, mask = torch.randn(3, 5, 4), torch.arange(5) < torch.tensor([[5], [0], [3]])
+    nested = torch._nested_tensor_from_mask(x.to(DEVICE), mask.to(DEVICE))
+    assert nested.is_nested and nested.dim() == 3 and nested.size(2) == 4
+    for size in (None, (3, 6, 5)):
+        want = torch._nested_tensor_from_mask(x, mask).to_padded_tensor(-1.0, size)
+        assert torch.equal(nested.to_padded_tensor(-1.0, size).cpu(), want)
+    with pytest.raises(RuntimeError, match="true up to the length"):
+        torch._nested_tensor_from_mask(x.to(DEVICE), ~mask.to(DEVICE))
+    with pytest.raises(RuntimeError, match="output size of at least"):
+        nested.to_padded_tensor(0.0, (3, 4, 4))
+    with pytest.raises(NotImplementedError, match="layout=torch.jagged"):
+        nested + 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

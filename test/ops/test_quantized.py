@@ -181,3 +181,37 @@ def test_fake_quantize_errors() -> None:
         torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 5, 3)
     with pytest.raises(RuntimeError, match="zero_point"):
         torch.fake_quantize_per_tensor_affine(x, 0.1, 9, 0, 7)
+
+
+@pytest.mark.parametrize("observe", [True, False])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_moving_average_and_fake_quantization(by_channel: bool, symmetric: bool, observe: bool) -> None:
+    """Several steps of upstream's fused module's op: state, values, mask and gradient are the CPU's."""
+    torch.manual_seed(3)
+    scales = [1.0, 3.0, 1e-6, 0.0, 1e-12]
+    steps = [torch.randn(5, 6) * scale + shift for scale, shift in zip(scales, (0.0, 9.0, 0.0, 0.0, 0.0))]
+    results = []
+    for device in ("cpu", "atalla"):
+        start = 0 if by_channel else 1
+        state = [torch.full((start,), torch.inf), torch.full((start,), -torch.inf), torch.ones(start)]
+        state = [t.to(device) for t in (*state, torch.zeros(start, dtype=torch.int32))]
+        found = []
+        for i, x in enumerate(steps):
+            leaf = x.clone().to(device).requires_grad_()
+            flags = [torch.tensor([int(on)], device=device) for on in (observe or i == 0, i != 1)]
+            out = torch.fused_moving_avg_obs_fake_quant(leaf, *flags, *state, 0.2, -128, 127, 0, by_channel, symmetric)
+            out.sum().backward()
+            found += [t.detach().cpu().clone() for t in (out, leaf.grad, *state)]
+        results.append(found)
+    torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=0)
+    assert len(results[1][2]) == (5 if by_channel else 1)
+
+
+def test_moving_average_errors() -> None:
+    x, one = torch.randn(2, 3, device="atalla"), torch.ones(1, device="atalla")
+    state = [one.clone() for _ in range(3)] + [one.int()]
+    with pytest.raises(RuntimeError, match="only supported on axis == 0, got axis 1"):
+        torch.fused_moving_avg_obs_fake_quant(x, one, one, *state, 0.1, 0, 255, 1, True)
+    with pytest.raises(RuntimeError, match="observer_on to have one element"):
+        torch.fused_moving_avg_obs_fake_quant(x, x, one, *state, 0.1, 0, 255, 0)

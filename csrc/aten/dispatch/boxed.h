@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The tensors in the arguments of boxed calls.
+// The op and the tensors of boxed calls.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 namespace atalla::aten {
+
+// The name without its namespace and the underscore of the in-place form.
+inline std::string_view base_name(const c10::FunctionSchema& schema) {
+  std::string_view name = schema.name();
+  name.remove_prefix(name.find("::") + 2);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
+
+// Whether a sorted list of names has one.
+template <size_t N>
+bool among(const std::string_view (&names)[N], std::string_view name) {
+  return std::binary_search(std::begin(names), std::end(names), name);
+}
 
 // Calls f on every defined tensor of an argument, in order.
 template <class F>

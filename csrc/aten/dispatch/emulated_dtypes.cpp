@@ -54,18 +54,6 @@ constexpr std::string_view kComparisons[] = {"eq", "ge", "gt", "le", "lt", "ne"}
 constexpr std::string_view kSorting[] = {"_unique", "_unique2", "unique_consecutive", "unique_dim",
                                          "unique_dim_consecutive"};
 
-template <size_t N>
-bool among(const std::string_view (&names)[N], std::string_view name) {
-  return std::binary_search(std::begin(names), std::end(names), name);
-}
-
-std::string_view base_name(const c10::FunctionSchema& schema) {
-  std::string_view name = schema.name();
-  name.remove_prefix(name.find("::") + 2);
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return name;
-}
-
 bool is_dtype_argument(const c10::Argument& argument) { return argument.name() == "dtype"; }
 
 at::Tensor turned(const at::Tensor& bits) { return at::bitwise_xor(bits, std::numeric_limits<int64_t>::min()); }
@@ -214,7 +202,7 @@ class Call {
     if (is_dtype_argument(argument) && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == dtype_)
       return static_cast<int64_t>(replacement());
     // A number beside moved elements is one of them; an order's numbers are turned over as its elements are.
-    if (argument.type()->kind() == c10::TypeKind::NumberType && value.isScalar()) {
+    if (argument.type()->kind() == c10::TypeKind::NumberType && (value.isScalar() || value.isUnsigned())) {
       if (way_ == Way::kMove) return emulated_bits(value.toScalar(), dtype_);
       if (way_ == Way::kOrder)
         return at::Scalar(emulated_bits(value.toScalar(), dtype_).toLong() ^ std::numeric_limits<int64_t>::min());

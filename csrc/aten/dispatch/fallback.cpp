@@ -21,6 +21,7 @@
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/boxed.h"
 #include "aten/dispatch/emulated_dtypes.h"
+#include "aten/dispatch/joined_dimensions.h"
 #include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/capture.h"
@@ -208,7 +209,7 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t n_arguments = schema.arguments().size();
   refuse_views(schema);
-  if (run_emulated(op, stack)) return;
+  if (run_emulated(op, stack) || run_joined(op, stack)) return;
   count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
 
   refuse_in_capture(schema);

@@ -66,7 +66,7 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
-  for (const char* name : {"_nested_tensor_from_mask", "_nested_from_padded", "_nested_view_from_buffer"})
+  for (const char* name : {"_nested_from_padded", "_nested_view_from_buffer"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
   m.impl("to_mkldnn", torch::CppFunction::makeFromBoxedFunction<&refuse_mkldnn>());
 }

@@ -107,7 +107,4 @@ Tensor transformer_encoder_layer_fwd(const Tensor& src, int64_t embed_dim, int64
       norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type);
 }
 
-// There are no nested tensors on the device: upstream's encoder then works on padded ones.
-bool nested_tensor_from_mask_left_aligned(const Tensor& t, const Tensor& mask) { return false; }
-
 }  // namespace atalla::aten

@@ -2,6 +2,8 @@
 //
 // Selection under a condition or a mask.
 
+#include <ATen/MemoryOverlap.h>
+
 #include "aten/dispatch/fallback.h"
 #include "aten/kernels/pointwise/real_scalar.h"
 
@@ -59,6 +61,10 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
               value.dim(), " dimension(s).");
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    TORCH_WARN(
+        "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing e.g. tensor[mask] = scalar");
   if (value.is_complex() && !self.is_complex()) {
     const Scalar number = value.item();
     check_real_scalar(number, self.scalar_type());

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aten/dispatch/joined_dimensions.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tensor.h>
+
+#include <string_view>
+#include <vector>
+
+#include "aten/dispatch/boxed.h"
+#include "sim/abi/atalla.h"
+
+namespace atalla::aten {
+
+namespace {
+
+using at::DimVector;
+using at::IntArrayRef;
+using at::Tensor;
+
+// Ops along the argument `dim`, whose tensors of full rank agree in all other dimensions. Sorted, for binary search.
+constexpr std::string_view kAlongDimension[] = {
+    "_cummax_helper",
+    "_cummin_helper",
+    "_fft_c2c",
+    "_fft_c2r",
+    "_fft_r2c",
+    "_log_softmax",
+    "_log_softmax_backward_data",
+    "_logcumsumexp",
+    "_softmax",
+    "_softmax_backward_data",
+    "cat",
+    "cumprod",
+    "cumsum",
+    "gather",
+    "glu",
+    "glu_backward",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_reduce",
+    "index_select",
+    "kthvalue",
+    "linalg_cross",
+    "logcumsumexp",
+    "median",
+    "mode",
+    "nanmedian",
+    "renorm",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "sort",
+    "topk",
+    "unique_consecutive",
+    "unique_dim",
+    "unique_dim_consecutive",
+};
+// Ops on all elements in their order.
+constexpr std::string_view kOverElements[] = {"masked_select", "median", "nanmedian", "unique_consecutive"};
+
+int64_t product(IntArrayRef sizes) { return c10::multiply_integers(sizes); }
+
+class JoinedCall {
+ public:
+  JoinedCall(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), schema_(op.schema()), stack_(*stack), first_(stack->size() - schema_.arguments().size()) {}
+
+  bool run() {
+    if (!op_.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+    for (size_t i = first_; i < stack_.size(); ++i)
+      for_each_tensor(stack_[i], [this](const Tensor& t) {
+        if (t.dim() > rank()) widest_ = DimVector(t.sizes());
+      });
+    if (widest_.size() <= ATALLA_MAX_DIMS) return false;
+    const std::string_view name = base_name(schema_);
+    const bool is_functional = schema_.overload_name().empty() && !schema_.is_mutable();
+    if (name == "flip" && is_functional) return flip();
+    if (name == "roll" && is_functional) return roll();
+    if (name == "nonzero") return nonzero();
+    if (among(kAlongDimension, name) && find_dimension()) return along_dimension(name);
+    return among(kOverElements, name) && over_elements();
+  }
+
+ private:
+  const Tensor& self() const { return stack_[first_].toTensor(); }
+
+  void finish(Tensor result) {
+    stack_.resize(first_);
+    stack_.emplace_back(std::move(result));
+  }
+
+  // The argument `dim`, or the only one of a list, becomes dimension 1 of three.
+  bool find_dimension() {
+    for (size_t i = first_; i < stack_.size(); ++i) {
+      if (schema_.arguments()[i - first_].name() != "dim") continue;
+      const c10::IValue& value = stack_[i];
+      const bool is_list = value.isIntList();
+      if (is_list ? value.toIntVector().size() != 1 : !value.isInt()) return false;
+      dim_ = at::maybe_wrap_dim(is_list ? value.toIntVector()[0] : value.toInt(), rank());
+      place_ = i;
+      return true;
+    }
+    return false;
+  }
+
+  int64_t rank() const { return static_cast<int64_t>(widest_.size()); }
+  IntArrayRef before() const { return IntArrayRef(widest_).slice(0, dim_); }
+  IntArrayRef after() const { return IntArrayRef(widest_).slice(dim_ + 1); }
+
+  bool agrees(const Tensor& t) const {
+    return t.sizes().slice(0, dim_) == before() && t.sizes().slice(dim_ + 1) == after();
+  }
+
+  Tensor joined(const Tensor& t, int64_t dim) const {
+    const IntArrayRef sizes = t.sizes();
+    return t.reshape({product(sizes.slice(0, dim)), sizes[dim], product(sizes.slice(dim + 1))});
+  }
+
+  // gather reads only as much of its input as its index covers.
+  void narrow_input(std::string_view name) {
+    if (name != "gather") return;
+    Tensor input = self();
+    const Tensor index = stack_[first_ + 2].toTensor();
+    if (input.dim() != rank() || index.dim() != rank()) return;
+    for (int64_t d = 0; d < rank(); ++d)
+      if (d != dim_ && index.size(d) < input.size(d)) input = input.narrow(d, 0, index.size(d));
+    stack_[first_] = input, widest_ = DimVector(input.sizes());
+  }
+
+  bool along_dimension(std::string_view name) {
+    const c10::IValue given_input = stack_[first_];
+    narrow_input(name);
+    bool agree = true;
+    for_each_operand(
+        [&](const Tensor& t, bool is_out) { agree = agree && (is_out || t.dim() != rank() || agrees(t)); });
+    if (!agree) {
+      stack_[first_] = given_input;
+      return false;
+    }
+    stack_[place_] = stack_[place_].isIntList() ? c10::IValue(std::vector<int64_t>{1}) : c10::IValue(int64_t{1});
+    call([this](const Tensor& t) { return t.dim() == rank() ? joined(t, dim_) : t; },
+         [this](const Tensor& t, size_t) {
+           DimVector sizes(before().begin(), before().end());
+           if (t.dim() == 3) sizes.push_back(t.size(1));
+           sizes.append(after().begin(), after().end());
+           return t.dim() >= 2 ? t.reshape(sizes) : t;
+         });
+    return true;
+  }
+
+  bool over_elements() {
+    DimVector sizes;
+    for_each_operand([&](const Tensor& t, bool is_out) {
+      if (!is_out) sizes = at::infer_size_dimvector(sizes, t.sizes());
+    });
+    const bool has_inverse = base_name(schema_) == "unique_consecutive";
+    call([&](const Tensor& t) { return t.expand(sizes).reshape({-1}); },
+         [&](const Tensor& t, size_t position) {
+           return has_inverse && position == 1 && t.numel() > 0 ? t.reshape(sizes) : t;
+         });
+    return true;
+  }
+
+  template <class F>
+  void for_each_operand(const F& f) const {
+    for (size_t i = first_; i < stack_.size(); ++i)
+      for_each_tensor(stack_[i], [&](const Tensor& t) { f(t, schema_.arguments()[i - first_].is_out()); });
+  }
+
+  // Calls the op with stand-ins for its tensors. `restored(t, position)`: a result in its own shape.
+  template <class Stand, class Restore>
+  void call(const Stand& stand_in, const Restore& restored) {
+    struct Written {
+      Tensor original, stand_in;
+      bool is_out;
+    };
+    std::vector<Written> written;
+    for (size_t i = first_; i < stack_.size(); ++i) {
+      const c10::Argument& argument = schema_.arguments()[i - first_];
+      stack_[i] = map_tensors(stack_[i], [&](const Tensor& t) {
+        if (!t.defined()) return t;
+        Tensor stand = argument.is_out() ? at::empty({0}, t.options()) : stand_in(t);
+        if (argument.alias_info() != nullptr && argument.alias_info()->isWrite())
+          written.push_back({t, stand, argument.is_out()});
+        return stand;
+      });
+    }
+    op_.callBoxed(&stack_);
+    for (size_t i = 0; i < written.size(); ++i) {
+      const Written& w = written[i];
+      if (w.is_out) {
+        const Tensor result = restored(w.stand_in, i);
+        at::native::resize_output(w.original, result.sizes());
+        w.original.copy_(result);
+      } else if (!w.stand_in.is_alias_of(w.original)) {
+        w.original.copy_(w.stand_in.reshape(w.original.sizes()));
+      }
+    }
+    const size_t n = schema_.returns().size(), start = stack_.size() - n;
+    for (size_t i = 0; i < n; ++i)
+      stack_[start + i] = map_tensors(stack_[start + i], [&](const Tensor& t) {
+        for (const Written& w : written)
+          if (w.stand_in.is_same(t)) return w.original;
+        return t.defined() ? restored(t, i) : t;
+      });
+  }
+
+  bool flip() {
+    Tensor x = self();
+    const auto dims = stack_[first_ + 1].toIntVector();
+    at::dim_list_to_bitset(dims, widest_.size());  // refuses a dimension that is given twice
+    for (const int64_t dim : dims) x = at::flip(joined(x, at::maybe_wrap_dim(dim, rank())), {1}).view(widest_);
+    finish(dims.empty() ? x.clone() : x);
+    return true;
+  }
+
+  bool roll() {
+    Tensor x = self();
+    const auto shifts = stack_[first_ + 1].toIntVector(), dims = stack_[first_ + 2].toIntVector();
+    if (shifts.size() != std::max<size_t>(1, dims.size())) return false;
+    if (dims.empty()) x = at::roll(x.reshape({-1}), shifts, {}).view(widest_);
+    for (size_t i = 0; i < dims.size(); ++i)
+      x = at::roll(joined(x, at::maybe_wrap_dim(dims[i], rank())), {shifts[i]}, {1}).view(widest_);
+    finish(x);
+    return true;
+  }
+
+  // Positions in the order of the elements, and from these the coordinates.
+  bool nonzero() {
+    const Tensor x = self();
+    const Tensor positions = at::nonzero(x.reshape({-1}));
+    std::vector<int64_t> sizes(widest_.begin(), widest_.end()), strides(sizes.size(), 1);
+    for (size_t d = sizes.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * std::max<int64_t>(1, sizes[d]);
+    const Tensor stride = at::tensor(strides, at::kLong).to(x.device());
+    const Tensor size = at::tensor(sizes, at::kLong).clamp_min(1).to(x.device());
+    Tensor result = at::remainder(at::floor_divide(positions, stride), size);
+    if (schema_.is_mutable()) {
+      const Tensor out = stack_.back().toTensor();
+      at::native::resize_output(out, result.sizes());
+      out.copy_(result);
+      result = out;
+    }
+    finish(result);
+    return true;
+  }
+
+  const c10::OperatorHandle& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack& stack_;
+  const size_t first_;  // of the arguments
+  DimVector widest_;    // sizes of the tensor with the most dimensions
+  int64_t dim_ = 0;
+  size_t place_ = 0;  // of the argument `dim` in the stack
+};
+
+}  // namespace
+
+bool run_joined(const c10::OperatorHandle& op, torch::jit::Stack* stack) { return JoinedCall(op, stack).run(); }
+
+}  // namespace atalla::aten
