@@ -94,6 +94,17 @@ class TestConformance(unittest.TestCase):
         self.assertEqual([row[0].removeprefix("| ") for row in rows[1:]], ["---", *table.suites, "all that ran"])
         self.assertEqual({row[2] for row in rows[2:]} - {""}, {"0"})
 
+    def test_suites_that_did_not_run_keep_their_counts(self):
+        table = suites.Table(("a.py", "b.py", "c.py"), ())
+        first = page.counts([runs.Result("a.py", {"x": "passed", "y": "cpu"})], table, {})
+        self.assertIn("| c.py | not run |", first)
+        kept = page.kept_counts("Measured with 1.\n" + first, "Measured with 1.")
+        self.assertEqual(kept["a.py"], [1, 0, 0, 1, 0])
+        second = page.counts([runs.Result("b.py", {"z": "skipped"})], table, kept)
+        self.assertIn("| a.py | 1 | 0 | 0 | 1 | 0 |", second)
+        self.assertIn("| all that ran | 1 | 0 | 0 | 1 | 1 |", second)
+        self.assertEqual(page.kept_counts("Measured with 1.\n" + first, "Measured with 2."), {})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,7 +35,7 @@ def upstream_folder() -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="files below the folder (default: all of the table)")
-    parser.add_argument("--write", action="store_true", help="write the page, with the suites that ran")
+    parser.add_argument("--write", action="store_true", help="write the page; other suites keep their counts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     args = parser.parse_args()
     table, folder = load(), upstream_folder()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections import Counter
 from pathlib import Path
 
 from .runs import OUTCOMES, ROOT, Result
@@ -45,21 +44,31 @@ def exclusions(table: Table) -> str:
     return "\n".join(lines)
 
 
-def counts(results: list[Result], table: Table) -> str:
-    """Return the table of counts of the suites that ran, with a total; the other suites are marked."""
-    found = {result.suite: result.counts() for result in results}
+def kept_counts(text: str, versions: str) -> dict[str, list[int]]:
+    """Return the counts of each suite in the text of a page, or none if it was measured with other versions."""
+    if versions not in text:
+        return {}
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    wanted = [row for row in rows if len(row) == 1 + len(OUTCOMES) and all(cell.isdigit() for cell in row[1:])]
+    return {row[0]: [int(cell) for cell in row[1:]] for row in wanted}
+
+
+def counts(results: list[Result], table: Table, kept: dict[str, list[int]]) -> str:
+    """Return the table of counts with a total. Suites that did not run have the counts of `kept`, or are marked."""
+    found = kept | {result.suite: [result.counts()[outcome] for outcome in OUTCOMES] for result in results}
     lines = ["| suite | passed | failed | excluded | fails on the CPU too | skipped |", "| --- " * 6 + "|"]
     for name in table.suites:
-        numbers = [str(found[name][outcome]) for outcome in OUTCOMES] if name in found else ["not run", *[""] * 4]
+        numbers = [str(number) for number in found[name]] if name in found else ["not run", *[""] * 4]
         lines.append(f"| {name} | " + " | ".join(numbers) + " |")
-    total: Counter[str] = sum(found.values(), Counter())
-    lines.append("| all that ran | " + " | ".join(str(total[outcome]) for outcome in OUTCOMES) + " |")
+    totals = [sum(column) for column in zip(*(found[name] for name in table.suites if name in found))]
+    lines.append("| all that ran | " + " | ".join(map(str, totals)) + " |")
     return "\n".join(lines) + "\n"
 
 
 def write(results: list[Result], folder: Path) -> None:
-    """Write the page of a run."""
+    """Write the page of a run. The counts of other suites stay, if they were measured with the same versions."""
     table = load()
     used, tests = importlib.metadata.version("torch"), tests_version(folder)
     versions = f"Measured with torch {used} and the tests of PyTorch {tests}.\n\n"
-    PAGE.write_text(HEAD + versions + counts(results, table) + MEANING + exclusions(table))
+    kept = kept_counts(PAGE.read_text(), versions) if PAGE.is_file() else {}
+    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + exclusions(table))

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import torch_atalla
+from tools.conformance.removed_names import restore
 
 SECONDS = 300
 DEVICE = os.environ.get("ATALLA_CONFORMANCE_DEVICE", "atalla")
@@ -36,6 +37,7 @@ def name_of(cls: str, function: str) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
     torch_atalla.chip.set_num_threads(1)
+    restore()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
