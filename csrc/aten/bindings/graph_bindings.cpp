@@ -42,6 +42,7 @@ py::tuple record_launches(const py::function& call) {
 void bind_graphs(pybind11::module_& m) {
   register_graph();
   m.def("record_launches", &record_launches);
+  m.def("is_recording", [] { return LaunchRecorder::current() != nullptr; });
   m.def("graph_pool_handle", &graph_pool_handle);
   m.def("is_current_stream_capturing", [] {
     const int device = runtime::current_device();

@@ -24,6 +24,7 @@ from .decompositions import decomposition_table, without_python_kernels
 from .element_index import index_by_elements
 from .float8_weights import is_float8_weight, store_bytes
 from .known_numbers import with_known_numbers
+from .triton_kernels import launches_triton_kernel, lower_triton_kernels
 
 _CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
@@ -74,10 +75,19 @@ def export_module(
         if args is None and kwargs is None:
             raise ExportError("a module needs example inputs: give args=(...), or an ExportedProgram")
         with torch.no_grad():
-            program = torch.export.export(program, tuple(args or ()), dict(kwargs or {}))
+            program = _export(program, tuple(args or ()), dict(kwargs or {}))
     if not isinstance(program, torch.export.ExportedProgram):
         raise ExportError(f"expected an ExportedProgram or a Module, got {type(program).__name__}")
     return _without_conditions_on_bases(program)
+
+
+def _export(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
+    try:
+        return torch.export.export(module, args, kwargs)
+    except RuntimeError as error:
+        if not launches_triton_kernel(error):
+            raise
+        return torch.export.export(module, args, kwargs, strict=True)  # which sees launches of Triton kernels
 
 
 def _without_conditions_on_bases(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -103,13 +113,15 @@ def decompose(
         with torch.no_grad(), without_python_kernels(support), warnings.catch_warnings():
             # torch.export copies a LeafSpec in there, which torch's pytree deprecates.
             warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-            decomposed = with_known_numbers(program, states).run_decompositions(table)
+            whole = with_known_numbers(program, states)
+            decomposed = whole.run_decompositions(table, decompose_custom_triton_ops=True)
     except RuntimeError as error:
         text = str(error).strip().splitlines()
         raise ExportError(
             f"PyTorch cannot write the program without mutation: {text[0] if text else type(error).__name__}; expected "
             "a program that run_decompositions takes"
         ) from error
+    lower_triton_kernels(decomposed.graph_module)
     _check_mutation(decomposed)
     _check_results(program, decomposed)
     return decomposed

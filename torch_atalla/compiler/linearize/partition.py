@@ -19,6 +19,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError, UnsupportedOp
 
 from ..capture.capture import Captured
+from ..capture.triton_kernels import triton_kernel
 from ..lower.context import LoweringContext
 from ..lower.node import lower_node
 from ..program.ir import BufferKind, LinearProgram
@@ -102,6 +103,8 @@ def _reason(node: torch.fx.Node, support: SupportTable) -> str | None:
     """Why the node's rule declines it; None when it lowers."""
     if _is_getitem(node):
         return None
+    if (kernel := triton_kernel(node)) is not None:
+        return f"launches the Triton kernel {kernel} with sizes that differ from call to call"
     program = LinearProgram()
     ctx = LoweringContext(support, program)
 

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.graph import _BoxedCodeGen
 
 from torch_atalla.compiler.capture.aot_graph import capture_graph, is_tensor, size_port
+from torch_atalla.compiler.capture.triton_kernels import lower_triton_kernels
 from torch_atalla.compiler.program.support import qualified_name
 from torch_atalla.compiler.targets.functional.pipeline import compile_captured
 from torch_atalla.driver.chip_identity import chip_identity
@@ -45,6 +46,7 @@ def compile_graph(
     if device is None:
         return _boxed(graph_module)
     decompose_flex_attention(graph_module)
+    lower_triton_kernels(graph_module)
     replace_rng_ops(graph_module, device)
     debug = DebugFolder()
     debug.source(graph_module, inputs)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from torch_atalla.compiler.capture.triton_kernels import triton_kernel
 from torch_atalla.compiler.linearize.partition import segments_of
 from torch_atalla.compiler.lower.shape.views import is_view
 from torch_atalla.driver.dtypes import CODES
@@ -145,6 +146,8 @@ def reason_for(node: Node, device: torch.device) -> str | None:
     """Return why a node can never be part of a region, or None if its lowering decides."""
     if node.target is operator.getitem or _is_size(node):
         return None
+    if (kernel := triton_kernel(node)) is not None:
+        return f"launches the Triton kernel {kernel} with sizes that differ from call to call"
     if not isinstance(node.target, torch._ops.OpOverload):
         return "calls a function of Python's" if callable(node.target) else "is no op"
     if node.target._schema.is_mutable:

@@ -18,9 +18,9 @@ from ...compiler import tile
 from ...compiler.tile import lower
 from ...compiler.tile.ir import TileError
 from ...compiler.tile.steps import TileProgram
+from ...compiler.tile.stored import pack
 from ...compiler.tile.ttir import parse
 from ...version import __version__
-from . import programs
 
 BACKEND = "atalla"
 WARP_SIZE = 32  # what `num_warps` is multiplied by; an instance of a tile program has no threads
@@ -105,7 +105,7 @@ class AtallaBackend(BaseBackend):
         found: list[TileProgram] = []
         stages["ttir"] = lambda module, metadata: make_ttir(module)
         stages["tile"] = lambda module, metadata: make_tile(module, metadata, found)
-        stages[self.binary_ext] = lambda text, metadata: programs.pack(found[0])
+        stages[self.binary_ext] = lambda text, metadata: pack(found[0])
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from .compiler import BACKEND, WARP_SIZE
-from .programs import LoadedProgram
+from ...compiler.tile.launch import LoadedProgram
 
 
 def _device() -> Any:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Launches of tile programs: arguments become words of the program, tensors become operands."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import struct
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import clone_preserve_strides
+
+from ...driver.extension import _C
+from .cost import Geometry, cost_of
+from .steps import ARGUMENT_WORDS, TileProgram
+from .stored import unpack
+
+MOST_TENSORS = 11  # operands of a launch without the program
+KEPT = 256  # programs with their arguments that stay on the device, of one kernel
+
+_library = torch.library.Library("atalla", "FRAGMENT")  # a definition ends with its library
+_library.define(
+    "tile_program(Tensor(a!)[] outputs, Tensor[] inputs, Tensor program, int[] grid, int[] cost, "
+    "bool whole_memory=False) -> ()",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+# The launch in graphs. It returns copies of the tensors at the positions `written`, with what the program (a key of
+# `named`) writes there. The kernel's argument i is tensors[operands[i]] from byte numbers[i] on, or has the bits
+# numbers[i] if operands[i] is -1.
+_library.define(
+    "tile_program_copy(Tensor[] tensors, int[] written, str program, int[] operands, int[] numbers, int[] grid) "
+    "-> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_FLOATS = {"fp16": "e", "fp32": "f", "f32": "f", "fp64": "d", "f64": "d"}
+
+Bound = tuple[torch.Tensor | None, int]  # an argument: a tensor and an offset in bytes, or the bits of a number
+
+
+@functools.cache
+def _geometry(device: int) -> Geometry:
+    return Geometry.of(tomllib.loads(_C.chip_config(device)))
+
+
+@dataclasses.dataclass
+class Launched:
+    """A launch that `observed_launches` found. The tensors are those that the kernel was called with."""
+
+    program: LoadedProgram
+    grid: tuple[int, ...]
+    arguments: list[Bound]
+
+
+class _Observers(threading.local):
+    found: list[Launched] | None = None
+    run = True
+
+
+_observers = _Observers()
+
+
+@contextlib.contextmanager
+def observed_launches(*, run: bool) -> Iterator[list[Launched]]:
+    """The calling thread's launches of tile programs while the context is active, which run or do not."""
+    kept = _observers.found, _observers.run
+    found: list[Launched] = []
+    _observers.found, _observers.run = found, run
+    try:
+        yield found
+    finally:
+        _observers.found, _observers.run = kept
+
+
+@dataclasses.dataclass
+class LoadedProgram:
+    """A program whose words wait for their arguments."""
+
+    program: TileProgram
+    key: str  # name and digest
+    words: torch.Tensor  # on the CPU
+    argument_offset: int
+    kept: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)
+
+    @staticmethod
+    def load(data: bytes) -> LoadedProgram:
+        program = unpack(data)
+        words = torch.tensor(program.encode(), dtype=torch.int64)
+        key = f"{program.name.partition(' ')[0]}:{hashlib.sha256(data).hexdigest()[:32]}"
+        return LoadedProgram(program, key, words, program.argument_offset())
+
+    def launch(self, grid: Sequence[int], kinds: Sequence[str], arguments: Sequence[Any], device: torch.device) -> None:
+        """`kinds`: Triton's types of the arguments: "*fp32", "i32", ..."""
+        bound: list[Bound] = []
+        for kind, argument in zip(kinds, arguments, strict=True):
+            if isinstance(argument, torch.Tensor):
+                bound.append((argument, 0))
+            elif kind.startswith("*"):
+                bound.append((None, int(argument.data_ptr() if hasattr(argument, "data_ptr") else argument or 0)))
+            else:
+                bound.append((None, number_bits(kind, argument)))
+        if _observers.found is not None:
+            _observers.found.append(Launched(self, tuple(grid), bound))
+            if not _observers.run:
+                return
+        self.run(grid, bound, device)
+
+    def run(self, grid: Sequence[int], arguments: Sequence[Bound], device: torch.device) -> None:
+        outputs, inputs = self._storages(arguments, device)
+        places = self.operands(list(outputs), list(inputs))
+        words = [
+            (-1, number)
+            if tensor is None
+            else (places[_storage(tensor)], int(tensor.storage_offset()) * tensor.element_size() + number)
+            for tensor, number in arguments
+        ]
+        if _C.is_recording():  # memory of a recording is not the device's
+            program, cost = self.with_arguments(words, grid, device.index)
+            program = program.to(device)
+        else:
+            program, cost = self._kept(words, grid, device)
+        torch.ops.atalla.tile_program(
+            list(outputs.values()), list(inputs.values()), program, list(grid), cost, self.program.reads_addresses
+        )
+
+    def operands(self, outputs: Sequence[int], inputs: Sequence[int]) -> dict[int, int]:
+        """The operand of each of these memories. Raises ValueError for more of them than a launch takes."""
+        whole_memory = self.program.reads_addresses
+        most, found = MOST_TENSORS - whole_memory, len(outputs) + len(inputs)
+        if found > most:
+            raise ValueError(
+                f"{self.program.name}: expected at most {most} tensors with memory of their own, got {found}"
+            )
+        places = {key: i for i, key in enumerate(outputs)}
+        return places | {key: len(outputs) + whole_memory + i for i, key in enumerate(inputs)}
+
+    def _kept(
+        self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: torch.device
+    ) -> tuple[torch.Tensor, list[int]]:
+        key = (tuple(words), tuple(grid), device.index)
+        entry = self.kept.get(key)
+        if entry is None:
+            program, cost = self.with_arguments(words, grid, device.index)
+            entry = program.to(device), cost
+            if len(self.kept) >= KEPT:
+                del self.kept[next(iter(self.kept))]
+            self.kept[key] = entry
+        return entry
+
+    def _storages(
+        self, arguments: Sequence[Bound], device: torch.device
+    ) -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+        """A tensor of each storage that the program may write, and of each that it only reads."""
+        outputs: dict[int, torch.Tensor] = {}
+        inputs: dict[int, torch.Tensor] = {}
+        for i, (tensor, _) in enumerate(arguments):
+            if tensor is None:
+                continue
+            if tensor.device != device:
+                raise ValueError(
+                    f"Pointer argument (at {i}) cannot be accessed from Triton: expected a tensor on {device}, got one "
+                    f"on {tensor.device}"
+                )
+            (outputs if i in self.program.written else inputs)[_storage(tensor)] = tensor
+        return outputs, {key: t for key, t in inputs.items() if key not in outputs}
+
+    def with_arguments(
+        self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: int
+    ) -> tuple[torch.Tensor, list[int]]:
+        """The program's words and its cost. An argument is an operand and an offset in it, or -1 and bits."""
+        filled = self.words.clone()
+        integers = {}
+        for i, argument in enumerate(self.program.arguments):
+            operand, number = words[argument.position]
+            at = self.argument_offset + ARGUMENT_WORDS * i
+            filled[at + 1], filled[at + 2] = operand, number
+            if operand < 0 and not self.program.slots[argument.value][0].is_floating_point:
+                integers[argument.value] = number
+        return filled, cost_of(self.program, integers, grid, _geometry(device))
+
+
+named: dict[str, LoadedProgram] = {}  # programs of graphs, by their keys
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _run_copy(
+    tensors: Sequence[torch.Tensor],
+    written: Sequence[int],
+    program: str,
+    operands: Sequence[int],
+    numbers: Sequence[int],
+    grid: Sequence[int],
+) -> list[torch.Tensor]:
+    held = [clone_preserve_strides(t) if i in written else t for i, t in enumerate(tensors)]
+    arguments = [(None if i < 0 else held[i], number) for i, number in zip(operands, numbers, strict=True)]
+    named[program].run(grid, arguments, held[0].device)
+    return [held[i] for i in written]
+
+
+def _meta_copy(tensors: Sequence[torch.Tensor], written: Sequence[int], *_: Any) -> list[torch.Tensor]:
+    return [clone_preserve_strides(tensors[i]) for i in written]
+
+
+_library.impl("tile_program_copy", _run_copy, "PrivateUse1")
+_library.impl("tile_program_copy", _meta_copy, "Meta")
+
+
+def number_bits(kind: str, argument: Any) -> int:
+    """The bits of a scalar argument as a signed word."""
+    if kind == "bf16":
+        kind, argument = "fp32", torch.tensor(float(argument), dtype=torch.bfloat16).item()
+        return int(struct.unpack("<i", struct.pack("<f", argument))[0]) >> 16
+    if kind in _FLOATS:
+        letter = _FLOATS[kind]
+        integer = {"e": "h", "f": "i", "d": "q"}[letter]
+        return int(struct.unpack(f"<{integer}", struct.pack(f"<{letter}", float(argument)))[0])
+    value = int(argument)
+    return value - (1 << 64) if value >= 1 << 63 else value

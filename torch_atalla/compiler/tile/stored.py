@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tile programs as bytes, for Triton's cache: JSON, which runs no code when it is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...driver.dtypes import CODES, DTYPES
+from .steps import Argument, Step, TileProgram
+
+
+def pack(program: TileProgram) -> bytes:
+    slots = [(CODES[dtype], count) for dtype, count in program.slots]
+    arguments = [(argument.value, argument.position) for argument in program.arguments]
+    flags = program.sequential, program.reads_addresses, sorted(program.written)
+    fields = program.name, slots, [_packed(step) for step in program.steps], arguments, program.texts, *flags
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def unpack(data: bytes) -> TileProgram:
+    """The program that `pack` was given. Raises ValueError for other bytes."""
+    try:
+        name, slots, steps, arguments, texts, sequential, reads_addresses, written = json.loads(data)
+        return TileProgram(
+            str(name),
+            [(DTYPES[code], int(count)) for code, count in slots],
+            [_unpacked(step) for step in steps],
+            [Argument(int(value), int(position)) for value, position in arguments],
+            [str(text) for text in texts],
+            bool(sequential),
+            bool(reads_addresses),
+            set(map(int, written)),
+        )
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"expected a tile program of this version in Triton's cache, got {len(data)} other bytes ({error}); remove "
+            "the folder of TRITON_CACHE_DIR"
+        ) from error
+
+
+def _packed(step: Step) -> list[Any]:
+    return [step.op, step.words, step.values, [[_packed(inner) for inner in body] for body in step.bodies], step.repeats]
+
+
+def _unpacked(fields: list[Any]) -> Step:
+    op, words, values, bodies, repeats = fields
+    steps = [[_unpacked(inner) for inner in body] for body in bodies]
+    return Step(str(op), [int(w) for w in words], [int(v) for v in values], steps, bool(repeats))
