@@ -175,3 +175,53 @@ def with_assembly(x, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     value = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [i], dtype=tl.int32, is_pure=True, pack=1)
     tl.store(x + i, value)
+
+
+@triton.jit
+def moved_offsets(x, out, n, BLOCK: tl.constexpr):
+    """Addresses that are made before the loop moves what they are made of."""
+    offsets, start = tl.arange(0, BLOCK), x
+    for i in range(n):
+        first, second = x + offsets, start + tl.arange(0, BLOCK)
+        offsets += BLOCK
+        start += BLOCK
+        tl.store(out + i * BLOCK + tl.arange(0, BLOCK), tl.load(first) + tl.load(second))
+
+
+@triton.jit
+def tile_of_rows(
+    x, out, rows, columns, x_row, x_column, out_row, OTHER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    inside = (r[:, None] < rows) & (c[None, :] < columns)
+    if OTHER == "none":
+        values = tl.load(x + r[:, None] * x_row + c[None, :] * x_column)
+    elif OTHER == "rows":
+        values = tl.load(x + r[:, None] * x_row + c[None, :] * x_column, mask=r[:, None] < rows, other=-1.0)
+    elif OTHER == "odd":
+        values = tl.load(x + r[:, None] * x_row + c[None, :] * x_column, mask=inside & (c[None, :] % 2 == 1), other=5)
+    else:
+        values = tl.load(x + (r[:, None] * x_row + c[None, :] * x_column), mask=inside, other=2.0)
+    shape: tl.constexpr = (ROWS, COLUMNS)
+    tl.store(out + r[:, None] * out_row + c[None, :] + tl.zeros(shape, tl.int32), values, mask=r[:, None] >= 0)
+
+
+@triton.jit
+def scaled_dot(
+    a, a_scale, b, b_scale, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    a_k: tl.constexpr = K // 2 if A == "e2m1" else K
+    b_k: tl.constexpr = K // 2 if B == "e2m1" else K
+    groups: tl.constexpr = K // 32
+    x = tl.load(a + m[:, None] * a_k + tl.arange(0, a_k)[None, :])
+    y = tl.load(b + tl.arange(0, b_k)[:, None] * N + n[None, :])
+    x_scale = tl.load(a_scale + m[:, None] * groups + tl.arange(0, groups)[None, :])
+    if b_scale is None:
+        product = tl.dot_scaled(x, x_scale, A, y, None, B)
+    else:
+        product = tl.dot_scaled(
+            x, x_scale, A, y, tl.load(b_scale + n[:, None] * groups + tl.arange(0, groups)[None, :]), B
+        )
+    tl.store(out + m[:, None] * N + n[None, :], product)

@@ -87,6 +87,20 @@ def numbers(dtype, seed=0, n=N):
     return torch.where(found == 0, torch.ones_like(found), found)
 
 
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+STORED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "bf16": torch.bfloat16}
+
+
+def scaled_factor(format, shape, k_dim):
+    """What a kernel reads, and the numbers that it stands for."""
+    if format != "e2m1":
+        stored = torch.randn(shape).to(STORED[format])
+        return stored, stored.float()
+    codes = torch.randint(0, 16, shape)
+    low, high = codes.unflatten(k_dim, (-1, 2)).unbind(k_dim + 1)
+    return (low | high << 4).to(torch.uint8), E2M1[codes]
+
+
 class TestLanguage(TestCase):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path):
@@ -245,6 +259,51 @@ class TestLanguage(TestCase):
         out = torch.empty(b, m, n, dtype=result, device=DEVICE)
         kernels.batched_dot[(1,)](x.to(DEVICE), y.to(DEVICE), out, B=b, M=m, N=n, K=k)
         self.assertEqual(out.cpu(), (x.double() @ y.double()).to(result), atol=1e-4, rtol=1e-4)
+
+    @parametrize("formats", [("e2m1", "e5m2"), ("e4m3", "e2m1"), ("bf16", "e4m3"), ("e2m1", "bf16")])
+    def test_scaled_dot(self, formats):
+        m, n, k = 16, 32, 64
+        a, a_numbers = scaled_factor(formats[0], (m, k), 1)
+        b, b_numbers = scaled_factor(formats[1], (k, n), 0)
+        scales = [torch.randint(120, 134, (rows, k // 32), dtype=torch.uint8) for rows in (m, n)]
+        powers = [2.0 ** (s.float() - 127) for s in scales]
+        has_scale = formats[1] != "bf16"
+        expected_b = b_numbers * powers[1].repeat_interleave(32, 1).t() if has_scale else b_numbers
+        out = torch.empty(m, n, device=DEVICE)
+        given = [t.to(DEVICE) for t in (a, scales[0], b, scales[1])]
+        if not has_scale:
+            given[3] = None
+        kernels.scaled_dot[(1,)](*given, out, M=m, N=n, K=k, A=formats[0], B=formats[1])
+        expected = (a_numbers * powers[0].repeat_interleave(32, 1)) @ expected_b
+        self.assertEqual(out.cpu(), expected, rtol=1e-5, atol=1e-3)
+
+    def test_addresses_of_what_a_loop_moves(self):
+        x, out = torch.arange(64.0, device=DEVICE), torch.zeros(64, device=DEVICE)
+        kernels.moved_offsets[(1,)](x, out, 4, BLOCK=16)
+        self.assertEqual(out, 2 * x)
+
+    @parametrize("other", ["none", "rows", "odd", "all"])
+    @parametrize("strides", [(40, 1), (1, 40), (-40, 1), (80, 2)])
+    @parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+    def test_tiles_of_rows(self, other, strides, dtype):
+        rows, columns = (32, 32) if other in ("none", "rows") else (27, 19)
+        memory = torch.arange(32 * 80 + 80).to(dtype)
+        start = 31 * 40 if strides[0] < 0 else 0
+        r, c = torch.arange(32)[:, None], torch.arange(32)[None, :]
+        values = memory[start + r * strides[0] + c * strides[1]]
+        inside = (r < rows) & (c < columns) & ((c % 2 == 1) | (other != "odd"))
+        fill = {"none": 0, "rows": -1, "odd": 5, "all": 2}[other]
+        out = torch.zeros(32, 32, dtype=dtype, device=DEVICE)
+        x = memory.to(DEVICE)[start:]
+        kernels.tile_of_rows[(4,)](x, out, rows, columns, *strides, 32, OTHER=other, ROWS=8, COLUMNS=32)
+        self.assertEqual(out.cpu(), torch.where(inside, values, torch.tensor(fill, dtype=dtype)))
+
+    def test_rows_outside_of_tensors(self):
+        x, out = torch.zeros(31, 32, device=DEVICE), torch.zeros(32, 32, device=DEVICE)
+        for given, what in (((x, out), "reads"), ((out, x), "writes")):
+            with self.assertRaisesRegex(RuntimeError, rf"instance \(3, 0, 0\) {what} address 0x[0-9a-f]+, outside"):
+                kernels.tile_of_rows[(4,)](*given, 32, 32, 32, 1, 32, OTHER="none", ROWS=8, COLUMNS=32)
+                torch.atalla.synchronize()
 
     def test_tensor_descriptors(self):
         x = torch.randn(40, 50)

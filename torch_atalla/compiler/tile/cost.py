@@ -21,6 +21,7 @@ from ..program.vector_program import step_table
 from .steps import Step, TileProgram, signed_hash
 
 SAMPLES = 8
+ROW_STORE_PLACES = 8  # where a store of rows has their numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,8 +126,9 @@ class _Counter:
         w = step.words
         if step.op in ("load", "store", "atomic", "compare_and_swap"):
             value = w[3] if step.op == "store" else w[0]
-            places = w[0 if w[1] < 0 else 1] if step.op == "store" else value
-            count = max(self.size(value), self.size(places))
+            count = self.size(value)
+            if step.op == "store":  # one value may be for all places
+                count = max(count, w[8] * w[9] if len(w) > ROW_STORE_PLACES else self.size(w[0 if w[1] < 0 else 1]))
             moved = count * self.program.slots[value][0].itemsize
             if step.op != "store":
                 cost.bytes_read += moved

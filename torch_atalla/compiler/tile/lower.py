@@ -40,6 +40,15 @@ class Places:
     type: Type
 
 
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """A tile of two dimensions as one of rows ([r, 1]), one of columns ([1, c]) or both, which are added; flags are
+    joined by `and`. What reads the parts need not read the whole tile."""
+
+    rows: Tile | None
+    columns: Tile | None
+
+
 def lower(functions: list[Function]) -> TileProgram:
     """The program of the module's public function. Raises TileError for what a tile program cannot express."""
     entry = next(f for f in functions if f.is_public)
@@ -52,11 +61,14 @@ class Lowering:
         self.functions = functions
         self.slots: list[tuple] = []
         self.steps: list[Step] = []
-        self.outer: list[list[Step]] = []  # of combinations: where constants go
+        self.constants: dict[tuple, Step] = {}  # by dtype and bits
+        self.depth = 0  # of combinations
         self.texts: list[str] = []
         self.bound: dict[Value, Tile] = {}
         self.places: dict[Value, Places] = {}  # addresses that no step has computed
+        self.parts: dict[int, Parts] = {}  # of tiles, by id
         self.preferred: dict[Value, Tile] = {}  # results that are best written in place
+        self.carried: set[int] = set()  # tiles that the rounds of a loop write
         self.sequential = False
         self.reads_addresses = False
         self.calls: list[str] = []
@@ -73,8 +85,9 @@ class Lowering:
         written = written_arguments(self.functions, self.entry)
         if written is None:
             written = set(range(len(arguments)))
+        steps = without_unused([*self.constants.values(), *self.steps])
         return TileProgram(
-            name, self.slots, self.steps, arguments, self.texts, self.sequential, self.reads_addresses, written
+            name, self.slots, steps, arguments, self.texts, self.sequential, self.reads_addresses, written
         )
 
     # ---------------------------------------------------------------------------------------------------- values
@@ -99,10 +112,15 @@ class Lowering:
         return dataclasses.replace(self.binary("add", offsets, base), type=places.type)
 
     def constant(self, number: int | float, kind: Type) -> Tile:
-        tile = self.new(kind, one=True)
-        step = Step("fill", [tile.id, bits_of(number, kind.element)], [tile.id])
-        (self.outer[-1] if self.outer else self.steps).append(step)
-        return tile
+        return self.filled(bits_of(number, kind.element), kind)
+
+    def filled(self, bits: int, kind: Type) -> Tile:
+        """A tile of one constant, which is written before all other steps."""
+        key = STORED[kind.element], bits
+        if key not in self.constants:
+            tile = self.new(kind, one=True)
+            self.constants[key] = Step("fill", [tile.id, bits], [tile.id])
+        return Tile(self.constants[key].words[0], kind, True)
 
     def full(self, tile: Tile) -> Tile:
         """The tile with all its elements."""
@@ -111,6 +129,14 @@ class Lowering:
         n = tile.type.count
         out = self.new(tile.type)
         self.emit("view", [out.id, tile.id, 1, 0, n, 0], [out.id, tile.id])
+        return out
+
+    def settled(self, tile: Tile) -> Tile:
+        """The tile as it is now: a loop may write its own before a later step reads them."""
+        if tile.id not in self.carried:
+            return tile
+        out = self.new(tile.type, tile.one)
+        self.emit("copy", [out.id, tile.id], [out.id, tile.id])
         return out
 
     def alias(self, tile: Tile, kind: Type) -> Tile:
@@ -136,7 +162,39 @@ class Lowering:
             Type(element or a.type.element, shape, a.type.pointee if element is None else None), [a, b], into
         )
         self.emit("arithmetic", [out.id, a.id, b.id, code("TileArithmetic", kind)], [out.id, a.id, b.id])
+        if into is None and not out.one:
+            self._join_parts(kind, out, a, b)
         return out
+
+    def parts_of(self, tile: Tile) -> Parts | None:
+        """Those of this tile in its shape: a tile keeps its id when it is reshaped."""
+        parts, dims = self.parts.get(tile.id), tile.type.dims
+        if parts is None or len(dims) != 2:
+            return None
+        pairs = zip((parts.rows, parts.columns), dims, strict=True)
+        return parts if all(part is None or part.type.count == n for part, n in pairs) else None
+
+    def _join_parts(self, kind: str, out: Tile, a: Tile, b: Tile) -> None:
+        """The parts of a sum of integers, and of flags that are joined."""
+        element = out.type.element
+        if kind != ("and" if element == "i1" else "add") or element not in ("i1", "i32", "i64"):
+            return
+        if a.one:
+            a, b = b, a
+        left = self.parts_of(a)
+        right = Parts(None, None) if b.one else self.parts_of(b)
+        if left is None or right is None or b.one and b.id in self.carried:
+            return
+
+        def joined(x: Tile | None, y: Tile | None) -> Tile | None:
+            return self.binary(kind, x, y) if x is not None and y is not None else x or y
+
+        rows, columns = joined(left.rows, right.rows), joined(left.columns, right.columns)
+        if b.one and rows is not None:
+            rows = joined(rows, b)
+        elif b.one:
+            columns = joined(columns, b)
+        self.parts[out.id] = Parts(rows, columns)
 
     def formula(self, name: str, *sources: Tile) -> Tile:
         one = all(s.one for s in sources)
@@ -167,6 +225,11 @@ class Lowering:
         out = self.new(tile.type.with_element(element), tile.one)
         dtype = STORED[read_as or source] if read_as != "u8" else None
         self.emit("convert", [out.id, tile.id, 0 if dtype is None else CODES[dtype]], [out.id, tile.id])
+        parts = self.parts_of(tile)
+        if parts is not None and None in (parts.rows, parts.columns) and source in ("i32", "i64"):
+            # (A sum may wrap around before it is converted.)
+            rows, columns = (None if p is None else self.convert(p, element) for p in (parts.rows, parts.columns))
+            self.parts[out.id] = Parts(rows, columns)
         return out
 
     def _convert_float8(self, tile: Tile, element: str) -> Tile:
@@ -289,7 +352,7 @@ class Lowering:
                 self.places[value] = tile
                 continue
             self.places.pop(value, None)
-            if self.outer:  # in a combination, an element of the IR is a tile of them
+            if self.depth:  # in a combination, an element of the IR is a tile of them
                 self.bound[value] = tile
                 continue
             if tile.type.count != value.type.count:
@@ -313,6 +376,37 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return f
 
     return add
+
+
+# Steps that do nothing but write all of their first value.
+_PURE = frozenset({"fill", "range", "program_id", "program_count", "arithmetic", "select", "fused_multiply_add", "exp",
+                   "formula", "convert", "from_float8", "to_float8", "copy", "view"})  # fmt: skip
+
+
+def without_unused(steps: list[Step]) -> list[Step]:
+    """Without steps whose result no step reads."""
+    while True:
+        read: set[int] = set()
+
+        def look(inner: list[Step], read: set[int] = read) -> None:
+            for step in inner:
+                read.update(step.values[1:] if step.op in _PURE else step.values)
+                for body in step.bodies:
+                    look(body)
+
+        look(steps)
+        found = _with_results(steps, read)
+        if found == steps:
+            return steps
+        steps = found
+
+
+def _with_results(steps: list[Step], read: set[int]) -> list[Step]:
+    kept = [step for step in steps if step.op not in _PURE or step.words[0] in read]
+    return [
+        dataclasses.replace(step, bodies=[_with_results(body, read) for body in step.bodies]) if step.bodies else step
+        for step in kept
+    ]
 
 
 def strides_of(shape: Sequence[int]) -> list[int]:

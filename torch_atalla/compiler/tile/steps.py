@@ -30,6 +30,9 @@ STORED = {
 FLOAT8 = {"f8E4M3FN": "e4m3fn", "f8E5M2": "e5m2", "f8E4M3FNUZ": "e4m3fnuz", "f8E5M2FNUZ": "e5m2fnuz"}
 
 
+_IN_PLACE = frozenset({"arithmetic", "exp"})  # steps that read an element before they write it
+
+
 @functools.cache
 def code(enum: str, name: str) -> int:
     """The number of a value of an enum of csrc/sim/kernels.yaml."""
@@ -126,6 +129,7 @@ class TileProgram:
         """A place for each value, so that those that are needed at the same time do not overlap."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
+        sources: dict[int, list[int]] = {}  # of values that may be written over one of them
         loops: list[tuple[int, int]] = []
         position = 0
 
@@ -134,6 +138,8 @@ class TileProgram:
             for step in steps:
                 start = position
                 position += 1
+                if step.op in _IN_PLACE and step.words[0] not in first:
+                    sources[step.words[0]] = step.values[1:]
                 for value in step.values:
                     first.setdefault(value, start)
                     last[value] = start
@@ -153,16 +159,20 @@ class TileProgram:
             for value in first:
                 if first[value] <= start <= last[value] < end:
                     last[value] = end
-        return _offsets(self.slots, first, last)
+        return _offsets(self.slots, first, last, sources)
 
 
 def _offsets(
-    slots: list[tuple[torch.dtype, int]], first: dict[int, int], last: dict[int, int]
+    slots: list[tuple[torch.dtype, int]], first: dict[int, int], last: dict[int, int], sources: dict[int, list[int]]
 ) -> tuple[list[int | None], int]:
     def size(value: int) -> int:
         dtype, count = slots[value]
         room = -(-count // LOOP_MULTIPLE) * LOOP_MULTIPLE * dtype.itemsize
         return -(-room // ALIGNMENT) * ALIGNMENT
+
+    def sized(value: int) -> tuple[int, int]:
+        dtype, count = slots[value]
+        return dtype.itemsize, count
 
     offsets: list[int | None] = [None] * len(slots)  # None: no step uses it
     active: list[tuple[int, int, int]] = []  # offset, end, last position
@@ -170,10 +180,20 @@ def _offsets(
     for value in sorted(first, key=lambda v: first[v]):
         active = [entry for entry in active if entry[2] >= first[value]]
         need, at = size(value), 0
-        for offset, end, _ in active:
-            if offset - at >= need:
+        for source in sources.get(value, ()):
+            # The source's memory, which ends with the step that makes the value.
+            dtype, count = slots[source]
+            place = offsets[source]
+            ends = last[source] == first[value] and count > 1 and (dtype.itemsize, count) == sized(value)
+            if ends and place is not None and (place, place + need, last[source]) in active:
+                active.remove((place, place + need, last[source]))
+                at = place
                 break
-            at = max(at, end)
+        else:
+            for offset, end, _ in active:
+                if offset - at >= need:
+                    break
+                at = max(at, end)
         offsets[value] = at
         active.append((at, at + need, last[value]))
         active.sort()

@@ -188,6 +188,8 @@ class _Parser:
             words = re.findall(r"[\w.]+", _VALUE.sub("", bare))
             op.attributes |= {"words": words} if words else {}
             op.attributes |= {"strings": strings} if strings else {}
+            if op.name == "tt.dot_scaled":  # of the two factors
+                op.attributes["scaled"] = [" scale " in part for part in bare.split(",")[:2]]
         op.attributes["result_types"] = _result_types(op, types)
 
     def _with_regions(self, op: Op, rest: str, scope: dict[str, Value]) -> None:

@@ -81,14 +81,14 @@ struct RemUnsigned {
 struct Min {
   template <class T>
   ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a != a ? a : b != b ? b : a < b ? a : b;
+    if constexpr (std::is_floating_point_v<T>) return a != a ? a : a < b ? a : b;
     else return a < b ? a : b;
   }
 };
 struct Max {
   template <class T>
   ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a != a ? a : b != b ? b : a > b ? a : b;
+    if constexpr (std::is_floating_point_v<T>) return a != a ? a : a > b ? a : b;
     else return a > b ? a : b;
   }
 };
@@ -96,13 +96,13 @@ struct Max {
 struct MinNumber {
   template <class T>
   ATALLA_INLINE static T of(T a, T b) {
-    return a != a ? b : b != b ? a : a < b ? a : b;
+    return b != b ? a : a < b ? a : b;
   }
 };
 struct MaxNumber {
   template <class T>
   ATALLA_INLINE static T of(T a, T b) {
-    return a != a ? b : b != b ? a : a > b ? a : b;
+    return b != b ? a : a > b ? a : b;
   }
 };
 struct MinUnsigned {
@@ -207,36 +207,59 @@ void loop(void* to, const void* from_a, const void* from_b, int64_t n, bool one_
   }
 }
 
+// Halves are combined until one slice is left; `held` has room for all.
+template <class Op, class T>
+void fold_slices(void* to, void* held_slices, const void* from_slices, int64_t lanes, int64_t length) {
+  T *out = static_cast<T*>(to), *held = static_cast<T*>(held_slices);
+  const T* from = static_cast<const T*>(from_slices);
+  for (; length > 1; from = held) {
+    const int64_t half = length / 2, rest = length - half, n = half * lanes;
+    T* into = rest == 1 ? out : held;
+    const T* second = from + rest * lanes;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) into[i] = Op::of(from[i], second[i]);
+    if (rest > half && from != held)
+      for (int64_t i = 0; i < lanes; ++i) held[n + i] = from[n + i];
+    length = rest;
+  }
+}
+
+template <class Op, class T>
+TileLoops loops() {
+  if constexpr (std::is_same_v<decltype(Op::template of<T>(T(), T())), T>) return {loop<Op, T>, fold_slices<Op, T>};
+  else return {loop<Op, T>, nullptr};
+}
+
 template <class Op>
-TileLoop of_integer(atalla_dtype dtype) {
+TileLoops of_integer(atalla_dtype dtype) {
   switch (dtype) {
     case ATALLA_BOOL:
-      return loop<Op, int8_t>;
+      return loops<Op, int8_t>();
     case ATALLA_I8:
-      return loop<Op, int8_t>;
+      return loops<Op, int8_t>();
     case ATALLA_I16:
-      return loop<Op, int16_t>;
+      return loops<Op, int16_t>();
     case ATALLA_I32:
-      return loop<Op, int32_t>;
+      return loops<Op, int32_t>();
     case ATALLA_I64:
-      return loop<Op, int64_t>;
+      return loops<Op, int64_t>();
     default:
-      return nullptr;
+      return {};
   }
 }
 template <class Op>
-TileLoop of_floating(atalla_dtype dtype) {
-  return dtype == ATALLA_F32 ? loop<Op, float> : dtype == ATALLA_F64 ? loop<Op, double> : nullptr;
+TileLoops of_floating(atalla_dtype dtype) {
+  return dtype == ATALLA_F32 ? loops<Op, float>() : dtype == ATALLA_F64 ? loops<Op, double>() : TileLoops{};
 }
 template <class Op>
-TileLoop of_any(atalla_dtype dtype) {
-  const TileLoop found = of_floating<Op>(dtype);
-  return found != nullptr ? found : of_integer<Op>(dtype);
+TileLoops of_any(atalla_dtype dtype) {
+  const TileLoops found = of_floating<Op>(dtype);
+  return found.loop != nullptr ? found : of_integer<Op>(dtype);
 }
 
 }  // namespace
 
-TileLoop tile_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
+TileLoops tile_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
   switch (kind) {
     case TileArithmetic::kAdd:
       return of_any<Add>(dtype);
@@ -303,7 +326,7 @@ TileLoop tile_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
     case TileArithmetic::kOrdered:
       return of_floating<Ordered>(dtype);
   }
-  return nullptr;
+  return {};
 }
 
 bool is_comparison(TileArithmetic kind) { return kind >= TileArithmetic::kEq; }

@@ -138,6 +138,21 @@ atalla_status TileProgram::decode_steps(const int64_t* words, int64_t count, int
   return ATALLA_OK;
 }
 
+// The loop of a reduction whose combination is one operation on its arguments and a copy of the result; or null.
+const void* TileProgram::simple_combination(int64_t number, const int64_t* w) const {
+  const int64_t left = w[5], right = w[6], result = w[7];
+  if (steps_[number].end != number + 3) return nullptr;
+  const TileStep &first = steps_[number + 1], &second = steps_[number + 2];
+  if (first.op != TileOp::kArithmetic || second.op != TileOp::kCopy || first.n_words < 4 || second.n_words < 2)
+    return nullptr;
+  const int64_t a = first.words[1], b = first.words[2];
+  if (a != left || b != right || second.words[0] != result || second.words[1] != first.words[0]) return nullptr;
+  const int64_t kind = first.words[3];
+  if (kind < 0 || kind > static_cast<int64_t>(TileArithmetic::kOrdered)) return nullptr;
+  const TileLoops loops = tile_arithmetic(static_cast<TileArithmetic>(kind), values_[left].dtype);
+  return reinterpret_cast<const void*>(loops.fold);
+}
+
 // The words of an operation are checked once: values exist, have the dtypes and counts that the operation needs, and
 // bodies end inside the program. (A step in a combination works on fewer elements than its values have.)
 atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
@@ -166,6 +181,24 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
     if (!is_value(three[1]) || base.count != 1 || three[2] < 1 || three[2] > 1024) return false;
     const TileValue& offsets = values_[three[1]];
     return (offsets.dtype == ATALLA_I32 || offsets.dtype == ATALLA_I64) && offsets.count == n;
+  };
+  // Of a tile of rows: a base, the columns' offsets or -1, the bytes that an offset counts; the columns' mask; then the
+  // rows' offsets or -1, the rows' mask, the numbers of rows and columns.
+  const auto rows = [&](const int64_t* three, int64_t column_mask, const int64_t* four, int64_t n) {
+    const TileValue& base = values_[three[0]];
+    const int64_t n_rows = four[2], n_columns = four[3];
+    if (base.dtype != ATALLA_I64 || base.count != 1 || three[2] < 1 || three[2] > 1024 || n_rows < 1 || n_columns < 1 ||
+        n_rows > kMostTileElements || n_columns > kMostTileElements || n_rows * n_columns != n ||
+        (three[1] == -1 && four[0] == -1)) {
+      return false;
+    }
+    const auto offsets = [&](int64_t id, int64_t count) {
+      return id == -1 || (is_value(id) && values_[id].count == count &&
+                          (values_[id].dtype == ATALLA_I32 || values_[id].dtype == ATALLA_I64));
+    };
+    if (!offsets(three[1], n_columns) || !offsets(four[0], n_rows)) return false;
+    if (three[1] != -1 && four[0] != -1 && values_[three[1]].dtype != values_[four[0]].dtype) return false;
+    return optional_mask(column_mask, n_columns) && optional_mask(four[1], n_rows);
   };
   // A view's words: dimensions, offset, sizes, strides. All its elements lie among those of a value.
   const auto view = [&](int from, int64_t count, int64_t of) {
@@ -201,7 +234,7 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
         return fail("arithmetic");
       const TileValue &out = values_[w[0]], &a = values_[w[1]];
       const auto kind = static_cast<TileArithmetic>(w[3]);
-      const TileLoop loop = tile_arithmetic(kind, a.dtype);
+      const TileLoop loop = tile_arithmetic(kind, a.dtype).loop;
       if (loop == nullptr || values_[w[2]].dtype != a.dtype || !goes_with(w[1], out.count) ||
           !goes_with(w[2], out.count) || out.dtype != (is_comparison(kind) ? atalla_dtype{ATALLA_BOOL} : a.dtype)) {
         return fail("dtypes or sizes of arithmetic");
@@ -316,6 +349,7 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
             values_[inner.words[0]].count < lanes * length)
           return fail("a combination that is not pointwise");
       }
+      step.run = step.op == TileOp::kReduce && n == 1 ? simple_combination(number, w) : nullptr;
       break;
     }
     case TileOp::kDot: {  // out, a, b, acc, batches, m, n, k
@@ -335,17 +369,26 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
       step.run = reinterpret_cast<const void*>(dot);
       break;
     }
-    case TileOp::kLoad: {  // out, places (three), mask or -1, other or -1, line
+    case TileOp::kLoad: {  // out, places (three), mask or -1, other or -1, line; of rows, four more
       if (!words(7) || !exist(0, 2)) return fail("load");
       const TileValue& out = values_[w[0]];
-      if (!places(w + 1, out.count) || !optional_mask(w[4], out.count) ||
+      const bool right = words(kRowLoadWords) ? rows(w + 1, w[4], w + 7, out.count)
+                                              : places(w + 1, out.count) && optional_mask(w[4], out.count);
+      if (!right ||
           (w[5] != -1 && (!is_value(w[5]) || values_[w[5]].size != out.size || !goes_with(w[5], out.count)))) {
         return fail("load");
       }
       break;
     }
-    case TileOp::kStore: {  // places (three), value, mask or -1, line
+    case TileOp::kStore: {  // places (three), value, mask or -1, line; of rows, four more
       if (!words(6) || !exist(0, 1) || !exist(3, 1) || (w[1] != -1 && !exist(1, 1))) return fail("store");
+      if (words(kRowStoreWords)) {
+        if (w[8] < 1 || w[9] < 1 || w[8] > kMostTileElements || w[9] > kMostTileElements ||
+            !rows(w, w[4], w + 6, w[8] * w[9]) || !goes_with(w[3], w[8] * w[9])) {
+          return fail("store");
+        }
+        break;
+      }
       const int64_t n = values_[w[w[1] < 0 ? 0 : 1]].count;
       if (!places(w, n) || !goes_with(w[3], n) || !optional_mask(w[4], n)) return fail("store");
       break;

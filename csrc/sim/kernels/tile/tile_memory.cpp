@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "sim/kernels/base/vector.h"
 #include "sim/kernels/tile/tile_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -18,6 +19,32 @@ ATALLA_INLINE Flags flags_of(const uint8_t* mask, int64_t n) {
 }
 
 constexpr int64_t kRun = 32;  // elements that are looked at together
+
+// memcpy() of a row. (The library's copies some thousand bytes with a string instruction, which is slow for rows that
+// start anywhere.)
+ATALLA_INLINE void copy_row(void* to, const void* from, size_t bytes) {
+  auto* out = static_cast<unsigned char*>(to);
+  const auto* in = static_cast<const unsigned char*>(from);
+  size_t i = 0;
+  for (; i + sizeof(Vec<float>) <= bytes; i += sizeof(Vec<float>))
+    store_vector(reinterpret_cast<float*>(out + i), load_vector(reinterpret_cast<const float*>(in + i)));
+  std::memcpy(out + i, in + i, bytes - i);
+}
+
+// An access most often moves on by the same distance from round to round: the host's caches are asked for the next row.
+template <bool kWrites>
+class Ahead {
+ public:
+  Ahead(int64_t& last, int64_t address) : distance_(last == 0 ? 0 : address - last) { last = address; }
+  ATALLA_INLINE void fetch(const void* row, size_t bytes) const {
+    if (distance_ == 0) return;
+    const auto next = reinterpret_cast<uintptr_t>(row) + static_cast<uintptr_t>(distance_);
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), kWrites, 3);
+  }
+
+ private:
+  int64_t distance_;
+};
 
 template <class T, class F>
 void update(void* memory, const void* value, void* old, const F& f) {
@@ -159,8 +186,8 @@ struct Places {
     using U = std::make_unsigned_t<T>;
     const U first = static_cast<U>(offsets[i]), step = static_cast<U>(size / scale);
     U wrong = 0;
-    for (int64_t k = 0; k < n; ++k)
-      wrong |= static_cast<U>(static_cast<U>(offsets[i + k]) - first - static_cast<U>(k) * step);
+    for (int64_t k = 1; k < n; ++k)
+      wrong |= static_cast<U>(static_cast<U>(offsets[i + k]) - static_cast<U>(offsets[i + k - 1]) - step);
     const U last = static_cast<U>(offsets[i + n - 1]);
     return wrong == 0 && first <= last && last <= static_cast<U>(~U{0}) / 2;
   }
@@ -177,13 +204,46 @@ struct Mask {
     return count == kRun ? flags_of(flags + i, kRun) : flags_of(flags + i, count);  // the first has a known length
   }
   bool active(int64_t i) const { return flags == nullptr || flags[one ? 0 : i] != 0; }
+  // The number of flags that are set, if those are the first ones of n; -1 if they are not.
+  ATALLA_INLINE int64_t prefix(int64_t n) const {
+    if (flags == nullptr) return n;
+    if (one) return flags[0] != 0 ? n : 0;
+    const void* end = std::memchr(flags, 0, static_cast<size_t>(n));
+    if (end == nullptr) return n;
+    const int64_t set = static_cast<const uint8_t*>(end) - flags;
+    return std::memchr(flags + set, 1, static_cast<size_t>(n - set)) == nullptr ? set : -1;
+  }
 };
+
+template <class T>
+ATALLA_INLINE void fill_masked(T* out, int64_t begin, int64_t end, const T* other, bool one_other) {
+  if (other != nullptr && !one_other) {
+    for (int64_t i = begin; i < end; ++i) out[i] = other[i];
+    return;
+  }
+  const T x = other == nullptr ? T(0) : other[0];
+  for (int64_t i = begin; i < end; ++i) out[i] = x;
+}
 
 // Returns the first address that is in no operand, or 0. (-1 stands for address 0.)
 template <class T, class Offset>
 int64_t load(T* out, int64_t n, const Places<Offset>& places, const Mask& mask, const T* other, bool one_other,
-             Memories& memories) {
+             Memories& memories, int64_t& last) {
   const auto value = [&](int64_t i) { return other == nullptr ? T(0) : other[one_other ? 0 : i]; };
+  const int64_t first = mask.prefix(n);
+  if (first == 0 || (first > 0 && places.is_run(0, first, sizeof(T)))) {
+    const unsigned char* from =
+        first > 0 ? memories.find(places.at(0), static_cast<uint64_t>(first) * sizeof(T)) : nullptr;
+    if (first == 0 || from != nullptr) {
+      if (from != nullptr) {
+        const size_t bytes = static_cast<size_t>(first) * sizeof(T);
+        Ahead<false>(last, places.at(0)).fetch(from, bytes);
+        copy_row(out, from, bytes);
+      }
+      fill_masked(out, first, n, other, one_other);
+      return 0;
+    }
+  }
   for (int64_t i = 0; i < n; i += kRun) {
     const int64_t count = n - i < kRun ? n - i : kRun;
     const Flags flags = mask.of(i, count);
@@ -215,7 +275,18 @@ int64_t load(T* out, int64_t n, const Places<Offset>& places, const Mask& mask, 
 
 template <class T, class Offset>
 int64_t store(const T* in, int64_t n, bool one_value, const Places<Offset>& places, const Mask& mask,
-              Memories& memories) {
+              Memories& memories, int64_t& last) {
+  const int64_t first = mask.prefix(n);
+  if (first == 0) return 0;
+  if (first > 0 && !one_value && places.is_run(0, first, sizeof(T))) {
+    unsigned char* to = memories.find(places.at(0), static_cast<uint64_t>(first) * sizeof(T));
+    if (to != nullptr) {
+      const size_t bytes = static_cast<size_t>(first) * sizeof(T);
+      Ahead<true>(last, places.at(0)).fetch(to, bytes);
+      copy_row(to, in, bytes);
+      return 0;
+    }
+  }
   for (int64_t i = 0; i < n; i += kRun) {
     const int64_t count = n - i < kRun ? n - i : kRun;
     const Flags flags = mask.of(i, count);
@@ -239,6 +310,99 @@ int64_t store(const T* in, int64_t n, bool one_value, const Places<Offset>& plac
   return 0;
 }
 
+// Addresses of a tile of rows: those of row r and column c are base + (rows[r] + columns[c]) * scale. Either may be
+// null, which stands for zeros. An element is active if both its row and its column are.
+template <class T>
+struct Rows {
+  const T *rows, *columns;
+  int64_t n_rows, n_columns;
+  uint64_t base, scale;
+  Mask row_mask, column_mask;
+
+  T row(int64_t r) const { return rows == nullptr ? T(0) : rows[r]; }
+  T column(int64_t c) const { return columns == nullptr ? T(0) : columns[c]; }
+  int64_t at(T offset) const {
+    return static_cast<int64_t>(base + static_cast<uint64_t>(static_cast<int64_t>(offset)) * scale);
+  }
+  int64_t at(int64_t r, int64_t c) const {
+    using U = std::make_unsigned_t<T>;
+    return at(static_cast<T>(static_cast<U>(row(r)) + static_cast<U>(column(c))));
+  }
+};
+
+// Calls run(first element, address, active elements) for rows that lie in one piece, and element(element, address) for
+// the active elements of others, until one of them returns false; rest(begin, end) for elements that are not active.
+// Returns the address at which it stopped, or 0. (-1 stands for address 0.)
+template <class T, class Run, class Element, class Rest>
+int64_t for_each_part(const Rows<T>& tile, uint64_t size, bool in_runs, const Run& run, const Element& element,
+                      const Rest& rest) {
+  const int64_t n = tile.n_columns, active = tile.column_mask.prefix(n);
+  const bool regular = in_runs && active > 0 && tile.columns != nullptr &&
+                       Places<T>{tile.columns, 0, tile.scale}.is_run(0, active, size);
+  for (int64_t r = 0; r < tile.n_rows; ++r) {
+    const int64_t start = r * n;
+    if (active == 0 || !tile.row_mask.active(r)) {
+      rest(start, start + n);
+      continue;
+    }
+    T first = 0, last = 0;
+    if (regular && !__builtin_add_overflow(tile.row(r), tile.columns[0], &first) &&
+        !__builtin_add_overflow(tile.row(r), tile.columns[active - 1], &last) && run(start, tile.at(first), active)) {
+      rest(start + active, start + n);
+      continue;
+    }
+    for (int64_t c = 0; c < n; ++c) {
+      if (!tile.column_mask.active(c)) {
+        rest(start + c, start + c + 1);
+        continue;
+      }
+      const int64_t address = tile.at(r, c);
+      if (!element(start + c, address)) return address == 0 ? -1 : address;
+    }
+  }
+  return 0;
+}
+
+template <class T, class Offset>
+int64_t load_rows(T* out, const Rows<Offset>& tile, const T* other, bool one_other, Memories& memories, int64_t& last) {
+  const Ahead<false> ahead(last, tile.at(0, 0));
+  return for_each_part(
+      tile, sizeof(T), true,
+      [&](int64_t i, int64_t address, int64_t n) {
+        const unsigned char* from = memories.find(address, static_cast<uint64_t>(n) * sizeof(T));
+        if (from == nullptr) return false;
+        ahead.fetch(from, static_cast<size_t>(n) * sizeof(T));
+        copy_row(out + i, from, static_cast<size_t>(n) * sizeof(T));
+        return true;
+      },
+      [&](int64_t i, int64_t address) {
+        const unsigned char* from = memories.find(address, sizeof(T));
+        if (from == nullptr) return false;
+        std::memcpy(out + i, from, sizeof(T));
+        return true;
+      },
+      [&](int64_t begin, int64_t end) { fill_masked(out, begin, end, other, one_other); });
+}
+
+template <class T, class Offset>
+int64_t store_rows(const T* in, bool one_value, const Rows<Offset>& tile, Memories& memories) {
+  return for_each_part(
+      tile, sizeof(T), !one_value,
+      [&](int64_t i, int64_t address, int64_t n) {
+        unsigned char* to = memories.find(address, static_cast<uint64_t>(n) * sizeof(T));
+        if (to == nullptr) return false;
+        copy_row(to, in + i, static_cast<size_t>(n) * sizeof(T));
+        return true;
+      },
+      [&](int64_t i, int64_t address) {
+        unsigned char* to = memories.find(address, sizeof(T));
+        if (to == nullptr) return false;
+        std::memcpy(to, &in[one_value ? 0 : i], sizeof(T));
+        return true;
+      },
+      [](int64_t, int64_t) {});
+}
+
 // Calls f with the unsigned type of an element's size.
 template <class F>
 int64_t with_type(int32_t size, const F& f) {
@@ -255,6 +419,22 @@ int64_t TileInstance::with_places(const int64_t* w, const F& f) const {
   return f(Places<int64_t>{at<int64_t>(w[1]), base, scale});
 }
 
+// Calls f with the rows that the words of an access describe: a base, the columns' offsets, the bytes that an offset
+// counts; the columns' mask; then the rows' offsets, their mask, and the numbers of rows and columns. -1: absent.
+template <class F>
+int64_t TileInstance::with_rows(const int64_t* places, int64_t column_mask, const int64_t* rows, const F& f) const {
+  const auto mask = [&](int64_t id) {
+    return Mask{id >= 0 ? at<uint8_t>(id) : nullptr, id >= 0 && program.value(id).count == 1};
+  };
+  const auto call = [&]<class T>(T) {
+    const auto offsets = [&](int64_t id) { return id >= 0 ? at<T>(id) : nullptr; };
+    return f(Rows<T>{offsets(rows[0]), offsets(places[1]), rows[2], rows[3], *at<uint64_t>(places[0]),
+                     static_cast<uint64_t>(places[2]), mask(rows[1]), mask(column_mask)});
+  };
+  const int64_t id = places[1] >= 0 ? places[1] : rows[0];
+  return program.value(id).dtype == ATALLA_I32 ? call(int32_t()) : call(int64_t());
+}
+
 bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
   status = set_error(
       ATALLA_ERR_FAULT_ADDRESS,
@@ -265,18 +445,29 @@ bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
 }
 
 // Words: out, addresses, mask or -1, other or -1, line. Addresses are three words: a value of them, -1, 0; or a base,
-// the elements' offsets, and the bytes that an offset counts.
+// the elements' offsets, and the bytes that an offset counts. A tile of rows has more words (with_rows).
 bool TileInstance::run_load(const TileStep& step) {
   const int64_t *w = step.words, mask_id = w[4], other = w[5];
   const TileValue& out = program.value(w[0]);
   const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
   const bool one_other = other >= 0 && program.value(other).count == 1;
   Memories memories(program, false);
-  const int64_t wrong = with_places(w + 1, [&](const auto& places) {
-    return with_type(out.size, [&]<class T>(T) {
-      return load(at<T>(w[0]), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories);
+  int64_t& last = lasts[&step - &program.step(0)];
+  int64_t wrong = 0;
+  if (step.n_words >= kRowLoadWords) {
+    wrong = with_rows(w + 1, mask_id, w + 7, [&](const auto& rows) {
+      return with_type(out.size, [&]<class T>(T) {
+        return load_rows(at<T>(w[0]), rows, other >= 0 ? at<T>(other) : nullptr, one_other, memories, last);
+      });
     });
-  });
+  } else {
+    wrong = with_places(w + 1, [&](const auto& places) {
+      return with_type(out.size, [&]<class T>(T) {
+        return load(at<T>(w[0]), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories,
+                    last);
+      });
+    });
+  }
   if (wrong != 0) return fault("reads", wrong, w[6]);
   if (out.dtype == ATALLA_BOOL) {
     uint8_t* flags = at<uint8_t>(w[0]);
@@ -285,17 +476,27 @@ bool TileInstance::run_load(const TileStep& step) {
   return true;
 }
 
-// Words: addresses (three), value, mask or -1, line.
+// Words: addresses (three), value, mask or -1, line; more of a tile of rows.
 bool TileInstance::run_store(const TileStep& step) {
   const int64_t *w = step.words, mask_id = w[4];
   const TileValue& value = program.value(w[3]);
-  const int64_t n = program.value(w[w[1] < 0 ? 0 : 1]).count;
   const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
   Memories memories(program, true);
-  const int64_t wrong = with_places(w, [&](const auto& places) {
-    return with_type(value.size,
-                     [&]<class T>(T) { return store(at<T>(w[3]), n, value.count == 1, places, mask, memories); });
-  });
+  int64_t& last = lasts[&step - &program.step(0)];
+  int64_t wrong = 0;
+  if (step.n_words >= kRowStoreWords) {
+    wrong = with_rows(w, mask_id, w + 6, [&](const auto& rows) {
+      return with_type(value.size,
+                       [&]<class T>(T) { return store_rows(at<T>(w[3]), value.count == 1, rows, memories); });
+    });
+  } else {
+    const int64_t n = program.value(w[w[1] < 0 ? 0 : 1]).count;
+    wrong = with_places(w, [&](const auto& places) {
+      return with_type(value.size, [&]<class T>(T) {
+        return store(at<T>(w[3]), n, value.count == 1, places, mask, memories, last);
+      });
+    });
+  }
   return wrong == 0 || fault("writes", wrong, w[5]);
 }
 

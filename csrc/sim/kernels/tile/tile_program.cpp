@@ -4,6 +4,7 @@
 #include "sim/kernels/tile/tile_program.h"
 
 #include <cstdio>
+#include <cstring>
 
 #include "kernel_parameters.h"
 #include "sim/abi/error.h"
@@ -21,11 +22,14 @@ struct Grid {
 
 atalla_status run_range(const TileProgram& program, const Grid& grid, int64_t begin, int64_t end) {
   ScratchArray<unsigned char> memory(program.bytes());
-  if (!memory) return no_memory("tile_program");
+  ScratchArray<int64_t> lasts(program.step_count());
+  if (!memory || !lasts) return no_memory("tile_program");
+  std::memset(lasts.get(), 0, static_cast<size_t>(program.step_count()) * sizeof(int64_t));
   program.set_arguments(memory.get());
   for (int64_t i = begin; i < end; ++i) {
     const int64_t plane = grid.sizes[0] * grid.sizes[1];
-    TileInstance instance{program, memory.get(), {i % grid.sizes[0], i % plane / grid.sizes[0], i / plane}, {}};
+    TileInstance instance{
+        program, memory.get(), lasts.get(), {i % grid.sizes[0], i % plane / grid.sizes[0], i / plane}, {}};
     for (int d = 0; d < 3; ++d) instance.grid[d] = grid.sizes[d];
     if (!instance.run()) return instance.status;
   }

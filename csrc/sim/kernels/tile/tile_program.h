@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A tile program: what one program instance of a grid does with tiles of elements (docs/concepts/tile-programs.md). The
-// compiler writes it as words (torch_atalla/compiler/tile/encode.py); nothing in them is trusted: decode() checks every
+// compiler writes it as words (torch_atalla/compiler/tile/steps.py); nothing in them is trusted: decode() checks every
 // index, size and dtype, so that a run can only fault at an address.
 #pragma once
 
@@ -17,7 +17,8 @@ inline constexpr int64_t kTileProgramVersion = 1;
 inline constexpr int64_t kMostTileElements = 1 << 20;        // of a value, as in Triton
 inline constexpr int64_t kMostTileBytes = int64_t{1} << 28;  // of all values of an instance
 inline constexpr int64_t kMostTileSteps = 1 << 20;
-inline constexpr int kMostViewDims = 24;  // sorting networks reshape a tile into twos
+inline constexpr int kRowLoadWords = 11, kRowStoreWords = 10;  // of accesses to tiles of rows
+inline constexpr int kMostViewDims = 24;                       // sorting networks reshape a tile into twos
 
 // A value: elements that lie one after the other in an instance's memory.
 struct TileValue {
@@ -76,6 +77,7 @@ class TileProgram {
   atalla_status decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at);
   atalla_status decode_steps(const int64_t* words, int64_t count, int64_t at);
   atalla_status check_step(TileStep& step, int64_t number);
+  const void* simple_combination(int64_t number, const int64_t* words) const;
   bool is_value(int64_t id) const { return id >= 0 && id < n_values_; }
 
   TileValue* values_ = nullptr;
@@ -94,6 +96,7 @@ class TileProgram {
 struct TileInstance {
   const TileProgram& program;
   unsigned char* memory;
+  int64_t* lasts;  // for each step, the address at which its last access began, or 0
   int64_t id[3];
   int64_t grid[3];
   atalla_status status = ATALLA_OK;
@@ -122,12 +125,20 @@ struct TileInstance {
   // Calls f with the places that three words of an access describe.
   template <class F>
   int64_t with_places(const int64_t* words, const F& f) const;
+  template <class F>
+  int64_t with_rows(const int64_t* places, int64_t column_mask, const int64_t* rows, const F& f) const;
   bool fault(const char* what, int64_t address, int64_t line);
 };
 
 // The loops of tile_arithmetic.cpp over n elements. A source of one element goes with all.
 using TileLoop = void (*)(void* out, const void* a, const void* b, int64_t n, bool one_a, bool one_b);
-TileLoop tile_arithmetic(TileArithmetic kind, atalla_dtype dtype);  // null: the dtype does not have it
+// A reduction: length slices of so many lanes become one; `held` has room for all of them.
+using TileFold = void (*)(void* out, void* held, const void* slices, int64_t lanes, int64_t length);
+struct TileLoops {
+  TileLoop loop = nullptr;  // null: the dtype does not have it
+  TileFold fold = nullptr;  // null: the result has another dtype
+};
+TileLoops tile_arithmetic(TileArithmetic kind, atalla_dtype dtype);
 bool is_comparison(TileArithmetic kind);
 
 // A float8 format and F32, both ways, element by element.

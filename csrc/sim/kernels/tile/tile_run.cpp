@@ -51,6 +51,16 @@ void select(T* out, const uint8_t* condition, const T* a, const T* b, int64_t n,
   }
 }
 
+// In a function of its own, whose constants stay in registers.
+[[gnu::noinline]] void powers(float* out, const float* in, int64_t n) {
+  const Vec<float> most = broadcast<float>(kLargestExponent);
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < n; i += kLanes<float>) {
+    const Vec<float> x = load_vector(in + i);
+    store_vector(out + i, exp_nonpositive<float>(x > most ? most : x));
+  }
+}
+
 template <class T>
 void multiply_add(T* out, const T* a, const T* b, const T* c, int64_t n, bool one_a, bool one_b, bool one_c) {
   for (int64_t i = 0; i < n; ++i) out[i] = std::fma(a[one_a ? 0 : i], b[one_b ? 0 : i], c[one_c ? 0 : i]);
@@ -175,16 +185,9 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
                      one(w[2]), one(w[3]));
       }
       return true;
-    case TileOp::kExp: {
-      float* out = at<float>(w[0]);
-      const float* in = at<float>(w[1]);
-      const Vec<float> most = broadcast<float>(kLargestExponent);
-      for (int64_t i = 0, n = elements(w[0]); i < n; i += kLanes<float>) {
-        const Vec<float> x = load_vector(in + i);
-        store_vector(out + i, exp_nonpositive<float>(x > most ? most : x));
-      }
+    case TileOp::kExp:
+      powers(at<float>(w[0]), at<float>(w[1]), elements(w[0]));
       return true;
-    }
     case TileOp::kFormula: {
       atalla_launch_desc head;
       std::memset(static_cast<void*>(&head), 0, offsetof(atalla_launch_desc, operands));
@@ -293,6 +296,11 @@ bool TileInstance::run_reduce(const TileStep& step, int64_t number) {
   const auto size = [&](int64_t k) { return static_cast<size_t>(program.value(in[k]).size); };
   const auto slices = [&](int64_t k, int64_t count) { return static_cast<size_t>(count * lanes) * size(k); };
   int64_t length = step.words[1];
+  if (step.run != nullptr && length > 1) {  // the same order, without copies
+    reinterpret_cast<TileFold>(const_cast<void*>(step.run))(at<char>(out[0]), at<char>(left[0]), at<char>(in[0]), lanes,
+                                                            length);
+    return true;
+  }
   for (int64_t k = 0; k < n; ++k) std::memcpy(at<char>(left[k]), at<char>(in[k]), slices(k, length));
   while (length > 1) {
     const int64_t half = length / 2, rest = length - half;

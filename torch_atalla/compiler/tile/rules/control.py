@@ -28,6 +28,7 @@ def _for(low: Lowering, op: Op) -> list[Tile | Places]:
     counter = low.new(index.type)
     moving = _moving(low, op)
     carried = [low.new(Type("i64") if i in moving else a.type) for i, a in enumerate(arguments)]
+    low.carried.update(t.id for t in carried)
 
     def of(i: int, value: Value) -> Tile:
         return low.places[value].base if i in moving else low.of(value)
@@ -116,6 +117,7 @@ def _uses(op: Op) -> list[Value]:
 def _while(low: Lowering, op: Op) -> list[Tile]:
     before, after = (region.entry for region in op.regions)
     carried = [low.new(a.type) for a in before.arguments]
+    low.carried.update(t.id for t in carried)
     low.copy_all(carried, [low.of(v) for v in op.operands])
     low.bound.update(zip(before.arguments, carried, strict=True))
     forwarded = [low.new(r.type) for r in op.results]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..ir import Op, Type
-from ..lower import Lowering, Places, Tile, rule, strides_of
+from ..lower import Lowering, Parts, Places, Tile, rule, strides_of
 
 
 @rule("tt.make_range")
@@ -50,7 +50,10 @@ def _broadcast(low: Lowering, op: Op) -> list[Tile | Places]:
 def _broadcasted(low: Lowering, source: Tile, kind: Type) -> Tile:
     dims = source.type.dims
     strides = [0 if n == 1 else s for n, s in zip(dims, strides_of(dims), strict=True)]
-    return low.view(source, kind, kind.dims, strides)
+    out = low.view(source, kind, kind.dims, strides)
+    if len(dims) == 2 and not out.one and (dims[0] == 1) != (dims[1] == 1) and source.id not in low.carried:
+        low.parts[out.id] = Parts(source, None) if dims[1] == 1 else Parts(None, source)
+    return out
 
 
 @rule("tt.trans")

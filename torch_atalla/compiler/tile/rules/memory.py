@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..ir import WIDTHS, Op, Type, Value
-from ..lower import Lowering, Places, Tile, rule
+from ..lower import Lowering, Parts, Places, Tile, rule
 from ..steps import code
 
 ATOMIC = {"add": "add", "fadd": "add", "and": "and", "or": "or", "xor": "xor", "max": "max", "min": "min",
@@ -21,8 +21,8 @@ def _add(low: Lowering, op: Op) -> list[Tile | Places]:
     if isinstance(base, Tile):
         if not base.one or offset.one:
             return [_moved(low, base, offset, scale, kind, low.preferred.get(op.results[0]))]
-        offsets = offset if offset.type.element in ("i32", "i64") else low.convert(offset, "i32")
-        return [Places(Tile(base.id, Type("i64"), True), offsets, scale, kind)]
+        offsets = low.settled(offset) if offset.type.element in ("i32", "i64") else low.convert(offset, "i32")
+        return [Places(Tile(low.settled(base).id, Type("i64"), True), offsets, scale, kind)]
     if offset.one:
         return [dataclasses.replace(base, base=_moved(low, base.base, offset, scale, Type("i64")), type=kind)]
     if base.scale != scale:
@@ -51,6 +51,21 @@ def _places(low: Lowering, value: Value, one: bool = False) -> list[int]:
     return [tile.id, -1, 0]
 
 
+def _rows(low: Lowering, value: Value, mask: Tile | None) -> tuple[list[int], int, list[int]] | None:
+    """The words of an access to a tile of rows: places, the columns' mask, and those that follow the line; or None."""
+    places = low.places_of(value)
+    if not isinstance(places, Places) or len(places.type.dims) != 2:
+        return None
+    parts = low.parts_of(places.offsets)
+    flags = Parts(None, mask) if mask is None or mask.one else low.parts_of(mask)
+    if parts is None or flags is None or places.offsets.type.element not in ("i32", "i64"):
+        return None
+    rows, columns, row_mask, column_mask = (
+        -1 if tile is None else tile.id for tile in (parts.rows, parts.columns, flags.rows, flags.columns)
+    )
+    return [places.base.id, columns, places.scale], column_mask, [rows, row_mask, *places.type.dims]
+
+
 def _mask(low: Lowering, value: Value | None) -> Tile | None:
     return None if value is None else low.of(value)
 
@@ -66,6 +81,11 @@ def _load(low: Lowering, op: Op) -> list[Tile]:
     one = isinstance(places, Tile) and places.one and all(t is None or t.one for t in (mask, other))
     words = _places(low, op.operands[0], one)
     out = low.new(kind, one)
+    if (found := _rows(low, op.operands[0], mask)) is not None:
+        words, column_mask, rows = found
+        values = [column_mask, -1 if other is None else other.id]
+        low.emit("load", [out.id, *words, *values, low.line(op), *rows], [out.id, *words[:2], *values, *rows[:2]])
+        return [out]
     masks = [-1 if t is None else t.id for t in (mask, other)]
     low.emit("load", [out.id, *words, *masks, low.line(op)], [out.id, *words[:2], *masks])
     return [out]
@@ -78,6 +98,11 @@ def _store(low: Lowering, op: Op) -> list[Tile]:
     # All elements may write the same to one address.
     one = isinstance(places, Tile) and places.one and value.one and (mask is None or mask.one)
     words = _places(low, op.operands[0], one)
+    if (found := _rows(low, op.operands[0], mask)) is not None:
+        words, column_mask, rows = found
+        values = [value.id, column_mask]
+        low.emit("store", [*words, *values, low.line(op), *rows], [*words[:2], *values, *rows[:2]])
+        return []
     others = [value.id, -1 if mask is None else mask.id]
     low.emit("store", [*words, *others, low.line(op)], [*words[:2], *others])
     return []

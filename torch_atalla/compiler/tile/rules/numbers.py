@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .. import arithmetic
 from ..ir import WIDTHS, Op, Type
 from ..lower import HALF, Lowering, Tile, bits_of, rule
-from ..steps import FLOAT8, Step
+from ..steps import FLOAT8
 
 
 def constant_bits(text: str, element: str) -> int:
@@ -34,12 +34,6 @@ def _half_bits(number: float, element: str) -> int:
     return int(torch.tensor(number, dtype=dtype).view(stored).item())
 
 
-def _fill(low: Lowering, bits: int, kind: Type) -> Tile:
-    tile = low.new(kind, one=True)
-    (low.outer[-1] if low.outer else low.steps).append(Step("fill", [tile.id, bits], [tile.id]))
-    return tile
-
-
 @rule("arith.constant")
 def _constant(low: Lowering, op: Op) -> list[Tile]:
     kind = op.results[0].type
@@ -49,12 +43,12 @@ def _constant(low: Lowering, op: Op) -> list[Tile]:
     if text.startswith(("[", '"')):
         raise op.fail("a constant with several values")
     text = re.sub(r"\{.*?\}", "", text).split(" : ")[0].strip()
-    return [_fill(low, constant_bits(text, kind.element), kind)]
+    return [low.filled(constant_bits(text, kind.element), kind)]
 
 
 @rule("ub.poison")
 def _poison(low: Lowering, op: Op) -> list[Tile]:
-    return [_fill(low, 0, op.results[0].type)]
+    return [low.filled(0, op.results[0].type)]
 
 
 @rule("arith.cmpi")

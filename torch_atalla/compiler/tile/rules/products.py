@@ -4,13 +4,83 @@
 from __future__ import annotations
 
 from ..ir import Op, Type
-from ..lower import HALF, Lowering, Tile, rule
+from ..lower import HALF, Lowering, Tile, rule, strides_of
 from ..steps import FLOAT8
+
+
+FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}  # of scaled operands, and e2m1
 
 
 @rule("tt.dot")
 def _dot(low: Lowering, op: Op) -> list[Tile]:
     a, b, acc = map(low.of, op.operands)
+    return _product(low, op, a, b, acc)
+
+
+@rule("tt.dot_scaled")
+def _scaled_dot(low: Lowering, op: Op) -> list[Tile]:
+    """Operands of narrow formats, of which each group along k has a scale; factors are float32."""
+    words = op.attributes["words"]
+    formats = words[words.index("lhs") + 1], words[words.index("rhs") + 1]
+    remaining = [low.of(v) for v in op.operands]
+    factors = []
+    for side, (name, scaled) in enumerate(zip(formats, op.attributes["scaled"], strict=True)):
+        tile = remaining.pop(0)
+        along_k = op.attributes.get("rhs_k_pack" if side else "lhs_k_pack", True)
+        axis = (-1 if along_k else -2) if side == 0 else (-2 if along_k else -1)
+        factor = _four_bits(low, tile, axis) if name == "e2m1" else low.widened(low.full(tile))
+        if name != "e2m1" and FORMATS.get(name) != tile.type.element:
+            raise op.fail(f"an operand of the format {name} in {tile.type.element}")
+        factors.append(_scaled(low, op, factor, remaining.pop(0), side) if scaled else factor)
+    return _product(low, op, *factors, remaining[0])
+
+
+def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
+    """float4 (e2m1) numbers, two in a byte along `axis`: their bits are those of float8 e4m3fn over 64."""
+    packed = low.full(packed)
+    dims = list(packed.type.dims)
+    axis += len(dims)
+    sizes = [n * 2 if d == axis else n for d, n in enumerate(dims)]
+    out = low.new(Type("i8", tuple(sizes)))
+    strides = [step * 2 if d == axis else step for d, step in enumerate(strides_of(sizes))]
+
+    def constant(number: int) -> Tile:
+        return low.constant(number, Type("i8"))
+
+    for k in range(2):
+        bits = low.binary("shr_unsigned", packed, constant(4)) if k else packed
+        sign = low.binary("shl", low.binary("and", bits, constant(8)), constant(4))
+        size = low.binary("shl", low.binary("and", bits, constant(7)), constant(2))
+        part = low.binary("or", sign, size)
+        words = [out.id, part.id, len(dims), k * strides_of(sizes)[axis], *dims, *strides]
+        low.emit("put_view", words, words[:2])
+    small = low.convert(Tile(out.id, Type("f8E4M3FN", out.type.shape)), "f32")
+    return low.binary("mul", small, low.constant(64.0, Type("f32")))
+
+
+def _scaled(low: Lowering, op: Op, factor: Tile, scale: Tile, side: int) -> Tile:
+    """The factor times its scales: [..., m, groups] of the left one, [..., n, groups] of the right one."""
+    scale = low.full(scale)
+    if scale.type.element == "i8":  # e8m0: an exponent
+        bits = low.unsigned(scale, "i32")
+        unknown = low.binary("eq", bits, low.constant(255, Type("i32")), "i1")
+        power = low.alias(low.binary("shl", bits, low.constant(23, Type("i32"))), Type("f32", bits.type.shape))
+        wide = low.select(unknown, low.constant(float("nan"), Type("f32")), power)
+    else:
+        wide = low.widened(scale)
+    dims, groups = factor.type.dims, scale.type.dims[-1]
+    k = dims[-1] if side == 0 else dims[-2]
+    if k % groups:
+        raise op.fail(f"{groups} scales for {k} elements")
+    strides = strides_of(scale.type.dims)
+    batch, rows = [list(pair) for pair in zip(dims[:-2], strides[:-2], strict=True)], [scale.type.dims[-2], strides[-2]]
+    along = [[groups, 1], [k // groups, 0]]
+    order = [*batch, *([rows, *along] if side == 0 else [*along, rows])]
+    spread = low.view(wide, Type("f32", dims), [n for n, _ in order], [step for _, step in order])
+    return low.binary("mul", low.full(factor), low.full(spread))
+
+
+def _product(low: Lowering, op: Op, a: Tile, b: Tile, acc: Tile) -> list[Tile]:
     kind = op.results[0].type
     element = "f32" if kind.element in HALF else kind.element
     a, b = (low.full(_operand(low, op, t, element)) for t in (a, b))

@@ -30,12 +30,12 @@ def _combination(low: Lowering, op: Op, count: int) -> tuple[list[int], list[int
             low.emit("copy", [result.id, source.id], [result.id, source.id])
             results.append(result.id)
 
-    low.outer.append(low.steps)
+    low.depth += 1
     kept = low.preferred
     low.preferred = {}
     steps = low.inside(body)
     low.preferred = kept
-    low.outer.pop()
+    low.depth -= 1
     return [t.id for t in tiles[:half]], [t.id for t in tiles[half:]], results, steps
 
 
