@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Triton kernels beside built-in ones: `python -m benchmarks.triton_kernels [--write]`.
 
-Host time of the functional engine and simulated cycles of the softmax and the matrix product of Triton's tutorials, over
-those of `torch.softmax` and `torch.matmul`. The time is that of all the process's threads on the CPUs, which other work
-of the machine changes little. --write: docs/reference/triton-kernels.md.
+Host time of the functional engine and simulated cycles of the softmax and the matrix product of Triton's tutorials,
+over those of `torch.softmax` and `torch.matmul`. The time is that of all the process's threads on the CPUs, which other
+work of the machine changes little. --write: docs/reference/triton-kernels.md.
 """
 
 from __future__ import annotations

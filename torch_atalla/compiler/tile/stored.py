@@ -40,7 +40,13 @@ def unpack(data: bytes) -> TileProgram:
 
 
 def _packed(step: Step) -> list[Any]:
-    return [step.op, step.words, step.values, [[_packed(inner) for inner in body] for body in step.bodies], step.repeats]
+    return [
+        step.op,
+        step.words,
+        step.values,
+        [[_packed(inner) for inner in body] for body in step.bodies],
+        step.repeats,
+    ]
 
 
 def _unpacked(fields: list[Any]) -> Step:

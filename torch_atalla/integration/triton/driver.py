@@ -10,8 +10,8 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from .compiler import BACKEND, WARP_SIZE
 from ...compiler.tile.launch import LoadedProgram
+from .compiler import BACKEND, WARP_SIZE
 
 
 def _device() -> Any:

@@ -7,7 +7,6 @@ from ..ir import Op, Type
 from ..lower import HALF, Lowering, Tile, rule, strides_of
 from ..steps import FLOAT8
 
-
 FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}  # of scaled operands, and e2m1
 
 
@@ -32,7 +31,7 @@ def _scaled_dot(low: Lowering, op: Op) -> list[Tile]:
         if name != "e2m1" and FORMATS.get(name) != tile.type.element:
             raise op.fail(f"an operand of the format {name} in {tile.type.element}")
         factors.append(_scaled(low, op, factor, remaining.pop(0), side) if scaled else factor)
-    return _product(low, op, *factors, remaining[0])
+    return _product(low, op, factors[0], factors[1], remaining[0])
 
 
 def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
