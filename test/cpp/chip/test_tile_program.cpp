@@ -112,6 +112,40 @@ void values() {
   }
 }
 
+// out = x of 4 rows of 8 elements, whose addresses and masks are those of rows and columns. The first rows and columns
+// are active; 5 stands for the others.
+std::vector<int64_t> copy_rows(int64_t rows, int64_t columns, int64_t row_words = 4, bool has_offsets = true) {
+  Writer w;
+  const int64_t out = w.pointer(0), x = w.pointer(1);
+  const int64_t column = w.value(ATALLA_I32, 8), row = w.value(ATALLA_I32, 4), other = w.fill(ATALLA_F32, 0x40a00000);
+  w.step(TileOp::kRange, {column, 0});
+  w.step(TileOp::kRange, {row, 0});
+  const int64_t start = w.arithmetic(TileArithmetic::kMul, row, w.fill(ATALLA_I32, 8), ATALLA_I32, 4);
+  const int64_t row_mask = w.arithmetic(TileArithmetic::kLt, row, w.fill(ATALLA_I32, rows), ATALLA_BOOL, 4);
+  const int64_t column_mask = w.arithmetic(TileArithmetic::kLt, column, w.fill(ATALLA_I32, columns), ATALLA_BOOL, 8);
+  const int64_t loaded = w.value(ATALLA_F32, 32), offsets = has_offsets ? column : -1;
+  w.step(TileOp::kLoad,
+         {loaded, x, offsets, sizeof(float), column_mask, other, 7, has_offsets ? start : -1, row_mask, row_words, 8});
+  w.step(TileOp::kStore, {out, column, sizeof(float), loaded, -1, 9, start, -1, 4, 8});
+  return w.words();
+}
+
+void tiles_of_rows() {
+  Tensor x(ATALLA_F32, {4, 8}), out(ATALLA_F32, {4, 8});
+  for (int64_t i = 0; i < 32; ++i) x.set({i / 8, i % 8}, static_cast<double>(i));
+  CHECK_EQ(run(copy_rows(3, 6), {&out, &x}, 1, 1), ATALLA_OK);
+  int wrong = 0;
+  for (int64_t i = 0; i < 32; ++i)
+    wrong += out.get({i / 8, i % 8}) != (i / 8 < 3 && i % 8 < 6 ? static_cast<double>(i) : 5.0);
+  CHECK_EQ(wrong, 0);
+  Tensor small(ATALLA_F32, {3, 8});
+  CHECK_EQ(run(copy_rows(3, 8), {&out, &small}, 1, 1), ATALLA_OK);
+  CHECK_EQ(run(copy_rows(4, 8), {&out, &small}, 1, 1), ATALLA_ERR_FAULT_ADDRESS);
+  CHECK_EQ(run(copy_rows(3, 6, 3), {&out, &x}, 1, 1), ATALLA_ERR_ARGUMENT);
+  CHECK_EQ(run(copy_rows(3, 6, -4), {&out, &x}, 1, 1), ATALLA_ERR_ARGUMENT);
+  CHECK_EQ(run(copy_rows(3, 6, 4, false), {&out, &x}, 1, 1), ATALLA_ERR_ARGUMENT);
+}
+
 // A loop that adds its index to a carried value, and a branch on the result.
 void control() {
   for (const int64_t rounds : {0, 1, 10}) {
@@ -206,6 +240,7 @@ void random_words() {
 
 int main() {
   values();
+  tiles_of_rows();
   control();
   faults();
   refusals();
