@@ -17,6 +17,8 @@ def test_each_script_is_on_a_page() -> None:
 def test_page_has_the_script_and_its_output(name: str, script: str) -> None:
     page = tutorial.PAGES[name]
     path = page.path(script)
+    if "import triton" in path.read_text():
+        pytest.importorskip("triton", reason="the extra torch_atalla[triton] is not installed")
     wanted = tutorial.section(path, tutorial.output(path), "##" if page.introduction else "#")
     found = tutorial.without_numbers(tutorial.where(name).read_text())
     assert tutorial.without_numbers(wanted) in found, f"run python -m tools.codegen.tutorial {name}"

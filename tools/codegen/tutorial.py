@@ -80,6 +80,12 @@ PAGES = {
         "[Atalla code](../guides/isa.md): the language and the packet checker",
         "[Writing a kernel](../guides/writing-a-chip-kernel.md): kernels that the compiler generates",
     ),
+    "triton-kernel": _one(
+        "triton_kernel",
+        "[Triton kernels](../guides/triton.md): what runs, on both engines",
+        "[Tile programs](../concepts/tile-programs.md): from TTIR to launches and to Atalla code",
+        "[Cycles of Triton kernels as Atalla code](../guides/triton-code.md), beside the built-in kernels'",
+    ),
     "several-devices": _one(
         "several_devices",
         "[Distributed](../guides/distributed.md): collectives, FSDP2, DTensor, and the links between chips",

@@ -10,7 +10,7 @@ import hashlib
 import struct
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -79,20 +79,23 @@ def observed_launches(*, run: bool) -> Iterator[list[Launched]]:
 
 @dataclasses.dataclass
 class LoadedProgram:
-    """A program whose words wait for their arguments."""
+    """A program whose words wait for their arguments. elsewhere: runs a launch on another engine, if one is selected,
+    and says so; it takes what `launch` takes."""
 
     program: TileProgram
+    ttir: str
     key: str  # name and digest
     words: torch.Tensor  # on the CPU
     argument_offset: int
     kept: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)
+    elsewhere: Callable[[Sequence[int], Sequence[str], Sequence[Any], torch.device], bool] | None = None
 
     @staticmethod
     def load(data: bytes) -> LoadedProgram:
-        program = unpack(data)
+        program, ttir = unpack(data)
         words = torch.tensor(program.encode(), dtype=torch.int64)
         key = f"{program.name.partition(' ')[0]}:{hashlib.sha256(data).hexdigest()[:32]}"
-        return LoadedProgram(program, key, words, program.argument_offset())
+        return LoadedProgram(program, ttir, key, words, program.argument_offset())
 
     def launch(self, grid: Sequence[int], kinds: Sequence[str], arguments: Sequence[Any], device: torch.device) -> None:
         """`kinds`: Triton's types of the arguments: "*fp32", "i32", ..."""
@@ -108,7 +111,9 @@ class LoadedProgram:
             _observers.found.append(Launched(self, tuple(grid), bound))
             if not _observers.run:
                 return
-        self.run(grid, bound, device)
+        self._storages(bound, device)  # on this device, or they are refused
+        if self.elsewhere is None or not self.elsewhere(grid, kinds, arguments, device):
+            self.run(grid, bound, device)
 
     def run(self, grid: Sequence[int], arguments: Sequence[Bound], device: torch.device) -> None:
         outputs, inputs = self._storages(arguments, device)

@@ -10,6 +10,8 @@ from .ir import Function, Op, Region, Value
 _WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
 _UNKNOWN = -1  # an address that memory or a number gave
 
+_ENDS = ("scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return")
+
 
 def written_arguments(functions: dict[str, Function], entry: Function) -> set[int] | None:
     """Positions of the arguments that may be written; None if addresses come from elsewhere than the arguments.
@@ -56,7 +58,7 @@ def _flows(functions: dict[str, Function], op: Op) -> Iterable[tuple[Value, list
         for block in region.blocks:
             for argument in block.arguments:
                 yield argument, op.operands
-            if block.ops:
+            if block.ops and block.ops[-1].name in _ENDS:  # TTIR prints no end that gives nothing
                 end = block.ops[-1]
                 for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.arguments)):
                     yield value, end.operands

@@ -10,19 +10,20 @@ from ...driver.dtypes import CODES, DTYPES
 from .steps import Argument, Step, TileProgram
 
 
-def pack(program: TileProgram) -> bytes:
+def pack(program: TileProgram, ttir: str) -> bytes:
+    """ttir: of which the program was made, for other targets."""
     slots = [(CODES[dtype], count) for dtype, count in program.slots]
     arguments = [(argument.value, argument.position) for argument in program.arguments]
     flags = program.sequential, program.reads_addresses, sorted(program.written)
-    fields = program.name, slots, [_packed(step) for step in program.steps], arguments, program.texts, *flags
+    fields = program.name, slots, [_packed(step) for step in program.steps], arguments, program.texts, *flags, ttir
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def unpack(data: bytes) -> TileProgram:
-    """The program that `pack` was given. Raises ValueError for other bytes."""
+def unpack(data: bytes) -> tuple[TileProgram, str]:
+    """The program and the TTIR that `pack` was given. Raises ValueError for other bytes."""
     try:
-        name, slots, steps, arguments, texts, sequential, reads_addresses, written = json.loads(data)
-        return TileProgram(
+        name, slots, steps, arguments, texts, sequential, reads_addresses, written, ttir = json.loads(data)
+        program = TileProgram(
             str(name),
             [(DTYPES[code], int(count)) for code, count in slots],
             [_unpacked(step) for step in steps],
@@ -32,6 +33,7 @@ def unpack(data: bytes) -> TileProgram:
             bool(reads_addresses),
             set(map(int, written)),
         )
+        return program, str(ttir)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise ValueError(
             f"expected a tile program of this version in Triton's cache, got {len(data)} other bytes ({error}); remove "

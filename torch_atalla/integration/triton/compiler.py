@@ -28,8 +28,12 @@ WARP_SIZE = 32  # what `num_warps` is multiplied by; an instance of a tile progr
 
 @dataclasses.dataclass(frozen=True)
 class AtallaOptions:
-    """The options of a launch. Those about warps, stages and clusters are taken and have no effect."""
+    """The options of a launch. Those about warps, stages and clusters are taken and have no effect.
 
+    code: also generate Atalla code, whose text is `asm["atalla"]`.
+    """
+
+    code: bool = False
     num_warps: int = 4
     num_stages: int = 3
     num_ctas: int = 1
@@ -65,7 +69,8 @@ class AtallaOptions:
 
 
 class AtallaBackend(BaseBackend):
-    """Stages: `ttir`, Triton's own passes; `tile`, the printed tile program; `atallabin`, its words."""
+    """Stages: `ttir`, Triton's own passes; `tile`, the printed tile program; `atalla`, Atalla code, if the option
+    `code` is set; `atallabin`, the tile program's words."""
 
     binary_ext = "atallabin"
 
@@ -102,17 +107,19 @@ class AtallaBackend(BaseBackend):
             raise ValueError(
                 f"expected a kernel of triton.jit, got one of {language}: this device has no layouts of threads"
             )
-        found: list[TileProgram] = []
+        found: list[tuple[TileProgram, str]] = []
         stages["ttir"] = lambda module, metadata: make_ttir(module)
         stages["tile"] = lambda module, metadata: make_tile(module, metadata, found)
-        stages[self.binary_ext] = lambda text, metadata: pack(found[0])
+        if options.code:
+            stages["atalla"] = lambda text, metadata: make_code(found[0][1])
+        stages[self.binary_ext] = lambda text, metadata: pack(*found[0])
 
 
 @functools.lru_cache(maxsize=1)
 def _sources() -> str:
     """A digest of the compiler, so that a change of it misses Triton's cache."""
     digest = hashlib.sha256()
-    for path in sorted(Path(tile.__file__).parent.rglob("*.py")):
+    for path in sorted([*Path(tile.__file__).parent.rglob("*.py"), *Path(__file__).parent.glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -134,17 +141,28 @@ def make_ttir(module: Any) -> Any:
     return module
 
 
-def make_tile(module: Any, metadata: dict[str, Any], found: list[TileProgram]) -> str:
+def make_tile(module: Any, metadata: dict[str, Any], found: list[tuple[TileProgram, str]]) -> str:
     """The printed program. What cannot be expressed is a CompilationError at its line."""
     try:
-        functions = parse(module.str())
-        found.append(lower(functions))
+        ttir = module.str()
+        functions = parse(ttir)
+        found.append((lower(functions), ttir))
     except TileError as error:
         raise compilation_error(error) from error
     entry = next(f for f in functions if f.is_public)
     metadata["name"] = entry.name
     metadata["shared"] = 0
     return str(entry)
+
+
+def make_code(ttir: str) -> str:
+    """The packets. What Atalla code cannot express is a CompilationError at its line."""
+    from ...compiler.targets.chip.tile_code import generate  # imported lazily: launches do not need it
+
+    try:
+        return str(generate(parse(ttir)))
+    except TileError as error:
+        raise compilation_error(error) from error
 
 
 def compilation_error(error: TileError) -> Exception:

@@ -11,6 +11,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from ...compiler.tile.launch import LoadedProgram
+from .code import LoadedCode
 from .compiler import BACKEND, WARP_SIZE
 
 
@@ -38,6 +39,7 @@ class AtallaUtils:
     @staticmethod
     def load_binary(name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         program = LoadedProgram.load(kernel)
+        program.elsewhere = LoadedCode(program.ttir).runs
         return program, program, 0, 0, 1 << 20
 
 

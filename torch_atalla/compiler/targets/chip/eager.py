@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from torch_atalla.isa.engine import Stats
 from torch_atalla.loadable.errors import ExportError
@@ -43,7 +43,10 @@ class _Op(torch.nn.Module):
 
 
 class IsaMode(TorchDispatchMode):
-    """`stats`: of the last op; `ops`: how often each ran as Atalla code."""
+    """`stats`: of the last op; `ops`: how often each ran as Atalla code.
+
+    lines: set it to {} to have, of the next kernels of Triton, packets and cycles by line of Python; line 0 has what no
+    line of the kernel takes. Each packet then runs alone, which takes a hundred times as long."""
 
     def __init__(self, missing: str = "error") -> None:
         super().__init__()
@@ -52,6 +55,7 @@ class IsaMode(TorchDispatchMode):
         self.missing = missing
         self.stats = Stats()
         self.ops: dict[str, int] = {}
+        self.lines: dict[int, tuple[int, int]] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -77,6 +81,12 @@ class IsaMode(TorchDispatchMode):
         if func is aten._to_copy.default and torch.device(kwargs.get("device") or "atalla").type != "atalla":
             return False
         return not func.is_view
+
+
+def active_mode() -> IsaMode | None:
+    """The innermost mode that is entered."""
+    modes = [mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, IsaMode)]
+    return modes[-1] if modes else None
 
 
 _CACHE: dict[tuple, tuple[DeviceProgram, Any] | Exception] = {}

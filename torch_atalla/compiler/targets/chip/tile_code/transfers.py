@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tiles between DRAM and a scratchpad: SDMA tiles of up to 32 x 32, fewer rows and columns at borders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch_atalla.isa.geometry import LANES
+
+from ..kernels.common import ELEMENT, ROW_BYTES
+from ..scalar_core.values import Value
+from ..vir import Reg
+from . import scalars
+from .scalars import add, clamp, multiply
+from .sweep import Sweeps
+from .values import Buffer, Scalar
+
+UNROLLED = 8  # transfers
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where a buffer's numbers are in DRAM. step: elements from row to row. height, width: of what is inside."""
+
+    address: Scalar
+    step: Scalar
+    height: Scalar
+    width: Scalar
+
+
+def transfer(
+    s: Sweeps, buffer: Buffer, window: Window, is_load: bool, before: Callable[[], None] = lambda: None
+) -> None:
+    """before: what a load does first if it does not fill the buffer."""
+    core, rows, lanes = s.core, buffer.rows, buffer.lanes
+    if isinstance(window.step, Value) and rows > 1:
+        # The word of a transfer has 20 bits for the distance of rows, and rows do not overlap.
+        low = 2 if lanes > 1 else 1
+        regular = core.variable((window.step - low).as_kind("i"))
+        regular.set(core.new("sltu.s", "b", regular, core.bits((1 << 20) + 1 - low)))
+        with core.when(~regular.as_kind("b")):
+            if is_load:
+                before()
+            _rows_alone(s, buffer, window, is_load)
+        with core.when(regular):
+            _whole_or_part(s, buffer, window, is_load, before)
+        return
+    _whole_or_part(s, buffer, window, is_load, before)
+
+
+def _whole_or_part(s: Sweeps, buffer: Buffer, window: Window, is_load: bool, before: Callable[[], None]) -> None:
+    core = s.core
+    is_line = buffer.rows == 1 and buffer.lanes > LANES
+    whole, partly = (_line, _part_of_line) if is_line else (_rectangle, _part_of_rectangle)
+    sizes = ((window.height, buffer.rows), (window.width, buffer.lanes))
+    missing = [core.value(scalars.less(core, n, full)) for n, full in sizes if not _equals(n, full)]
+    if not missing:
+        whole(s, buffer, window, is_load)
+        return
+    cut = missing[0] if len(missing) == 1 else missing[0] | missing[1]
+    cut = core.variable(cut)
+    with core.when(~cut):
+        whole(s, buffer, window, is_load)
+    with core.when(cut):
+        before()
+        partly(s, buffer, window, is_load)
+
+
+def _equals(a: Scalar, b: int) -> bool:
+    return isinstance(a, int) and a == b
+
+
+def move(s: Sweeps, buffer: Buffer, place: Scalar, address: Scalar, meta: Reg, is_load: bool) -> None:
+    """One transfer. place: a row of the buffer."""
+    b, core = s.b, s.core
+    scratch = add(core, multiply(core, place, ROW_BYTES), buffer.first * ROW_BYTES)
+    if buffer.shift is not None:
+        scratch = add(core, buffer.shift, scratch)
+    registers = s.register(scratch), s.register(address)
+    if is_load:
+        b.tile_load(*registers, meta, buffer.region)
+    else:
+        b.tile_store(*registers, meta, buffer.region)
+
+
+def meta_word(s: Sweeps, buffer: Buffer, rows: Scalar, cols: Scalar, step: Scalar) -> Reg:
+    """Of a tile of `rows` rows, `step` elements apart; a step of 0 is one of `cols`."""
+    core = s.core
+    word: Any = buffer.sid << 30
+    for count, shift in ((rows, 25), (cols, 20)):
+        field = scalars.subtract(core, count, 1)
+        word = add(core, word, multiply(core, field, 1 << shift))
+    return s.register(add(core, word, scalars.subtract(core, step, 1) if not _equals(step, 0) else 0))
+
+
+def _line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
+    """Neighbouring elements: 1,024 are one tile."""
+    rows = buffer.vectors
+    pieces = [(first, min(LANES, rows - first)) for first in range(0, rows, LANES)]
+    if len(pieces) <= UNROLLED:
+        for first, count in pieces:
+            address = add(s.core, window.address, first * LANES * ELEMENT)
+            move(s, buffer, first, address, meta_word(s, buffer, count, LANES, 0), is_load)
+        return
+    with s.core.range(len(pieces)) as n:
+        address = add(s.core, window.address, multiply(s.core, n, LANES * LANES * ELEMENT))
+        move(s, buffer, multiply(s.core, n, LANES), address, meta_word(s, buffer, LANES, LANES, 0), is_load)
+
+
+def _part_of_line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
+    """Whole tiles, whole rows, and the rest of a row. A height of 0 makes it empty."""
+    core = s.core
+    width = window.width
+    if not _equals(window.height, 1):
+        width = scalars.select(core, scalars.less(core, window.height, 1), 0, width)
+    width = core.value(width)
+    left = core.variable(width.shifted("srl.s", 5))
+    row, address = s.variable(0), s.variable(window.address)
+    with core.repeat_while(lambda: core.value(0) < left):
+        count = scalars.least(core, left, LANES)
+        move(s, buffer, row, address, meta_word(s, buffer, count, LANES, 0), is_load)
+        row.set(row + count)
+        left.set(left - count)
+        address.set(address + multiply(core, count, LANES * ELEMENT))
+    rest = width.bitwise("and.s", core.bits(LANES - 1))
+    with core.when(core.nonzero(rest)):
+        move(s, buffer, row, address, meta_word(s, buffer, 1, rest, 0), is_load)
+
+
+def _rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
+    core, rows, lanes = s.core, buffer.rows, buffer.lanes
+    high, wide = min(rows, LANES), min(lanes, LANES)
+    meta = meta_word(s, buffer, high, wide, window.step if high > 1 else 0)
+    places = [(m, j) for j in range(-(-lanes // LANES)) for m in range(0, rows, high)]
+    if len(places) <= UNROLLED:
+        for m, j in places:
+            address = add(core, window.address, multiply(core, window.step, m * ELEMENT))
+            move(s, buffer, j * rows + m, add(core, address, j * LANES * ELEMENT), meta, is_load)
+        return
+    column, place = s.variable(window.address), s.variable(0)
+    below = core.variable(core.value(multiply(core, window.step, high * ELEMENT)))
+    with core.range(-(-lanes // LANES)):
+        address = core.variable(column)
+        with core.range(rows // high):
+            move(s, buffer, place, address, meta, is_load)
+            address.set(address + below)
+            place.set(add(core, place, high))
+        column.set(add(core, column, LANES * ELEMENT))
+
+
+def _rows_alone(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
+    """Rows at any distance, one by one."""
+    core = s.core
+    with core.range(core.value(window.height)) as m, core.range(-(-buffer.lanes // LANES)) as j:
+        width = clamp(core, scalars.subtract(core, window.width, multiply(core, j, LANES)), min(buffer.lanes, LANES))
+        with core.when(core.value(scalars.less(core, 0, width))):
+            address = add(core, window.address, multiply(core, multiply(core, m, window.step), ELEMENT))
+            address = add(core, address, multiply(core, j, LANES * ELEMENT))
+            row = add(core, multiply(core, j, buffer.rows), m)
+            move(s, buffer, row, address, meta_word(s, buffer, 1, width, 0), is_load)
+
+
+def _part_of_rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
+    core, rows, lanes = s.core, buffer.rows, buffer.lanes
+
+    def tile(m: Any, j: Any) -> None:
+        height = clamp(core, scalars.subtract(core, window.height, multiply(core, m, LANES)), min(rows, LANES))
+        width = clamp(core, scalars.subtract(core, window.width, multiply(core, j, LANES)), min(lanes, LANES))
+        some: Value = core.value(scalars.less(core, 0, height)) & core.value(scalars.less(core, 0, width))
+        with core.when(some):
+            address = add(core, window.address, multiply(core, multiply(core, m, window.step), LANES * ELEMENT))
+            address = add(core, address, multiply(core, j, LANES * ELEMENT))
+            row = add(core, multiply(core, j, rows), multiply(core, m, LANES))
+            meta = meta_word(s, buffer, height, width, window.step if rows > 1 else 0)
+            move(s, buffer, row, address, meta, is_load)
+
+    high, wide = -(-rows // LANES), -(-lanes // LANES)
+    if high * wide == 1:
+        tile(0, 0)
+        return
+    with core.range(wide) as j:
+        if high == 1:
+            tile(0, j)
+        else:
+            with core.range(high) as m:
+                tile(m, j)

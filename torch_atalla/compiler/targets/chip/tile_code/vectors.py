@@ -1,0 +1,535 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tiles that the vector unit computes: which layout they have, and the instructions for one vector of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import log
+from typing import Any
+
+from torch_atalla.isa.geometry import LANES
+
+from ....tile.ir import TileError
+from ..kernels import pointwise
+from ..kernels.activation import rounded
+from ..kernels.common import nans
+from ..vir import M0, ROWS, V0, X0, Reg
+from . import scalars
+from .sweep import At, Request, Sweeps, request
+from .values import Affine, Buffer, Element, Lazy, Mask, Uniform
+
+SHAPES = ("expand", "broadcast", "transpose", "same")  # lazy tiles that compute nothing
+_SPLAT = "splat"
+
+
+class Truth:
+    """A truth value for each lane: in one of the masks, or in none of them if `inverted`."""
+
+    def __init__(self, masks: list[Reg], inverted: bool = False) -> None:
+        self.masks, self.inverted = masks, inverted
+
+
+class Vectors(Sweeps):
+    """staged: of tiles that the scalar core computes. converted: buffers in another layout. Both by scopes, since code
+    in a loop or branch may not run."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.scopes: list[dict[Any, Buffer]] = [{}]
+
+    def known(self, key: Any) -> Buffer | None:
+        return next((scope[key] for scope in reversed(self.scopes) if key in scope), None)
+
+    def stage(self, x: Element) -> Buffer:
+        """A tile of the scalar core in a scratchpad."""
+        raise NotImplementedError
+
+    def transposed(self, x: Buffer) -> Buffer:
+        """With the other dimension along the lanes."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------------- layouts
+    def inner(self, x: Lazy, want: Request) -> Iterator[tuple[Any, Request]]:
+        """The arguments, with what is wanted of them."""
+        for argument in x.arguments:
+            if x.name == "expand":
+                axis = x.op.attributes["axis"]
+                yield argument, want[:axis] + want[axis + 1 :]
+            elif x.name == "broadcast":
+                yield argument, tuple("0" if n == 1 else w for n, w in zip(argument.shape, want, strict=True))
+            elif x.name == "transpose":
+                order = x.op.attributes["order"]
+                yield argument, tuple(want[order.index(d)] for d in range(len(order)))
+            else:
+                yield argument, want
+
+    def _natural(self, x: Any) -> Any:
+        """A dimension, _SPLAT for a tile of equal lanes, or None if every layout costs the same."""
+        if isinstance(x, Buffer):
+            return _SPLAT if x.lane is None or x.shape[x.lane] == 1 else x.lane
+        if not isinstance(x, Lazy):
+            return None
+        found = [self._natural(argument) for argument in x.arguments]
+        if x.name == "expand":
+            axis = x.op.attributes["axis"]
+            found = [d + (d >= axis) if isinstance(d, int) else d for d in found]
+        elif x.name == "broadcast" and isinstance(found[0], int):
+            grows = any(n != m for d, (n, m) in enumerate(zip(x.shape, x.arguments[0].shape)) if d != found[0])
+            found = [_SPLAT] if grows else found
+        elif x.name == "transpose":
+            order = x.op.attributes["order"]
+            found = [order.index(d) if isinstance(d, int) else d for d in found]
+        dims = {d for d in found if isinstance(d, int)}
+        if len(x.shape) == 1 and _SPLAT in found:
+            return _SPLAT
+        if len(dims) == 1:
+            return dims.pop()
+        return len(x.shape) - 1 if dims else (_SPLAT if _SPLAT in found else None)
+
+    def lane_of(self, x: Any) -> int | None:
+        """The dimension that a tile has best along the lanes; None if each row is one number."""
+        found = self._natural(x)
+        if isinstance(found, int):
+            return found
+        sizes = [d for d, n in enumerate(x.shape) if n > 1]
+        if (found is _SPLAT or x.shape[-1] == 1) and len(sizes) <= 1:
+            return None
+        return len(x.shape) - 1
+
+    def prepare(self, x: Any, want: Request) -> None:
+        """What `vector` needs, before a loop over vectors begins."""
+        if isinstance(x, Element):
+            if self.known(x) is None:
+                self.scopes[-1][x] = self.stage(x)
+            self.prepare(self.known(x), want)
+        elif isinstance(x, Lazy):
+            for argument, wanted in self.inner(x, want):
+                self.prepare(argument, wanted)
+        elif isinstance(x, Buffer):
+            self.in_layout(x, want)
+
+    def in_layout(self, x: Buffer, want: Request) -> Buffer:
+        """The buffer, or another of the same numbers, whose rows are the vectors that are wanted."""
+        lane = next((d for d, w in enumerate(want) if w == "L"), None)
+        if lane == x.lane or (lane is None and x.lane is not None and x.shape[x.lane] == 1):
+            return x
+        rows = [d for d, w in enumerate(want) if w == "R"]
+        if lane is None and x.lane is not None and len(rows) == 1 and rows[0] == x.lane:
+            return self._converted(x, None)
+        if lane is None and not rows:
+            return x
+        if x.lane is None and lane is not None:
+            return self._converted(x, lane)
+        if lane is not None and x.lane is not None:
+            return self._converted(x, lane)
+        return x
+
+    def _converted(self, x: Buffer, lane: int | None) -> Buffer:
+        found = self.known((x, lane))
+        if found is None:
+            found = self._spread(x) if lane is None else self._gathered(x, lane)
+            self.scopes[-1][x, lane] = found
+        return found
+
+    def _gathered(self, x: Buffer, lane: int) -> Buffer:
+        if x.lane is not None and x.shape[x.lane] > 1:
+            return self.transposed(x)
+        b = self.b
+        out = self.new_buffer(x.shape, lane, 1, is_rounded=True)
+        want, count = request(x.shape, None), x.shape[lane]
+        lane0 = self.lanes_mask(1)
+        lanes: list[Reg] = []
+
+        def one(at: At) -> None:
+            lanes.append(b.vec("rsum.vi", self.load(x, want, at), 32 | (at.row % LANES), mask=lane0))
+
+        def end(group: Any) -> None:
+            total = lanes[0]
+            for other in lanes[1:]:
+                total = b.vec("add.vv", total, other)
+            lanes.clear()
+            place = X0 if group.row is None else b.s("slli.s", b.s("srli.s", group.row, 5), 6)
+            place = b.s("add.s", place, self.k.integer(out.first * 64)) if out.first else place
+            b.store_row(total, place, X0, out.sid, out.region)
+
+        self.sweep(count, 1, one, LANES, end)
+        return out
+
+    def _spread(self, x: Buffer) -> Buffer:
+        """Each lane's number in a row of its own."""
+        b = self.b
+        assert x.lane is not None
+        count = x.shape[x.lane]
+        out = self.new_buffer(x.shape, None, 1)
+        want = request(x.shape, x.lane)
+
+        def one(at: At) -> None:
+            vector = self.load(x, want, at)
+            base = self.k.integer(out.first * 64)
+            if at.group.tile is not None:
+                base = b.s("add.s", base, b.s("slli.s", at.group.tile, 11))
+            for lane in range(min(count, LANES)):
+                mask = b.m()
+                b.emit("mv.stm", mask, b.s("slli.s", ROWS[1], lane))
+                b.store_row(b.vec("rsum.vi", vector, 64, mask=mask), base, ROWS[lane], out.sid, out.region)
+
+        self.sweep(1, -(-count // LANES), one, 1)
+        return out
+
+    # ------------------------------------------------------------------------------------------------------- vectors
+    def vector(self, x: Any, want: Request, at: At) -> Any:
+        """A register, a scalar if all elements are the same, or a Truth."""
+        if isinstance(x, Uniform):
+            return x.value
+        key = (x, *((w, at.row if w == "R" else at.tile if w == "L" else 0) for w in want))
+        if key not in at.group.known:
+            at.group.known[key] = self._vector(x, want, at)
+        return at.group.known[key]
+
+    def _vector(self, x: Any, want: Request, at: At) -> Any:
+        if isinstance(x, Buffer):
+            return self._row(self.in_layout(x, want), want, at)
+        if isinstance(x, Mask):
+            return self._mask(x, want, at)
+        if isinstance(x, Element):
+            staged = self.known(x)
+            assert staged is not None
+            found = self._row(self.in_layout(staged, want), want, at)
+            if x.op.results[0].type.element == "i1":
+                return Truth([self.b.cmp("mneq.mvs", found, X0)])
+            return found
+        assert isinstance(x, Lazy)
+        arguments = [self.vector(argument, wanted, at) for argument, wanted in self.inner(x, want)]
+        if x.name in SHAPES:
+            return arguments[0]
+        return VECTOR[x.name](self, x, at, *arguments)
+
+    def _row(self, x: Buffer, want: Request, at: At) -> Reg:
+        found = self.load(x, want, at)
+        if x.lane is None and x.spread or (x.lane is not None and x.shape[x.lane] > 1):
+            return found
+        return self.b.vec("rsum.vi", found, 64, mask=self.lanes_mask(1))
+
+    def _mask(self, x: Mask, want: Request, at: At) -> Truth:
+        words = [self._predicate(p, want, at) for p in x.predicates]
+        word = words[0]
+        for other in words[1:]:
+            word = self.b.s("and.s", word, other)
+        return self.from_bits(word)
+
+    def _predicate(self, p: Affine, want: Request, at: At) -> Reg:
+        """The bits of the lanes in which base + sum of terms is below 0."""
+        core, b = self.core, self.b
+        total, sign = p.base, 0
+        for dim, term in p.terms.items():
+            if want[dim] == "L":
+                if not isinstance(term.step, int) or abs(term.step) != 1 or term.wrap is not None:
+                    raise TileError("a mask that does not end at one lane")
+                sign, first, moved = term.step, at.group.tile, LANES * at.tile
+                if first is not None:
+                    first = b.s("slli.s", first, 5)
+            else:
+                first, moved = at.group.row, at.row
+                if want[dim] == "0":
+                    first, moved = None, 0
+            place: Any = moved if first is None else scalars.add(core, core.wrap(first, "i"), moved)
+            total = scalars.add(core, total, scalars.multiply(core, place, term.step))
+        if sign == 0:
+            return b.s("srai.s", self.register(total), 31)
+        if sign > 0:  # lanes below -total
+            return self._first_lanes(scalars.subtract(core, 0, total))
+        return b.s("xori.s", self._first_lanes(scalars.add(core, total, 1)), -1)
+
+    def _first_lanes(self, count: Any) -> Reg:
+        """The bits of `count` lanes: none below 1, all from 32 on."""
+        b, core = self.b, self.core
+        behind = self.register(scalars.subtract(core, LANES, count))
+        some = b.s("srl.s", self.k.integer(-1), behind)
+        inside = b.s("sub.s", X0, b.s("sltui.s", behind, LANES))
+        everything = b.s("sub.s", X0, b.s("slti.s", behind, 1))
+        return b.s("or.s", b.s("and.s", some, inside), everything)
+
+    # ------------------------------------------------------------------------------------------------------ operands
+    def scalar(self, x: Any) -> Reg:
+        """A number that all lanes have, in a scalar register."""
+        if isinstance(x, float):
+            return self.k(x)
+        return self.register(x, "f")
+
+    def full(self, x: Any, at: At) -> Reg:
+        """In a vector register."""
+        if isinstance(x, Reg):
+            return x
+        if isinstance(x, float) and x == 0:
+            return V0
+        key = ("full", x)
+        if key not in at.group.known:
+            at.group.known[key] = self.b.vec("add.vs", V0, self.scalar(x))
+        return at.group.known[key]
+
+    def truth(self, x: Any) -> Truth:
+        if isinstance(x, Truth):
+            return x
+        if isinstance(x, int):
+            return Truth([M0] if x else [])
+        mask = self.b.m()
+        self.b.emit("mv.stm", mask, self.b.s("sub.s", X0, self.core.nonzero(x).reg))
+        return Truth([mask])
+
+    def bits(self, x: Truth) -> Reg:
+        word = X0
+        for mask in x.masks:
+            part = self.k.integer(-1) if mask is M0 else self.b.s("mv.mts", mask)
+            word = part if word is X0 else self.b.s("or.s", word, part)
+        return self.b.s("xori.s", word, -1) if x.inverted else word
+
+    def from_bits(self, word: Reg) -> Truth:
+        mask = self.b.m()
+        self.b.emit("mv.stm", mask, word)
+        return Truth([mask])
+
+    def lanes_computed(self, x: Any) -> int:
+        """1 if all lanes of the tile's vectors are the same."""
+        return 1 if self._natural(x) is _SPLAT else LANES
+
+    def is_rounded(self, x: Any) -> bool:
+        """Whether the vectors hold numbers of BF16."""
+        if isinstance(x, Buffer):
+            return x.is_rounded
+        return self.is_rounded(x.arguments[0]) if isinstance(x, Lazy) and x.name in SHAPES else True
+
+    def rounded(self, x: Reg, at: At) -> Reg:
+        return rounded(self.b, self.k, x, at.row + at.tile)
+
+    def cost(self, x: Any) -> int:
+        """Vector instructions for a vector."""
+        if not isinstance(x, Lazy):
+            return 0
+        return (x.name not in SHAPES) * COSTS.get(x.name, 1) + sum(map(self.cost, x.arguments))
+
+    # -------------------------------------------------------------------------------------------------------- tiles
+    def materialise(self, x: Any, lane: int | None, into: Buffer | None = None) -> Buffer:
+        """The tile in a scratchpad, with this dimension along the lanes. into: where; it has this layout."""
+        if isinstance(x, Buffer) and into is None:
+            want = request(x.shape, lane)
+            return self.in_layout(x, want)
+        want = request(x.shape, lane)
+        out = self.new_buffer(x.shape, lane, 1, is_rounded=self.is_rounded(x)) if into is None else into
+        self.prepare(x, want)
+
+        def one(at: At) -> None:
+            found = self.vector(x, want, at)
+            if isinstance(found, Truth):
+                found = _where(self, found, 1.0, 0.0, at)
+            self.store(self.full(found, at), out, want, at)
+
+        self.sweep_buffer(out, one, self.unroll(x))
+        return out
+
+    def rounded_tile(self, x: Any, lane: int | None) -> Buffer:
+        """Numbers of BF16 in a scratchpad: a store truncates."""
+        want = request(x.shape, lane)
+        if isinstance(x, Buffer) and x.is_rounded and self.in_layout(x, want) is x:
+            return x
+        out = self.new_buffer(x.shape, lane, 1)
+        self.prepare(x, want)
+        exact = self.is_rounded(x)
+
+        def one(at: At) -> None:
+            found = self.full(self.vector(x, want, at), at)
+            self.store(found if exact else self.rounded(found, at), out, want, at)
+
+        self.sweep_buffer(out, one, self.unroll(x))
+        return out
+
+    def unroll(self, x: Any) -> int:
+        cost = self.cost(x)
+        return LANES if cost < 24 else 8 if cost < 96 else 4 if cost < 1000 else 1
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+def _step(name: str) -> Callable[..., Reg]:
+    """A step of the pointwise kernels."""
+
+    def apply(self: Vectors, x: Lazy, at: At, *arguments: Any) -> Reg:
+        values = [self.full(argument, at) for argument in arguments]
+        return pointwise.apply(self.b, self.k, (name, *range(len(values))), values)
+
+    return apply
+
+
+def _arithmetic(name: str) -> Callable[..., Reg]:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+        if isinstance(a, Reg) and isinstance(c, Reg):
+            return self.b.vec(f"{name}.vv", a, c)
+        if isinstance(c, Reg) and name != "sub":
+            a, c = c, a
+        if isinstance(a, Reg):
+            return self.b.vec(f"{name}.vs", a, self.scalar(c))
+        return self.b.vec("sub.vv", self.full(a, at), self.full(c, at))
+
+    return apply
+
+
+def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    """By the reciprocal, which the scalar core computes: of one number, or lane by lane."""
+    b = self.b
+    if not isinstance(c, Reg):
+        key = ("reciprocal", c)
+        if key not in at.group.known:
+            at.group.known[key] = self.core.new("rcp.bf", "f", self.core.value(c, "f")).reg
+        return b.vec("mul.vs", a, at.group.known[key])
+    inverse = pointwise.by_lane(b, "rcp", c, self.lanes_computed(x.arguments[1]))
+    return b.vec("mul.vv", inverse, a) if isinstance(a, Reg) else b.vec("mul.vs", inverse, self.scalar(a))
+
+
+def _by_lane(name: str) -> Callable[..., Reg]:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+        return pointwise.by_lane(self.b, name, self.full(a, at), self.lanes_computed(x.arguments[0]))
+
+    return apply
+
+
+def _scalar_function(name: str) -> Callable[..., Reg]:
+    """A function of the scalar core, lane by lane: of one lane if all are the same."""
+
+    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+        b, core, vector = self.b, self.core, self.full(a, at)
+
+        def one(lane: int) -> Reg:
+            given = core.wrap(b.s("vmov.vts", vector, lane), "f")
+            return core.rounded(core.value(scalars.OPERATIONS[name](core, x.op, given), "f")).reg
+
+        if self.lanes_computed(x.arguments[0]) == 1:
+            return b.vec("add.vs", V0, one(0))
+        out = b.vec("add.vv", V0, V0)
+        for lane in range(LANES):
+            mask = b.m()
+            b.emit("mv.stm", mask, b.s("slli.s", ROWS[1], lane))
+            b.emit("add.vs", out, V0, one(lane), mask=mask)
+        return out
+
+    return apply
+
+
+def _extreme(name: str) -> Callable[..., Reg]:
+    """Of a number and a NaN, the number."""
+    relation = "mgt.mvv" if name == "maximum" else "mlt.mvv"
+
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+        b, first, second = self.b, self.full(a, at), self.full(c, at)
+        y = b.vec("add.vv", first, V0)
+        b.emit("add.vv", y, second, V0, mask=b.cmp(relation, second, first))
+        b.emit("add.vv", y, second, V0, mask=nans(b, first))
+        return y
+
+    return apply
+
+
+def _exp2(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    return self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0))))
+
+
+def _fma(self: Vectors, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
+    product = _arithmetic("mul")(self, x, at, a, c) if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
+    if not isinstance(a, Reg) and not isinstance(c, Reg):
+        product = self.b.vec("mul.vs", product, self.scalar(c))
+    return _arithmetic("add")(self, x, at, product, d)
+
+
+# Predicate -> the relations of which one holds, and whether the result is the opposite.
+_RELATIONS = {
+    "olt": (("mlt",), False), "ogt": (("mgt",), False), "oeq": (("meq",), False), "ole": (("mlt", "meq"), False),
+    "oge": (("mgt", "meq"), False), "one": (("mlt", "mgt"), False), "une": (("meq",), True),
+    "ult": (("mgt", "meq"), True), "ugt": (("mlt", "meq"), True), "ule": (("mgt",), True), "uge": (("mlt",), True),
+    "ueq": (("mlt", "mgt"), True), "ord": (("mlt", "mgt", "meq"), False), "uno": (("mlt", "mgt", "meq"), True),
+}  # fmt: skip
+_SWAPPED = {"olt": "ogt", "ogt": "olt", "ole": "oge", "oge": "ole", "ult": "ugt", "ugt": "ult", "ule": "uge",
+            "uge": "ule"}  # fmt: skip
+
+
+def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+    predicate = x.op.attributes["words"][0]
+    if not isinstance(a, Reg):
+        a, c, predicate = c, a, _SWAPPED.get(predicate, predicate)
+    if predicate not in _RELATIONS:
+        raise x.op.fail(f"the comparison `{predicate}`")
+    relations, inverted = _RELATIONS[predicate]
+    masks = []
+    for relation in relations:
+        if isinstance(c, Reg):
+            masks.append(self.b.cmp(f"{relation}.mvv", a, c))
+        else:
+            near = self.k(pointwise._comparand(relation, c)) if isinstance(c, float) else self.scalar(c)
+            masks.append(self.b.cmp(f"{relation}.mvs", a, near))
+    return Truth(masks, inverted)
+
+
+def _where(self: Vectors, condition: Truth, yes: Any, no: Any, at: At) -> Reg:
+    b = self.b
+    if condition.inverted:
+        yes, no = no, yes
+    y = b.vec("add.vv", no, V0) if isinstance(no, Reg) else b.vec("add.vs", V0, self.scalar(no))
+    for mask in condition.masks:
+        if isinstance(yes, Reg):
+            b.emit("add.vv", y, yes, V0, mask=mask)
+        else:
+            b.emit("add.vs", y, V0, self.scalar(yes), mask=mask)
+    return y
+
+
+def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
+    if isinstance(condition, int):
+        return yes if condition else no
+    truth = self.truth(condition)
+    if isinstance(yes, Truth) or isinstance(no, Truth):
+        chosen, (one, other) = self.bits(truth), (self.bits(self.truth(value)) for value in (yes, no))
+        changed = self.b.s("and.s", self.b.s("xor.s", one, other), chosen)
+        return self.from_bits(self.b.s("xor.s", other, changed))
+    return _where(self, truth, yes, no, at)
+
+
+def _logic(name: str) -> Callable[..., Truth]:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+        return self.from_bits(self.b.s(name, self.bits(self.truth(a)), self.bits(self.truth(c))))
+
+    return apply
+
+
+def _number_of(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    """A truth value as 0 or 1."""
+    return _where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0, at)
+
+
+FUNCTIONS = ("math.log", "math.log2", "math.sin", "math.cos", "math.erf", "math.floor", "math.ceil")
+VECTOR: dict[str, Callable[..., Any]] = {
+    "arith.addf": _arithmetic("add"),
+    "arith.subf": _arithmetic("sub"),
+    "arith.mulf": _arithmetic("mul"),
+    "arith.divf": _divide,
+    "tt.precise_divf": _divide,
+    "arith.negf": _step("neg"),
+    "arith.maximumf": _step("maximum"),
+    "arith.minimumf": _step("minimum"),
+    "arith.maxnumf": _extreme("maximum"),
+    "arith.minnumf": _extreme("minimum"),
+    "math.absf": _step("abs"),
+    "math.exp": _step("exp"),
+    "math.exp2": _exp2,
+    "math.fma": _fma,
+    "math.tanh": _step("tanh"),
+    "math.sqrt": _by_lane("sqrt"),
+    "tt.precise_sqrt": _by_lane("sqrt"),
+    "math.rsqrt": _by_lane("rsqrt"),
+    **{name: _scalar_function(name) for name in FUNCTIONS},
+    "arith.cmpf": _compare,
+    "arith.select": _select,
+    "arith.andi": _logic("and.s"),
+    "arith.ori": _logic("or.s"),
+    "arith.xori": _logic("xor.s"),
+    "arith.uitofp": _number_of,
+    "arith.sitofp": _number_of,
+}
+COSTS = dict.fromkeys(("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.absf"), 3)
+COSTS |= dict.fromkeys(FUNCTIONS, 1000)
+COSTS |= {"math.tanh": 20, "math.sqrt": 128, "tt.precise_sqrt": 128, "math.rsqrt": 160, "math.exp2": 2}

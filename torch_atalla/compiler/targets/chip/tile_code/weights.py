@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the array holds: ones, whose products are sums over lanes; the identity; tiles of a matrix; and transposing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_atalla.isa.geometry import LANES
+
+from ..kernels.common import any_nan
+from ..vir import ROWS, V0, X0, Reg
+from .sweep import At, Group, request
+from .values import Buffer
+from .vectors import Vectors
+
+
+class Arrays(Vectors):
+    """units: the rows of the identity, in a scratchpad. only_ones: whether the array holds nothing but ones, from the
+    program's beginning on."""
+
+    units: Buffer | None = None
+    only_ones = False
+    held = ""  # what the array holds in the code that is generated, if it is not a matrix
+
+    def push(self, columns: Sequence[Reg]) -> None:
+        """columns[n] becomes output column n."""
+        for column in reversed([*columns, *[V0] * (LANES - len(columns))]):
+            self.b.push(column)
+        self.held = ""
+
+    def hold_ones(self) -> None:
+        if self.held != "ones" and not self.only_ones:
+            self.push([self.b.vec("add.vs", V0, self.k(1.0))] * LANES)
+            self.held = "ones"
+
+    def begin(self) -> None:
+        """Before all other code, and behind what has pushed something else."""
+        if self.only_ones:
+            self.push([self.b.vec("add.vs", V0, self.k(1.0))] * LANES)
+
+    def _make_units(self) -> Reg:
+        """The rows of the identity. Its constants are no others' (it runs at the head of the function)."""
+        b = self.b
+        self.units = self.new_buffer((LANES, LANES), 1, 1)
+        mask = b.m()
+        b.emit("mv.stm", mask, ROWS[1])
+        seed = b.vec("add.vv", V0, V0)
+        b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
+        base = b.li(self.units.first * 64)
+        for lane in range(LANES):
+            unit = seed if lane == 0 else b.vec("rsum.vi", seed, 32 | lane)
+            b.store_row(unit, base, ROWS[lane], self.units.sid, self.units.region, lane)
+        return base
+
+    def load_units(self, count: int = LANES) -> list[Reg]:
+        self.k.at_head("units", self._make_units)
+        assert self.units is not None
+        want, group = request(self.units.shape, 1), Group()
+        return [self.load(self.units, want, At(group, row, 0)) for row in range(count)]
+
+    def hold_identity(self) -> None:
+        if self.held != "identity":
+            self.push(self.load_units())
+            self.held = "identity"
+
+    # -------------------------------------------------------------------------------------------------- transposing
+    def transposed(self, x: Buffer) -> Buffer:
+        """By the array, a block of 32 x 32 at a time: its rows become columns, which the identity's rows read."""
+        assert x.lane is not None and len(x.shape) == 2
+        out = self.new_buffer(x.shape, 1 - x.lane, 1, is_rounded=True)
+        high, wide = min(x.rows, LANES), min(x.lanes, LANES)
+        blocks = [(m, n) for n in range(-(-x.lanes // LANES)) for m in range(x.rows // high)]
+        if len(blocks) <= 4:
+            for m, n in blocks:
+                self._transpose(x, out, self.k.integer(n * x.rows + m * high), self.k.integer(m * x.lanes + n * wide))
+        else:
+            core = self.core
+            with core.range(-(-x.lanes // LANES)) as j, core.range(x.rows // high) as i:
+                self._transpose(x, out, (j * x.rows + i * high).reg, (i * x.lanes + j * wide).reg)
+        self.begin()
+        return out
+
+    def _transpose(self, x: Buffer, out: Buffer, source: Reg, target: Reg) -> None:
+        """source, target: the first rows of a block."""
+        b = self.b
+        high, wide = min(x.rows, LANES), min(x.lanes, LANES)
+        base = b.s("add.s", b.s("slli.s", source, 6), self.base(x))
+        goal = b.s("add.s", b.s("slli.s", target, 6), self.base(out))
+        self.push([b.load_row(base, ROWS[row], x.sid, x.region) for row in range(high)])
+        made = []
+        for lane, unit in enumerate(self.load_units(wide)):
+            made.append(b.v())
+            b.row(made[-1], unit)
+            b.store_row(made[-1], goal, ROWS[lane], out.sid, out.region, ("transposed", lane))
+        found = self.core.variable(self.core.wrap(any_nan(b, made), "i"))
+        with self.core.when(self.core.nonzero(found)):  # 0 times an infinity: lane by lane
+            columns = [b.vec("add.vv", V0, V0) for _ in range(wide)]
+            row, bit = b.s("addi.s", X0, 0), b.s("addi.s", ROWS[1], 0)
+            with b.loop(high):
+                vector, mask = b.load_row(base, row, x.sid, x.region), b.m()
+                b.emit("mv.stm", mask, bit)
+                for lane, column in enumerate(columns):
+                    b.emit("add.vs", column, V0, b.s("vmov.vts", vector, lane), mask=mask)
+                b.emit("addi.s", row, row, 1)
+                b.emit("slli.s", bit, bit, 1)
+            for lane, column in enumerate(columns):
+                b.store_row(column, goal, ROWS[lane], out.sid, out.region)
