@@ -80,7 +80,7 @@ def page(results: list[Result], count: int) -> str:
         "must be equal. `cycles` are simulated. Models whose outputs are random are not compared.",
         "",
         "A comparison needs a model whose outputs depend on the inputs, and whose choices are clear: detectors choose",
-        "queries by scores, and scores that are equal but for rounding may be chosen in any order. The initial weights",
+        "queries by scores, and scores that differ by rounding alone may be chosen in any order. The initial weights",
         "of some models erase an image within a few layers: the outputs differ by less than",
         f"{DEPENDENCE:.0e} between the two inputs, or two scores by less than {CLEAR:.0e} of the largest. The tool",
         "then adds more noise to the weights (`build` in tools/architectures/measure.py).",

@@ -65,6 +65,7 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
     TORCH_WARN(
         "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing e.g. tensor[mask] = scalar");
+  at::assert_no_partial_overlap(self, mask);
   if (value.is_complex() && !self.is_complex()) {
     const Scalar number = value.item();
     check_real_scalar(number, self.scalar_type());
