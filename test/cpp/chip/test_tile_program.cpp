@@ -65,7 +65,9 @@ atalla_status run(const std::vector<int64_t>& words, std::vector<Tensor*> tensor
   atalla_launch_desc d{};
   d.n_outputs = static_cast<uint8_t>(outputs);
   d.compute_dtype = ATALLA_F32;
-  atalla::TileProgramParameters{.grid = {programs, 1, 1}}.write(&d);
+  atalla::TileProgramParameters parameters{};
+  parameters.grid[0] = programs, parameters.grid[1] = parameters.grid[2] = 1;
+  parameters.write(&d);
   tensors.push_back(&program);
   return run_kernel("tile_program", d, tensors);
 }
