@@ -61,7 +61,7 @@ struct Writer {
 
 atalla_status run(const std::vector<int64_t>& words, std::vector<Tensor*> tensors, int outputs, int64_t programs) {
   Tensor program(ATALLA_I64, {static_cast<int64_t>(words.size())});
-  std::memcpy(program.bytes.data(), words.data(), words.size() * sizeof(int64_t));
+  if (!words.empty()) std::memcpy(program.bytes.data(), words.data(), words.size() * sizeof(int64_t));
   atalla_launch_desc d{};
   d.n_outputs = static_cast<uint8_t>(outputs);
   d.compute_dtype = ATALLA_F32;
