@@ -73,15 +73,20 @@ class TestFallback(TestCase):
 
     def test_written_inputs_and_views(self):
         """Operands that the op writes are the device's own memory, also through views."""
-        x, scale, zero = torch.rand(3, 8), torch.tensor([1.0]), torch.tensor([0], dtype=torch.int32)
-        observer = [torch.tensor([0.0]), torch.tensor([0.0])]
-        flags = [torch.tensor([1]), torch.tensor([1])]
-        arguments = (0.01, 0, 255, -1, False, False)
+        library = torch.library.Library("atalla_test", "FRAGMENT")  # an op that only the CPU has
+        library.define("count_into(Tensor x, Tensor(a!) total, Tensor(b!)? calls) -> Tensor")
+
+        def count_into(x: torch.Tensor, total: torch.Tensor, calls: torch.Tensor) -> torch.Tensor:
+            total.add_(x.sum(0))
+            calls.add_(1)
+            return x + total
+
+        library.impl("count_into", count_into, "CPU")
+        x, total, calls = torch.rand(3, 4), torch.zeros(8), torch.tensor([1])
 
         def run(device: str) -> list[torch.Tensor]:
-            base = x.to(device)
-            state = [t.clone().to(device) for t in (*flags, *observer, scale, zero)]
-            y = torch.fused_moving_avg_obs_fake_quant(base[:, ::2], *state, *arguments)
+            state = [t.clone().to(device) for t in (total, calls)]
+            y = torch.ops.atalla_test.count_into(x.to(device), state[0][::2], state[1])
             return [y.cpu(), *(t.cpu() for t in state)]
 
         expected = run("cpu")
