@@ -74,7 +74,7 @@ class TestFallback(TestCase):
     def test_written_inputs_and_views(self):
         """Operands that the op writes are the device's own memory, also through views."""
         library = torch.library.Library("atalla_test", "FRAGMENT")  # an op that only the CPU has
-        library.define("count_into(Tensor x, Tensor(a!) total, Tensor(b!)? calls) -> Tensor")
+        library.define("count_into(Tensor x, Tensor(a!) total, Tensor(b!) calls) -> Tensor")
 
         def count_into(x: torch.Tensor, total: torch.Tensor, calls: torch.Tensor) -> torch.Tensor:
             total.add_(x.sum(0))
