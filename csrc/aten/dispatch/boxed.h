@@ -21,7 +21,7 @@ inline std::string_view base_name(const c10::FunctionSchema& schema) {
   return name;
 }
 
-// Whether a sorted list of names has one.
+// True if a sorted list of names has this one.
 template <size_t N>
 bool among(const std::string_view (&names)[N], std::string_view name) {
   return std::binary_search(std::begin(names), std::end(names), name);

@@ -119,7 +119,7 @@ def _replace(wrap: Any, graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 def _launch(
     wrap: Any, node: torch.fx.Node, sources: dict[str, torch.fx.Node]
 ) -> tuple[Launched, dict[str, torch.Tensor]]:
-    """The launch that the node makes, on tensors that stand in for its own: zeros, if a tuner runs the kernel."""
+    """Find the launch that the node makes. It gets other tensors than the node's: zeros, if a tuner runs the kernel."""
     tuned = hasattr(wrap.kernel_side_table.get_kernel(node.kwargs["kernel_idx"]), "configs")
     with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad():
         stand_ins = {name: _stand_in(source.meta["val"], tuned) for name, source in sources.items()}

@@ -34,16 +34,20 @@ def _half_bits(number: float, element: str) -> int:
     return int(torch.tensor(number, dtype=dtype).view(stored).item())
 
 
-@rule("arith.constant")
-def _constant(low: Lowering, op: Op) -> list[Tile]:
-    kind = op.results[0].type
+def bits_of_constant(op: Op) -> int:
+    """Of the one number that an arith.constant has everywhere."""
     text = str(op.attributes["value"])
     if match := re.match(r"dense<(.*)>$", text):
         text = match[1]
     if text.startswith(("[", '"')):
         raise op.fail("a constant with several values")
     text = re.sub(r"\{.*?\}", "", text).split(" : ")[0].strip()
-    return [low.filled(constant_bits(text, kind.element), kind)]
+    return constant_bits(text, op.results[0].type.element)
+
+
+@rule("arith.constant")
+def _constant(low: Lowering, op: Op) -> list[Tile]:
+    return [low.filled(bits_of_constant(op), op.results[0].type)]
 
 
 @rule("ub.poison")

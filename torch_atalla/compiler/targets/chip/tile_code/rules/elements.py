@@ -102,7 +102,7 @@ def each_place(g: Generator, shape: tuple[int, ...]) -> Iterator[Place]:
 
 
 def buffer_of(g: Generator, shape: tuple[int, ...], address: Value) -> Buffer:
-    """A tile that stands in DRAM, the last dimension innermost, in a scratchpad."""
+    """Load a tile from DRAM, the last dimension innermost, into a scratchpad."""
     if len(shape) > 2:
         raise _op_of(g).fail(f"a tile of {len(shape)} dimensions; expected one or two")
     buffer = g.new_buffer(shape, len(shape) - 1, 0)

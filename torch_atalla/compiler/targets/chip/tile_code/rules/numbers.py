@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import Any
 
 from .....tile.ir import Op
-from .....tile.rules.numbers import constant_bits
+from .....tile.rules.numbers import bits_of_constant
 from .. import scalars
 from ..generator import Generator, number, rule, uniform
 from ..values import Affine, Element, Lazy, Mask, Table, Term, Uniform, Wide, Wrap
@@ -16,14 +15,7 @@ from ..values import Affine, Element, Lazy, Mask, Table, Term, Uniform, Wide, Wr
 
 @rule("arith.constant")
 def _constant(g: Generator, op: Op) -> list[Any]:
-    kind = op.results[0].type
-    text = str(op.attributes["value"])
-    if match := re.match(r"dense<(.*)>$", text):
-        text = match[1]
-    if text.startswith(("[", '"')):
-        raise op.fail("a constant with several values")
-    text = re.sub(r"\{.*?\}", "", text).split(" : ")[0].strip()
-    bits = constant_bits(text, kind.element)
+    kind, bits = op.results[0].type, bits_of_constant(op)
     value: int | float = bits
     if kind.element in ("f32", "bf16"):
         value = struct.unpack("<f", struct.pack("<I", (bits if kind.element == "f32" else bits << 16) & 0xFFFFFFFF))[0]
