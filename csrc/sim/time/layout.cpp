@@ -167,6 +167,7 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     if (!has_windows(desc.operands[0], desc.operands[first])) wait_for_rows(chip, operand, run, k < first, &place);
     else if (k == first) wait_for_planes(chip, desc.operands[0], operand, &place);
   }
+  if (traits.elementwise && !flat && !copy) wait_for_sweeps(chip, desc, first, layout);
   if (traits.attention && desc.n_operands >= first + 3) {  // keys and values of a head come under the head before
     const atalla_operand& out = desc.operands[0];
     const uint64_t heads = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[0] * out.sizes[1]);

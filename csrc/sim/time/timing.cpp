@@ -126,6 +126,8 @@ Timing::Waits Timing::waits_of(const atalla_launch_work& work, uint32_t resident
   found.moved = static_cast<uint64_t>(std::min<unsigned __int128>(bytes, waited / kParts) * sdma / bytes);
   found.cycles =
       std::max(found.moved, static_cast<uint64_t>(std::min<unsigned __int128>(kMaxUnits, alone / kParts / kMilli)));
+  const auto tiles = tiles_of(static_cast<uint64_t>(std::min<unsigned __int128>(kMaxUnits, waited / kParts)));
+  found.tile = found.cycles / std::max<uint64_t>(1, tiles);
   return found;
 }
 
@@ -197,14 +199,13 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   const uint64_t all_read = clip(work.bytes_read), all_written = clip(work.bytes_written);
   const uint64_t n = std::clamp<uint64_t>(cores, 1, std::max<uint64_t>(1, work.parts));
   // Of DRAM: what does not lie in a scratchpad, and what every further core reads again.
-  uint64_t reads = work.bytes_read, writes = work.bytes_written, copying = 0;
+  uint64_t reads = work.bytes_read, writes = work.bytes_written, taking = 0, giving = 0;  // by the core
   for (uint32_t k = 0; k < ATALLA_MAX_OPERANDS; ++k) {
-    const uint64_t bytes = work.operand_bytes[k];
-    if (resident >> k & 1) {
-      copying = clip(copying + copy_cycles(work.layout[k], clip(bytes)));
-      if (work.written >> k & 1) writes -= bytes;
-      else reads -= bytes;
-    }
+    if (!(resident >> k & 1)) continue;
+    const bool result = (work.written >> k & 1) != 0;
+    uint64_t& copying = result ? giving : taking;
+    copying = clip(copying + copy_cycles(work.layout[k], clip(work.operand_bytes[k])));
+    (result ? writes : reads) -= work.operand_bytes[k];
   }
   reads = clip(reads);
   writes = clip(writes);
@@ -242,7 +243,8 @@ Charge Timing::launch(const atalla_launch_work& work, uint32_t resident, uint64_
   // Tiles in a scratchpad are computed on one after the other, too.
   const uint64_t steps = steps_of(tiles_of(all_read), tiles_of(all_written), work.tiles != 0 ? clip(work.tiles) : 0);
   const Waits waits = waits_of(work, resident, n, std::max<uint64_t>(1, reads + writes), charge.sdma_cycles);
-  const uint64_t packets = share(clip(work.packets + copying));
+  // The core takes kept operands while the last tile for which it waits comes.
+  const uint64_t packets = share(clip(work.packets + giving)) + share(taking) - std::min(share(taking), waits.tile);
   const uint64_t rows = share(clip(work.array_rows)), core = charge.vector_cycles + charge.array_cycles + packets;
   overlap(&charge, packets + ceil_div(port_cycles(work, resident, rows, core), n), waits, share(steps),
           work.exp_ops != 0);

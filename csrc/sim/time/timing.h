@@ -62,6 +62,7 @@ class Timing {
   // Cycles of the SDMA beside which the core stands still.
   struct Waits {
     uint64_t cycles = 0;  // for which it does
+    uint64_t tile = 0;    // of these, those for one tile
     uint64_t moved = 0;   // of the SDMA's cycles, those for the bytes that it waits for
     uint64_t last = 0;    // of 255 parts of the core's cycles, those after the last bytes have come
   };

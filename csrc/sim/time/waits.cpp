@@ -56,6 +56,36 @@ Blocks blocks_of_lines(uint64_t most_rows, const Windows& w) {
   return found;
 }
 
+// A dimension of all operands of a pointwise launch, in elements and then in tiles.
+struct Loop {
+  uint64_t count = 1;
+  int64_t strides[ATALLA_MAX_OPERANDS] = {};
+};
+
+struct Loops {
+  Loop all[ATALLA_MAX_DIMS];
+  int count = 0;
+};
+
+// Neighbouring dimensions are one where all operands allow it.
+Loops loops_of(const atalla_launch_desc& desc) {
+  Loops found;
+  for (int d = 0; d < desc.operands[0].ndim; ++d) {
+    Loop next{static_cast<uint64_t>(desc.operands[0].sizes[d]), {}};
+    if (next.count <= 1) continue;
+    bool joins = found.count != 0;
+    for (int k = 0; k < desc.n_operands; ++k) {
+      const atalla_operand& operand = desc.operands[k];
+      next.strides[k] = operand.ndim == desc.operands[0].ndim && in_memory(operand) ? operand.strides[d] : 0;
+      joins = joins &&
+              found.all[found.count - 1].strides[k] == next.strides[k] * static_cast<int64_t>(next.count);
+    }
+    if (joins) next.count *= found.all[--found.count].count;
+    found.all[found.count++] = next;
+  }
+  return found;
+}
+
 }  // namespace
 
 // The rows of a product come all at once, more of them than an SDMA engine queues, and the core waits. So do weights
@@ -126,6 +156,30 @@ void wait_for_convolution(const atalla_geometry& chip, const atalla_launch_desc&
   layout[first].waits =
       share(beyond_queue(blocks.first, std::min(queue, weights)) + later * late, blocks.first + later * blocks.next);
   layout[0].waits = share(later * (behind > late ? behind - late : 0), blocks.count * stored * columns);
+}
+
+// The tile's columns lie along the result's dimension of stride 1. The innermost loop is the one in which most inputs
+// stay where they are; these come once for each of its runs, for whose first tiles the core waits.
+void wait_for_sweeps(const atalla_geometry& chip, const atalla_launch_desc& desc, int first,
+                     atalla_tile_layout* layout) {
+  Loops loops = loops_of(desc);
+  Loop* const end = loops.all + loops.count;
+  Loop* columns = end;
+  for (Loop* loop = loops.all; loop != end; ++loop)
+    if (loop->strides[0] == 1) columns = loop;
+  if (columns == end) return;
+  std::rotate(columns, columns + 1, end);
+  for (Loop* loop = end - std::min(2, loops.count); loop != end; ++loop)
+    loop->count = ceil_div(loop->count, uint64_t{chip.sdma_tile_rows});
+  const auto still = [&](const Loop& loop) {
+    return std::count(loop.strides + first, loop.strides + desc.n_operands, 0);
+  };
+  const Loop* inner = nullptr;
+  for (const Loop* loop = loops.all; loop != end; ++loop)
+    if (loop->count > 1 && (inner == nullptr || still(*loop) >= still(*inner))) inner = loop;
+  if (inner == nullptr) return;
+  for (int k = first; k < desc.n_operands; ++k)
+    layout[k].waits = inner->strides[k] == 0 ? kAllTiles : share(1, inner->count);
 }
 
 // The lines of the first windows come before the core begins, and those of the second ones as far as they do not queue.

@@ -17,6 +17,10 @@ void wait_for_product(const atalla_geometry& chip, const atalla_launch_desc& des
 void wait_for_convolution(const atalla_geometry& chip, const atalla_launch_desc& desc, int first,
                           atalla_tile_layout* layout);
 
+// Pointwise code over strided operands.
+void wait_for_sweeps(const atalla_geometry& chip, const atalla_launch_desc& desc, int first,
+                     atalla_tile_layout* layout);
+
 // Windows over an image whose lines stay in a scratchpad, 32 channels at a time: pooling, and a depthwise convolution.
 void wait_for_planes(const atalla_geometry& chip, const atalla_operand& out, const atalla_operand& image,
                      atalla_tile_layout* layout);

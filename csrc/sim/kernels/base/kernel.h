@@ -75,6 +75,15 @@ struct Cost {
     const uint64_t latency = chip.array_latency_cycles, hidden = apart > kCounted ? apart : kCounted;
     return latency > hidden ? sums * (latency - hidden) : 0;
   }
+  // Matrices that the array transposes on the way of a copy, tile by tile: a tile's rows are its weights, through which
+  // the rows of the identity pass. Two vector instructions a row find the values that it does not keep.
+  void transpose(uint64_t matrices, uint64_t rows, uint64_t columns) {
+    const uint64_t edge = chip.vector_lanes, tiles = matrices * divide_up(rows, edge) * divide_up(columns, edge);
+    weight_rows += tiles * edge;
+    array_rows += tiles * edge;
+    vector_ops += 2 * matrices * divide_up(rows, edge) * columns;
+    packets += 58 * tiles + array_waits(tiles, 0);
+  }
   // Tiles of the SDMA that hold so many contiguous bytes.
   uint64_t tiles_of(uint64_t bytes) const { return divide_up(bytes, tile_bytes()); }
   uint64_t tile_bytes() const { return chip.sdma_tile_rows * row_bytes(); }

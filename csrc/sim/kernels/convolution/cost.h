@@ -91,8 +91,14 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     cost.packets = (product.packets + static_cast<uint64_t>(lines_of_runs)) * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    cost.bytes_read =
-        images * (image_bytes_read(cost.chip, s, in_item, is_copied(cost.chip, s, desc.operands[1])) + product.b_bytes);
+    const bool copied = is_copied(cost.chip, s, desc.operands[1]), whole = has_whole_tiles(cost.chip, s);
+    cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item, copied) + product.b_bytes);
+    if (copied && !whole && desc.operands[1].strides[1] != 1 && s.in_per_group() > 2) {
+      const auto lines = static_cast<uint64_t>(s.in[0] * s.in[1]), width = static_cast<uint64_t>(s.in[2]);
+      const bool padded_lines = s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
+      const auto channels = static_cast<uint64_t>(s.in_per_group());
+      cost.transpose(images * (padded_lines ? lines : 1), padded_lines ? width : lines * width, channels);
+    }
   }
   if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
