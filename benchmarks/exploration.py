@@ -22,7 +22,7 @@ import torch
 from torch_atalla.cli.explore import main as explore
 from torch_atalla.explorer.study import Study
 
-from .loadable_models import make
+from .loadable.models import make
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build/exploration"

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("csrc", "torch_atalla", "tools", "test", "docs")
+FOLDERS = ("benchmarks", "csrc", "torch_atalla", "tools", "test", "docs")
 MOST_FILES = 30
 
 # Floor -> beginnings of the paths below csrc that its files may include.

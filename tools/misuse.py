@@ -3,7 +3,7 @@
 
 The model is linear(x) with x [4, 8] float32. Every case runs in a process of its own, so that a crash is seen as one.
 AOTInductor runs where torch is; --peers names a Python of an environment with torch, onnx, onnxruntime and openvino,
-which get the model as ONNX, and executorch with XNNPACK (benchmarks/loadables.py makes one). --write makes
+which get the model as ONNX, and executorch with XNNPACK (benchmarks/loadable/compare.py makes one). --write makes
 docs/reference/misuse.md.
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.loadable_models import make
+from benchmarks.loadable.models import make
 from torch_atalla import chip
 from torch_atalla.compiler import compile_program
 from torch_atalla.compiler.schedule import chip_model, decide

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of benchmarks/loadable_decoder.py."""
+"""The parts of benchmarks/loadable/decoder.py."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.decoder.sizes import CACHE, LAYERS, METHODS, PROMPT, VOCABULARY
-from benchmarks.loadable_worker import size_of
+from benchmarks.loadable.worker import size_of
 
 # Of the prompt, and of one token at a position: the next token.
 Start = Callable[[], int]

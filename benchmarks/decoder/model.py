@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Llama-like decoder of benchmarks/loadable_decoder.py: with the cache in buffers, and with the cache as arguments.
+"""The Llama-like decoder of benchmarks/loadable/decoder.py: with the cache in buffers, and with the cache as arguments.
 
 Runs in the peers' environments too: imports torch, and nothing of this project.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How each runtime saves the decoder of benchmarks/loadable_decoder.py, loads it and decodes with it."""
+"""How each runtime saves the decoder of benchmarks/loadable/decoder.py, loads it and decodes with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.decoder import arrays
 from benchmarks.decoder.arrays import Load, Next, Start, exported, save_each
 from benchmarks.decoder.sizes import METHODS, PROMPT
-from benchmarks.loadable_worker import set_executorch_threads
+from benchmarks.loadable.worker import set_executorch_threads
 
 
 def with_tensors(prefill: Callable, step: Callable, folder: Path, device: str) -> tuple[Start, Next]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes of the decoder of benchmarks/loadable_decoder.py, for processes that have torch and for those that have not."""
+"""Sizes of the decoder of benchmarks/loadable/decoder.py, for processes that have torch and for those that have not."""
 
 from __future__ import annotations
 

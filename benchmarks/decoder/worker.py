@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One runtime that decodes, in one process, which benchmarks/loadable_decoder.py starts.
+"""One runtime that decodes, in one process, which benchmarks/loadable/decoder.py starts.
 
     python worker.py save RUNTIME FOLDER              -> one line of JSON: seconds, bytes
     python worker.py decode RUNTIME FOLDER THREADS    -> a line when loaded, then one for each line
@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.decoder.arrays import Next, Start
 from benchmarks.decoder.runtimes import RUNTIMES
 from benchmarks.decoder.sizes import PROMPT, STEPS
-from benchmarks.loadable_worker import STARTED, reply
+from benchmarks.loadable.worker import STARTED, reply
 
 
 def decode(start: Start, following: Next) -> dict[str, Any]:

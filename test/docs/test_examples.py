@@ -312,29 +312,29 @@ def test_tables_are_written_between_the_markers(benchmarks, tmp_path: Path) -> N
 
 
 def test_table_of_the_decoder(benchmarks) -> None:
-    from benchmarks import loadable_decoder
+    from benchmarks.loadable import decoder
 
     Spread = benchmarks.harness.Spread
     found = {}
     for name, rate in (("eager", 100.0), ("atalla", 150.0)):
-        decoding = loadable_decoder.Decoding(2.0, 3_000_000, 0.004)
+        decoding = decoder.Decoding(2.0, 3_000_000, 0.004)
         for threads in (1, 2):
             decoding.prefill[threads] = Spread(0.01, 0.01, 0.02)
             decoding.rate[threads] = Spread(rate, rate - 5, rate + 5)
         found[name] = decoding
     found["atalla"].same_tokens = False
-    *_, eager, ours = loadable_decoder.table(found).strip().splitlines()
+    *_, eager, ours = decoder.table(found).strip().splitlines()
     assert eager == "| eager |  |  |  | 10.0 | 100 (95 to 105) | 1.00 | 10.0 | 100 (95 to 105) | 1.00 | yes |"
     assert ours.startswith("| atalla | 2.0 | 3.00 | 4.0 | 10.0 | 150 (145 to 155) | 1.50 |") and ours.endswith("| no |")
 
 
 def test_table_of_the_decoder_says_why_a_runtime_is_missing(benchmarks) -> None:
-    from benchmarks import loadable_decoder
+    from benchmarks.loadable import decoder
 
     Spread = benchmarks.harness.Spread
-    eager = loadable_decoder.Decoding(prefill={1: Spread(0.01, 0.01, 0.02)}, rate={1: Spread(100.0, 95.0, 105.0)})
-    found = {"eager": eager, "openvino": loadable_decoder.Decoding(problem="no | module")}
-    head, _, _, last = loadable_decoder.table(found).strip().splitlines()[-4:]
+    eager = decoder.Decoding(prefill={1: Spread(0.01, 0.01, 0.02)}, rate={1: Spread(100.0, 95.0, 105.0)})
+    found = {"eager": eager, "openvino": decoder.Decoding(problem="no | module")}
+    head, _, _, last = decoder.table(found).strip().splitlines()[-4:]
     assert last.startswith("| openvino | no / module |") and last.count("|") == head.count("|")
 
 
@@ -360,16 +360,16 @@ def test_decoder_without_state_computes_the_same(benchmarks) -> None:
 
 def test_loading_beside_a_copy(benchmarks, tmp_path: Path) -> None:
     import torch_atalla
-    from benchmarks import loadable_call, loadable_loading
+    from benchmarks.loadable import call, loading
 
     path = tmp_path / "model.atl"
-    torch_atalla.save_loadable(loadable_call.Seed().eval(), path, args=(torch.randn(4, 8),), fallback="error")
-    found = loadable_loading.rounds_of(path, 128, 3)
+    torch_atalla.save_loadable(call.Seed().eval(), path, args=(torch.randn(4, 8),), fallback="error")
+    found = loading.rounds_of(path, 128, 3)
     assert {name: len(times) for name, times in found.items()} == {"cold": 1, "load": 3, "copy": 3}
     assert all(seconds > 0 for times in found.values() for seconds in times)
     spread = benchmarks.harness.Spread(0.004, 0.003, 0.005)
-    row = loadable_loading.Loading(2_000_000, 0.1, spread, spread, spread, spread, 8e6)
-    last = loadable_loading.table({"mlp": row}).strip().splitlines()[-1]
+    row = loading.Loading(2_000_000, 0.1, spread, spread, spread, spread, 8e6)
+    last = loading.table({"mlp": row}).strip().splitlines()[-1]
     assert last == "| mlp | 2.00 | 100.0 |" + " 4.00 (3.00 to 5.00) |" * 4 + " 8.0 |"
 
 

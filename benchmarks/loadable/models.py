@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The models that benchmarks/loadables.py ships: name -> module and inputs. Random weights, but for MiniLM."""
+"""The models that benchmarks/loadable/compare.py ships: name -> module and inputs. Random weights, but for MiniLM."""
 
 from __future__ import annotations
 

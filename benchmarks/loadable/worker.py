@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One runtime in one process, which benchmarks/loadables.py starts: it saves, or loads and runs on demand.
+"""One runtime in one process, which benchmarks/loadable/compare.py starts: it saves, or loads and runs on demand.
 
-    python loadable_worker.py save RUNTIME FOLDER            -> one line of JSON: seconds, file
-    python loadable_worker.py run RUNTIME FOLDER THREADS     -> a line when loaded, then one for each line {"calls": n}
+    python worker.py save RUNTIME FOLDER            -> one line of JSON: seconds, file
+    python worker.py run RUNTIME FOLDER THREADS     -> a line when loaded, then one for each line {"calls": n}
 
 FOLDER holds model.pt2 (torch.export), input-N.npy and expected.npy. Nothing of this project is imported unless the
 runtime is ours: the file runs in the peers' environments too.

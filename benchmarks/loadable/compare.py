@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Loadables beside what other ahead-of-time compilers give, on one machine in one run.
 
-    python -m benchmarks.loadables [--quick] [--models mlp ...] [--threads 1 2] [--peers DIR] [--write-docs]
+    python -m benchmarks.loadable.compare [--quick] [--models mlp ...] [--threads 1 2] [--peers DIR] [--write-docs]
 
 The peers are installed by name from PyPI into a virtual environment of their own (DIR, build/peers by default). Each
 runtime runs in a process of its own; all of one model are alive at once and take turns, so that a drift of the
@@ -23,14 +23,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import loadable_decoder, loadable_loading, loadable_processes, machine
-from .harness import Spread
-from .loadable_loading import Loading
-from .loadable_models import MODELS, make
-from .loadable_processes import PEERS, ROOT, Worker, install
-from .loadable_report import tables, write_docs
+from .. import machine
+from ..harness import Spread
+from . import decoder, processes
+from .loading import Loading
+from .loading import measure as measure_loading
+from .loading import table as loading_table
+from .models import MODELS, make
+from .processes import PEERS, ROOT, Worker, install
+from .report import tables, write_docs
 
-WORKER = Path(__file__).with_name("loadable_worker.py")
+WORKER = Path(__file__).with_name("worker.py")
 OURS = ("atalla", "atalla-fast")
 TOLERANCE = 1e-3  # of the largest value: beyond it a result is another one
 
@@ -62,7 +65,7 @@ class Row:
 
 
 def save(runtime: str, folder: Path, peers: Path) -> Cell:
-    answer = loadable_processes.save(WORKER, runtime, folder, peers)
+    answer = processes.save(WORKER, runtime, folder, peers)
     return Cell(answer.get("seconds", 0.0), answer.get("bytes", 0), answer.get("problem", ""))
 
 
@@ -87,7 +90,7 @@ def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rou
         cells = {runtime: save(runtime, folder, peers) for runtime in runtimes}
         loading = None
         if "atalla" in cells and not cells["atalla"].problem:
-            loading = loadable_loading.measure(folder / "exact.atl", rounds)
+            loading = measure_loading(folder / "exact.atl", rounds)
         for threads in numbers:
             workers: dict[str, Worker] = {}
             for runtime, cell in cells.items():
@@ -161,7 +164,7 @@ def about(rows: list[Row], threads: list[int], meanwhile: machine.OtherWork, mis
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loadables", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loadable.compare", description=__doc__.split("\n")[0])
     names = [*MODELS, "llama"]
     parser.add_argument("--models", nargs="+", default=names, choices=names, metavar="NAME")
     parser.add_argument("--runtimes", nargs="+", default=["eager", *PEERS, *OURS], metavar="NAME")
@@ -186,11 +189,11 @@ def main(argv: list[str] | None = None) -> int:
             loading[name] = rows[-1].loading
     sections = [tables(rows, {})]
     if "llama" in args.models:
-        decoding, found = loadable_decoder.measure(args.runtimes, args.threads, peers, 3 if args.quick else 7, rounds)
-        sections.append(loadable_decoder.table(decoding))
+        decoding, found = decoder.measure(args.runtimes, args.threads, peers, 3 if args.quick else 7, rounds)
+        sections.append(decoder.table(decoding))
         loading |= {} if found is None else {"llama": found}
     if loading:
-        sections.append(loadable_loading.table(loading))
+        sections.append(loading_table(loading))
     remarks = about(rows, args.threads, meanwhile, missing)
     sections.append(tables([], remarks))
     text = "\n\n".join(section.strip() for section in sections if section)

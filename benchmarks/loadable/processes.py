@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The processes of benchmarks/loadables.py and benchmarks/loadable_decoder.py: one for each runtime."""
+"""The processes of benchmarks/loadable/compare.py and benchmarks/loadable/decoder.py: one for each runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("aoti", "onnxruntime", "openvino", "executorch")
 PACKAGES = ("onnx", "onnxscript", "onnxruntime", "openvino", "executorch")
 

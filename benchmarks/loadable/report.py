@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of benchmarks/loadables.py."""
+"""The tables of benchmarks/loadable/compare.py."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .harness import Spread
-    from .loadables import Cell, Row
+    from ..harness import Spread
+    from .compare import Cell, Row
 
-DOCS = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks-loadables.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/reference/benchmarks-loadables.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 HEAD = (
     "| runtime | save s | file MB | imports s | load ms | first ms | peak MB | 1 thread ms | ratio | 2 threads ms "

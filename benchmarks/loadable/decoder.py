@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import loadable_loading, loadable_processes
-from .decoder.sizes import LAYERS, LENGTH, PROMPT, STEPS, VOCABULARY, WIDTH
-from .harness import Spread
-from .loadable_loading import Loading
-from .loadable_processes import Worker
+from ..decoder.sizes import LAYERS, LENGTH, PROMPT, STEPS, VOCABULARY, WIDTH
+from ..harness import Spread
+from . import processes
+from .loading import Loading
+from .loading import measure as measure_loading
+from .processes import Worker
 
-WORKER = Path(__file__).with_name("decoder") / "worker.py"
+WORKER = Path(__file__).resolve().parents[1] / "decoder" / "worker.py"
 SETTLE_SECONDS = 0.02  # worker threads of the runtime before, which wait in a busy loop, go to sleep
 
 
@@ -45,18 +46,18 @@ def measure(
     from torch_atalla.loadable.description import describe
     from torch_atalla.loadable.report import LoadableReport
 
-    from .decoder import model
+    from ..decoder import model
 
     found, loading = {}, None
     with tempfile.TemporaryDirectory(prefix="decoder-") as path:
         folder = Path(path)
         model.make(folder)
         for runtime in ["eager", *(name for name in runtimes if name != "eager")]:
-            answer = loadable_processes.save(WORKER, runtime, folder, peers)
+            answer = processes.save(WORKER, runtime, folder, peers)
             problem = answer.get("problem", "")
             found[runtime] = Decoding(answer.get("seconds", 0.0), answer.get("bytes", 0), problem=problem)
         if "atalla" in found and not found["atalla"].problem:
-            loading = loadable_loading.measure(folder / "exact.atl", load_rounds)
+            loading = measure_loading(folder / "exact.atl", load_rounds)
             found["atalla"].simulated = LoadableReport.of_file(describe(str(folder / "exact.atl"))).estimates()
         for number in threads:
             workers = {}

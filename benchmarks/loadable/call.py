@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a loadable costs beside its kernels: calls from Python and C++, loading, memory of a process without torch.
 
-    python benchmarks/loadable_call.py [--json]
+    python -m benchmarks.loadable.call [--json]
 
 The graph is the smallest that computes something: softmax(relu(x) @ w) on 4 x 8. Times are medians in microseconds,
 with everything on the device; loading and memory are of the smallest graph and of an MLP of three layers 1024 wide.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Loading a loadable beside a copy of as many bytes as its weights have, in turns in one fresh process.
 
-python -m benchmarks.loadable_loading MODEL.atl BYTES ROUNDS    -> one line of JSON, for benchmarks/loadables.py
+python -m benchmarks.loadable.loading MODEL.atl BYTES ROUNDS    -> one line of JSON, for benchmarks/loadable/compare.py
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .harness import Spread
-from .loadable_call import copy_to_fresh_memory, load_once, without_torch
-from .loadable_processes import environment
+from ..harness import Spread
+from .call import copy_to_fresh_memory, load_once, without_torch
+from .processes import environment
 
 
 @dataclass
@@ -43,7 +43,7 @@ def rounds_of(path: Path, size: int, rounds: int) -> dict[str, list[float]]:
 def measure(path: Path, rounds: int) -> Loading:
     alone = [without_torch(path, "--repeat", "5") for _ in range(rounds)]
     size = int(alone[0]["weight_bytes"])
-    command = [sys.executable, "-P", "-m", "benchmarks.loadable_loading", str(path), str(size), str(rounds)]
+    command = [sys.executable, "-P", "-m", "benchmarks.loadable.loading", str(path), str(size), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(1), check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     known = ("weight_bytes", "arena_bytes", "scratchpad_bytes", "io_bytes")
