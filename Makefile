@@ -9,6 +9,8 @@
 # make soak   run the driver's tests and its long soak under TSan and ASan
 # make test-launch-modes   run the tests of streams and memory with all work queued, and with all work inline
 # make check  what CI runs: lint, the site, tests, tests under sanitizers, three minutes of random programs
+# make bench-compare   what HEAD, or NEW=<commit>, made slower than BASE=<commit>: builds both, and pairs their runs
+# make instructions   count the instructions of the hot paths under callgrind; fails if one grew by more than 2 %
 # make fuzz   random programs through every path, and changed files through the loader, for as long as you like
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
@@ -32,7 +34,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models architectures libraries validate bench bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -139,7 +141,7 @@ soak: $(VENV)/base.stamp
 	ATALLA_SOAK=10000 $(PY) tools/run_cpp_tests.py asan test_driver_soak
 	ATALLA_SOAK=400 $(PY) tools/run_cpp_tests.py asan test_loadable_code_soak
 
-check: lint site-if-possible scalesim test test-sanitize fuzz-short
+check: lint site-if-possible scalesim test instructions test-sanitize fuzz-short
 
 site-if-possible: build
 	@if command -v doxygen > /dev/null; then $(MAKE) site; else echo "no doxygen: the site was not built"; fi
@@ -224,6 +226,13 @@ validate: build
 
 bench: build
 	$(PY) -m benchmarks.run
+
+bench-compare: build
+	@test -n "$(BASE)" || { echo "make bench-compare: name the commit to compare with, as in BASE=HEAD~1"; exit 1; }
+	$(PY) -m benchmarks.comparison $(BASE) $(NEW) $(COMPARE)
+
+instructions: build
+	$(PY) -m benchmarks.instructions
 
 bench-isa: build
 	$(PY) -m benchmarks.isa

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Generates code, writes build.ninja and runs ninja.
 
-    python tools/build.py [sim] [runtime] [ext] [tests] [--config release|debug|asan|tsan] [-j N]
+    python tools/build.py [sim] [runtime] [ext] [tests] [--config release|debug|asan|tsan|baseline] [-j N]
 
 Four kinds of target, each of which brings what it needs:
   sim      libatalla_sim.so      the chip: no torch, no Python
@@ -10,7 +10,8 @@ Four kinds of target, each of which brings what it needs:
   tests    executables of test/cpp and examples/c, linked to the two libraries only; test/conformance, linked to none
 
 A release build puts libraries and headers into the package (torch_atalla/lib, torch_atalla/include); the other
-configurations stay in build/<config>. The extension is built in a folder per minor version of torch
+configurations stay in build/<config>. `baseline` is a release build for the narrowest instruction set, which every
+machine executes alike (benchmarks/instructions). The extension is built in a folder per minor version of torch
 (build/<config>/torch-<version>) and put into torch_atalla/lib/torch-<version>, so that a checkout or a wheel can have
 it for several versions. Environment:
   ATALLA_BUILD              the default configuration
@@ -56,6 +57,7 @@ CONFIGS = {
     "debug": "-O0 -g",
     "asan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined",
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
+    "baseline": "-O3 -DNDEBUG",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
 # Compiled once, unlike the kernels.
@@ -155,9 +157,14 @@ class Build:
             found.append(self.object(unit, **options))
         return found
 
+    def isas(self) -> dict[str, str]:
+        if self.config == "baseline":
+            return {"baseline": ISAS["baseline"]}
+        return host_isa() if self.one_isa else ISAS
+
     def sim(self) -> Path:
         sim = Path("csrc/sim")
-        isas = host_isa() if self.one_isa else ISAS
+        isas = self.isas()
         one = f"-DATALLA_ONE_ISA={next(iter(isas))}" if self.one_isa else ""
         once = [f for folder in CHIP_FOLDERS for f in sorted((sim / folder).glob("*.cpp"))]
         objects = self.folders(once, flags=f"{FLOAT} {one}")
@@ -170,7 +177,7 @@ class Build:
                 continue
             compiled = isas if self.one_isa else instruction_sets(source)
             for isa, flags in ((isa, isas[isa]) for isa in compiled):
-                flags = flags if self.config == "release" else flags.replace("-O2", "")
+                flags = flags if "-O3" in CONFIGS[self.config] else flags.replace("-O2", "")
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa}"
                 if source.is_relative_to(sim / "kernels"):
                     if isa not in headers:
@@ -281,7 +288,7 @@ class Build:
             "config": self.config,
             "compiler": first_line,
             "flags": self.flags,
-            "isas": list(host_isa() if self.one_isa else ISAS),
+            "isas": list(self.isas()),
             "extension_flags": EXTENSION_FLAGS,
             "torch": self.torch,
             "sources": digest(ROOT),
