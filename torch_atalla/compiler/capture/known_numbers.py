@@ -74,6 +74,7 @@ class _Values:
             if spec.kind in _CONSTANT and spec.target is not None and spec.target not in written
         }
         self.known: dict[Node, Any] = {}  # a tensor, several of an op that returns them, or None
+        self.numbers: dict[Any, Any] = {}  # symbols of numbers that were read
         self.written = _written(program)
 
     def masks(self, node: Node) -> dict[Node, torch.Tensor]:
@@ -101,12 +102,24 @@ class _Values:
         if node.target not in _READS or self.written & _ancestors(node):
             return None
         value = self.value(node.all_input_nodes[0])
-        return None if value is None else value.item()
+        if value is None:
+            return None
+        number, made = value.item(), node.meta.get("val")
+        if isinstance(made, torch.SymInt) and (symbol := made.node.expr).is_symbol:
+            self.numbers[symbol] = _integer(number)
+        return number
 
     def value(self, node: Node) -> Any:
+        if isinstance(made := node.meta.get("val"), torch.SymInt):
+            return self.size(made)
         if node not in self.known:
             self.known[node] = self.constant(node) if node.op == "placeholder" else self.computed(node)
         return self.known[node]
+
+    def size(self, size: torch.SymInt) -> int | None:
+        """A size that consists of numbers read before. It may be that of a tensor that depends on the inputs."""
+        found = size.node.shape_env.replace(size.node.expr.xreplace(self.numbers)).xreplace(self.numbers)
+        return int(found) if found.is_number else None
 
     def constant(self, node: Node) -> torch.Tensor | None:
         if node.name not in self.constants:
@@ -128,6 +141,12 @@ class _Values:
         with torch.no_grad():
             result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
         return result if _are_tensors(result) else None
+
+
+def _integer(number: Any) -> Any:
+    import sympy  # a third of a second, for programs that read numbers
+
+    return sympy.Integer(number)
 
 
 def _are_tensors(value: Any) -> bool:

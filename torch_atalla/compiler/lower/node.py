@@ -102,7 +102,8 @@ def _check_sizes(node: torch.fx.Node) -> None:
             try:
                 to_size(size)
             except NotNativeError:
-                raise NotNativeError(size_of_data(node.target)) from None
+                unbounded = node.meta.get("unbounded")
+                raise NotNativeError(unbounded or size_of_data(node.target)) from None
 
 
 def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:

@@ -16,11 +16,15 @@ from ..registry import lowers
 
 @lowers("_assert_async.msg", "_assert_async.default", operands=ALL)
 def assert_async(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, assert_msg: str = "") -> None:
-    """The kernel stops a program whose index is out of range. The message stays in the graph: a file has no room for
-    it."""
+    """The message stays in the graph: a file has no room for it."""
     if prod(self.shape) != 1:
         raise NotNativeError("an assertion about several elements; expected one, as of torch.all")
+    stop_unless(ctx, ctx.reshape(self, (1,)))
+
+
+def stop_unless(ctx: LoweringContext, condition: Value) -> None:
+    """Stops the program if the one element is zero: a kernel stops one whose index is out of range."""
     fails, index = ctx.empty((1,), torch.bool), ctx.empty((1,), torch.int64)
-    ctx.launch("pointwise.logical_not", [fails], [ctx.reshape(self, (1,))], self.dtype)
+    ctx.launch("pointwise.logical_not", [fails], [condition], condition.dtype)
     ctx.launch("copy", [index], [fails], torch.int64)
     ctx.launch("index_select", [ctx.empty((1,), torch.bool)], [fails, index], torch.bool, dim=0)

@@ -53,6 +53,11 @@ def _reduce(
     ctx.launch(kernel, list(views), [source], compute, reduced=_mask(dims), correction=correction)
 
 
+def reduce_to(ctx: LoweringContext, kernel: str, out: Value, source: Value) -> None:
+    """Reduces all elements to a tensor of one."""
+    _reduce(ctx, kernel, [out.view(out.meta.view(()))], source, _dims(source, None), out.dtype)
+
+
 def reduce_all(ctx: LoweringContext, node: torch.fx.Node, kernel: str, source: Value) -> Value:
     out = ctx.result_of(node)
     _reduce(ctx, kernel, [out], source, _dims(source, None), out.dtype)
