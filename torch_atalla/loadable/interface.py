@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ class Interface:
         self._out_leaves = load_leaves(metadata[keys["out_leaves"]])
         self._in_spec = load_spec(metadata[keys["in_spec"]])
         self._out_spec = load_spec(metadata[keys["out_spec"]])
+        sizes = metadata.get(method_key("result_sizes", self.name, number), "[]")
+        self._sizes: list[list[int]] = json.loads(sizes)  # result, dimension, number of its count among the last outputs
+        self._counts = len({count for _, _, count in self._sizes})
         positional, keywords = self._in_spec.children()
         self.positional = (
             keywords.num_children == 0
@@ -45,7 +49,7 @@ class Interface:
         self.single = self._out_spec.is_leaf() and len(self.outputs) == 1
         for what, leaves, ports in (
             ("inputs", self._in_leaves, self.inputs),
-            ("outputs", self._out_leaves, self.outputs),
+            ("outputs", self._out_leaves, self.outputs[: len(self.outputs) - self._counts]),
         ):
             tensors = sum(leaf.is_tensor for leaf in leaves)
             if tensors != len(ports):
@@ -53,11 +57,20 @@ class Interface:
 
     def result(self, outputs: list[torch.Tensor]) -> Any:
         """Return what the exported module would, with the program's tensors in it."""
+        if self._counts:
+            outputs = self._valid(outputs)
         if self._out_spec.is_leaf():
             return outputs[0] if outputs else self._out_leaves[0].value
         results = iter(outputs)
         leaves = [next(results) if leaf.is_tensor else leaf.value for leaf in self._out_leaves]
         return pytree.tree_unflatten(leaves, self._out_spec)
+
+    def _valid(self, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The results without their padding. Waits for the device, which has the counts."""
+        results, counts = outputs[: -self._counts], [int(count) for count in outputs[-self._counts :]]
+        for result, dim, count in self._sizes:
+            results[result] = results[result].narrow(dim, 0, counts[count])
+        return [result.contiguous() for result in results]
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """Return the tensors of a call. Raises TypeError or ValueError for arguments that the program does not take."""

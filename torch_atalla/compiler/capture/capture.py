@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from torch_atalla.loadable.leaves import Leaf
 from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
 from .assertions import assert_on_tensors
+from .bounded import RESULT_SIZES, bound_sizes
 from .decompositions import decomposition_table, without_python_kernels
 from .element_index import index_by_elements
 from .float8_weights import is_float8_weight, store_bytes
@@ -55,6 +57,14 @@ class Captured:
     symbols: Symbols = field(default_factory=Symbols)
     names: frozenset[str] = frozenset()  # of the parameters and buffers that the program has
     results: list[torch.Tensor] = field(default_factory=list)  # the tensors among the outputs, as exported
+    # (tensor among the outputs, dimension, number of a count) for sizes that depend on data: the counts are the last
+    # outputs, beyond those of the module.
+    result_sizes: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def counts(self) -> int:
+        """How many of the outputs are counts for result_sizes."""
+        return len({count for _, _, count in self.result_sizes})
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -184,9 +194,10 @@ def capture(
     program = export_module(program, args, kwargs)
     if decomposed is None:
         decomposed = decompose(program, support, states)
-    name_the_host(decomposed.graph)
     index_by_elements(decomposed.graph)
     assert_on_tensors(decomposed.graph)
+    bound_sizes(decomposed)
+    name_the_host(decomposed.graph)
     constants = _constants(decomposed)
     store_bytes(decomposed.graph, constants)
     mutable = mutated_buffers(decomposed) | frozenset(states)
@@ -208,6 +219,7 @@ def capture(
         symbols=_symbols(decomposed, program),
         names=frozenset(item.fqn for item in constants.values() if item.kind != "constant"),
         results=_results(program, decomposed),
+        result_sizes=decomposed.graph_module.meta.get(RESULT_SIZES, ()),
     )
 
 
@@ -235,12 +247,12 @@ def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.Ex
     may have changed; those of the export count."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
     specs = decomposed.graph_signature.output_specs
-    returned: Any = decomposed.graph.output_node().args[0][-len(before) or None :]
+    returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
     results = []
-    for spec, first, last in zip(kept, before, returned, strict=True):
+    for spec, first, last in itertools.zip_longest(kept, before, returned):  # counts come last
         if isinstance(spec.arg, TensorArgument):
-            wanted, value = first.meta.get("val"), last.meta["val"]
+            wanted, value = first.meta.get("val") if first is not None else None, last.meta["val"]
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
             results.append(wanted if fixed and wanted.shape == value.shape else value)
     return results

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -204,8 +205,10 @@ def _emit(
             method_key("in_spec", name, number): dump_spec(captured.in_spec),
             method_key("out_spec", name, number): dump_spec(captured.out_spec),
             method_key("in_leaves", name, number): dump_leaves(captured.inputs),
-            method_key("out_leaves", name, number): dump_leaves(captured.outputs),
+            method_key("out_leaves", name, number): dump_leaves(captured.outputs[: len(captured.outputs) - captured.counts]),
         }
+        if captured.result_sizes:
+            metadata[method_key("result_sizes", name, number)] = json.dumps(captured.result_sizes)
         if drawn := compiled.program.random_positions:
             metadata[method_key("random_positions", name, number)] = str(drawn)
     cycles, crc32c = report.method_cycles, runtime.crc32c

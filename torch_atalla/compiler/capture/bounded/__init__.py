@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sizes that depend on data, within a bound: tensors of the bound's size, with a count on the chip."""
+
+from .rewrite import RESULT_SIZES, bound_sizes
+
+__all__ = ["RESULT_SIZES", "bound_sizes"]

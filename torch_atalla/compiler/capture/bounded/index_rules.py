@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules of ops that read and write through masks and indices."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+
+from .expressions import on_chip
+from .rewrite import Declined, Node, Rewrite, is_mask
+from .rules import RULES, again, all_dims, bound, only, rule, value_of
+
+aten = torch.ops.aten
+
+__all__ = ["RULES"]
+
+
+def places(rewrite: Rewrite, mask: Node, size: Any) -> Node:
+    """The coordinates of the true elements, [bound, dimensions of the mask]; those of padding are zero."""
+    true = rewrite.filled(mask, all_dims(mask), 0)
+    if value_of(mask).dtype != torch.bool:
+        true = rewrite.call(aten.ne.Scalar, true, 0)
+    count = rewrite.call(aten.sum.dim_IntList, true, list(all_dims(mask)), False, dtype=torch.int64)
+    most = rewrite.add_count(size, count, value_of(true).numel())
+    return rewrite.call(aten.nonzero_static.default, true, size=most, fill_value=0)
+
+
+@rule(aten.nonzero.default)
+def nonzero(rewrite: Rewrite, node: Node) -> Node:
+    return places(rewrite, node.args[0], value_of(node).shape[0])
+
+
+def _columns(rewrite: Rewrite, found: Node) -> list[Node]:
+    return [rewrite.call(aten.select.int, found, 1, i) for i in range(value_of(found).shape[1])]
+
+
+@rule(aten.masked_select.default)
+def masked_select(rewrite: Rewrite, node: Node) -> Node:
+    source, mask = node.args
+    shape = torch.broadcast_shapes(value_of(source).shape, value_of(mask).shape)
+    if tuple(shape) != tuple(value_of(source).shape) or tuple(shape) != tuple(value_of(mask).shape):
+        raise Declined(f"{node.name} ({node.target}): a mask that broadcasts")
+    found = places(rewrite, mask, value_of(node).shape[0])
+    return rewrite.call(aten.index.Tensor, rewrite.new(source), _columns(rewrite, found))
+
+
+def safe_index(rewrite: Rewrite, index: Node, source: Node, dim: int) -> Node:
+    """An index whose padding is zero. Where the dimension has a count, negative ones count from its end."""
+    new = rewrite.filled(index, all_dims(index), 0)
+    extents = rewrite.extents(source)
+    if dim not in extents:
+        return new
+    negative = rewrite.call(aten.lt.Scalar, new, 0)
+    from_end = rewrite.call(aten.add.Tensor, new, on_chip(rewrite, extents[dim]))
+    new = rewrite.call(aten.where.self, negative, from_end, new)
+    # A place behind the count is an error, not padding.
+    fits = rewrite.call(aten.lt.Tensor, new, on_chip(rewrite, extents[dim]))
+    mask = rewrite.invalid(index, all_dims(index))
+    if mask is not None:
+        fits = rewrite.call(aten.logical_or.default, fits, mask)
+    rewrite.call(aten._assert_async.msg, rewrite.call(aten.all.default, fits), "an index is out of range")
+    return new
+
+
+@rule(aten.index.Tensor)
+def index(rewrite: Rewrite, node: Node) -> Node:
+    source, indices = node.args
+    found: list[Any] = []
+    masks = [item for item in indices if is_mask(item)]
+    if len(masks) > 1:
+        raise Declined(f"{node.name} ({node.target}): several masks")
+    for item in indices:
+        if is_mask(item):
+            size = _size_of_mask(rewrite, node, indices)
+            found += _columns(rewrite, places(rewrite, item, size))
+        else:
+            found.append(None if item is None else safe_index(rewrite, item, source, len(found)))
+    return rewrite.call(aten.index.Tensor, rewrite.new(source), found)
+
+
+def _size_of_mask(rewrite: Rewrite, node: Node, indices: list[Any]) -> Any:
+    """The size of the result that is the count of the mask."""
+    given = [i for i, item in enumerate(indices) if item is not None]
+    if len(given) != 1:
+        raise Declined(f"{node.name} ({node.target}): a mask beside other indices")
+    return value_of(node).shape[given[0]]
+
+
+@rule(aten.embedding.default)
+def embedding(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    only(rewrite, args["weight"], (1,), "of the table")
+    return again(rewrite, node, indices=rewrite.filled(args["indices"], all_dims(args["indices"]), 0))
+
+
+@rule(aten.index_select.default, aten.gather.default)
+def index_select(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    dim = args["dim"] % max(1, value_of(args["self"]).ndim)
+    return again(rewrite, node, index=safe_index(rewrite, args["index"], args["self"], dim))
+
+
+@rule(aten.masked_scatter.default)
+def masked_scatter(rewrite: Rewrite, node: Node) -> Any:
+    source = node.args[2]
+    mask = rewrite.filled(node.args[1], all_dims(node.args[1]), False)
+    return scattered(rewrite, rewrite.new(node.args[0]), mask, source)
+
+
+def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:
+    """The first elements of the source where the mask is true. The source has as many, without its padding."""
+    extents = rewrite.extents(source)
+    if extents:
+        before = value_of(source).shape[: min(extents)]
+        if len(extents) > 1 or prod(before) != 1:
+            raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): only the first dimension of the source may have a count")
+        shape = torch.broadcast_shapes(value_of(mask).shape, value_of(target).shape)
+        wide = rewrite.call(aten.expand.default, mask, list(shape))
+        wanted = rewrite.call(aten.sum.dim_IntList, wide, list(range(len(shape))), False, dtype=torch.int64)
+        elements = prod(rewrite.expr(size) for size in value_of(source).shape)
+        enough = rewrite.call(aten.le.Tensor, wanted, on_chip(rewrite, elements))
+        rewrite.call(aten._assert_async.msg, enough, "masked_scatter: expected as many elements as the mask has true ones")
+    return rewrite.call(aten.masked_scatter.default, target, mask, rewrite.new(source))
+
+
+@rule(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    target, indices, values = args["self"], args["indices"], args["values"]
+    if any(map(is_mask, indices)):
+        return _put_by_mask(rewrite, node, target, indices, values, args["accumulate"])
+    shape = torch.broadcast_shapes(*(value_of(item).shape for item in indices if item is not None))
+    counted = [item for item in indices if item is not None and rewrite.extents(item)]
+    for item in counted:
+        if tuple(value_of(item).shape) != tuple(shape):
+            raise Declined(f"{node.name} ({node.target}): an index with a count that broadcasts")
+    if not counted:
+        return again(rewrite, node, indices=_safe(rewrite, indices, target))
+    return _put_behind(rewrite, target, indices, counted[0], values, args["accumulate"])
+
+
+def _safe(rewrite: Rewrite, indices: list[Any], target: Node) -> list[Any]:
+    return [None if item is None else safe_index(rewrite, item, target, dim) for dim, item in enumerate(indices)]
+
+
+def _put_behind(
+    rewrite: Rewrite, target: Node, indices: list[Any], counted: Node, values: Node, accumulate: bool
+) -> Node:
+    """Padding is written to one more row behind the target, which is cut off."""
+    dim = indices.index(counted)
+    new, size = rewrite.new(target), value_of(rewrite.new(target)).shape[dim]
+    row = rewrite.call(aten.slice.Tensor, new, dim, 0, 1)
+    if size == 0:
+        raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): a target of no elements")
+    longer = rewrite.call(aten.cat.default, [new, row], dim)
+    found = _safe(rewrite, indices, target)
+    wrapped = rewrite.call(aten.where.self, rewrite.call(aten.lt.Scalar, found[dim], 0),
+                           rewrite.call(aten.add.Tensor, found[dim], size), found[dim])  # fmt: skip
+    inside = rewrite.call(aten.lt.Scalar, wrapped, size)
+    mask = rewrite.invalid(counted, all_dims(counted))
+    assert mask is not None
+    fits = rewrite.call(aten.logical_or.default, inside, mask)
+    rewrite.call(aten._assert_async.msg, rewrite.call(aten.all.default, fits), "an index is out of range")
+    found[dim] = rewrite.call(aten.masked_fill.Scalar, wrapped, mask, size)
+    written = rewrite.call(aten.index_put.default, longer, found, rewrite.new(values), accumulate)
+    return rewrite.call(aten.slice.Tensor, written, dim, 0, size)
+
+
+def _put_by_mask(
+    rewrite: Rewrite, node: Node, target: Node, indices: list[Any], values: Node, accumulate: bool
+) -> Node:
+    """One value fills the mask. Rows are written by masked_scatter, which takes them in order."""
+    given = [i for i, item in enumerate(indices) if item is not None]
+    if len(given) != 1 or accumulate:
+        raise Declined(f"{node.name} ({node.target}): a mask beside other indices, or a sum")
+    mask, dim = indices[given[0]], given[0]
+    true = rewrite.filled(mask, all_dims(mask), False)
+    behind = value_of(target).ndim - dim - value_of(mask).ndim
+    wide = rewrite.call(aten.view.default, true, [*value_of(true).shape, *[1] * behind]) if behind else true
+    if value_of(values).numel() == 1 and not rewrite.extents(values):
+        value = rewrite.call(aten.view.default, rewrite.new(values), [])
+        return rewrite.call(aten.where.self, wide, value, rewrite.new(target))
+    rows = value_of(target).ndim - value_of(mask).ndim + 1
+    if dim or value_of(values).ndim != rows:
+        raise Declined(f"{node.name} ({node.target}): values that broadcast over the mask")
+    return scattered(rewrite, rewrite.new(target), wide, values)
+
+
+@rule(aten.index_add.default, aten.scatter_add.default)
+def index_add(rewrite: Rewrite, node: Node) -> Any:
+    """Padding adds zero to the first row."""
+    args = bound(node)
+    dim = args["dim"] % max(1, value_of(args["self"]).ndim)
+    name = "source" if "source" in args else "src"
+    found = safe_index(rewrite, args["index"], args["self"], dim)
+    source = args[name]
+    if node.target is aten.scatter_add.default and rewrite.extents(args["index"]) and (
+        tuple(value_of(source).shape) != tuple(value_of(args["index"]).shape)
+    ):
+        raise Declined(f"{node.name} ({node.target}): a source with other sizes than the index")
+    return again(rewrite, node, index=found, **{name: rewrite.filled(source, all_dims(source), 0)})

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rewrites a program whose sizes depend on data to static sizes.
+
+`x[mask]` has as many rows as the mask has true elements. The rewritten program computes a tensor with the largest
+number of rows that there can be, and the count of rows that are valid. In every rewritten tensor, the elements within
+the counts are those of the original program, and all others are padding of any value. rules.py says for each op how
+this is kept: most ops compute rows independently of one another; a sum over rows first fills the padding with zeros.
+
+The bound of a size is the number of elements of the mask, or less if the program declares it
+(`torch._check(n <= 8)`). A count above a declared bound stops the program on the chip, as an assertion does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
+
+from ...program.sizes import UNBOUNDED
+from .expressions import is_growing, on_chip
+
+if TYPE_CHECKING:  # sympy takes a third of a second to import
+    import sympy
+
+aten = torch.ops.aten
+Node = torch.fx.Node
+# Ops whose result has as many elements as a mask has true ones.
+MAKERS = (aten.index.Tensor, aten.nonzero.default, aten.masked_select.default)
+READS = (aten._local_scalar_dense.default, aten.item.default)
+MOST = 1 << 24  # the largest bound of a number, which would be one of memory
+Numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
+RESULT_SIZES = "result_sizes"  # key of a graph's meta: (result, dimension, number of its count), of counts as results
+REASON = "unbounded"  # key of a node's meta: why the sizes of its program were not bounded
+
+
+class Declined(Exception):
+    """A rule cannot keep padding out of results."""
+
+
+def bound_sizes(program: torch.export.ExportedProgram) -> None:
+    """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
+    whose sizes depend on data keep the reason."""
+    if not _has_sizes_of_data(program.graph):
+        return
+    before = len(program.graph.nodes)
+    rewrite = Rewrite(program)
+    try:
+        rewrite.run()
+    except Declined as error:
+        rewrite.undo()
+        assert len(program.graph.nodes) == before
+        for node in program.graph.nodes:
+            node.meta[REASON] = str(error)
+
+
+def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
+    return any(makes_size(node) for node in graph.nodes if node.op == "call_function")
+
+
+def makes_size(node: Node) -> bool:
+    """Whether the op makes a tensor whose size is a count of true elements, or a number."""
+    if node.target in READS:
+        return bool(node.users)
+    return node.target in MAKERS and (node.target is not aten.index.Tensor or any(map(is_mask, node.args[1])))
+
+
+def is_mask(index: Any) -> bool:
+    return isinstance(index, Node) and index.meta["val"].dtype in (torch.bool, torch.uint8)
+
+
+class Rewrite:
+    """One graph while it is rewritten. New nodes are added beside the old ones, which go at the end."""
+
+    Declined = Declined
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        self.program, self.graph = program, program.graph
+        self.mode = detect_fake_mode([node.meta.get("val") for node in self.graph.find_nodes(op="placeholder")])
+        self.counts: dict[sympy.Basic, Node] = {}  # symbol -> tensor of no dimensions
+        self.bounds: dict[sympy.Basic, int] = {}
+        self.env: dict[Node, Any] = {}  # old node -> new node, or several of an op with several results
+        self.gone: set[Node] = set()  # old nodes that have been rewritten
+        self.added: list[Node] = []
+        self.node: Node  # the old node that is being rewritten
+        self.device = torch.device("cpu")
+
+    # The pass.
+
+    def run(self) -> None:
+        for node in list(self.graph.nodes):
+            if node.op == "call_function" and self.is_affected(node):
+                self.node, self.device = node, _device(node, self.device)
+                with self.graph.inserting_before(node):
+                    self.rewrite(node)
+                self.gone.add(node)
+        self.finish()
+
+    def is_affected(self, node: Node) -> bool:
+        return makes_size(node) or any(arg in self.gone for arg in node.all_input_nodes)
+
+    def rewrite(self, node: Node) -> None:
+        from .index_rules import RULES
+
+        if node.target in READS:
+            self.read(node)
+        elif node.target is aten._assert_scalar.default:
+            self.require(self.expr(node.args[0]), str(node.args[1]))
+        elif not is_number(node) and node.target is not aten._assert_tensor_metadata.default:
+            rule = RULES.get(node.target)
+            if rule is None:
+                raise Declined(f"no rule keeps {node.target} ({node.name}) within the count")
+            self.env[node] = self.checked(rule(self, node))
+
+    def finish(self) -> None:
+        """Puts the new nodes in the places of the old ones."""
+        output = self.graph.output_node()
+        with self.graph.inserting_before(output):
+            counts = self.result_counts(output)
+        for spec in self.program.graph_signature.output_specs:
+            for node, new in self.env.items():
+                if isinstance(new, Node) and getattr(spec.arg, "name", None) == node.name:
+                    spec.arg.name = new.name
+        results: Any = map_arg(output.args[0], lambda node: self.env.get(node, node))
+        output.args = ((*results, *counts),)
+        for count in counts:
+            spec = OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(count.name), None)
+            self.program.graph_signature.output_specs.append(spec)
+        for node in reversed(list(self.graph.nodes)):
+            if node in self.gone:
+                self.graph.erase_node(node)
+        self.program.graph_module.recompile()
+
+    def result_counts(self, output: Node) -> list[Node]:
+        """Further results: the sizes of those that depend on data."""
+        results: Any = output.args[0]
+        first = len(results) - len(self.program.graph_signature.user_outputs)
+        tensors = [node for node in results[first:] if isinstance(node, Node) and not is_number(node)]
+        if any(node in self.gone and is_number(node) for node in output.all_input_nodes):
+            raise Declined("a result of the program is a number that depends on data")
+        if any(self.extents(node) for node in results[:first]):
+            raise Declined("a buffer gets a size that depends on data")
+        sizes: list[sympy.Basic] = []
+        places: list[tuple[int, int, int]] = []
+        for number, node in enumerate(tensors):
+            for dim, expr in self.extents(node).items() if node in self.env else ():
+                if expr not in sizes:
+                    sizes.append(expr)
+                places.append((number, dim, sizes.index(expr)))
+        self.program.graph_module.meta[RESULT_SIZES] = tuple(places)
+        return [self.call(aten.clone.default, on_chip(self, expr)) for expr in sizes]
+
+    def undo(self) -> None:
+        for node in reversed(self.added):
+            self.graph.erase_node(node)
+
+    def checked(self, made: Any) -> Any:
+        """The new node, if its sizes are those of the old one with the bounds for the counts."""
+        old, new = tree_leaves(self.node.meta["val"]), [node.meta["val"] for node in tree_leaves(made)]
+        for before, after in zip(old, new, strict=True):
+            if not isinstance(before, torch.Tensor):
+                continue
+            wanted = [self.at_bound(size) for size in before.shape]
+            if wanted != list(after.shape) or before.dtype != after.dtype:
+                raise Declined(f"{self.node.target} ({self.node.name}) of the bound has {list(after.shape)}, not {wanted}")
+        return made
+
+    # Numbers.
+
+    def is_number_of_data(self, value: Any) -> bool:
+        return isinstance(value, Node) and is_number(value) and bool(self.free(value.meta["val"]))
+
+    def free(self, value: Any) -> set[Any]:
+        """The counts that a size or a number depends on."""
+        if not isinstance(value, Numbers):
+            return set()
+        env = value.node.shape_env
+        symbols = env.replace(value.node.expr).free_symbols
+        return {symbol for symbol in symbols if symbol in self.counts or env.is_unbacked_symint(symbol)}
+
+    def expr(self, value: Any) -> sympy.Basic:
+        import sympy
+
+        value = value.meta["val"] if isinstance(value, Node) else value
+        if not isinstance(value, Numbers):
+            return sympy.sympify(value)
+        return value.node.shape_env.replace(value.node.expr)
+
+    def at_bound(self, value: Any) -> int:
+        """The largest value of a size."""
+        if type(value) is int:
+            return value
+        expr = self.expr(value)
+        unknown = expr.free_symbols - self.bounds.keys()
+        if unknown:
+            raise Declined(f"the size {expr} has no bound (torch._check(size <= 8) declares one)")
+        if not is_growing(expr):
+            raise Declined(f"the size {expr} may become smaller when a count grows")
+        return int(expr.xreplace({symbol: _integer(bound) for symbol, bound in self.bounds.items()}))
+
+    def require(self, condition: sympy.Basic, message: str) -> None:
+        """Stops the program on the chip if a condition on counts does not hold."""
+        import sympy
+
+        if condition == sympy.true or self.always(condition):
+            return
+        self.stop_unless(on_chip(self, condition), message)
+
+    def always(self, condition: sympy.Basic) -> bool:
+        """Whether a condition holds for all counts from 0 to the bounds."""
+        import sympy
+
+        symbols = sorted(condition.free_symbols, key=str)
+        if len(symbols) != 1 or symbols[0] not in self.bounds or self.bounds[symbols[0]] > 1 << 12:
+            return False
+        values = range(self.bounds[symbols[0]] + 1)
+        return all(condition.xreplace({symbols[0]: sympy.Integer(value)}) == sympy.true for value in values)
+
+    def add_count(self, size: Any, count: Node, most: int) -> int:
+        """Learns that a size is a count, which is at most `most`. Returns the bound."""
+        import sympy
+
+        expr = self.expr(size)
+        if expr.is_Integer:  # the program has an assertion that fixes it
+            bound = int(expr)
+        elif not isinstance(expr, sympy.Symbol):
+            raise Declined(f"the size {expr} is no symbol")
+        else:
+            bound = min(most, _declared(size, expr))
+            self.counts[expr], self.bounds[expr] = count, bound
+        if bound < most or expr.is_Integer:
+            compare = aten.eq.Scalar if expr.is_Integer else aten.le.Scalar
+            self.stop_unless(self.call(compare, count, bound), f"expected a mask of at most {bound} true elements")
+        return bound
+
+    def read(self, node: Node) -> None:
+        """A number that the program reads from a tensor stays on the chip. It is a size if the program declares its
+        bounds."""
+        source, number = node.args[0], node.meta["val"]
+        assert isinstance(source, Node)
+        expr = self.expr(number)
+        if not expr.is_symbol:
+            raise Declined(f"{node.name} ({node.target}) reads a {source.meta['val'].dtype}")
+        value = self.call(aten.view.default, self.env.get(source, source), [])
+        if isinstance(number, torch.SymInt):
+            value = self.call(aten._to_copy.default, value, dtype=torch.int64)
+            limits = number.node.shape_env.var_to_range[expr]
+            if limits.lower >= 0 and _declared(number, expr) < MOST:
+                self.bounds[expr] = _declared(number, expr)
+                self.stop_unless(self.call(aten.ge.Scalar, value, 0), "a size is negative")
+                self.stop_unless(self.call(aten.le.Scalar, value, self.bounds[expr]), "a size is above its bound")
+        self.counts[expr] = value
+
+    def stop_unless(self, condition: Node, message: str) -> None:
+        self.call(aten._assert_async.msg, condition, message)
+
+    # Nodes.
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """A new node, or one for each result of an op with several."""
+        node = self.graph.call_function(target, args, kwargs)
+        self.added.append(node)
+
+        def of(arg: Node) -> Any:
+            return arg.meta["val"]
+
+        with self.mode, torch.no_grad():
+            value = target(*map_arg(args, of), **map_arg(kwargs, of))
+        node.meta = {**self.node.meta, "val": value}
+        if not isinstance(value, (tuple, list)):
+            return node
+        parts = []
+        for number, part in enumerate(value):
+            item = self.graph.call_function(operator.getitem, (node, number))
+            item.meta = {**self.node.meta, "val": part}
+            self.added.append(item)
+            parts.append(item)
+        return tuple(parts)
+
+    def new(self, value: Any) -> Any:
+        """What an argument of the old node is for the new one: sizes become those of the bounds."""
+
+        def mapped(item: Any) -> Any:
+            if not isinstance(item, Node):
+                return item
+            if item in self.gone and is_number(item):
+                return self.at_bound(item.meta["val"])
+            return self.env.get(item, item)
+
+        return map_arg(value, mapped)
+
+    def extents(self, node: Any) -> dict[int, sympy.Basic]:
+        """The dimensions of an old node whose sizes depend on data."""
+        value = node.meta["val"] if isinstance(node, Node) else None
+        if not isinstance(value, torch.Tensor):
+            return {}
+        return {dim: self.expr(size) for dim, size in enumerate(value.shape) if self.free(size)}
+
+    def invalid(self, old: Node, dims: Iterable[int]) -> Node | None:
+        """Where the padding of the dimensions is: a mask that broadcasts to the new tensor. None: there is none."""
+        found: Node | None = None
+        ndim = old.meta["val"].ndim
+        for dim, expr in self.extents(old).items():
+            if dim not in dims:
+                continue
+            bound = self.at_bound(old.meta["val"].shape[dim])
+            places = self.call(aten.arange.start_step, 0, bound, 1, dtype=torch.int64, device=self.device)
+            mask = self.call(aten.ge.Tensor, places, on_chip(self, expr))
+            mask = self.call(aten.view.default, mask, [bound if d == dim else 1 for d in range(ndim)])
+            found = mask if found is None else self.call(aten.logical_or.default, found, mask)
+        return found
+
+    def filled(self, old: Node, dims: Iterable[int], value: Any) -> Node:
+        """The new tensor with a value in the padding of the dimensions."""
+        mask = self.invalid(old, list(dims))
+        new = self.env.get(old, old)
+        return new if mask is None else self.call(aten.masked_fill.Scalar, new, mask, value)
+
+
+def _integer(value: int) -> Any:
+    import sympy
+
+    return sympy.Integer(value)
+
+
+def is_number(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), (int, float, *Numbers))
+
+
+def _declared(size: torch.SymInt, symbol: Any) -> int:
+    """The largest value that the program declares for a size."""
+    upper = size.node.shape_env.var_to_range[symbol].upper
+    return int(upper) if upper.is_Integer else UNBOUNDED
+
+
+def _device(node: Node, before: torch.device) -> torch.device:
+    """Where the tensors of a node are."""
+    values = tree_leaves([arg.meta.get("val") for arg in node.all_input_nodes])
+    return next((value.device for value in values if isinstance(value, torch.Tensor)), before)
