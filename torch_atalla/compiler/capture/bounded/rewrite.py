@@ -33,6 +33,7 @@ Node = torch.fx.Node
 # Ops whose result has as many elements as a mask has true ones.
 MAKERS = (aten.index.Tensor, aten.nonzero.default, aten.masked_select.default)
 READS = (aten._local_scalar_dense.default, aten.item.default)
+EVERY = 1 << 12  # a bound up to which expressions are evaluated for every count
 MOST = 1 << 24  # the largest bound of a number, which would be one of memory
 Numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
 RESULT_SIZES = "result_sizes"  # key of a graph's meta: (result, dimension, number of its count), of counts as results
@@ -46,7 +47,7 @@ class Declined(Exception):
 def bound_sizes(program: torch.export.ExportedProgram) -> None:
     """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
     whose sizes depend on data keep the reason."""
-    if not _has_sizes_of_data(program.graph):
+    if not _has_sizes_of_data(program.graph) or _has_dynamic_inputs(program.graph):
         return
     before = len(program.graph.nodes)
     rewrite = Rewrite(program)
@@ -61,6 +62,13 @@ def bound_sizes(program: torch.export.ExportedProgram) -> None:
 
 def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
     return any(makes_size(node) for node in graph.nodes if node.op == "call_function")
+
+
+def _has_dynamic_inputs(graph: torch.fx.Graph) -> bool:
+    """Whether bounds would be expressions of the sizes of inputs."""
+    values = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
+    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
+    return any(isinstance(item, Numbers) for item in [*values, *sizes])
 
 
 def makes_size(node: Node) -> bool:
@@ -199,27 +207,26 @@ class Rewrite:
         unknown = expr.free_symbols - self.bounds.keys()
         if unknown:
             raise Declined(f"the size {expr} has no bound (torch._check(size <= 8) declares one)")
-        if not is_growing(expr):
+        largest = int(expr.xreplace({symbol: _integer(bound) for symbol, bound in self.bounds.items()}))
+        if not is_growing(expr) and not all(value <= largest for value in self.every(expr) or [largest + 1]):
             raise Declined(f"the size {expr} may become smaller when a count grows")
-        return int(expr.xreplace({symbol: _integer(bound) for symbol, bound in self.bounds.items()}))
+        return largest
 
     def require(self, condition: sympy.Basic, message: str) -> None:
         """Stops the program on the chip if a condition on counts does not hold."""
         import sympy
 
-        if condition == sympy.true or self.always(condition):
+        values = [condition] if condition.is_Boolean and not condition.free_symbols else self.every(condition)
+        if values and all(value == sympy.true for value in values):
             return
         self.stop_unless(on_chip(self, condition), message)
 
-    def always(self, condition: sympy.Basic) -> bool:
-        """Whether a condition holds for all counts from 0 to the bounds."""
-        import sympy
-
-        symbols = sorted(condition.free_symbols, key=str)
-        if len(symbols) != 1 or symbols[0] not in self.bounds or self.bounds[symbols[0]] > 1 << 12:
-            return False
-        values = range(self.bounds[symbols[0]] + 1)
-        return all(condition.xreplace({symbols[0]: sympy.Integer(value)}) == sympy.true for value in values)
+    def every(self, expr: sympy.Basic) -> list[Any]:
+        """The values of an expression of one count, from 0 to the bound; nothing if they are not known or too many."""
+        symbols = list(expr.free_symbols)
+        if len(symbols) != 1 or self.bounds.get(symbols[0], EVERY) >= EVERY:
+            return []
+        return [expr.xreplace({symbols[0]: _integer(value)}) for value in range(self.bounds[symbols[0]] + 1)]
 
     def add_count(self, size: Any, count: Node, most: int) -> int:
         """Learns that a size is a count, which is at most `most`. Returns the bound."""

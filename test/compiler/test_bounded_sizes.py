@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sizes that depend on data: loadables give the CPU's values for every count within the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from torch_atalla import load_loadable, save_loadable
+from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.driver.runtime import RuntimeLibraryError
+from torch_atalla.loadable.errors import UnsupportedOpsError
+
+ROWS, WIDTH = 6, 4
+TABLE = torch.linspace(-1, 1, 16).view(4, WIDTH)
+KERNEL = torch.linspace(-1, 1, 6).view(2, 1, 3)
+Case = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # of x [6, 4], a mask [6] and indices [6]
+
+
+def put(x: torch.Tensor, m: torch.Tensor, value: Any) -> torch.Tensor:
+    y = x.clone()
+    y[m] = value
+    return y
+
+
+def put_at(x: torch.Tensor, i: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[i] = value
+    return y
+
+
+def checked(x: torch.Tensor, least: int) -> torch.Tensor:
+    torch._check(x.shape[0] >= least)
+    return x
+
+
+def number(m: torch.Tensor) -> Any:
+    n = m.sum().item()
+    torch._check(n >= 0)
+    torch._check(n <= ROWS)
+    return n
+
+
+def split(x: torch.Tensor, m: torch.Tensor) -> Any:
+    n = number(m)
+    k = (ROWS - m.sum()).item()
+    torch._check(k >= 0)
+    torch._check(k <= ROWS)
+    torch._check(n + k == ROWS)
+    return x.split_with_sizes([n, k])
+
+
+def heads(r: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(r.view(-1, 1, 2, 2), r.view(-1, 1, 2, 2), r.view(-1, 1, 2, 2))
+
+
+CASES: dict[str, Case] = {
+    "rows": lambda x, m, i: x[m] * 2,
+    "rows of rows": lambda x, m, i: x[m][x[m][:, 0] > 0],
+    "columns": lambda x, m, i: x.t()[:, m],
+    "places": lambda x, m, i: (x > 0).nonzero(),
+    "places of numbers": lambda x, m, i: x.clamp(min=0).nonzero(),
+    "elements": lambda x, m, i: x.masked_select(x > 0.5),
+    "linear": lambda x, m, i: F.linear(x[m], TABLE),
+    "norm": lambda x, m, i: F.layer_norm(x[m], (WIDTH,)),
+    "sum": lambda x, m, i: (x[m].sum(0), x[m].sum(), x[m].sum(1)),
+    "mean": lambda x, m, i: x[m].mean(0),
+    "logic": lambda x, m, i: ((x[m] > 0).any(0), (x[m] > 0).all(0)),
+    "softmax": lambda x, m, i: x[m].softmax(0),
+    "cumsum": lambda x, m, i: x[m].cumsum(0),
+    "sort": lambda x, m, i: x[m].sort(0, descending=True),
+    "cat": lambda x, m, i: torch.cat([x[m], x[~m], x[:2]]),
+    "cat of columns": lambda x, m, i: torch.cat([x[m], x[m] + 1], 1),
+    "view": lambda x, m, i: (x[m].reshape(-1), x[m].view(-1, 2, 2).transpose(1, 2)),
+    "masked_scatter": lambda x, m, i: x.masked_scatter(m[:, None], x[m] * 2),
+    "rows that are written": lambda x, m, i: put(x, m, x[m] * 2),
+    "a value that is written": lambda x, m, i: put(x[m], x[m][:, 0] > 0, 7.0),
+    "rows at indices": lambda x, m, i: put_at(torch.zeros(ROWS, WIDTH), torch.arange(ROWS)[m], x[m]),
+    "sums at indices": lambda x, m, i: torch.zeros(4).index_put((i[m],), x[m][:, 0], accumulate=True),
+    "index_add": lambda x, m, i: torch.zeros(4, WIDTH).index_add(0, i[m], x[m]),
+    "scatter_add": lambda x, m, i: torch.zeros(4).scatter_add(0, i[m], x[m][:, 0]),
+    "embedding": lambda x, m, i: F.embedding(i[m], TABLE),
+    "indices": lambda x, m, i: TABLE[i[m]],
+    "images": lambda x, m, i: F.conv1d(x[m][:, None], KERNEL, padding=1),
+    "a signal": lambda x, m, i: F.conv1d(x.reshape(-1)[x.reshape(-1) > -0.5][None, None], KERNEL, padding=1),
+    "product": lambda x, m, i: x[m].t() @ x[m],
+    "attention": lambda x, m, i: heads(x[m]),
+    "arange": lambda x, m, i: torch.arange(x[m].shape[0]) + torch.ones(x[m].shape[0]),
+    "the count": lambda x, m, i: x * x[m].shape[0],
+    "a number": lambda x, m, i: (torch.arange(number(m)), x + number(m)),
+    "split": lambda x, m, i: split(x, m),
+    "pad": lambda x, m, i: F.pad(x[m], (0, 0, 0, 2), value=7.0),
+    "slice": lambda x, m, i: x[m][1:3],
+    "repeat": lambda x, m, i: x[m].repeat(1, 2),
+}
+# Those that take at least two rows.
+NONEMPTY: dict[str, Case] = {
+    "largest": lambda x, m, i: (checked(x[m], 2).amax(0), x[m].min(0)[0], x[m].argmax(0)),
+    "best": lambda x, m, i: checked(x[m], 2).topk(2, 0),
+    "first": lambda x, m, i: checked(x[m], 2)[1],
+}
+
+
+class Module(nn.Module):
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+
+    def forward(self, x: torch.Tensor, m: torch.Tensor, i: torch.Tensor) -> Any:
+        return self.case(x, m, i)
+
+
+def inputs(bits: str) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(len(bits) + bits.count("1"))
+    return torch.randn(ROWS, WIDTH), torch.tensor([bit == "1" for bit in bits]), torch.randint(0, 4, (ROWS,))
+
+
+def loaded(case: Case, path: Path) -> tuple[nn.Module, Any]:
+    module = Module(case)
+    program = torch.export.export(module, inputs("101101"), strict=False)
+    save_loadable(program, path / "m.atl", fallback="error")
+    return module, load_loadable(path / "m.atl", device="atalla")
+
+
+def on_chip(args: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    return [arg.to("atalla") for arg in args]
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+@pytest.mark.parametrize("name", [*CASES, *NONEMPTY])
+def test_values(name: str, tmp_path: Path) -> None:
+    module, program = loaded((CASES | NONEMPTY)[name], tmp_path)
+    for bits in ("101101", "111111", "010001", *(["000000", "100000"] if name in CASES else [])):
+        args = inputs(bits)
+        expected, found = module(*args), program(*on_chip(args))
+        pairs = zip(expected, found) if isinstance(expected, tuple) else [(expected, found)]
+        for right, mine in pairs:
+            torch.testing.assert_close(mine.cpu(), right, equal_nan=True, msg=lambda text: f"{bits}: {text}")
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+@pytest.mark.parametrize("name", NONEMPTY)
+def test_too_few_elements_stop_the_program(name: str, tmp_path: Path) -> None:
+    _, program = loaded(NONEMPTY[name], tmp_path)
+    with pytest.raises(RuntimeLibraryError, match="_assert_async_msg"):
+        program(*on_chip(inputs("000000")))
+        torch.atalla.synchronize()
+
+
+def at_most_three(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    rows = x[m]
+    torch._check(rows.shape[0] <= 3)
+    return rows
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+def test_a_count_above_the_declared_bound_stops_the_program(tmp_path: Path) -> None:
+    module = Module(at_most_three)
+    program = torch.export.export(module, inputs("100001"))
+    save_loadable(program, tmp_path / "m.atl", fallback="error")
+    program = load_loadable(tmp_path / "m.atl", device="atalla")
+    assert program.outputs[0].shape == (3, WIDTH)
+    for bits in ("100001", "110001", "000000"):
+        assert torch.equal(program(*on_chip(inputs(bits))).cpu(), module(*inputs(bits)))
+    with pytest.raises(RuntimeLibraryError, match="_assert_async_msg"):
+        program(*on_chip(inputs("111100")))
+        torch.atalla.synchronize()
+
+
+def scatter_of_others(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.masked_scatter((i == 0)[:, None], x[m])
+
+
+def test_masked_scatter_does_not_take_padding(tmp_path: Path) -> None:
+    module, program = loaded(scatter_of_others, tmp_path)
+    x, m, i = inputs("100101")
+    enough, few = torch.tensor([0, 1, 1, 0, 1, 1]), torch.zeros(ROWS, dtype=torch.int64)
+    assert torch.equal(program(*on_chip((x, m, enough))).cpu(), module(x, m, enough))
+    with pytest.raises(RuntimeLibraryError, match="_assert_async_msg"):
+        program(*on_chip((x, m, few)))
+        torch.atalla.synchronize()
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (lambda x, m, i: x[m].sort(0)[0], "an ascending order of floats with a count"),
+        (lambda x, m, i: x[:, 0].cummax(0)[0] + x[m].t().reshape(-1).sum(), "not the first that it joins"),
+        (lambda x, m, i: x[m].flip(0), "no rule keeps aten.flip.default"),
+        (lambda x, m, i: torch.arange(i.max().item()), "has no bound"),
+    ],
+)
+def test_refusals(case: Case, reason: str, tmp_path: Path) -> None:
+    program = torch.export.export(Module(case), inputs("101101"))
+    with pytest.raises(UnsupportedOpsError, match=reason):
+        save_loadable(program, tmp_path / "m.atl", fallback="error")
+
+
+def test_a_refused_program_keeps_its_graph() -> None:
+    program = torch.export.export(Module(lambda x, m, i: x[m].flip(0)), inputs("101101"))
+    targets = [str(node.target) for node in capture(program).graph.nodes if node.op == "call_function"]
+    assert "aten.index.Tensor" in targets and "aten.nonzero_static.default" not in targets
