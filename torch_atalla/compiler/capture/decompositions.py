@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 from torch.utils import _pytree as pytree
 
 from ..lower import RULES, is_pointwise
@@ -55,12 +56,12 @@ def _vector_norm(
 ) -> torch.Tensor:
     """Half-precision inputs are widened first, so that powers and sums are rounded once."""
     x = self if dtype is None else self.to(dtype)
-    if x.is_complex() or (ord in (1, 2) and x.numel() > 0):
+    if x.is_complex() or (ord in (1, 2) and guard_or_true(x.numel() > 0)):
         return NotImplemented  # one kernel's work
     result_dtype = x.dtype
     x = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
     dims = list(range(x.ndim)) if not dim else dim
-    if x.numel() == 0 and 0 <= ord < inf:
+    if 0 <= ord < inf and not guard_or_true(x.numel() > 0):
         result = x.sum(dims, keepdim)
     elif ord == 2:
         result = (x * x).sum(dims, keepdim).sqrt()

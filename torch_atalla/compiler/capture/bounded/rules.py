@@ -105,7 +105,8 @@ def _of_tensor(node: Node, name: str) -> Any:
 for _target in (aten.clone.default, aten._to_copy.default, aten.alias.default, aten.permute.default, aten.unsqueeze.default,
                 aten.expand.default, aten.transpose.int, aten.t.default, aten.full.default, aten.full_like.default,
                 aten.zeros_like.default, aten.ones_like.default, aten.empty.memory_format, aten.zeros.default, aten.ones.default,
-                aten.squeeze.dims, aten.squeeze.dim, aten.where.self, aten.detach.default, aten.lift_fresh_copy.default):  # fmt: skip
+                aten.squeeze.dims, aten.squeeze.dim, aten.where.self, aten.detach.default, aten.lift_fresh_copy.default,
+                aten.copy.default):  # fmt: skip
     RULES[_target] = again
 
 
@@ -284,6 +285,61 @@ def _integer(number: int) -> Any:
     import sympy
 
     return sympy.Integer(number)
+
+
+@rule(aten.flip.default)
+def flip(rewrite: Rewrite, node: Node) -> Any:
+    """A dimension with a count is gathered from its last valid place on."""
+    args = bound(node)
+    extents = rewrite.extents(args["self"])
+    dims = [dim % value_of(args["self"]).ndim for dim in args["dims"]]
+    new = rewrite.call(aten.flip.default, rewrite.new(args["self"]), [dim for dim in dims if dim not in extents])
+    for dim in extents.keys() & set(dims):
+        places = rewrite.call(aten.arange.start_step, 0, value_of(new).shape[dim], 1, dtype=torch.int64, device=rewrite.device)
+        places = rewrite.call(aten.sub.Tensor, on_chip(rewrite, extents[dim] - 1), places)
+        new = rewrite.call(aten.index_select.default, new, dim, rewrite.call(aten.clamp.default, places, 0))
+    return new
+
+
+@rule(aten.slice_scatter.default)
+def slice_scatter(rewrite: Rewrite, node: Node) -> Any:
+    """A source with a count, which is written from the front of a dimension, replaces as many elements."""
+    args = bound(node)
+    target, source, dim = args["self"], args["src"], args["dim"] % value_of(node).ndim
+    others = set(all_dims(source)) - {dim}
+    if not rewrite.extents(source).keys() & {dim}:
+        only(rewrite, source, others, "of the source")
+        if not all(isinstance(args[name], int | None) for name in ("start", "end")):
+            raise Declined(f"{node.name} ({node.target}): its ends depend on data")
+        return again(rewrite, node)
+    if args["start"] not in (0, None) or args["step"] != 1:
+        raise Declined(f"{node.name} ({node.target}): a source with a count that is not written from the front")
+    new, piece = rewrite.new(target), rewrite.new(source)
+    size, most = value_of(new).shape[dim], value_of(piece).shape[dim]
+    if most > size:
+        piece = rewrite.call(aten.slice.Tensor, piece, dim, 0, size)
+    padding = [0] * (2 * (value_of(node).ndim - dim) - 1) + [max(0, size - most)]
+    piece = rewrite.call(aten.constant_pad_nd.default, piece, padding)
+    places = rewrite.call(aten.arange.start_step, 0, size, 1, dtype=torch.int64, device=rewrite.device)
+    mask = rewrite.call(aten.lt.Tensor, places, on_chip(rewrite, rewrite.extents(source)[dim]))
+    mask = rewrite.call(aten.view.default, mask, [size if d == dim else 1 for d in all_dims(node)])
+    return rewrite.call(aten.where.self, mask, piece, new)
+
+
+@rule(aten.select_scatter.default)
+def select_scatter(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    if args["dim"] % value_of(node).ndim in rewrite.extents(args["self"]) or not isinstance(args["index"], int):
+        raise Declined(f"{node.name} ({node.target}): a dimension with a count")
+    return again(rewrite, node)
+
+
+@rule(aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)
+def grid_sampler(rewrite: Rewrite, node: Node) -> Any:
+    image, grid = node.args[:2]
+    only(rewrite, image, (0,), "of an image")
+    only(rewrite, grid, all_dims(grid)[:-1], "of coordinates")
+    return again(rewrite, node)
 
 
 @rule(aten._assert_async.msg, aten._assert_async.default)
