@@ -22,7 +22,7 @@ from .steps import ARGUMENT_WORDS, TileProgram
 from .stored import unpack
 
 MOST_TENSORS = 11  # operands of a launch without the program
-KEPT = 256  # programs with their arguments that stay on the device, of one kernel
+KEPT = 256  # programs with their arguments that stay on the device, of one kernel, beside those of captured graphs
 
 _library = torch.library.Library("atalla", "FRAGMENT")  # a definition ends with its library
 _library.define(
@@ -88,6 +88,7 @@ class LoadedProgram:
     words: torch.Tensor  # on the CPU
     argument_offset: int
     kept: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)
+    captured: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)  # graphs read them
     elsewhere: Callable[[Sequence[int], Sequence[str], Sequence[Any], torch.device], bool] | None = None
 
     @staticmethod
@@ -147,11 +148,18 @@ class LoadedProgram:
     def _kept(
         self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: torch.device
     ) -> tuple[torch.Tensor, list[int]]:
-        key = (tuple(words), tuple(grid), device.index)
-        entry = self.kept.get(key)
+        stream = torch.accelerator.current_stream(device.index).stream_id  # in whose order its memory is freed
+        key = (tuple(words), tuple(grid), device.index, stream)
+        entry = self.captured.get(key) or self.kept.get(key)
+        capturing = _C.is_current_stream_capturing()
         if entry is None:
             program, cost = self.with_arguments(words, grid, device.index)
-            entry = program.to(device), cost
+            # A graph refers to the program's memory: it is not of the graph's pool, and is written before the replay.
+            with torch.Stream(device) if capturing else contextlib.nullcontext():
+                entry = program.to(device), cost
+        if capturing:
+            self.captured[key] = entry
+        elif key not in self.captured and key not in self.kept:
             if len(self.kept) >= KEPT:
                 del self.kept[next(iter(self.kept))]
             self.kept[key] = entry
