@@ -113,6 +113,29 @@ def control(x, out, n, limit, N: tl.constexpr):
 
 
 @triton.jit
+def stepped(x, up):
+    """Returns from two places."""
+    if up > 0:
+        return x + 1
+    else:
+        return x * 2
+
+
+@triton.jit
+def early(flag, x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    up = tl.load(flag)
+    values = tl.load(x + i)
+    if tl.program_id(0) == 0:
+        values = stepped(values, up)
+    tl.store(out + i, values)
+    if up == 2:  # both ends store, and the front end joins them
+        tl.store(out, 5)
+        return
+    tl.store(out, 6)
+
+
+@triton.jit
 def atomics(x, out, old, N: tl.constexpr, KIND: tl.constexpr):
     i = tl.arange(0, N)
     value = tl.load(x + i)
@@ -149,6 +172,12 @@ def descriptor(x, out, M, N, BLOCK: tl.constexpr):
     target = tl.make_tensor_descriptor(out, shape=[M, N], strides=[N, 1], block_shape=[BLOCK, BLOCK])
     at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
     target.store(at, source.load(at) + 1)
+
+
+@triton.jit
+def widened(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i).to(tl.int32))
 
 
 @triton.jit

@@ -11,6 +11,7 @@ from torch.testing._internal.common_utils import TestCase, instantiate_parametri
 triton = pytest.importorskip("triton", reason="the extra torch_atalla[triton] is not installed")
 
 import language_kernels as kernels  # noqa: E402
+import triton.language as tl  # noqa: E402
 
 from torch_atalla.compiler.tile import lower  # noqa: E402
 from torch_atalla.compiler.tile.ttir import parse  # noqa: E402
@@ -235,6 +236,25 @@ class TestLanguage(TestCase):
             a = a + k
         self.assertEqual(out.cpu(), a + b * 100 if n > 3 else torch.zeros(16))
 
+    @parametrize("flag", [0, 1, 2])
+    def test_returns(self, flag):
+        """From several places of a kernel, and of a function that it calls."""
+        x = torch.randint(0, 100, (16,), dtype=torch.int32)
+        out = torch.zeros(16, dtype=torch.int32, device=DEVICE)
+        compiled = kernels.early[(1,)](torch.tensor([flag], device=DEVICE), x.to(DEVICE), out, N=16)
+        expected = x + 1 if flag else x * 2
+        expected[0] = 5 if flag == 2 else 6
+        self.assertEqual(out.cpu(), expected)
+        self.assertRegex(compiled.asm["ttir"], r"cf.cond_br .*\^bb\d+\(")
+        self.assertIn("tt.call", compiled.asm["ttir"])
+
+    def test_reinterpreted_tensors(self):
+        """triton.reinterpret gives a kernel the same memory as another dtype."""
+        x = torch.tensor([-1, -7, 3, 100], dtype=torch.int8)
+        out = torch.empty(4, dtype=torch.int32, device=DEVICE)
+        kernels.widened[(1,)](triton.reinterpret(x.to(DEVICE)[1:], tl.uint8), out, N=2)
+        self.assertEqual(out[:2].cpu(), torch.tensor([249, 3], dtype=torch.int32))
+
     @parametrize("kind", ["add", "max", "min", "and", "or", "xor", "exchange"])
     def test_atomics(self, kind):
         x = torch.randint(0, 1000, (16,), dtype=torch.int32)
@@ -359,6 +379,8 @@ class TestLanguage(TestCase):
             kernels.grid[(1,)](x.cpu())
         with self.assertRaisesRegex(ValueError, "num_ctas: expected 1"):
             kernels.grid[(1,)](x, num_ctas=2)
+        with self.assertRaisesRegex(AssertionError, "num_warps must be a power of 2, got 3"):
+            kernels.grid[(1,)](x, num_warps=3)
 
     def test_simulated_time(self):
         """do_bench counts cycles of the chip, and twice the work takes twice of them."""

@@ -78,6 +78,7 @@ class Op:
     regions: list[Region]
     location: Location | None = None
     successors: list[str] = dataclasses.field(default_factory=list)  # labels of blocks, of a branch
+    passed: list[list[Value]] = dataclasses.field(default_factory=list)  # operands that are the blocks' arguments
 
     def fail(self, message: str) -> TileError:
         return TileError(f"{self.name}: {message}", self.location)
@@ -87,7 +88,8 @@ class Op:
         attributes = ", ".join(f"{k} = {v}" for k, v in self.attributes.items())
         text = f"{indent}{left + ' = ' if left else ''}{self.name} {', '.join(map(str, self.operands))}"
         text += f" {{{attributes}}}" if attributes else ""
-        text += "".join(f" ^{label}" for label in self.successors)
+        pairs = zip(self.successors, self.passed, strict=True)
+        text += "".join(f" ^{label}({', '.join(map(str, values))})" for label, values in pairs)
         text += f" : {', '.join(str(r.type) for r in self.results)}" if self.results else ""
         if not self.regions:
             yield text

@@ -316,23 +316,32 @@ class Lowering:
             self.op(op)
         return terminator
 
-    def blocks(self, region: Region, block: Block) -> list[Tile]:
-        """A function's body from a block on: branches to blocks become branches with copies of the blocks in them."""
+    def blocks(self, region: Region, block: Block, outs: Sequence[Tile] = ()) -> None:
+        """A function's body from a block on: branches to blocks become branches with copies of the blocks in them.
+
+        `outs`: where each return writes its values.
+        """
         end = self.block(block)
-        if end is None or end.name == "tt.return":
-            return [self.of(v) for v in end.operands] if end else []
-        labels = {b.label: b for b in region.blocks}
-        if end.name == "cf.br":
-            target = labels[end.successors[0]]
-            for argument, value in zip(target.arguments, end.operands, strict=True):
-                self.bound[argument] = self.of(value)
-            return self.blocks(region, target)
-        if end.name == "cf.cond_br" and len(end.operands) == 1:
+        if end is None:
+            return
+        if end.name == "tt.return":
+            self.copy_all(outs, [self.of(v) for v in end.operands])
+        elif end.name == "cf.br":
+            self.successor(region, end, 0, outs)
+        elif end.name == "cf.cond_br":
             condition = self.of(end.operands[0])
-            bodies = [self.inside(functools.partial(self.blocks, region, labels[label])) for label in end.successors]
+            bodies = [self.inside(functools.partial(self.successor, region, end, i, outs)) for i in range(2)]
             self.steps.append(Step("branch", [condition.id], [condition.id], bodies))
-            return []
-        raise end.fail("control flow between blocks that pass values is not supported")
+        else:
+            raise end.fail("not the end of a function's block")
+
+    def successor(self, region: Region, end: Op, which: int, outs: Sequence[Tile]) -> None:
+        """The block that a branch goes to, with the values that the branch passes."""
+        target = next(b for b in region.blocks if b.label == end.successors[which])
+        for argument, value in zip(target.arguments, end.passed[which], strict=True):
+            self.places.pop(argument, None)
+            self.bound[argument] = self.of(value)
+        self.blocks(region, target, outs)
 
     def op(self, op: Op) -> None:
         rule = RULES.get(op.name)

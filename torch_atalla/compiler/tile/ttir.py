@@ -173,7 +173,9 @@ class _Parser:
 
     def _without_regions(self, op: Op, rest: str, scope: dict[str, Value]) -> None:
         head, types = _split_type(rest)
-        op.successors = re.findall(r"\^([\w$.]+)", head)
+        for label, values in re.findall(r"\^([\w$.]+)(?:\(([^)]*)\))?", head):
+            op.successors.append(label)
+            op.passed.append(self._values(values, scope))
         if op.name == "arith.constant":
             if not types:  # true, false
                 types = "i1"

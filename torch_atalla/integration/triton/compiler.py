@@ -57,7 +57,8 @@ class AtallaOptions:
 
     def __post_init__(self) -> None:
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
-            raise ValueError(f"num_warps must be a power of 2, got {self.num_warps}")
+            # As Triton's own backends, which assert it.
+            raise AssertionError(f"num_warps must be a power of 2, got {self.num_warps}")
         if self.num_ctas != 1:
             raise ValueError(
                 f"num_ctas: expected 1, this device has no clusters of program instances; got {self.num_ctas}"

@@ -73,7 +73,7 @@ def _flat(kind: Any, argument: Any) -> Iterator[tuple[str, Any]]:
         yield from (("i32", n) for n in argument.shape)
         yield from (("i64", n) for n in argument.strides)
     elif kind != "constexpr":
-        yield kind, argument
+        yield kind, getattr(argument, "base", argument)  # of triton.reinterpret, which reads it as another dtype
 
 
 class AtallaDriver(DriverBase):

@@ -165,12 +165,15 @@ def _call(low: Lowering, op: Op) -> list[Tile]:
     function = low.functions.get(str(name))
     if function is None:
         raise op.fail(f"the function `{name}` is not in the module")
-    if len(function.body.blocks) > 1:
-        raise op.fail(f"the function `{name}` returns from several places")
     if function.name in low.calls:
         raise op.fail(f"the function `{name}` calls itself")
     low.bound.update(zip(function.arguments, [low.of(v) for v in op.operands], strict=True))
     low.calls.append(function.name)
+    if len(function.body.blocks) > 1:
+        outs = [low.new(r.type) for r in op.results]
+        low.blocks(function.body, function.body.entry, outs)
+        low.calls.pop()
+        return outs
     end = low.block(function.body.entry)
     low.calls.pop()
     return [low.of(v) for v in end.operands] if end is not None else []
