@@ -17,6 +17,7 @@
 # make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
 # make test-ecosystem   install other libraries (requirements-ecosystem.txt), run their examples and the tests with them
 # make conformance  run upstream's test files in the folder ATALLA_UPSTREAM_TESTS; write docs/reference/conformance.md
+# make triton-conformance  run Triton's test file ATALLA_TRITON_TESTS; write docs/guides/triton-conformance.md
 # make models run small forms of well-known architectures; write docs/reference/models.md
 # make architectures  run all architectures of transformers as loadables; write docs/reference/architectures.md
 # make libraries   run the examples of other libraries; write docs/reference/libraries.md
@@ -34,7 +35,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -208,6 +209,10 @@ opinfo-fallback: build
 # ATALLA_UPSTREAM_TESTS: the folder `test` of a source tree of PyTorch. CONFORMANCE=nn/test_pooling.py runs one suite.
 conformance: build
 	$(PY) -m tools.conformance $(or $(CONFORMANCE),--write)
+
+# ATALLA_TRITON_TESTS: python/test/unit/language/test_core.py of a source tree of Triton.
+triton-conformance: build
+	$(PY) -m tools.conformance.triton --write
 
 models: build $(VENV)/demo.stamp
 	$(PY) tools/model_table.py --write

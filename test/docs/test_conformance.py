@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`make conformance`: how it sorts tests, its table of exclusions, and the page that it writes."""
+"""`make conformance` and `make triton-conformance`: how they sort tests, their exclusions, and the pages they write."""
 
 import tempfile
 import unittest
 from pathlib import Path
 
 from tools.conformance import page, runs, suites
+from tools.conformance.triton import page as triton_page
+from tools.conformance.triton import runs as triton_runs
 
 SUITE = """
 import torch
@@ -104,6 +106,75 @@ class TestConformance(unittest.TestCase):
         self.assertIn("| a.py | 1 | 0 | 0 | 1 | 0 |", second)
         self.assertIn("| all that ran | 1 | 0 | 0 | 1 | 1 |", second)
         self.assertEqual(page.kept_counts("Measured with 1.\n" + first, "Measured with 2."), {})
+
+
+TRITON_SUITE = """
+import os
+import pytest
+import torch
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_many(n, device):
+    assert torch.full((2,), n, device=device).sum().item() == 2 * n
+
+
+def test_fails(device):
+    assert torch.ones(2, device=device).sum().item() == 3
+
+
+def test_uses_the_fallback(device):
+    torch.empty(2, device=device).to_sparse().smm(torch.ones(2, 2, device=device))
+
+
+def test_poison_return(device):
+    assert device == "cuda"
+
+
+def test_assume(device):
+    pass
+
+
+def test_inline_asm(device):
+    os._exit(1)
+
+
+def test_skipped(device):
+    if device != "cuda":
+        pytest.skip("for cuda")
+"""
+
+
+class TestTritonConformance(unittest.TestCase):
+    def test_outcomes(self):
+        """Each kind of outcome, with the exclusions of test_core.py, and a part of many parametrisations."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "test_core.py"
+            path.write_text(TRITON_SUITE)
+            result = triton_runs.check(path, suites.load(triton_runs.TABLE), most=4, jobs=1)
+        expected = {f"test_many[{n}]": "passed" for n in (0, 2, 5, 7)} | {
+            "test_fails": "failed",
+            "test_uses_the_fallback": "failed",
+            "test_poison_return": "excluded",
+            "test_assume": "gpu",
+            "test_inline_asm": "gpu",
+            "test_skipped": "skipped",
+        }
+        self.assertEqual(result.outcomes, expected)
+        self.assertEqual(result.unexpected, ["test_assume"])
+        self.assertEqual(len(result.tests), 16)
+        self.assertEqual(result.share(), 4 / 7)
+
+    def test_page_lists_the_exclusions(self):
+        text = triton_page.PAGE.read_text()
+        for row in suites.load(triton_runs.TABLE).exclusions:
+            for test in row.tests:
+                self.assertIn(f"`{test.replace('[[]', '[')}`", text, "run `make triton-conformance`")
+            self.assertIn(f" | {row.reason} |", text, "run `make triton-conformance`")
+        counts = next(line for line in text.splitlines() if line.startswith("| tests | ") and "number" not in line)
+        passed, failed, excluded = (int(cell.replace(",", "")) for cell in counts.split(" | ")[1:4])
+        self.assertEqual(failed, 0)
+        self.assertGreaterEqual(passed / (passed + excluded), 0.85)
 
 
 if __name__ == "__main__":

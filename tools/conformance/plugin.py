@@ -8,20 +8,18 @@ line) lists.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import torch
 
 import torch_atalla
 from tools.conformance.removed_names import restore
+from tools.conformance.rows import limited, write_row
 
-SECONDS = 300
 DEVICE = os.environ.get("ATALLA_CONFORMANCE_DEVICE", "atalla")
 LEFT_OUT = os.environ.get("ATALLA_CONFORMANCE_LEFT_OUT", "").split()  # patterns of tests that must not run
 # The first class that is instantiated has the name before its renaming.
@@ -50,31 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
             item.add_marker(pytest.mark.skip(reason="excluded, and does not run"))
 
 
-def out_of_time(*_: object) -> NoReturn:
-    raise TimeoutError(f"the test took longer than {SECONDS} s")
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Any:
-    signal.signal(signal.SIGALRM, out_of_time)
-    signal.alarm(SECONDS)
-    try:
-        with torch_atalla.fallback.mode("error"):
-            return (yield)
-    finally:
-        signal.alarm(0)
+    with limited():
+        return (yield)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ or (report.when != "call" and report.outcome == "passed"):
-        return
-    text = ""
-    if report.outcome == "skipped":
-        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    elif report.outcome == "failed":
-        crash = getattr(report.longrepr, "reprcrash", None)
-        text = crash.message if crash is not None else str(report.longrepr)
     *_, cls, function = report.nodeid.split("::")
-    row = {"test": name_of(cls, function), "outcome": report.outcome, "text": text}
-    with open(os.environ["ATALLA_CONFORMANCE_ROWS"], "a") as file:
-        file.write(json.dumps(row) + "\n")
+    write_row(name_of(cls, function), report)

@@ -13,12 +13,16 @@ TABLE = Path(__file__).with_name("exclusions.toml")
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Tests of one suite that fail for one reason. `runs` is false if a test ends or blocks the process."""
+    """Tests of one suite that fail for one reason.
+
+    `runs` is false if a test ends or blocks the process, or cannot pass. `gpu` is true if the test is about a GPU.
+    """
 
     suite: str
     tests: tuple[str, ...]  # "Class.function", with wildcards
     reason: str
     runs: bool = True
+    gpu: bool = False
 
     def matches(self, suite: str, test: str) -> bool:
         return suite == self.suite and any(fnmatchcase(test, pattern) for pattern in self.tests)
@@ -39,10 +43,10 @@ def load(path: Path = TABLE) -> Table:
     raw = tomllib.loads(path.read_text())
     found = []
     for row in raw.get("exclude", []):
-        unknown = set(row) - {"suite", "tests", "reason", "runs"}
+        unknown = set(row) - {"suite", "tests", "reason", "runs", "gpu"}
         if unknown or row.get("suite") not in raw["suites"] or not row.get("tests") or not row.get("reason"):
             raise ValueError(
                 f"{path.name}: got {row}; expected `suite` (one of `suites`), `tests` (a list) and `reason`"
             )
-        found.append(Exclusion(row["suite"], tuple(row["tests"]), row["reason"], row.get("runs", True)))
+        found.append(Exclusion(**row | {"tests": tuple(row["tests"])}))
     return Table(tuple(raw["suites"]), tuple(found))

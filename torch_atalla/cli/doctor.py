@@ -27,7 +27,8 @@ from torch_atalla.version import __version__
 from .info import SETTINGS
 
 BUILD_SETTINGS = {
-    "ATALLA_BUILD", "ATALLA_HOST_ISA_ONLY", "ATALLA_COMPILER_LAUNCHER", "ATALLA_SOAK", "ATALLA_UPSTREAM_TESTS",
+    "ATALLA_BUILD", "ATALLA_HOST_ISA_ONLY", "ATALLA_COMPILER_LAUNCHER", "ATALLA_SOAK", "ATALLA_TRITON_TESTS",
+    "ATALLA_UPSTREAM_TESTS",
 }  # fmt: skip
 MEMORY_BYTES = 2 << 30  # what the demo and the compiler need, with torch itself
 DISK_BYTES = 1 << 30  # a compiled program of a large model, or a loadable of a few hundred million parameters

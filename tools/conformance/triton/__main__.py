@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs Triton's language tests on the device, with the fallback forbidden.
+
+    ATALLA_TRITON_TESTS=triton/python/test/unit/language/test_core.py python -m tools.conformance.triton [--write]
+
+ATALLA_TRITON_TESTS is the path of test_core.py of a source tree of Triton, which the wheel of triton does not contain.
+The file is not changed. Of each function, at most --most parametrisations run, evenly spread. The command ends with 1
+if a test fails that exclusions.toml does not list, or if an excluded test passes. --write writes
+docs/guides/triton-conformance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from ..suites import load
+from .page import write
+from .runs import OUTCOMES, TABLE, check
+
+
+def upstream_file() -> Path:
+    """Return the path of Triton's test file. Ends the process if it is not named or not there."""
+    given = os.environ.get("ATALLA_TRITON_TESTS", "")
+    path = Path(given).resolve()
+    if not given or not path.is_file():
+        sys.exit(
+            f"tools.conformance.triton: ATALLA_TRITON_TESTS is {given!r}; expected the path of "
+            "python/test/unit/language/test_core.py in a source tree of Triton, of the installed version or near it"
+        )
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the page")
+    parser.add_argument("--most", type=int, default=24, help="tests of a function that run (0: all; default 24)")
+    parser.add_argument("--only", default="", help="an expression of pytest's option -k")
+    parser.add_argument("--rows", help="a file that takes the outcomes and their texts, as JSON")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    args = parser.parse_args()
+    path = upstream_file()
+    result = check(path, load(TABLE), args.most, args.jobs, args.only)
+    counts = result.counts()
+    print(f"{path.name}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
+    print(f"{result.share():.1%} of what is not about a GPU passes")
+    for test, outcome in result.outcomes.items():
+        if outcome == "failed":
+            print(f"  failed {test}: {(result.texts[test].splitlines() or [''])[0][:200]}")
+    for test in result.unexpected:
+        print(f"  passes, although it is excluded: {test}")
+    if args.rows:
+        rows = {test: [outcome, result.texts[test]] for test, outcome in result.outcomes.items()}
+        Path(args.rows).write_text(json.dumps(rows, indent=1))
+    if args.write:
+        write(result, path, args.most)
+    sys.exit(bool(result.unexpected or counts["failed"]))
+
+
+if __name__ == "__main__":
+    main()

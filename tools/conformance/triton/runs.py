@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A run of one of Triton's test files in processes of its own, and the outcome of each test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..suites import Table
+
+ROOT = Path(__file__).resolve().parents[3]
+TABLE = Path(__file__).with_name("exclusions.toml")
+OUTCOMES = ("passed", "failed", "excluded", "gpu", "skipped")
+
+
+def function_of(test: str) -> str:
+    """Return the name of a test without its parameters."""
+    return test.partition("[")[0]
+
+
+def sample(tests: list[str], most: int) -> list[str]:
+    """Return at most `most` tests of each function, evenly spread over its parametrisations (0: all)."""
+    groups: dict[str, list[str]] = {}
+    for test in tests:
+        groups.setdefault(function_of(test), []).append(test)
+    found = []
+    for group in groups.values():
+        count = min(most, len(group)) if most else len(group)
+        found += [group[i * len(group) // count] for i in range(count)]
+    return found
+
+
+@dataclass
+class Result:
+    """The outcome of each test that was sampled, and of the tests about a GPU: one of OUTCOMES, with its text."""
+
+    suite: str
+    tests: list[str]  # all that the file has
+    outcomes: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    unexpected: list[str] = field(default_factory=list)  # excluded tests that passed
+
+    def counts(self) -> Counter[str]:
+        return Counter(self.outcomes.values())
+
+    def share(self) -> float:
+        """Return which part passed of the tests that ran, or are excluded, and are not about a GPU."""
+        counts = self.counts()
+        return counts["passed"] / max(1, sum(counts[name] for name in ("passed", "failed", "excluded")))
+
+
+def run(path: Path, most: int, jobs: int, only: str) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Run a test file on the device. Return the names of all its tests, and the rows (see rows.py) of those that ran."""
+    with tempfile.TemporaryDirectory(prefix="atalla_triton_") as scratch:
+        rows, everything = Path(scratch) / "rows.jsonl", Path(scratch) / "all"
+        rows.touch()
+        outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+        environment = outer | {
+            "PYTHONPATH": f"{ROOT}:{path.parent}",
+            "TRITON_CACHE_DIR": f"{scratch}/cache",
+            "ATALLA_CONFORMANCE_ROWS": str(rows),
+            "ATALLA_CONFORMANCE_ALL": str(everything),
+            "ATALLA_CONFORMANCE_MOST": str(most),
+        }
+        plugins = [*("-p", "tools.conformance.triton.plugin"), *("-p", "no:cacheprovider")]
+        command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(path.parent)]
+        chosen = ["-k", only] if only else []
+        done = subprocess.run(
+            [*command, *plugins, "-q", "--tb=short", "-W", "ignore", "-n", str(jobs), *chosen, str(path)],
+            cwd=path.parent, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        if not everything.is_file() or done.returncode not in (0, 1, 5):  # 5: no tests
+            raise RuntimeError(f"{path.name} did not run:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+        found = {row["test"]: row for row in map(json.loads, rows.read_text().splitlines())}
+        return everything.read_text().split("\n"), found
+
+
+def check(path: Path, table: Table, most: int, jobs: int, only: str = "") -> Result:
+    """Run a test file and sort its tests by outcome."""
+    tests, rows = run(path, most, jobs, only)
+    result = Result(path.name, tests)
+    for test in tests:
+        exclusion, row = table.find(path.name, test), rows.get(test)
+        if row is not None:
+            result.outcomes[test], result.texts[test] = row["outcome"], row["text"]
+        if exclusion is not None and (row is not None or not exclusion.runs):
+            result.outcomes[test], result.texts[test] = "gpu" if exclusion.gpu else "excluded", exclusion.reason
+            if row is not None and row["outcome"] == "passed":
+                result.unexpected.append(test)
+    return result
