@@ -74,10 +74,11 @@ def write(result: Result, path: Path, most: int) -> None:
     for test, outcome in result.outcomes.items():
         if outcome == "skipped":
             skips.setdefault(result.texts[test].removeprefix("Skipped: "), Counter())[function_of(test)] += 1
-    lines = [f"Measured with triton {used} and {result.suite} of Triton {tests}, which has {len(result.tests):,} tests."]
+    number_of_tests = f"{len(result.tests):,} tests"
+    lines = [f"Measured with triton {used} and {result.suite} of Triton {tests}, which has {number_of_tests}."]
     if most:
         lines.append(
-            f"Of a function with more than {most} tests that can run, {most} ran, evenly spread; they are listed at the end."
+            f"Of a function with more than {most} tests that can run, {most} ran, evenly spread. They are listed below."
         )
     lines += ["", *counts(result)]
     text = HEAD + "\n".join(lines) + MEANING

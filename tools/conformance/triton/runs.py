@@ -56,7 +56,7 @@ class Result:
 
 
 def run(path: Path, most: int, jobs: int, only: str) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """Run a test file on the device. Return the names of all its tests, and the rows (see rows.py) of those that ran."""
+    """Run a test file on the device. Return the names of all its tests, and the rows (rows.py) of those that ran."""
     with tempfile.TemporaryDirectory(prefix="atalla_triton_") as scratch:
         rows, everything = Path(scratch) / "rows.jsonl", Path(scratch) / "all"
         rows.touch()
