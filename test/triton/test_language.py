@@ -14,6 +14,8 @@ import language_kernels as kernels  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 from torch_atalla.compiler.tile import lower  # noqa: E402
+from torch_atalla.compiler.tile.fuse import fused  # noqa: E402
+from torch_atalla.compiler.tile.steps import Step, code  # noqa: E402
 from torch_atalla.compiler.tile.ttir import parse  # noqa: E402
 
 DEVICE = "atalla"
@@ -370,6 +372,32 @@ class TestLanguage(TestCase):
         }
         for compiled, written in cases.items():
             self.assertEqual(lower(parse(compiled.asm["ttir"])).written, written, msg=compiled.name)
+
+    def test_joined_steps(self):
+        """A difference is computed by the exp that alone reads it, and what a store alone reads by the store."""
+        slots = [(torch.float32, 1), *[(torch.float32, 64)] * 4, (torch.int64, 1), (torch.int32, 64)]
+        one, x, difference, power, out, base, offsets = range(7)
+        sub = Step("arithmetic", [difference, x, one, code("TileArithmetic", "sub")], [difference, x, one])
+        exp = Step("exp", [power, difference], [power, difference])
+        twice = Step("arithmetic", [out, power, power, code("TileArithmetic", "add")], [out, power, power])
+        store = Step("store", [base, offsets, 4, out, -1, 7], [base, offsets, out])
+        fill, empty = Step("fill", [one, 0], [one]), Step("branch", [base], [base], [[], []])
+
+        def words(steps):
+            return [(step.op, step.words[1:]) for step in fused(steps, slots)]
+
+        self.assertEqual(
+            words([sub, exp, twice, store]),
+            [("exp", [x, one]), ("store", [offsets, 4, out, -1, 7, code("TileArithmetic", "add"), power, power])],
+        )
+        kept = ["arithmetic", "exp"]
+        self.assertEqual([op for op, _ in words([sub, exp, Step("print", [0, difference], [difference])])][:2], kept)
+        self.assertEqual([op for op, _ in words([sub, fill, exp])], ["arithmetic", "fill", "exp"])
+        self.assertEqual([op for op, _ in words([sub, empty, exp])], ["arithmetic", "branch", "exp"])
+        inside = Step("loop", [base] * 4, [base] * 4, [[sub, exp]], repeats=True)
+        self.assertEqual(fused([inside], slots)[0].bodies[0][0].words, [power, x, one])
+        inside = Step("reduce", [1, 64, 1], [], [[sub, exp]], repeats=True)
+        self.assertEqual(len(fused([inside], slots)[0].bodies[0]), 2)
 
     def test_errors_name_their_line(self):
         x = torch.zeros(16, dtype=torch.int32, device=DEVICE)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel tile_program: programs written word by word, what it refuses, and words that were changed at random.
+#include <cmath>
+
 #include "check.h"
 #include "kernel_parameters.h"
 #include "kernels/harness.h"
@@ -47,7 +49,7 @@ struct Writer {
     return out;
   }
   std::vector<int64_t> words(bool sequential = false) const {
-    std::vector<int64_t> all = {0x454c4954, 1,          static_cast<int64_t>(values.size() / 2),
+    std::vector<int64_t> all = {0x454c4954, 2,          static_cast<int64_t>(values.size() / 2),
                                 n_steps,    bytes + 64, static_cast<int64_t>(arguments.size() / 3),
                                 sequential, 5,          1,
                                 0};
@@ -92,8 +94,8 @@ std::vector<int64_t> scale_and_sum(int64_t n, int64_t first = 0) {
   const float f = 2.0f;
   std::memcpy(&two, &f, sizeof f);
   const int64_t doubled = w.arithmetic(TileArithmetic::kMul, loaded, w.fill(ATALLA_F32, two), ATALLA_F32, kLanes);
-  const int64_t stored = w.arithmetic(TileArithmetic::kAdd, doubled, sum, ATALLA_F32, kLanes);
-  w.step(TileOp::kStore, {out, index, sizeof(float), stored, mask, 9});
+  const int64_t stored = w.value(ATALLA_F32, kLanes), add = static_cast<int64_t>(TileArithmetic::kAdd);
+  w.step(TileOp::kStore, {out, index, sizeof(float), stored, mask, 9, add, doubled, sum});
   return w.words();
 }
 
@@ -148,6 +150,61 @@ void tiles_of_rows() {
   CHECK_EQ(run(copy_rows(3, 6, 4, false), {&out, &x}, 1, 1), ATALLA_ERR_ARGUMENT);
 }
 
+// out[step * i] = 2 e^(x[i] - 1) for the flags of `mask` that are set; `out` begins at a byte.
+std::vector<int64_t> store_powers(int64_t step, int64_t first_byte, int64_t bits = 0x3f800000) {
+  Writer w;
+  const int64_t out = w.pointer(0, first_byte), x = w.pointer(1), flags = w.pointer(2);
+  const int64_t lanes = w.value(ATALLA_I32, kLanes), mask = w.value(ATALLA_BOOL, kLanes);
+  const int64_t loaded = w.value(ATALLA_F32, kLanes), power = w.value(ATALLA_F32, kLanes);
+  w.step(TileOp::kRange, {lanes, 0});
+  w.step(TileOp::kLoad, {mask, flags, lanes, 1, -1, -1, 1});
+  w.step(TileOp::kLoad, {loaded, x, lanes, sizeof(float), -1, -1, 2});
+  w.step(TileOp::kExp, {power, loaded, w.fill(ATALLA_F32, bits)});
+  const int64_t at = w.arithmetic(TileArithmetic::kMul, lanes, w.fill(ATALLA_I32, step), ATALLA_I32, kLanes);
+  const int64_t stored = w.value(ATALLA_F32, kLanes), add = static_cast<int64_t>(TileArithmetic::kAdd);
+  w.step(TileOp::kStore, {out, at, sizeof(float), stored, mask, 3, add, power, power});
+  return w.words();
+}
+
+// A store that computes gives the same where the elements lie in one piece, are apart, or lie between words.
+void made_stores() {
+  Tensor x(ATALLA_F32, {kLanes}), flags(ATALLA_BOOL, {kLanes});
+  for (int64_t i = 0; i < kLanes; ++i) x.set({i}, i < 2 ? -1000.0 : static_cast<double>(i) / 4);
+  for (const int64_t step : {1, 2}) {
+    for (const int64_t first_byte : {0, 2, 4}) {
+      for (const int pattern : {0, 1, 2}) {  // all, the first ones, every other one
+        Tensor out(ATALLA_F32, {2 * kLanes + 1});
+        for (int64_t i = 0; i <= 2 * kLanes; ++i) out.set({i}, 0);
+        for (int64_t i = 0; i < kLanes; ++i) flags.set({i}, pattern == 0 || (pattern == 1 ? i < 5 : i % 2 == 0));
+        CHECK_EQ(run(store_powers(step, first_byte), {&out, &x, &flags}, 1, 1), ATALLA_OK);
+        int wrong = 0;
+        for (int64_t i = 0; i < kLanes; ++i) {
+          float found = 0;
+          std::memcpy(&found, out.bytes.data() + first_byte + step * i * 4, sizeof found);
+          const double expected = flags.get({i}) != 0 ? 2 * std::exp(x.get({i}) - 1) : 0;
+          wrong += !(std::fabs(static_cast<double>(found) - expected) <= 1e-6 * expected);
+        }
+        CHECK_EQ(wrong, 0);
+      }
+    }
+  }
+  // -inf and NaN side by side: no element of a vector hides the others.
+  Tensor out(ATALLA_F32, {2 * kLanes + 1});
+  for (int64_t i = 0; i < kLanes; ++i) flags.set({i}, 1), x.set({i}, -INFINITY);
+  x.set({3}, NAN), x.set({9}, 0);
+  CHECK_EQ(run(store_powers(1, 0, 0), {&out, &x, &flags}, 1, 1), ATALLA_OK);
+  for (int64_t i = 0; i < kLanes; ++i) {
+    if (i == 3) CHECK(std::isnan(out.get({i})));
+    else CHECK_EQ(out.get({i}), i == 9 ? 2.0 : 0.0);
+  }
+}
+
+// Offsets that count up and wrap around are not one piece.
+void wrapped_offsets() {
+  Tensor x(ATALLA_F32, {64}), out(ATALLA_F32, {64});
+  CHECK_EQ(run(scale_and_sum(64, INT32_MAX - 3), {&out, &x}, 1, 1), ATALLA_ERR_FAULT_ADDRESS);
+}
+
 // A loop that adds its index to a carried value, and a branch on the result.
 void control() {
   for (const int64_t rounds : {0, 1, 10}) {
@@ -195,6 +252,11 @@ void refusals() {
     return run(words, {&out, &x}, 1, 4);
   };
   for (const size_t at : {0, 1, 4, 7, 8}) CHECK_EQ(changed(at, -1), ATALLA_ERR_ARGUMENT);
+  CHECK_EQ(changed(1, 1), ATALLA_OK);  // the first version
+  CHECK_EQ(changed(1, 3), ATALLA_ERR_ARGUMENT);
+  // Of the last step, a store: the operation and the operands of its arithmetic.
+  CHECK_EQ(changed(good.size() - 3, 99), ATALLA_ERR_ARGUMENT);
+  for (const size_t from_end : {1, 2}) CHECK_EQ(changed(good.size() - from_end, 0), ATALLA_ERR_ARGUMENT);
   CHECK_EQ(changed(4, int64_t{1} << 40), ATALLA_ERR_ARGUMENT);  // bytes of an instance
   CHECK_EQ(changed(12, 32), ATALLA_ERR_ARGUMENT);               // a place that is not aligned
   CHECK_EQ(changed(12, int64_t{1} << 60), ATALLA_ERR_ARGUMENT);
@@ -243,6 +305,8 @@ void random_words() {
 int main() {
   values();
   tiles_of_rows();
+  made_stores();
+  wrapped_offsets();
   control();
   faults();
   refusals();

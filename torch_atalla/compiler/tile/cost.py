@@ -21,7 +21,8 @@ from ..program.vector_program import step_table
 from .steps import Step, TileProgram, signed_hash
 
 SAMPLES = 8
-ROW_STORE_PLACES = 8  # where a store of rows has their numbers
+ROW_STORE_WORDS = 10  # of a store of rows, whose numbers are words 8 and 9
+MADE_STORE_WORDS = 9  # of a store that computes what it stores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +129,7 @@ class _Counter:
             value = w[3] if step.op == "store" else w[0]
             count = self.size(value)
             if step.op == "store":  # one value may be for all places
-                count = max(count, w[8] * w[9] if len(w) > ROW_STORE_PLACES else self.size(w[0 if w[1] < 0 else 1]))
+                count = max(count, w[8] * w[9] if len(w) == ROW_STORE_WORDS else self.size(w[0 if w[1] < 0 else 1]))
             moved = count * self.program.slots[value][0].itemsize
             if step.op != "store":
                 cost.bytes_read += moved
@@ -136,7 +137,7 @@ class _Counter:
             if step.op != "load":
                 cost.bytes_written += moved
             cost.tiles += -(-count // self.chip.tile)
-            cost.vector_ops += self.vectors(count)
+            cost.vector_ops += self.vectors(count) * (2 if step.op == "store" and len(w) == MADE_STORE_WORDS else 1)
         elif step.op == "dot":
             batch, m, n, k = w[4:8]
             passes = batch * -(-k // self.chip.rows) * -(-n // self.chip.columns)
@@ -165,7 +166,7 @@ class _Counter:
         if step.op in ("formula", "exp"):
             formula = step.words[1] if step.op == "formula" else signed_hash("pointwise.exp")
             vector_ops, exp_ops = _formulas().get(formula, (1, 0))
-            cost.vector_ops += vectors * vector_ops
+            cost.vector_ops += vectors * (vector_ops + int(step.op == "exp" and len(step.words) > 2))
             cost.exp_ops += vectors * exp_ops
         else:
             cost.vector_ops += vectors

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ...driver.dtypes import CODES
 from . import arithmetic
+from .fuse import fused
 from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
 from .provenance import written_arguments
 from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code, signed_hash
@@ -85,7 +86,7 @@ class Lowering:
         written = written_arguments(self.functions, self.entry)
         if written is None:
             written = set(range(len(arguments)))
-        steps = without_unused([*self.constants.values(), *self.steps])
+        steps = fused(without_unused([*self.constants.values(), *self.steps]), self.slots)
         return TileProgram(
             name, self.slots, steps, arguments, self.texts, self.sequential, self.reads_addresses, written
         )

@@ -15,7 +15,7 @@ from ..program.support import generated
 from ..program.vector_program import fnv1a
 
 MAGIC = 0x454C4954
-VERSION = 1
+VERSION = 2
 ALIGNMENT = 64
 MOST_BYTES = 1 << 28
 LOOP_MULTIPLE = 16  # elements that a vectorised loop may touch at once

@@ -71,6 +71,20 @@ ATALLA_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
          reinterpret_cast<V>((rest + S::kBias) << S::kFractionBits);
 }
 
+// Whether e^x and e^y are 0 in all lanes: each is below kUnderflow, and none is NaN.
+ATALLA_INLINE bool all_vanish(Vec<float> x, Vec<float> y) {
+  const auto vanish = (x < ExpConstants<float>::kUnderflow) & (y < ExpConstants<float>::kUnderflow);
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask(__builtin_bit_cast(__m512i, vanish), __builtin_bit_cast(__m512i, vanish)) == 0xffff;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps(__builtin_bit_cast(__m256, vanish)) == 0xff;
+#else
+  bool all = true;
+  for (int i = 0; i < kLanes<float>; ++i) all &= vanish[i] != 0;
+  return all;
+#endif
+}
+
 // The lanes of four accumulators, added in double.
 template <class T>
 ATALLA_INLINE double add_lanes(const Vec<T>* acc) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "sim/kernels/base/vector.h"
 #include "sim/kernels/tile/tile_program.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -207,11 +208,33 @@ void loop(void* to, const void* from_a, const void* from_b, int64_t n, bool one_
   }
 }
 
+// Operations whose of() takes vectors of floating-point numbers too.
+template <class Op>
+inline constexpr bool kOnVectors = std::is_same_v<Op, Add> || std::is_same_v<Op, Mul> ||
+                                   std::is_same_v<Op, MinNumber> || std::is_same_v<Op, MaxNumber>;
+
+// Three halvings of eight slices: slice(k) is an element, or a vector of them, of slice k.
+template <class Op, class Slice>
+ATALLA_INLINE auto fold_eight(const Slice& slice) {
+  return Op::of(Op::of(Op::of(slice(0), slice(4)), Op::of(slice(2), slice(6))),
+                Op::of(Op::of(slice(1), slice(5)), Op::of(slice(3), slice(7))));
+}
+
 // Halves are combined until one slice is left; `held` has room for all.
 template <class Op, class T>
 void fold_slices(void* to, void* held_slices, const void* from_slices, int64_t lanes, int64_t length) {
   T *out = static_cast<T*>(to), *held = static_cast<T*>(held_slices);
   const T* from = static_cast<const T*>(from_slices);
+  if constexpr (std::is_floating_point_v<T> && kOnVectors<Op>) {
+    for (; length % 8 == 0; from = held, length /= 8) {
+      const int64_t n = length / 8 * lanes;
+      T* into = length == 8 ? out : held;
+      int64_t i = 0;
+      for (; i + kLanes<T> <= n; i += kLanes<T>)
+        store_vector(into + i, fold_eight<Op>([&](int64_t k) { return load_vector(from + i + k * n); }));
+      for (; i < n; ++i) into[i] = fold_eight<Op>([&](int64_t k) { return from[i + k * n]; });
+    }
+  }
   for (; length > 1; from = held) {
     const int64_t half = length / 2, rest = length - half, n = half * lanes;
     T* into = rest == 1 ? out : held;

@@ -44,7 +44,7 @@ atalla_status TileProgram::decode(const Launch& launch, int index) {
   }
   const int64_t* words = launch.ptr<const int64_t>(index);
   if (words[0] != kTileProgramMagic) return bad("it does not begin with the mark of a tile program", words[0]);
-  if (words[1] != kTileProgramVersion) return bad("version", words[1]);
+  if (words[1] < 1 || words[1] > kTileProgramVersion) return bad("version", words[1]);
   n_values_ = words[2], n_steps_ = words[3], bytes_ = words[4], n_arguments_ = words[5];
   sequential_ = (words[6] & 1) != 0, n_texts_ = words[7];
   const int64_t text_words = words[8];
@@ -75,7 +75,7 @@ atalla_status TileProgram::decode_values(const int64_t* words, int64_t count, in
     const int64_t size = static_cast<int64_t>(dtype_size(static_cast<atalla_dtype>(dtype)));
     const int64_t room = (elements + kLoopMultiple - 1) / kLoopMultiple * kLoopMultiple * size;  // for vectorised loops
     if (offset < 0 || offset % 64 != 0 || offset > bytes_ - room) return bad("place of a value", offset);
-    values_[i] = {static_cast<atalla_dtype>(dtype), static_cast<int32_t>(size), elements, offset};
+    values_[i] = {static_cast<atalla_dtype>(dtype), static_cast<int32_t>(size), elements, offset, false};
   }
   return ATALLA_OK;
 }
@@ -135,6 +135,7 @@ atalla_status TileProgram::decode_steps(const int64_t* words, int64_t count, int
     if (depth > 0 && steps_[i].end > ends[depth - 1]) return bad("a body leaves the one around it at step", i);
     ends[depth++] = steps_[i].end;
   }
+  mark_runs();
   return ATALLA_OK;
 }
 
@@ -217,6 +218,18 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
     return n == count && low >= 0 && high < values_[of].count;
   };
 
+  // The loop for out = kind(a, b), or null if it does not fit.
+  const auto arithmetic = [&](int64_t out_id, int64_t a_id, int64_t b_id, int64_t kind_word) -> const void* {
+    if (kind_word < 0 || kind_word > static_cast<int64_t>(TileArithmetic::kOrdered)) return nullptr;
+    const TileValue &out = values_[out_id], &a = values_[a_id];
+    const auto kind = static_cast<TileArithmetic>(kind_word);
+    if (values_[b_id].dtype != a.dtype || !goes_with(a_id, out.count) || !goes_with(b_id, out.count) ||
+        out.dtype != (is_comparison(kind) ? atalla_dtype{ATALLA_BOOL} : a.dtype)) {
+      return nullptr;
+    }
+    return reinterpret_cast<const void*>(tile_arithmetic(kind, a.dtype).loop);
+  };
+
   switch (step.op) {
     case TileOp::kFill:       // out, bits
     case TileOp::kRange:      // out, first
@@ -229,19 +242,11 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
         if (out.dtype != ATALLA_I32 || w[1] < 0 || w[1] > 2) return fail("program id");
       break;
     }
-    case TileOp::kArithmetic: {  // out, a, b, kind
-      if (!words(4) || !exist(0, 3) || w[3] < 0 || w[3] > static_cast<int64_t>(TileArithmetic::kOrdered))
-        return fail("arithmetic");
-      const TileValue &out = values_[w[0]], &a = values_[w[1]];
-      const auto kind = static_cast<TileArithmetic>(w[3]);
-      const TileLoop loop = tile_arithmetic(kind, a.dtype).loop;
-      if (loop == nullptr || values_[w[2]].dtype != a.dtype || !goes_with(w[1], out.count) ||
-          !goes_with(w[2], out.count) || out.dtype != (is_comparison(kind) ? atalla_dtype{ATALLA_BOOL} : a.dtype)) {
-        return fail("dtypes or sizes of arithmetic");
-      }
-      step.run = reinterpret_cast<const void*>(loop);
+    case TileOp::kArithmetic:  // out, a, b, kind
+      if (!words(4) || !exist(0, 3)) return fail("arithmetic");
+      step.run = arithmetic(w[0], w[1], w[2], w[3]);
+      if (step.run == nullptr) return fail("dtypes or sizes of arithmetic");
       break;
-    }
     case TileOp::kSelect:  // out, condition, a, b
       if (!words(4) || !exist(0, 4) || values_[w[1]].dtype != ATALLA_BOOL ||
           values_[w[2]].dtype != values_[w[0]].dtype || values_[w[3]].dtype != values_[w[0]].dtype ||
@@ -259,9 +264,10 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
           return fail("source of a fused multiply-add");
       break;
     }
-    case TileOp::kExp:  // out, in
-      if (!words(2) || !exist(0, 2) || values_[w[0]].dtype != ATALLA_F32 || values_[w[1]].dtype != ATALLA_F32 ||
-          values_[w[0]].count != values_[w[1]].count) {
+    case TileOp::kExp:  // out, in; a number that is subtracted first, or nothing
+      if (!words(2) || !exist(0, step.n_words < 3 ? 2 : 3) || values_[w[0]].dtype != ATALLA_F32 ||
+          values_[w[1]].dtype != ATALLA_F32 || values_[w[0]].count != values_[w[1]].count ||
+          (words(3) && (values_[w[2]].dtype != ATALLA_F32 || values_[w[2]].count != 1))) {
         return fail("exp");
       }
       break;
@@ -380,7 +386,8 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
       }
       break;
     }
-    case TileOp::kStore: {  // places (three), value, mask or -1, line; of rows, four more
+    // places (three), value, mask or -1, line; of rows, four more; or kind, a and b of arithmetic that makes the value
+    case TileOp::kStore: {
       if (!words(6) || !exist(0, 1) || !exist(3, 1) || (w[1] != -1 && !exist(1, 1))) return fail("store");
       if (words(kRowStoreWords)) {
         if (w[8] < 1 || w[9] < 1 || w[8] > kMostTileElements || w[9] > kMostTileElements ||
@@ -391,6 +398,11 @@ atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
       }
       const int64_t n = values_[w[w[1] < 0 ? 0 : 1]].count;
       if (!places(w, n) || !goes_with(w[3], n) || !optional_mask(w[4], n)) return fail("store");
+      if (step.n_words == kMadeStoreWords) {
+        if (!exist(7, 2) || values_[w[3]].count != n) return fail("store");
+        step.run = arithmetic(w[3], w[7], w[8], w[6]);
+        if (step.run == nullptr) return fail("dtypes or sizes of a store's arithmetic");
+      }
       break;
     }
     case TileOp::kAtomic: {  // out, addresses, value, mask or -1, update, line

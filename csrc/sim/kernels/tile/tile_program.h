@@ -12,12 +12,13 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline constexpr int64_t kTileProgramMagic = 0x454c4954;  // "TILE"
-inline constexpr int64_t kTileProgramVersion = 1;
+inline constexpr int64_t kTileProgramMagic = 0x454c4954;     // "TILE"
+inline constexpr int64_t kTileProgramVersion = 2;            // and 1, which has shorter steps only
 inline constexpr int64_t kMostTileElements = 1 << 20;        // of a value, as in Triton
 inline constexpr int64_t kMostTileBytes = int64_t{1} << 28;  // of all values of an instance
 inline constexpr int64_t kMostTileSteps = 1 << 20;
 inline constexpr int kRowLoadWords = 11, kRowStoreWords = 10;  // of accesses to tiles of rows
+inline constexpr int kMadeStoreWords = 9;                      // of a store that computes what it stores
 inline constexpr int kMostViewDims = 24;                       // sorting networks reshape a tile into twos
 
 // A value: elements that lie one after the other in an instance's memory.
@@ -26,6 +27,7 @@ struct TileValue {
   int32_t size;    // bytes of an element
   int64_t count;   // elements
   int64_t offset;  // bytes
+  bool counts_up;  // integers, each by one more than the one before (modulo 2^bits)
 };
 
 // A step is its operation, the number of its words, and the words: ids of values, and numbers.
@@ -77,6 +79,7 @@ class TileProgram {
   atalla_status decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at);
   atalla_status decode_steps(const int64_t* words, int64_t count, int64_t at);
   atalla_status check_step(TileStep& step, int64_t number);
+  void mark_runs();
   const void* simple_combination(int64_t number, const int64_t* words) const;
   bool is_value(int64_t id) const { return id >= 0 && id < n_values_; }
 

@@ -51,14 +51,20 @@ void select(T* out, const uint8_t* condition, const T* a, const T* b, int64_t n,
   }
 }
 
-// In a function of its own, whose constants stay in registers.
-[[gnu::noinline]] void powers(float* out, const float* in, int64_t n) {
-  const Vec<float> most = broadcast<float>(kLargestExponent);
-#pragma GCC unroll 2
-  for (int64_t i = 0; i < n; i += kLanes<float>) {
-    const Vec<float> x = load_vector(in + i);
-    store_vector(out + i, exp_nonpositive<float>(x > most ? most : x));
+// out = e^(in - shift). Elements that a mask leaves out are often -inf, and so many of them together are 0. In a
+// function of its own, whose constants stay in registers.
+[[gnu::noinline]] void powers(float* out, const float* in, float shift, int64_t n) {
+  const Vec<float> most = broadcast<float>(kLargestExponent), by = broadcast<float>(shift);
+  constexpr int64_t kPair = 2 * kLanes<float>;
+  const auto power = [&](Vec<float> x) { return exp_nonpositive<float>(x > most ? most : x); };
+  int64_t i = 0;
+  for (; i + kPair <= n; i += kPair) {
+    const Vec<float> x = load_vector(in + i) - by, y = load_vector(in + i + kLanes<float>) - by;
+    const bool vanish = all_vanish(x, y);
+    store_vector(out + i, vanish ? Vec<float>{} : power(x));
+    store_vector(out + i + kLanes<float>, vanish ? Vec<float>{} : power(y));
   }
+  for (; i < n; i += kLanes<float>) store_vector(out + i, power(load_vector(in + i) - by));
 }
 
 template <class T>
@@ -186,7 +192,7 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
       }
       return true;
     case TileOp::kExp:
-      powers(at<float>(w[0]), at<float>(w[1]), elements(w[0]));
+      powers(at<float>(w[0]), at<float>(w[1]), step.n_words > 2 ? *at<float>(w[2]) : 0.0f, elements(w[0]));
       return true;
     case TileOp::kFormula: {
       atalla_launch_desc head;
@@ -201,6 +207,10 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
     }
     case TileOp::kConvert: {
       const int64_t n = elements(w[0]), strides[kBlockDims] = {1, n, n}, sizes[kBlockDims] = {n, 1, 1};
+      if (n == 1 && of(w[0]).dtype == ATALLA_I64 && w[2] == ATALLA_I32) {  // most often: of a row's address
+        *at<int64_t>(w[0]) = *at<int32_t>(w[1]);
+        return true;
+      }
       reinterpret_cast<ConvertBlock>(const_cast<void*>(step.run))(bytes(w[0]), strides, bytes(w[1]), strides, sizes);
       return true;
     }
