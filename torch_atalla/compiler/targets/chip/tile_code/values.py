@@ -15,6 +15,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ....tile.ir import Op
 from ..scalar_core.values import Value
+from ..vir import Reg
 
 Scalar = int | float | Value
 Shape = tuple[int, ...]
@@ -130,3 +131,10 @@ class Buffer:
 
 
 Tile = Affine | Mask | Uniform | Element | Lazy | Buffer
+
+
+class Truth:
+    """A truth value for each lane: in one of the masks, or in none of them if `inverted`."""
+
+    def __init__(self, masks: list[Reg], inverted: bool = False) -> None:
+        self.masks, self.inverted = masks, inverted
