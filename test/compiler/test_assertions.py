@@ -42,6 +42,14 @@ CHECKS: dict[str, Check] = {
 }
 
 
+def test_assertion_about_a_float(tmp_path: Path) -> None:
+    x = torch.tensor([1.0, 2.0, 6.0])
+    program = loaded(lambda x: torch._check(x.max().item() * 2 <= 12.5), x, tmp_path / "checked.atl")
+    assert torch.equal(program((x + 0.25).to("atalla")).cpu(), x + 1.25)
+    with pytest.raises((RuntimeError, IndexError), match="_assert_async"):
+        program((x + 0.26).to("atalla")).cpu()
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_assertion(name: str, tmp_path: Path) -> None:
     x = torch.tensor([1, 2, 6])

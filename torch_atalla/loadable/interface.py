@@ -38,7 +38,9 @@ class Interface:
         self._in_spec = load_spec(metadata[keys["in_spec"]])
         self._out_spec = load_spec(metadata[keys["out_spec"]])
         sizes = metadata.get(method_key("result_sizes", self.name, number), "[]")
-        self._sizes: list[list[int]] = json.loads(sizes)  # result, dimension, number of its count among the last outputs
+        self._sizes: list[list[int]] = json.loads(
+            sizes
+        )  # result, dimension, number of its count among the last outputs
         self._counts = len({count for _, _, count in self._sizes})
         positional, keywords = self._in_spec.children()
         self.positional = (

@@ -201,11 +201,12 @@ def _emit(
     }
     for number, (name, compiled) in enumerate(methods.items()):
         captured = compiled.captured
+        results = captured.outputs[: len(captured.outputs) - captured.counts]
         metadata |= {
             method_key("in_spec", name, number): dump_spec(captured.in_spec),
             method_key("out_spec", name, number): dump_spec(captured.out_spec),
             method_key("in_leaves", name, number): dump_leaves(captured.inputs),
-            method_key("out_leaves", name, number): dump_leaves(captured.outputs[: len(captured.outputs) - captured.counts]),
+            method_key("out_leaves", name, number): dump_leaves(results),
         }
         if captured.result_sizes:
             metadata[method_key("result_sizes", name, number)] = json.dumps(captured.result_sizes)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # sympy takes a third of a second to import
 
 aten = torch.ops.aten
 Node = torch.fx.Node
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}  # as Python computes
 
 
 def is_growing(expr: sympy.Basic) -> bool:
@@ -27,14 +28,18 @@ def is_growing(expr: sympy.Basic) -> bool:
         return all(map(is_growing, expr.args))
     if isinstance(expr, sympy.Mul):
         factors = [arg for arg in expr.args if not arg.is_number]
-        return bool(sympy.Mul(*(arg for arg in expr.args if arg.is_number)) >= 0) and len(factors) == 1 and is_growing(factors[0])
+        return (
+            bool(sympy.Mul(*(arg for arg in expr.args if arg.is_number)) >= 0)
+            and len(factors) == 1
+            and is_growing(factors[0])
+        )
     if isinstance(expr, (functions.FloorDiv, functions.CleanDiv)):
         return is_growing(expr.args[0]) and bool(expr.args[1].is_number and expr.args[1] > 0)
     return False
 
 
 def on_chip(rewrite: Rewrite, expr: sympy.Basic) -> Node:
-    """A tensor of no dimensions with the value of the expression: int64, or bool for a condition."""
+    """A tensor of no dimensions with the value of the expression: int64, float64, or bool for a condition."""
     import sympy
     from sympy.logic import boolalg
     from torch.utils._sympy import functions
@@ -42,10 +47,9 @@ def on_chip(rewrite: Rewrite, expr: sympy.Basic) -> Node:
     call = rewrite.call
     if expr in rewrite.counts:
         return rewrite.counts[expr]
-    if isinstance(expr, boolalg.BooleanAtom) or expr.is_Integer:
-        is_truth = isinstance(expr, boolalg.BooleanAtom)
-        value: Any = bool(expr) if is_truth else int(expr)
-        return call(aten.full.default, [], value, dtype=torch.bool if is_truth else torch.int64, device=rewrite.device)
+    if isinstance(expr, boolalg.BooleanAtom) or expr.is_Integer or expr.is_Float:
+        value: Any = float(expr) if expr.is_Float else int(expr) if expr.is_Integer else bool(expr)
+        return call(aten.full.default, [], value, dtype=_DTYPES[type(value)], device=rewrite.device)
     binary: dict[Any, Any] = {
         sympy.Add: aten.add.Tensor, sympy.Mul: aten.mul.Tensor,
         sympy.Max: aten.maximum.default, sympy.Min: aten.minimum.default,
@@ -64,8 +68,6 @@ def on_chip(rewrite: Rewrite, expr: sympy.Basic) -> Node:
     target = binary.get(expr.func)
     if target is None:
         raise rewrite.Declined(f"the size {expr} is not computed on the chip")
-    if any(operand.meta["val"].is_floating_point() for operand in operands):
-        raise rewrite.Declined(f"{expr}: Python computes with floats of 64 bits")
     value = operands[0]
     for operand in operands[1:]:
         value = call(target, value, operand)

@@ -3,8 +3,9 @@
 
 `x[mask]` has as many rows as the mask has true elements. The rewritten program computes a tensor with the largest
 number of rows that there can be, and the count of rows that are valid. In every rewritten tensor, the elements within
-the counts are those of the original program, and all others are padding of any value. rules.py says for each op how
-this is kept: most ops compute rows independently of one another; a sum over rows first fills the padding with zeros.
+the counts are those of the original program, and all others are padding of any value. rules.py finds the rule by which
+an op keeps this: most ops compute rows independently of one another; a sum over rows first fills the padding with
+zeros.
 
 The bound of a size is the number of elements of the mask, or less if the program declares it
 (`torch._check(n <= 8)`). A count above a declared bound stops the program on the chip, as an assertion does.
@@ -113,14 +114,14 @@ class Rewrite:
         return makes_size(node) or any(arg in self.gone for arg in node.all_input_nodes)
 
     def rewrite(self, node: Node) -> None:
-        from .index_rules import RULES
+        from .rules import rule_of
 
         if node.target in READS:
             self.read(node)
         elif node.target is aten._assert_scalar.default:
             self.require(self.expr(node.args[0]), str(node.args[1]))
         elif not is_number(node) and node.target is not aten._assert_tensor_metadata.default:
-            rule = RULES.get(node.target)
+            rule = rule_of(node.target)
             if rule is None:
                 raise Declined(f"no rule keeps {node.target} ({node.name}) within the count")
             self.env[node] = self.checked(rule(self, node))
@@ -175,7 +176,9 @@ class Rewrite:
                 continue
             wanted = [self.at_bound(size) for size in before.shape]
             if wanted != list(after.shape) or before.dtype != after.dtype:
-                raise Declined(f"{self.node.target} ({self.node.name}) of the bound has {list(after.shape)}, not {wanted}")
+                raise Declined(
+                    f"{self.node.target} ({self.node.name}) of the bound has {list(after.shape)}, not {wanted}"
+                )
         return made
 
     # Numbers.
@@ -254,8 +257,9 @@ class Rewrite:
         if not expr.is_symbol:
             raise Declined(f"{node.name} ({node.target}) reads a {source.meta['val'].dtype}")
         value = self.call(aten.view.default, self.env.get(source, source), [])
-        if isinstance(number, torch.SymInt):
-            value = self.call(aten._to_copy.default, value, dtype=torch.int64)
+        is_integer = isinstance(number, torch.SymInt)
+        value = self.call(aten._to_copy.default, value, dtype=torch.int64 if is_integer else torch.float64)
+        if is_integer:
             limits = number.node.shape_env.var_to_range[expr]
             if limits.lower >= 0 and _declared(number, expr) < MOST:
                 self.bounds[expr] = _declared(number, expr)

@@ -9,12 +9,10 @@ from typing import Any
 import torch
 
 from .expressions import on_chip
-from .rewrite import Declined, Node, Rewrite, is_mask
-from .rules import RULES, again, all_dims, bound, only, rule, value_of
+from .rewrite import Node, Rewrite, is_mask
+from .table import again, all_dims, bound, decline, only, rule, value_of
 
 aten = torch.ops.aten
-
-__all__ = ["RULES"]
 
 
 def places(rewrite: Rewrite, mask: Node, size: Any) -> Node:
@@ -41,7 +39,7 @@ def masked_select(rewrite: Rewrite, node: Node) -> Node:
     source, mask = node.args
     shape = torch.broadcast_shapes(value_of(source).shape, value_of(mask).shape)
     if tuple(shape) != tuple(value_of(source).shape) or tuple(shape) != tuple(value_of(mask).shape):
-        raise Declined(f"{node.name} ({node.target}): a mask that broadcasts")
+        decline(rewrite, "a mask that broadcasts")
     found = places(rewrite, mask, value_of(node).shape[0])
     return rewrite.call(aten.index.Tensor, rewrite.new(source), _columns(rewrite, found))
 
@@ -70,7 +68,7 @@ def index(rewrite: Rewrite, node: Node) -> Node:
     found: list[Any] = []
     masks = [item for item in indices if is_mask(item)]
     if len(masks) > 1:
-        raise Declined(f"{node.name} ({node.target}): several masks")
+        decline(rewrite, "several masks")
     for item in indices:
         if is_mask(item):
             size = _size_of_mask(rewrite, node, indices)
@@ -84,7 +82,7 @@ def _size_of_mask(rewrite: Rewrite, node: Node, indices: list[Any]) -> Any:
     """The size of the result that is the count of the mask."""
     given = [i for i, item in enumerate(indices) if item is not None]
     if len(given) != 1:
-        raise Declined(f"{node.name} ({node.target}): a mask beside other indices")
+        decline(rewrite, "a mask beside other indices")
     return value_of(node).shape[given[0]]
 
 
@@ -115,13 +113,15 @@ def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:
     if extents:
         before = value_of(source).shape[: min(extents)]
         if len(extents) > 1 or prod(before) != 1:
-            raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): only the first dimension of the source may have a count")
+            decline(rewrite, "only the first dimension of the source may have a count")
         shape = torch.broadcast_shapes(value_of(mask).shape, value_of(target).shape)
         wide = rewrite.call(aten.expand.default, mask, list(shape))
         wanted = rewrite.call(aten.sum.dim_IntList, wide, list(range(len(shape))), False, dtype=torch.int64)
         elements = prod(rewrite.expr(size) for size in value_of(source).shape)
         enough = rewrite.call(aten.le.Tensor, wanted, on_chip(rewrite, elements))
-        rewrite.call(aten._assert_async.msg, enough, "masked_scatter: expected as many elements as the mask has true ones")
+        rewrite.call(
+            aten._assert_async.msg, enough, "masked_scatter: expected as many elements as the mask has true ones"
+        )
     return rewrite.call(aten.masked_scatter.default, target, mask, rewrite.new(source))
 
 
@@ -135,7 +135,7 @@ def index_put(rewrite: Rewrite, node: Node) -> Any:
     counted = [item for item in indices if item is not None and rewrite.extents(item)]
     for item in counted:
         if tuple(value_of(item).shape) != tuple(shape):
-            raise Declined(f"{node.name} ({node.target}): an index with a count that broadcasts")
+            decline(rewrite, "an index with a count that broadcasts")
     if not counted:
         return again(rewrite, node, indices=_safe(rewrite, indices, target))
     return _put_behind(rewrite, target, indices, counted[0], values, args["accumulate"])
@@ -153,7 +153,7 @@ def _put_behind(
     new, size = rewrite.new(target), value_of(rewrite.new(target)).shape[dim]
     row = rewrite.call(aten.slice.Tensor, new, dim, 0, 1)
     if size == 0:
-        raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): a target of no elements")
+        decline(rewrite, "a target of no elements")
     longer = rewrite.call(aten.cat.default, [new, row], dim)
     found = _safe(rewrite, indices, target)
     wrapped = rewrite.call(aten.where.self, rewrite.call(aten.lt.Scalar, found[dim], 0),
@@ -174,7 +174,7 @@ def _put_by_mask(
     """One value fills the mask. Rows are written by masked_scatter, which takes them in order."""
     given = [i for i, item in enumerate(indices) if item is not None]
     if len(given) != 1 or accumulate:
-        raise Declined(f"{node.name} ({node.target}): a mask beside other indices, or a sum")
+        decline(rewrite, "a mask beside other indices, or a sum")
     mask, dim = indices[given[0]], given[0]
     true = rewrite.filled(mask, all_dims(mask), False)
     behind = value_of(target).ndim - dim - value_of(mask).ndim
@@ -184,7 +184,7 @@ def _put_by_mask(
         return rewrite.call(aten.where.self, wide, value, rewrite.new(target))
     rows = value_of(target).ndim - value_of(mask).ndim + 1
     if dim or value_of(values).ndim != rows:
-        raise Declined(f"{node.name} ({node.target}): values that broadcast over the mask")
+        decline(rewrite, "values that broadcast over the mask")
     return scattered(rewrite, rewrite.new(target), wide, values)
 
 
@@ -196,8 +196,10 @@ def index_add(rewrite: Rewrite, node: Node) -> Any:
     name = "source" if "source" in args else "src"
     found = safe_index(rewrite, args["index"], args["self"], dim)
     source = args[name]
-    if node.target is aten.scatter_add.default and rewrite.extents(args["index"]) and (
-        tuple(value_of(source).shape) != tuple(value_of(args["index"]).shape)
+    if (
+        node.target is aten.scatter_add.default
+        and rewrite.extents(args["index"])
+        and (tuple(value_of(source).shape) != tuple(value_of(args["index"]).shape))
     ):
-        raise Declined(f"{node.name} ({node.target}): a source with other sizes than the index")
+        decline(rewrite, "a source with other sizes than the index")
     return again(rewrite, node, index=found, **{name: rewrite.filled(source, all_dims(source), 0)})

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules of products, normalizations and ops of images, which take rows and images one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .rewrite import Node, Rewrite
+from .table import again, all_dims, bound, decline, only, rule, value_of
+
+aten = torch.ops.aten
+
+
+@rule(aten.linear.default)
+def linear(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    only(rewrite, args["input"], all_dims(args["input"])[:-1], "which is summed")
+    only(rewrite, args["weight"], (), "of the weight")
+    return again(rewrite, node)
+
+
+@rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default)
+def product(rewrite: Rewrite, node: Node) -> Any:
+    first, second = node.args[:2]
+    left = value_of(first).ndim - 1
+    right = max(0, value_of(second).ndim - 2)
+    target: Any = node.target
+    return rewrite.call(target, rewrite.filled(first, [left], 0), rewrite.filled(second, [right], 0))
+
+
+@rule(aten.addmm.default, aten.baddbmm.default)
+def added_product(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    names = ("mat1", "mat2") if "mat1" in args else ("batch1", "batch2")
+    first, second = (args[name] for name in names)
+    left, right = value_of(first).ndim - 1, value_of(second).ndim - 2
+    changed = {names[0]: rewrite.filled(first, [left], 0), names[1]: rewrite.filled(second, [right], 0)}
+    return again(rewrite, node, **changed)
+
+
+@rule(aten.convolution.default)
+def convolution(rewrite: Rewrite, node: Node) -> Any:
+    """Images are independent, and what lies behind the end of a signal is zero."""
+    args = bound(node)
+    source = args["input"]
+    only(rewrite, args["weight"], (), "of the weight")
+    image = range(2, value_of(source).ndim)
+    only(rewrite, source, {0} if args["transposed"] else {0, *image}, "which the op joins")
+    padded = [dim for dim, pad in zip(image, args["padding"], strict=False) if pad != 0]
+    return again(rewrite, node, input=rewrite.filled(source, padded, 0))
+
+
+@rule(aten.scaled_dot_product_attention.default)
+def attention(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    query, key, value = (args[name] for name in ("query", "key", "value"))
+    for item in (key, value):
+        only(rewrite, item, all_dims(item)[:-2], "of keys or values")
+    only(rewrite, query, all_dims(query)[:-1], "which is summed")
+    if args["dropout_p"]:
+        decline(rewrite, "dropout")
+    return again(rewrite, node)
+
+
+@rule(aten.layer_norm.default, aten.native_layer_norm.default, aten.rms_norm.default, aten._fused_rms_norm.default)
+def layer_norm(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    source = args["input"]
+    rows = value_of(source).ndim - len(args["normalized_shape"])
+    only(rewrite, source, range(rows), "which is normalized")
+    return again(rewrite, node)
+
+
+@rule(aten._native_batch_norm_legit_no_training.default)
+def batch_norm(rewrite: Rewrite, node: Node) -> Any:
+    source = bound(node)["input"]
+    only(rewrite, source, set(all_dims(source)) - {1}, "of channels")
+    return again(rewrite, node)
+
+
+@rule(
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool2d.default,
+    aten.avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default,
+)
+def pool(rewrite: Rewrite, node: Node) -> Any:
+    only(rewrite, node.args[0], range(value_of(node.args[0]).ndim - 2), "of an image")
+    return again(rewrite, node)
+
+
+@rule(aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)
+def grid_sampler(rewrite: Rewrite, node: Node) -> Any:
+    image, grid = node.args[:2]
+    only(rewrite, image, (0,), "of an image")
+    only(rewrite, grid, all_dims(grid)[:-1], "of coordinates")
+    return again(rewrite, node)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules of ops that join all elements along a dimension: the padding is filled with what changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import torch
+
+from ...program.support import overloads
+from .expressions import on_chip
+from .rewrite import Node, Rewrite
+from .table import RULES, again, bound, decline, rule, value_of
+
+aten = torch.ops.aten
+
+
+def lowest(dtype: torch.dtype) -> Any:
+    return False if dtype == torch.bool else -inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def highest(dtype: torch.dtype) -> Any:
+    return True if dtype == torch.bool else inf if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def reduced_dims(node: Node) -> list[int]:
+    args = bound(node)
+    ndim = value_of(args["self"]).ndim
+    given = args.get("dim")
+    dims = list(range(ndim)) if given is None or given == [] else [given] if isinstance(given, int) else given
+    return [dim % ndim for dim in dims] if ndim else []
+
+
+def reduction(neutral: Callable[[torch.dtype], Any], nonempty: bool, rewrite: Rewrite, node: Node) -> Any:
+    source = node.args[0]
+    dims = reduced_dims(node)
+    if bound(node).get("ord", 2) < 0:
+        decline(rewrite, "a norm of negative order")
+    if nonempty:
+        for dim, expr in rewrite.extents(source).items():
+            if dim in dims:
+                rewrite.require(expr >= 1, "a reduction of no elements")
+    return again(rewrite, node, self=rewrite.filled(source, dims, neutral(value_of(source).dtype)))
+
+
+def _zero(dtype: torch.dtype) -> Any:
+    return False if dtype == torch.bool else 0
+
+
+def _one(dtype: torch.dtype) -> Any:
+    return True if dtype == torch.bool else 1
+
+
+_SUMS = ("sum", "sum.dim_IntList", "cumsum", "linalg_vector_norm", "count_nonzero")
+_TRUTHS = ("any", "any.dim", "any.dims", "_is_any_true")
+_PRODUCTS = ("prod", "prod.dim_int", "cumprod", "all", "all.dim", "all.dims", "_is_all_true")
+_SOFTMAX = ("_softmax", "softmax.int", "_log_softmax", "log_softmax.int", "logsumexp")
+for _neutral, _nonempty, _names in (
+    (_zero, False, (*_SUMS, *_TRUTHS)),
+    (_one, False, _PRODUCTS),
+    (lowest, False, _SOFTMAX),
+    (lowest, True, ("amax", "max", "max.dim", "argmax")),
+    (highest, True, ("amin", "min", "min.dim", "argmin")),
+):
+    RULES.update(dict.fromkeys(overloads(*_names), partial(reduction, _neutral, _nonempty)))
+
+
+@rule(aten.mean.dim, aten.mean.default)
+def mean(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    source, dims = args["self"], reduced_dims(node)
+    if not set(dims) & rewrite.extents(source).keys():
+        return again(rewrite, node)
+    if value_of(node).dtype not in (torch.float32, torch.float64):
+        decline(rewrite, f"a mean over a count in {value_of(node).dtype}")
+    keep = bool(args.get("keepdim", False))
+    filled = rewrite.filled(source, dims, 0)
+    total = rewrite.call(aten.sum.dim_IntList, filled, dims, keep, dtype=value_of(node).dtype)
+    count = prod(rewrite.expr(value_of(source).shape[dim]) for dim in dims)
+    return rewrite.call(aten.div.Tensor, total, on_chip(rewrite, count))
+
+
+@rule(aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable, aten.topk.default)
+def sort(rewrite: Rewrite, node: Node) -> Any:
+    """Padding comes last, behind equal elements."""
+    args = bound(node)
+    source = args["self"]
+    dim = args["dim"] % max(1, value_of(source).ndim)
+    descending = args["largest"] if "largest" in args else args["descending"]
+    dtype = value_of(source).dtype
+    if dtype.is_floating_point and not descending and dim in rewrite.extents(source):
+        decline(rewrite, "an ascending order of floats with a count, in which NaN comes last")
+    extents = rewrite.extents(source)
+    if dim in extents and "k" in args:
+        if not isinstance(args["k"], int):
+            decline(rewrite, "k depends on data")
+        rewrite.require(extents[dim] >= args["k"], "selected index k out of range")
+    fill = lowest(dtype) if descending else highest(dtype)
+    return again(rewrite, node, self=rewrite.filled(source, [dim], fill))

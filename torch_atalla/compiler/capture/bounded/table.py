@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of rules, and what they have in common.
+
+A rule takes the rewrite and the old node, and returns the new node. It declines what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from .rewrite import Declined, Node, Rewrite
+
+aten = torch.ops.aten
+Rule = Callable[[Rewrite, Node], Any]
+
+
+RULES: dict[Any, Rule] = {}
+
+
+def rule(*targets: Any) -> Callable[[Rule], Rule]:
+    def add(function: Rule) -> Rule:
+        RULES.update({target: function for target in targets})
+        return function
+
+    return add
+
+
+def bound(node: Node) -> dict[str, Any]:
+    """The arguments of a node by their names, with defaults."""
+    target: Any = node.target
+    schema = target._schema.arguments
+    given = dict(zip((argument.name for argument in schema), node.args)) | node.kwargs
+    return {argument.name: given.get(argument.name, argument.default_value) for argument in schema}
+
+
+def again(rewrite: Rewrite, node: Node, target: Any = None, **changed: Any) -> Any:
+    """The same op, or another overload, of the new arguments, some of which may be changed."""
+    target = target or node.target
+    given = {name: value for name, value in bound(node).items() if name not in changed}
+    arguments = {name: rewrite.new(value) for name, value in given.items()} | changed
+    plain, named = [], {}
+    for argument in target._schema.arguments:
+        if argument.kwarg_only:
+            named[argument.name] = arguments[argument.name]
+        else:
+            plain.append(arguments[argument.name])
+    return rewrite.call(target, *plain, **named)
+
+
+def only(rewrite: Rewrite, node: Any, dims: Any, why: str) -> None:
+    """Declines if a size of another dimension than `dims` depends on data."""
+    others = sorted(set(rewrite.extents(node)) - set(dims))
+    if others:
+        decline(rewrite, f"dimension {others[0]} has a count, {why}")
+
+
+def value_of(node: Node) -> torch.Tensor:
+    return node.meta["val"]
+
+
+def all_dims(node: Any) -> range:
+    return range(node.meta["val"].ndim) if isinstance(node, Node) else range(0)
+
+
+def decline(rewrite: Rewrite, why: str) -> NoReturn:
+    raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): {why}")
+
+
+def places_of(rewrite: Rewrite, size: int) -> Node:
+    """0, 1, ..., size - 1."""
+    return rewrite.call(aten.arange.start_step, 0, size, 1, dtype=torch.int64, device=rewrite.device)
