@@ -59,8 +59,9 @@ def make_golden(
     stable: bool = False,
 ) -> GoldenRecord | None:
     """None for a program whose results are random or have sizes that depend on data, or that was exported for a device:
-    its graph names it; and, with a warning, for one that refuses the inputs. `weights`: the narrow type in which the compiler stored them. `measured`:
-    the tolerance covers what last bits of the numbers change; None, with a warning, where they change everything.
+    its graph names it; and, with a warning, for one that refuses the inputs. `weights`: the narrow type in which the
+    compiler stored them. `measured`: the tolerance covers what last bits of the numbers change; None, with a warning,
+    where they change everything.
     sizes: the values of the program's symbols, otherwise small ones. stable: sorting and selecting keep the order of
     equal elements, as Atalla code does."""
     if any(map(_is_random, program.graph.nodes)) or _devices(program) - {"cpu"}:
