@@ -47,6 +47,12 @@ typedef struct atalla_geometry {
   uint32_t array_latency_cycles;     // from a row to its result; 0: the built-in chip's. Since minor 7.
 } atalla_geometry;
 
+typedef enum atalla_tile_order {
+  ATALLA_TILES_FOLLOW = 0,     // each lies behind the one before
+  ATALLA_TILES_SCATTERED = 1,  // anywhere
+  ATALLA_TILES_IN_STEP = 2     // as ATALLA_TILES_FOLLOW, and cores that wait for them run in step
+} atalla_tile_order;
+
 // How the SDMA's tiles of an operand lie in DRAM, which matters to a bank-level DRAM, and when they come.
 typedef struct atalla_tile_layout {
   uint64_t pitch;      // bytes from one row of a tile to the next
@@ -55,7 +61,7 @@ typedef struct atalla_tile_layout {
   uint8_t engine;     // the scratchpad whose engine moves them
   uint8_t waits;      // of 255 tiles, those for whose arrival the core waits
   uint8_t last;       // of 255 parts of the core's work, those that follow the arrival of the last tile
-  uint8_t scattered;  // 1: a tile lies anywhere, not behind the one before
+  uint8_t order;      // atalla_tile_order
 } atalla_tile_layout;
 
 // The work of a launch. It depends neither on the place of its operands nor on the number of cores that share it.

@@ -16,6 +16,8 @@ constexpr uint64_t kAhead = 2;       // tiles by which an operand may be ahead o
 constexpr uint64_t kShares = 32;     // of the largest stream; smaller ones do not matter
 constexpr size_t kMostKnown = 1 << 12;
 
+bool drifts(const atalla_tile_layout& layout) { return layout.waits != 0 && layout.order != ATALLA_TILES_IN_STEP; }
+
 // The tiles of one operand, along the rows of a matrix. Each core has a part of its own, or reads all in turn.
 struct Tiles {
   const TileStream& stream;
@@ -29,7 +31,7 @@ struct Tiles {
     const uint64_t across = std::max<uint64_t>(1, stream.layout.pitch / stream.layout.row_bytes);
     const uint64_t part = first + (stream.shared ? 0 : core * apart);
     tile += core * ahead;
-    if (stream.layout.scattered != 0) return part + tile * scatter;
+    if (stream.layout.order == ATALLA_TILES_SCATTERED) return part + tile * scatter;
     return part + tile / across * stream.layout.rows * stream.layout.pitch + tile % across * stream.layout.row_bytes;
   }
 };
@@ -102,7 +104,7 @@ BeatRate measure_rate(const ChipConfig& config, std::span<const TileStream> stre
       for (size_t k = 0; k < all.size(); ++k) {
         all[k].first += config.dram.row_bytes / kStarts + 3 * k * config.dram.row_bytes;
         if (all[k].stream.apart == 0) all[k].apart += 10 * config.dram.row_bytes;
-        if (i != 0 && all[k].stream.layout.waits != 0) ++all[k].ahead;
+        if (i != 0 && drifts(all[k].stream.layout)) ++all[k].ahead;
       }
     const Order::Next at = order.next();
     const atalla_tile_layout& layout = all[at.operand].stream.layout;
@@ -135,7 +137,7 @@ BeatRate DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
   for (const TileStream& stream : streams) {
     const auto share = static_cast<uint64_t>(static_cast<unsigned __int128>(stream.bytes) * kShares / most);
     if (share == 0) continue;
-    const bool dense = !stream.shared && stream.layout.scattered == 0 && stream.layout.pitch == stream.layout.row_bytes;
+    const bool dense = !stream.shared && stream.layout.order != ATALLA_TILES_SCATTERED && stream.layout.pitch == stream.layout.row_bytes;
     const uint64_t apart = cores > 1 && dense ? stream.bytes / cores : 0;
     streams[count] = stream;
     streams[count].bytes = share;
@@ -143,7 +145,7 @@ BeatRate DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
     key.insert(key.end(),
                {stream.layout.pitch, apart,
                 uint64_t{stream.layout.row_bytes} << 32 | uint64_t{stream.layout.rows} << 16 | stream.layout.engine,
-                share << 4 | (stream.layout.scattered != 0 ? 8 : 0) | (stream.layout.waits != 0 ? 4 : 0) |
+                share << 4 | (stream.layout.order == ATALLA_TILES_SCATTERED ? 8 : 0) | (drifts(stream.layout) ? 4 : 0) |
                     (stream.shared ? 2 : 0) | (stream.writes ? 1 : 0)});
   }
   {

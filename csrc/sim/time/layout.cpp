@@ -136,8 +136,8 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
              .engine = 0,
              .waits = 0,
              .last = 0,
-             .scattered = 0};
-    place.scattered = traits.lookup && k == first;
+             .order = ATALLA_TILES_FOLLOW};
+    if (traits.lookup && k == first) place.order = ATALLA_TILES_SCATTERED;
     if (traits.lookup) place.rows = static_cast<uint16_t>(std::clamp<uint64_t>(run / row, 1, chip.sdma_tile_rows));
     // Constant weights, whose depth is innermost, are stored tile by tile.
     const bool packed = (traits.product || traits.convolution) && k == first + 1 &&

@@ -178,8 +178,10 @@ void wait_for_sweeps(const atalla_geometry& chip, const atalla_launch_desc& desc
   for (const Loop* loop = loops.all; loop != end; ++loop)
     if (loop->count > 1 && (inner == nullptr || still(*loop) >= still(*inner))) inner = loop;
   if (inner == nullptr) return;
-  for (int k = first; k < desc.n_operands; ++k)
+  for (int k = first; k < desc.n_operands; ++k) {
     layout[k].waits = inner->strides[k] == 0 ? kAllTiles : share(1, inner->count);
+    layout[k].order = ATALLA_TILES_IN_STEP;
+  }
 }
 
 // The lines of the first windows come before the core begins, and those of the second ones as far as they do not queue.
