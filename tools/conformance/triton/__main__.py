@@ -37,7 +37,7 @@ def upstream_file() -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the page")
-    parser.add_argument("--most", type=int, default=24, help="tests of a function that run (0: all; default 24)")
+    parser.add_argument("--most", type=int, default=48, help="tests of a function that run (0: all; default 48)")
     parser.add_argument("--only", default="", help="an expression of pytest's option -k")
     parser.add_argument("--rows", help="a file that takes the outcomes and their texts, as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)

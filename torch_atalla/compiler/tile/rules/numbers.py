@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
 
 from .. import arithmetic
 from ..ir import WIDTHS, Op, Type
@@ -133,68 +131,3 @@ def _clamp(low: Lowering, op: Op) -> list[Tile]:
     x, least, most = (low.widened(low.of(v)) for v in op.operands)
     suffix = "" if "all" in op.attributes.get("words", ()) else "_number"
     return [low.convert(low.binary(f"min{suffix}", low.binary(f"max{suffix}", x, least), most), element)]
-
-
-@rule("tt.extern_elementwise")
-def _library_function(low: Lowering, op: Op) -> list[Tile]:
-    symbol = str(op.attributes["symbol"])
-    name = symbol.removeprefix("__nv_")
-    sources = [low.of(v) for v in op.operands]
-    element = sources[0].type.element
-    plain = name[:-1] if element == "f32" and name.endswith("f") and name != "erf" else name
-    if plain in _MADE:
-        return [_MADE[plain](low, sources, op)]
-    if element not in ("f32", "f64") or not arithmetic.LIBDEVICE.get(plain):
-        raise op.fail(f"the library function `{symbol}` has no counterpart on this device")
-    return [low.formula(arithmetic.LIBDEVICE[plain], *sources)]
-
-
-def _binary(kind: str, low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    if kind in ("min", "max") and sources[0].type.element.startswith("f"):
-        kind += "_number"
-    return low.binary(kind, sources[0], sources[1])
-
-
-def _exp10(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    ten = low.constant(10.0, Type(sources[0].type.element, sources[0].type.shape))
-    return low.formula("pow_tensor_tensor", ten, sources[0])
-
-
-def _fma(low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    out = low.result(sources[0].type, sources)
-    ids = [out.id, *(s.id for s in sources)]
-    low.emit("fused_multiply_add", ids, ids)
-    return out
-
-
-def _flag(kind: str, low: Lowering, sources: list[Tile], op: Op) -> Tile:
-    x = sources[0]
-    element = x.type.element
-    if kind == "nan":
-        flag = low.inverted(low.binary("ordered", x, x, "i1"))
-    elif kind == "infinite":
-        flag = low.binary("eq", low.formula("abs", x), low.constant(float("inf"), Type(element)), "i1")
-    elif kind == "finite":
-        flag = low.binary("lt", low.formula("abs", x), low.constant(float("inf"), Type(element)), "i1")
-    else:
-        integer = "i32" if element == "f32" else "i64"
-        bits = low.alias(x, Type(integer, x.type.shape))
-        flag = low.binary("lt", bits, low.constant(0, Type(integer)), "i1")
-    return low.convert(flag, op.results[0].type.element)
-
-
-# Functions of libdevice, without the letter of their dtype, that are no formulas.
-_BINARY = {
-    "fmul_rn": "mul", "dmul_rn": "mul", "fdiv_rn": "div", "ddiv_rn": "div", "div_rn": "div", "fadd_rn": "add",
-    "dadd_rn": "add", "fmin": "min", "fmax": "max", "min": "min", "max": "max",
-}  # fmt: skip
-_FLAGS = {
-    "isnan": "nan", "isnand": "nan", "isinf": "infinite", "isinfd": "infinite", "finite": "finite",
-    "isfinited": "finite", "signbit": "sign", "signbitd": "sign",
-}  # fmt: skip
-_MADE: dict[str, Callable[[Lowering, list[Tile], Op], Tile]] = {
-    **{name: functools.partial(_binary, kind) for name, kind in _BINARY.items()},
-    **{name: functools.partial(_flag, kind) for name, kind in _FLAGS.items()},
-    **dict.fromkeys(("fma", "fma_rn", "fmaf_rn"), _fma),
-    "exp10": _exp10,
-}

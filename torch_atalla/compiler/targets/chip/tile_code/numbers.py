@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
@@ -13,17 +13,15 @@ from ..kernels import pointwise
 from ..kernels.common import nans
 from ..vir import ROWS, V0, Reg
 from . import scalars
+from .operands import Operands
 from .sweep import At
 from .values import Lazy, Truth
-
-if TYPE_CHECKING:
-    from .vectors import Vectors
 
 
 def _step(name: str) -> Callable[..., Reg]:
     """A step of the pointwise kernels."""
 
-    def apply(self: Vectors, x: Lazy, at: At, *arguments: Any) -> Reg:
+    def apply(self: Operands, x: Lazy, at: At, *arguments: Any) -> Reg:
         values = [self.full(argument, at) for argument in arguments]
         return pointwise.apply(self.b, self.k, (name, *range(len(values))), values)
 
@@ -31,7 +29,7 @@ def _step(name: str) -> Callable[..., Reg]:
 
 
 def _arithmetic(name: str) -> Callable[..., Reg]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         if isinstance(a, Reg) and isinstance(c, Reg):
             return self.b.vec(f"{name}.vv", a, c)
         if isinstance(c, Reg) and name != "sub":
@@ -43,7 +41,7 @@ def _arithmetic(name: str) -> Callable[..., Reg]:
     return apply
 
 
-def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+def _divide(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
     """By the reciprocal, which the scalar core computes: of one number, or lane by lane."""
     b = self.b
     if not isinstance(c, Reg):
@@ -56,7 +54,7 @@ def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
 
 
 def _by_lane(name: str) -> Callable[..., Reg]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
         return pointwise.by_lane(self.b, name, self.full(a, at), self.lanes_computed(x.arguments[0]))
 
     return apply
@@ -65,7 +63,7 @@ def _by_lane(name: str) -> Callable[..., Reg]:
 def _scalar_function(name: str) -> Callable[..., Reg]:
     """A function of the scalar core, lane by lane: of one lane if all are the same."""
 
-    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
         b, core, vector = self.b, self.core, self.full(a, at)
 
         def one(lane: int) -> Reg:
@@ -88,7 +86,7 @@ def _extreme(name: str) -> Callable[..., Reg]:
     """Of a number and a NaN, the number."""
     relation = "mgt.mvv" if name == "maximum" else "mlt.mvv"
 
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         b, first, second = self.b, self.full(a, at), self.full(c, at)
         y = b.vec("add.vv", first, V0)
         b.emit("add.vv", y, second, V0, mask=b.cmp(relation, second, first))
@@ -98,11 +96,11 @@ def _extreme(name: str) -> Callable[..., Reg]:
     return apply
 
 
-def _exp2(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+def _exp2(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
     return self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0))))
 
 
-def _fma(self: Vectors, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
+def _fma(self: Operands, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
     product = _arithmetic("mul")(self, x, at, a, c) if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
     if not isinstance(a, Reg) and not isinstance(c, Reg):
         product = self.b.vec("mul.vs", product, self.scalar(c))
@@ -120,7 +118,7 @@ _SWAPPED = {"olt": "ogt", "ogt": "olt", "ole": "oge", "oge": "ole", "ult": "ugt"
             "uge": "ule"}  # fmt: skip
 
 
-def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+def _compare(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     predicate = x.op.attributes["words"][0]
     if not isinstance(a, Reg):
         a, c, predicate = c, a, _SWAPPED.get(predicate, predicate)
@@ -137,7 +135,7 @@ def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     return Truth(masks, inverted)
 
 
-def where(self: Vectors, condition: Truth, yes: Any, no: Any, at: At) -> Reg:
+def where(self: Operands, condition: Truth, yes: Any, no: Any, at: At) -> Reg:
     b = self.b
     if condition.inverted:
         yes, no = no, yes
@@ -150,7 +148,7 @@ def where(self: Vectors, condition: Truth, yes: Any, no: Any, at: At) -> Reg:
     return y
 
 
-def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
+def _select(self: Operands, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
     if isinstance(condition, int):
         return yes if condition else no
     truth = self.truth(condition)
@@ -162,13 +160,13 @@ def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -
 
 
 def _logic(name: str) -> Callable[..., Truth]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
         return self.from_bits(self.b.s(name, self.bits(self.truth(a)), self.bits(self.truth(c))))
 
     return apply
 
 
-def _number_of(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+def _number_of(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
     """A truth value as 0 or 1."""
     return where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0, at)
 

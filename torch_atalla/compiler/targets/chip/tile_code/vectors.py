@@ -10,17 +10,18 @@ from torch_atalla.isa.geometry import LANES
 
 from ....tile.ir import TileError
 from ..kernels.activation import rounded
-from ..vir import M0, ROWS, V0, X0, Reg
+from ..vir import ROWS, X0, Reg
 from . import scalars
 from .numbers import COSTS, VECTOR, where
-from .sweep import At, Request, Sweeps, request
+from .operands import Operands
+from .sweep import At, Request, request
 from .values import Affine, Buffer, Element, Lazy, Mask, Truth, Uniform
 
 SHAPES = ("expand", "broadcast", "transpose", "same")  # lazy tiles that compute nothing
 _SPLAT = "splat"
 
 
-class Vectors(Sweeps):
+class Vectors(Operands):
     """staged: of tiles that the scalar core computes. converted: buffers in another layout. Both by scopes, since code
     in a loop or branch may not run."""
 
@@ -239,45 +240,6 @@ class Vectors(Sweeps):
         inside = b.s("sub.s", X0, b.s("sltui.s", behind, LANES))
         everything = b.s("sub.s", X0, b.s("slti.s", behind, 1))
         return b.s("or.s", b.s("and.s", some, inside), everything)
-
-    # ------------------------------------------------------------------------------------------------------ operands
-    def scalar(self, x: Any) -> Reg:
-        """A number that all lanes have, in a scalar register."""
-        if isinstance(x, float):
-            return self.k(x)
-        return self.register(x, "f")
-
-    def full(self, x: Any, at: At) -> Reg:
-        """In a vector register."""
-        if isinstance(x, Reg):
-            return x
-        if isinstance(x, float) and x == 0:
-            return V0
-        key = ("full", x)
-        if key not in at.group.known:
-            at.group.known[key] = self.b.vec("add.vs", V0, self.scalar(x))
-        return at.group.known[key]
-
-    def truth(self, x: Any) -> Truth:
-        if isinstance(x, Truth):
-            return x
-        if isinstance(x, int):
-            return Truth([M0] if x else [])
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, self.b.s("sub.s", X0, self.core.nonzero(x).reg))
-        return Truth([mask])
-
-    def bits(self, x: Truth) -> Reg:
-        word = X0
-        for mask in x.masks:
-            part = self.k.integer(-1) if mask is M0 else self.b.s("mv.mts", mask)
-            word = part if word is X0 else self.b.s("or.s", word, part)
-        return self.b.s("xori.s", word, -1) if x.inverted else word
-
-    def from_bits(self, word: Reg) -> Truth:
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, word)
-        return Truth([mask])
 
     def lanes_computed(self, x: Any) -> int:
         """1 if all lanes of the tile's vectors are the same."""
