@@ -30,6 +30,11 @@ EXAMPLES = {
     "words, with the rule filled": "hunyuan_v1_dense",
     "patches with their places": "gemma4_vision",
     "pixels, of which scores choose queries": "rt_detr",
+    "images, of which a mask chooses": "idefics2",
+    "words, of which a mask chooses": "higgs_audio_v2",
+    "pixels, with results of as many rows as points are found": "superpoint",
+    "sizes that follow from numbers of a table": "mimi_decoder",
+    "words, with counts between the bounds of the data": "hunyuan_v1_moe",
 }
 
 

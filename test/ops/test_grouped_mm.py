@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Products of groups of rows, columns or of the contracted dimension: eager mode, gradients, graphs, loadables."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -131,3 +133,21 @@ def test_histc_in_a_loadable(dtype, tmp_path):
     exported = torch.export.export(Counts(), (x,))
     torch_atalla.save_loadable(exported, tmp_path / "m.atl", fallback="error")
     assert torch.equal(torch_atalla.load_loadable(tmp_path / "m.atl")(on_chip(x)).cpu(), expected)
+
+
+def test_histc_between_the_bounds_of_the_data_in_a_loadable(tmp_path):
+    class Counts(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return torch.histc(x, 5), torch.histc(x, 7, 2, 2), torch.histc(x, 1)
+
+    exported = torch.export.export(Counts(), (torch.randn(3, 40),))
+    torch_atalla.save_loadable(exported, tmp_path / "m.atl", fallback="error")
+    program = torch_atalla.load_loadable(tmp_path / "m.atl")
+    for x in (torch.randn(3, 40), torch.ones(3, 40), torch.zeros(3, 40), torch.rand(3, 40) * 1e6):
+        for found, expected in zip(program(on_chip(x)), Counts()(x)):
+            assert torch.equal(found.cpu(), expected)
+    for number in (math.inf, math.nan):
+        x = torch.ones(3, 40)
+        x[1, 2] = number
+        with pytest.raises((RuntimeError, IndexError)):
+            program(on_chip(x))[0].cpu()

@@ -249,10 +249,11 @@ def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.Ex
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
-    results = []
+    results: list[Any] = []
     for spec, first, last in itertools.zip_longest(kept, before, returned):  # counts come last
         if isinstance(spec.arg, TensorArgument):
-            wanted, value = first.meta.get("val") if first is not None else None, last.meta["val"]
+            wanted: Any = first.meta.get("val") if first is not None else None
+            value = last.meta["val"]
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
             results.append(wanted if fixed and wanted.shape == value.shape else value)
     return results

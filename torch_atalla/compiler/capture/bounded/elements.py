@@ -11,7 +11,7 @@ import torch
 from ...program.support import overloads
 from .expressions import on_chip
 from .rewrite import Node, Rewrite
-from .table import RULES, again, bound, decline, only, rule
+from .table import RULES, again, args_of, bound, decline, only, rule
 
 aten = torch.ops.aten
 
@@ -48,12 +48,12 @@ RULES.update(dict.fromkeys(_ALIKE, again))
 
 @rule(operator.getitem)
 def getitem(rewrite: Rewrite, node: Node) -> Node:
-    return rewrite.new(node.args[0])[node.args[1]]
+    return rewrite.new(args_of(node)[0])[args_of(node)[1]]
 
 
 @rule(aten.bucketize.Tensor)
 def bucketize(rewrite: Rewrite, node: Node) -> Any:
-    only(rewrite, node.args[1], (), "of the boundaries")
+    only(rewrite, args_of(node)[1], (), "of the boundaries")
     return again(rewrite, node)
 
 

@@ -10,8 +10,6 @@ import torch
 if TYPE_CHECKING:  # sympy takes a third of a second to import
     import sympy
 
-    from .rewrite import Rewrite
-
 aten = torch.ops.aten
 Node = torch.fx.Node
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}  # as Python computes
@@ -38,8 +36,9 @@ def is_growing(expr: sympy.Basic) -> bool:
     return False
 
 
-def on_chip(rewrite: Rewrite, expr: sympy.Basic) -> Node:
-    """A tensor of no dimensions with the value of the expression: int64, float64, or bool for a condition."""
+def on_chip(rewrite: Any, expr: sympy.Basic) -> Node:
+    """A tensor of no dimensions with the value of the expression: int64, float64, or bool for a condition.
+    rewrite: a Rewrite."""
     import sympy
     from sympy.logic import boolalg
     from torch.utils._sympy import functions

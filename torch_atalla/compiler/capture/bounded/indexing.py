@@ -10,7 +10,7 @@ import torch
 
 from .expressions import on_chip
 from .rewrite import Node, Rewrite, is_mask
-from .table import again, all_dims, bound, decline, only, rule, value_of
+from .table import again, all_dims, args_of, bound, decline, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -27,7 +27,7 @@ def places(rewrite: Rewrite, mask: Node, size: Any) -> Node:
 
 @rule(aten.nonzero.default)
 def nonzero(rewrite: Rewrite, node: Node) -> Node:
-    return places(rewrite, node.args[0], value_of(node).shape[0])
+    return places(rewrite, args_of(node)[0], value_of(node).shape[0])
 
 
 def _columns(rewrite: Rewrite, found: Node) -> list[Node]:
@@ -36,7 +36,7 @@ def _columns(rewrite: Rewrite, found: Node) -> list[Node]:
 
 @rule(aten.masked_select.default)
 def masked_select(rewrite: Rewrite, node: Node) -> Node:
-    source, mask = node.args
+    source, mask = args_of(node)
     shape = torch.broadcast_shapes(value_of(source).shape, value_of(mask).shape)
     if tuple(shape) != tuple(value_of(source).shape) or tuple(shape) != tuple(value_of(mask).shape):
         decline(rewrite, "a mask that broadcasts")
@@ -64,7 +64,7 @@ def safe_index(rewrite: Rewrite, index: Node, source: Node, dim: int) -> Node:
 
 @rule(aten.index.Tensor)
 def index(rewrite: Rewrite, node: Node) -> Node:
-    source, indices = node.args
+    source, indices = args_of(node)
     found: list[Any] = []
     masks = [item for item in indices if is_mask(item)]
     if len(masks) > 1:
@@ -102,9 +102,9 @@ def index_select(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.masked_scatter.default)
 def masked_scatter(rewrite: Rewrite, node: Node) -> Any:
-    source = node.args[2]
-    mask = rewrite.filled(node.args[1], all_dims(node.args[1]), False)
-    return scattered(rewrite, rewrite.new(node.args[0]), mask, source)
+    source = args_of(node)[2]
+    mask = rewrite.filled(args_of(node)[1], all_dims(args_of(node)[1]), False)
+    return scattered(rewrite, rewrite.new(args_of(node)[0]), mask, source)
 
 
 def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .rewrite import Node, Rewrite
-from .table import again, all_dims, bound, decline, only, rule, value_of
+from .table import again, all_dims, args_of, bound, decline, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -23,7 +23,7 @@ def linear(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default)
 def product(rewrite: Rewrite, node: Node) -> Any:
-    first, second = node.args[:2]
+    first, second = args_of(node)[:2]
     left = value_of(first).ndim - 1
     right = max(0, value_of(second).ndim - 2)
     target: Any = node.target
@@ -87,13 +87,13 @@ def batch_norm(rewrite: Rewrite, node: Node) -> Any:
     aten._adaptive_avg_pool2d.default,
 )
 def pool(rewrite: Rewrite, node: Node) -> Any:
-    only(rewrite, node.args[0], range(value_of(node.args[0]).ndim - 2), "of an image")
+    only(rewrite, args_of(node)[0], range(value_of(args_of(node)[0]).ndim - 2), "of an image")
     return again(rewrite, node)
 
 
 @rule(aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)
 def grid_sampler(rewrite: Rewrite, node: Node) -> Any:
-    image, grid = node.args[:2]
+    image, grid = args_of(node)[:2]
     only(rewrite, image, (0,), "of an image")
     only(rewrite, grid, all_dims(grid)[:-1], "of coordinates")
     return again(rewrite, node)

@@ -13,7 +13,7 @@ import torch
 from ...program.support import overloads
 from .expressions import on_chip
 from .rewrite import Node, Rewrite
-from .table import RULES, again, bound, decline, rule, value_of
+from .table import RULES, again, args_of, bound, decline, rule, value_of
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ def reduced_dims(node: Node) -> list[int]:
 
 
 def reduction(neutral: Callable[[torch.dtype], Any], nonempty: bool, rewrite: Rewrite, node: Node) -> Any:
-    source = node.args[0]
+    source = args_of(node)[0]
     dims = reduced_dims(node)
     if bound(node).get("ord", 2) < 0:
         decline(rewrite, "a norm of negative order")

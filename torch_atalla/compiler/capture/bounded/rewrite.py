@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rewrites a program whose sizes depend on data to static sizes.
-
-`x[mask]` has as many rows as the mask has true elements. The rewritten program computes a tensor with the largest
-number of rows that there can be, and the count of rows that are valid. In every rewritten tensor, the elements within
-the counts are those of the original program, and all others are padding of any value. rules.py finds the rule by which
-an op keeps this: most ops compute rows independently of one another; a sum over rows first fills the padding with
-zeros.
-
-The bound of a size is the number of elements of the mask, or less if the program declares it
-(`torch._check(n <= 8)`). A count above a declared bound stops the program on the chip, as an assertion does.
-"""
+"""A graph while its sizes that depend on data become bounds: new nodes, counts and assertions."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,45 +28,18 @@ EVERY = 1 << 12  # a bound up to which expressions are evaluated for every count
 MOST = 1 << 24  # the largest bound of a number, which would be one of memory
 Numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
 RESULT_SIZES = "result_sizes"  # key of a graph's meta: (result, dimension, number of its count), of counts as results
-REASON = "unbounded"  # key of a node's meta: why the sizes of its program were not bounded
 
 
 class Declined(Exception):
     """A rule cannot keep padding out of results."""
 
 
-def bound_sizes(program: torch.export.ExportedProgram) -> None:
-    """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
-    whose sizes depend on data keep the reason."""
-    if not _has_sizes_of_data(program.graph) or _has_dynamic_inputs(program.graph):
-        return
-    before = len(program.graph.nodes)
-    rewrite = Rewrite(program)
-    try:
-        rewrite.run()
-    except Declined as error:
-        rewrite.undo()
-        assert len(program.graph.nodes) == before
-        for node in program.graph.nodes:
-            node.meta[REASON] = str(error)
-
-
-def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
-    return any(makes_size(node) for node in graph.nodes if node.op == "call_function")
-
-
-def _has_dynamic_inputs(graph: torch.fx.Graph) -> bool:
-    """Whether bounds would be expressions of the sizes of inputs."""
-    values = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
-    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
-    return any(isinstance(item, Numbers) for item in [*values, *sizes])
-
-
 def makes_size(node: Node) -> bool:
     """Whether the op makes a tensor whose size is a count of true elements, or a number."""
     if node.target in READS:
         return bool(node.users)
-    return node.target in MAKERS and (node.target is not aten.index.Tensor or any(map(is_mask, node.args[1])))
+    indices: Any = node.args[1:2]
+    return node.target in MAKERS and (node.target is not aten.index.Tensor or any(map(is_mask, indices[0])))
 
 
 def is_mask(index: Any) -> bool:
@@ -88,9 +51,9 @@ class Rewrite:
 
     Declined = Declined
 
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
-        self.program, self.graph = program, program.graph
-        self.mode = detect_fake_mode([node.meta.get("val") for node in self.graph.find_nodes(op="placeholder")])
+    def __init__(self, program: torch.export.ExportedProgram, rule_of: Callable[[Any], Any]) -> None:
+        self.program, self.graph, self.rule_of = program, program.graph, rule_of
+        self.mode: Any = detect_fake_mode([node.meta.get("val") for node in self.graph.nodes])
         self.counts: dict[sympy.Basic, Node] = {}  # symbol -> tensor of no dimensions
         self.bounds: dict[sympy.Basic, int] = {}
         self.env: dict[Node, Any] = {}  # old node -> new node, or several of an op with several results
@@ -114,17 +77,22 @@ class Rewrite:
         return makes_size(node) or any(arg in self.gone for arg in node.all_input_nodes)
 
     def rewrite(self, node: Node) -> None:
-        from .rules import rule_of
-
         if node.target in READS:
             self.read(node)
         elif node.target is aten._assert_scalar.default:
             self.require(self.expr(node.args[0]), str(node.args[1]))
         elif not is_number(node) and node.target is not aten._assert_tensor_metadata.default:
-            rule = rule_of(node.target)
+            rule = self.rule_of(node.target)
             if rule is None:
                 raise Declined(f"no rule keeps {node.target} ({node.name}) within the count")
-            self.env[node] = self.checked(rule(self, node))
+            try:
+                made = rule(self, node)
+            except (RuntimeError, ValueError, IndexError) as error:
+                reason = str(error).strip().splitlines()
+                raise Declined(
+                    f"{node.target} ({node.name}) of the bound: {reason[0] if reason else error!r}"
+                ) from None
+            self.env[node] = self.checked(made)
 
     def finish(self) -> None:
         """Puts the new nodes in the places of the old ones."""

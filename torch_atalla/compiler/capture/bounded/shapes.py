@@ -10,7 +10,7 @@ import torch
 
 from .expressions import on_chip
 from .rewrite import Declined, Node, Rewrite
-from .table import again, all_dims, bound, decline, only, places_of, rule, value_of
+from .table import again, all_dims, args_of, bound, decline, only, places_of, rule, value_of
 
 aten = torch.ops.aten
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 @rule(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 def view(rewrite: Rewrite, node: Node) -> Any:
     """Within a group of dimensions that become one, or become of one, only the first may have a count."""
-    source, result = node.args[0], node
+    source, result = args_of(node)[0], node
     before, after = rewrite.extents(source), rewrite.extents(result)
     sizes = [[rewrite.at_bound(size) for size in value_of(item).shape] for item in (source, result)]
     for pieces in _groups(*sizes):
@@ -30,7 +30,7 @@ def view(rewrite: Rewrite, node: Node) -> Any:
 
 
 def _contiguous(rewrite: Rewrite, node: Node) -> Node:
-    new = rewrite.new(node.args[0])
+    new = rewrite.new(args_of(node)[0])
     sizes = [rewrite.at_bound(size) for size in value_of(node).shape]
     try:
         value_of(new).view(sizes)

@@ -36,6 +36,11 @@ def bound(node: Node) -> dict[str, Any]:
     return {argument.name: given.get(argument.name, argument.default_value) for argument in schema}
 
 
+def args_of(node: Node) -> list[Any]:
+    """The arguments of a node by their places."""
+    return list(node.args)
+
+
 def again(rewrite: Rewrite, node: Node, target: Any = None, **changed: Any) -> Any:
     """The same op, or another overload, of the new arguments, some of which may be changed."""
     target = target or node.target

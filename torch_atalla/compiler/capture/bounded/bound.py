@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rewrites a program whose sizes depend on data to static sizes.
+
+`x[mask]` has as many rows as the mask has true elements. The rewritten program computes a tensor with the largest
+number of rows that there can be, and the count of rows that are valid. In every rewritten tensor, the elements within
+the counts are those of the original program, and all others are padding of any value. rules.py finds the rule by which
+an op keeps this: most ops compute rows independently of one another; a sum over rows first fills the padding with
+zeros.
+
+The bound of a size is the number of elements of the mask, or less if the program declares it
+(`torch._check(n <= 8)`). A count above a declared bound stops the program on the chip, as an assertion does.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .rewrite import Declined, Numbers, Rewrite, makes_size
+from .rules import rule_of
+
+REASON = "unbounded"  # key of a node's meta: why the sizes of its program were not bounded
+
+
+def bound_sizes(program: torch.export.ExportedProgram) -> None:
+    """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
+    whose sizes depend on data keep the reason."""
+    if not _has_sizes_of_data(program.graph) or _has_dynamic_inputs(program.graph):
+        return
+    before = len(program.graph.nodes)
+    rewrite = Rewrite(program, rule_of)
+    try:
+        rewrite.run()
+    except Declined as error:
+        rewrite.undo()
+        assert len(program.graph.nodes) == before
+        for node in program.graph.nodes:
+            node.meta[REASON] = str(error)
+
+
+def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
+    return any(makes_size(node) for node in graph.nodes if node.op == "call_function")
+
+
+def _has_dynamic_inputs(graph: torch.fx.Graph) -> bool:
+    """Whether bounds would be expressions of the sizes of inputs."""
+    values = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
+    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
+    return any(isinstance(item, Numbers) for item in [*values, *sizes])
