@@ -89,6 +89,7 @@ CASES: dict[str, Case] = {
     "masked_scatter": lambda x, m, i: x.masked_scatter(m[:, None], x[m] * 2),
     "rows that are written": lambda x, m, i: put(x, m, x[m] * 2),
     "a value that is written": lambda x, m, i: put(x[m], x[m][:, 0] > 0, 7.0),
+    "a row that is written": lambda x, m, i: (put(x, m, TABLE[0]), put(x, m, TABLE[:1])),
     "rows at indices": lambda x, m, i: put_at(torch.zeros(ROWS, WIDTH), torch.arange(ROWS)[m], x[m]),
     "sums at indices": lambda x, m, i: torch.zeros(4).index_put((i[m],), x[m][:, 0], accumulate=True),
     "index_add": lambda x, m, i: torch.zeros(4, WIDTH).index_add(0, i[m], x[m]),
@@ -208,6 +209,9 @@ def test_masked_scatter_does_not_take_padding(tmp_path: Path) -> None:
         (lambda x, m, i: x[m].sort(0)[0], "an ascending order of floats with a count"),
         (lambda x, m, i: x[m].t().reshape(-1) * 2, "not the first that it joins"),
         (lambda x, m, i: x[m].std(0), "no rule keeps aten.std.correction"),
+        (lambda x, m, i: torch.full((3,), number(m)), "the number fill_value depends on data"),
+        (lambda x, m, i: checked(x[m], 2).t().argmax(), "of which the places are numbered"),
+        (lambda x, m, i: x[:, m[:WIDTH]].reshape(-1, ROWS), "elements become|not the first that it joins"),
         (lambda x, m, i: torch.arange(i.max().item()), "has no bound"),
     ],
 )

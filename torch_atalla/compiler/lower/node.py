@@ -23,6 +23,7 @@ from .registry import RULES, RegisteredRule, bind
 from .shape.views import is_view, lower_getitem, lower_view
 
 NO_RULE = "no rule"
+_READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
 
 
 def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
@@ -33,6 +34,8 @@ def lower_node(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.
     if not isinstance(node.target, torch._ops.OpOverload):
         return lower_getitem(ctx, node, values)
     _check_sizes(node)
+    if node.target in _READS and "unbounded" in node.meta:
+        raise NotNativeError(node.meta["unbounded"])
     try:
         result = _lower(ctx, node, values)
     except GuardOnDataDependentSymNode:

@@ -183,6 +183,13 @@ def _put_by_mask(
         value = rewrite.call(aten.view.default, rewrite.new(values), [])
         return rewrite.call(aten.where.self, wide, value, rewrite.new(target))
     rows = value_of(target).ndim - value_of(mask).ndim + 1
+    if not rewrite.extents(values) and (value_of(values).ndim < rows or value_of(values).shape[0] == 1):
+        row = (
+            rewrite.new(values)
+            if value_of(values).ndim < rows
+            else rewrite.call(aten.select.int, rewrite.new(values), 0, 0)
+        )
+        return rewrite.call(aten.where.self, wide, row, rewrite.new(target))
     if dim or value_of(values).ndim != rows:
         decline(rewrite, "values that broadcast over the mask")
     return scattered(rewrite, rewrite.new(target), wide, values)

@@ -48,7 +48,8 @@ def convolution(rewrite: Rewrite, node: Node) -> Any:
     only(rewrite, args["weight"], (), "of the weight")
     image = range(2, value_of(source).ndim)
     only(rewrite, source, {0} if args["transposed"] else {0, *image}, "which the op joins")
-    padded = [dim for dim, pad in zip(image, args["padding"], strict=False) if pad != 0]
+    paddings = args["padding"] if len(args["padding"]) == len(image) else args["padding"] * len(image)
+    padded = [dim for dim, pad in zip(image, paddings, strict=True) if pad != 0]
     return again(rewrite, node, input=rewrite.filled(source, padded, 0))
 
 

@@ -13,7 +13,7 @@ import torch
 from ...program.support import overloads
 from .expressions import on_chip
 from .rewrite import Node, Rewrite
-from .table import RULES, again, args_of, bound, decline, rule, value_of
+from .table import RULES, again, args_of, bound, decline, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -39,6 +39,8 @@ def reduction(neutral: Callable[[torch.dtype], Any], nonempty: bool, rewrite: Re
     dims = reduced_dims(node)
     if bound(node).get("ord", 2) < 0:
         decline(rewrite, "a norm of negative order")
+    if "arg" in str(node.target) and bound(node)["dim"] is None:
+        only(rewrite, source, (0,), "of which the places are numbered")
     if nonempty:
         for dim, expr in rewrite.extents(source).items():
             if dim in dims:

@@ -35,11 +35,18 @@ class Declined(Exception):
 
 
 def makes_size(node: Node) -> bool:
-    """Whether the op makes a tensor whose size is a count of true elements, or a number."""
+    """Whether the op makes a tensor whose size is a count of true elements, or a number, or writes such a tensor."""
     if node.target in READS:
         return bool(node.users)
     indices: Any = node.args[1:2]
+    if node.target is aten.index_put.default:
+        values: Any = node.args[2]
+        return any(map(is_mask, indices[0])) and not _is_one_element(values.meta["val"])
     return node.target in MAKERS and (node.target is not aten.index.Tensor or any(map(is_mask, indices[0])))
+
+
+def _is_one_element(value: torch.Tensor) -> bool:
+    return all(type(size) is int and size == 1 for size in value.shape)
 
 
 def is_mask(index: Any) -> bool:

@@ -21,7 +21,11 @@ def view(rewrite: Rewrite, node: Node) -> Any:
     source, result = args_of(node)[0], node
     before, after = rewrite.extents(source), rewrite.extents(result)
     sizes = [[rewrite.at_bound(size) for size in value_of(item).shape] for item in (source, result)]
+    exact = [[rewrite.expr(size) for size in value_of(item).shape] for item in (source, result)]
     for pieces in _groups(*sizes):
+        products = [prod(several[d] for d in dims) for dims, several in zip(pieces, exact)]
+        if products[0] != products[1]:
+            decline(rewrite, f"{products[0]} elements become {products[1]}")
         for dims, extents, shape in zip(pieces, (before, after), sizes):
             first = next((d for d in dims if shape[d] != 1 or d in extents), None)
             if any(d in extents and d != first for d in dims):
@@ -131,7 +135,10 @@ def repeat(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.unfold.default)
 def unfold(rewrite: Rewrite, node: Node) -> Any:
-    return again(rewrite, node)  # windows begin at the front
+    """Windows begin at the front."""
+    if not all(isinstance(bound(node)[name], int) for name in ("size", "step")):
+        decline(rewrite, "the size of a window depends on data")
+    return again(rewrite, node)
 
 
 @rule(aten.split.Tensor, aten.unbind.int)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .rewrite import Declined, Node, Rewrite
 
@@ -18,6 +19,7 @@ Rule = Callable[[Rewrite, Node], Any]
 
 
 RULES: dict[Any, Rule] = {}
+_SIZES = {"size", "repeats", "pad", "end"}  # arguments that become those of the bound
 
 
 def rule(*targets: Any) -> Callable[[Rule], Rule]:
@@ -45,6 +47,9 @@ def again(rewrite: Rewrite, node: Node, target: Any = None, **changed: Any) -> A
     """The same op, or another overload, of the new arguments, some of which may be changed."""
     target = target or node.target
     given = {name: value for name, value in bound(node).items() if name not in changed}
+    for name, value in given.items():
+        if name not in _SIZES and any(map(rewrite.is_number_of_data, tree_leaves(value))):
+            decline(rewrite, f"the number {name} depends on data")
     arguments = {name: rewrite.new(value) for name, value in given.items()} | changed
     plain, named = [], {}
     for argument in target._schema.arguments:
