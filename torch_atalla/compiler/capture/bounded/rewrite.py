@@ -137,7 +137,10 @@ class Rewrite:
                     sizes.append(expr)
                 places.append((number, dim, sizes.index(expr)))
         self.program.graph_module.meta[RESULT_SIZES] = tuple(places)
-        return [self.call(aten.clone.default, on_chip(self, expr)) for expr in sizes]
+        counts = [self.call(aten.clone.default, on_chip(self, expr)) for expr in sizes]
+        for node in counts:
+            node._rename("count")  # of an output of the file
+        return counts
 
     def undo(self) -> None:
         for node in reversed(self.added):
