@@ -56,6 +56,11 @@ def split(x: torch.Tensor, m: torch.Tensor) -> Any:
     return x.split_with_sizes([n, k])
 
 
+def attention(rows: torch.Tensor, **options: Any) -> torch.Tensor:
+    rows = rows.view(1, 1, -1, WIDTH)
+    return F.scaled_dot_product_attention(rows, rows, rows, **options)
+
+
 def rows_of_equal_numbers(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
     several = [x[m], x[~m]]
     y = x.new_zeros(2, max(rows.shape[0] for rows in several), WIDTH)
@@ -79,6 +84,7 @@ CASES: dict[str, Case] = {
     "norm": lambda x, m, i: F.layer_norm(x[m], (WIDTH,)),
     "sum": lambda x, m, i: (x[m].sum(0), x[m].sum(), x[m].sum(1)),
     "mean": lambda x, m, i: x[m].mean(0),
+    "deviation": lambda x, m, i: (x[m].std(0), x[m].var(1), x[m].var(0, correction=0)),
     "logic": lambda x, m, i: ((x[m] > 0).any(0), (x[m] > 0).all(0)),
     "softmax": lambda x, m, i: x[m].softmax(0),
     "cumsum": lambda x, m, i: x[m].cumsum(0),
@@ -120,6 +126,10 @@ NONEMPTY: dict[str, Case] = {
     "largest": lambda x, m, i: (checked(x[m], 2).amax(0), x[m].min(0)[0], x[m].argmax(0)),
     "best": lambda x, m, i: checked(x[m], 2).topk(2, 0),
     "first": lambda x, m, i: checked(x[m], 2)[1],
+    "attention among rows": lambda x, m, i: attention(checked(x[m], 2)),
+    "attention to rows before": lambda x, m, i: attention(checked(x[m], 2), is_causal=True),
+    "attention with a mask": lambda x, m, i: attention(checked(x[m], 2), attn_mask=x[m][None, None, :, :1] < 9),
+    "attention with a bias": lambda x, m, i: attention(checked(x[m], 2), attn_mask=x[m][:, 0][None, None, None]),
 }
 
 
@@ -208,7 +218,7 @@ def test_masked_scatter_does_not_take_padding(tmp_path: Path) -> None:
     [
         (lambda x, m, i: x[m].sort(0)[0], "an ascending order of floats with a count"),
         (lambda x, m, i: x[m].t().reshape(-1) * 2, "not the first that it joins"),
-        (lambda x, m, i: x[m].std(0), "no rule keeps aten.std.correction"),
+        (lambda x, m, i: x[m].median(0)[0], "no rule keeps aten.median.dim"),
         (lambda x, m, i: torch.full((3,), number(m)), "the number fill_value depends on data"),
         (lambda x, m, i: checked(x[m], 2).t().argmax(), "of which the places are numbered"),
         (lambda x, m, i: x[:, m[:WIDTH]].reshape(-1, ROWS), "elements become|not the first that it joins"),
@@ -222,6 +232,6 @@ def test_refusals(case: Case, reason: str, tmp_path: Path) -> None:
 
 
 def test_a_refused_program_keeps_its_graph() -> None:
-    program = torch.export.export(Module(lambda x, m, i: x[m].std(0)), inputs("101101"))
+    program = torch.export.export(Module(lambda x, m, i: x[m].median(0)[0]), inputs("101101"))
     targets = [str(node.target) for node in capture(program).graph.nodes if node.op == "call_function"]
     assert "aten.index.Tensor" in targets and "aten.nonzero_static.default" not in targets

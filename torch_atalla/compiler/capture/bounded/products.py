@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import torch
@@ -57,12 +58,31 @@ def convolution(rewrite: Rewrite, node: Node) -> Any:
 def attention(rewrite: Rewrite, node: Node) -> Any:
     args = bound(node)
     query, key, value = (args[name] for name in ("query", "key", "value"))
+    keys = value_of(key).ndim - 2
     for item in (key, value):
-        only(rewrite, item, all_dims(item)[:-2], "of keys or values")
+        only(rewrite, item, range(keys + 1), "which is summed")
     only(rewrite, query, all_dims(query)[:-1], "which is summed")
     if args["dropout_p"]:
         decline(rewrite, "dropout")
-    return again(rewrite, node)
+    if keys not in rewrite.extents(key):
+        return again(rewrite, node)
+    filled = {"key": rewrite.filled(key, [keys], 0), "value": rewrite.filled(value, [keys], 0)}
+    if not args["is_causal"]:
+        filled["attn_mask"] = _visible(rewrite, key, keys, args["attn_mask"])
+    elif rewrite.extents(query).get(keys) != rewrite.extents(key)[keys]:
+        decline(rewrite, "a causal mask of other counts of queries than of keys")
+    return again(rewrite, node, **filled)
+
+
+def _visible(rewrite: Rewrite, key: Node, keys: int, mask: Node | None) -> Node:
+    """The mask without the padding of keys."""
+    hidden = rewrite.invalid(key, [keys])
+    assert hidden is not None
+    hidden = rewrite.call(aten.view.default, hidden, [*[1] * (keys + 1), value_of(hidden).shape[keys]])
+    if mask is None:
+        return rewrite.call(aten.logical_not.default, hidden)
+    least = False if value_of(mask).dtype == torch.bool else -inf
+    return rewrite.call(aten.masked_fill.Scalar, rewrite.new(mask), hidden, least)
 
 
 @rule(aten.layer_norm.default, aten.native_layer_norm.default, aten.rms_norm.default, aten._fused_rms_norm.default)

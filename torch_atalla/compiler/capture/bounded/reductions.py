@@ -59,7 +59,7 @@ def _one(dtype: torch.dtype) -> Any:
 _SUMS = ("sum", "sum.dim_IntList", "cumsum", "linalg_vector_norm", "count_nonzero")
 _TRUTHS = ("any", "any.dim", "any.dims", "_is_any_true")
 _PRODUCTS = ("prod", "prod.dim_int", "cumprod", "all", "all.dim", "all.dims", "_is_all_true")
-_SOFTMAX = ("_softmax", "softmax.int", "_log_softmax", "log_softmax.int", "logsumexp")
+_SOFTMAX = ("_softmax", "_safe_softmax", "softmax.int", "_log_softmax", "log_softmax.int", "logsumexp")
 for _neutral, _nonempty, _names in (
     (_zero, False, (*_SUMS, *_TRUTHS)),
     (_one, False, _PRODUCTS),
@@ -76,13 +76,37 @@ def mean(rewrite: Rewrite, node: Node) -> Any:
     source, dims = args["self"], reduced_dims(node)
     if not set(dims) & rewrite.extents(source).keys():
         return again(rewrite, node)
-    if value_of(node).dtype not in (torch.float32, torch.float64):
-        decline(rewrite, f"a mean over a count in {value_of(node).dtype}")
-    keep = bool(args.get("keepdim", False))
-    filled = rewrite.filled(source, dims, 0)
-    total = rewrite.call(aten.sum.dim_IntList, filled, dims, keep, dtype=value_of(node).dtype)
-    count = prod(rewrite.expr(value_of(source).shape[dim]) for dim in dims)
-    return rewrite.call(aten.div.Tensor, total, on_chip(rewrite, count))
+    return _mean(rewrite, source, dims, bool(args.get("keepdim", False)), value_of(node).dtype)
+
+
+def _mean(rewrite: Rewrite, source: Node, dims: list[int], keep: bool, dtype: torch.dtype) -> Node:
+    if dtype not in (torch.float32, torch.float64):
+        decline(rewrite, f"a mean over a count in {dtype}")
+    total = rewrite.call(aten.sum.dim_IntList, rewrite.filled(source, dims, 0), dims, keep, dtype=dtype)
+    return rewrite.call(aten.div.Tensor, total, _count(rewrite, source, dims))
+
+
+def _count(rewrite: Rewrite, source: Node, dims: list[int]) -> Node:
+    return on_chip(rewrite, prod(rewrite.expr(value_of(source).shape[dim]) for dim in dims))
+
+
+@rule(aten.var.correction, aten.std.correction)
+def deviation(rewrite: Rewrite, node: Node) -> Any:
+    """Squares of the differences from the mean, which is computed first."""
+    args = bound(node)
+    source, dims = args["self"], reduced_dims(node)
+    if not set(dims) & rewrite.extents(source).keys():
+        return again(rewrite, node)
+    center = _mean(rewrite, source, dims, True, value_of(node).dtype)
+    difference = rewrite.call(aten.sub.Tensor, rewrite.new(source), center)
+    squares = rewrite.call(aten.mul.Tensor, difference, difference)
+    mask = rewrite.invalid(source, dims)
+    squares = rewrite.call(aten.masked_fill.Scalar, squares, mask, 0)
+    total = rewrite.call(aten.sum.dim_IntList, squares, dims, bool(args["keepdim"]))
+    correction = 1 if args["correction"] is None else args["correction"]
+    count = rewrite.call(aten.sub.Tensor, _count(rewrite, source, dims), correction)
+    variance = rewrite.call(aten.div.Tensor, total, rewrite.call(aten.clamp.default, count, 0))
+    return variance if node.target is aten.var.correction else rewrite.call(aten.sqrt.default, variance)
 
 
 @rule(aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable, aten.topk.default)
