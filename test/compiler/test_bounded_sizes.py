@@ -56,6 +56,10 @@ def split(x: torch.Tensor, m: torch.Tensor) -> Any:
     return x.split_with_sizes([n, k])
 
 
+def largest_at(i: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(4).scatter_reduce(0, i, x, "amax", include_self=False)
+
+
 def attention(rows: torch.Tensor, **options: Any) -> torch.Tensor:
     rows = rows.view(1, 1, -1, WIDTH)
     return F.scaled_dot_product_attention(rows, rows, rows, **options)
@@ -100,6 +104,9 @@ CASES: dict[str, Case] = {
     "sums at indices": lambda x, m, i: torch.zeros(4).index_put((i[m],), x[m][:, 0], accumulate=True),
     "index_add": lambda x, m, i: torch.zeros(4, WIDTH).index_add(0, i[m], x[m]),
     "scatter_add": lambda x, m, i: torch.zeros(4).scatter_add(0, i[m], x[m][:, 0]),
+    "largest at indices": lambda x, m, i: torch.zeros(4).scatter_reduce(
+        0, i[m], x[m][:, 0], "amax", include_self=False
+    ),
     "embedding": lambda x, m, i: F.embedding(i[m], TABLE),
     "indices": lambda x, m, i: TABLE[i[m]],
     "images": lambda x, m, i: F.conv1d(x[m][:, None], KERNEL, padding=1),

@@ -131,11 +131,11 @@ def index_put(rewrite: Rewrite, node: Node) -> Any:
     target, indices, values = args["self"], args["indices"], args["values"]
     if any(map(is_mask, indices)):
         return _put_by_mask(rewrite, node, target, indices, values, args["accumulate"])
-    shape = torch.broadcast_shapes(*(value_of(item).shape for item in indices if item is not None))
-    counted = [item for item in indices if item is not None and rewrite.extents(item)]
-    for item in counted:
-        if tuple(value_of(item).shape) != tuple(shape):
-            decline(rewrite, "an index with a count that broadcasts")
+    given = [item for item in indices if item is not None]
+    counted = [item for item in given if rewrite.extents(item)]
+    shapes = [[rewrite.expr(size) for size in value_of(item).shape] for item in given]
+    if counted and any(shape != shapes[0] for shape in shapes):
+        decline(rewrite, "an index with a count that broadcasts")
     if not counted:
         return again(rewrite, node, indices=_safe(rewrite, indices, target))
     return _put_behind(rewrite, target, indices, counted[0], values, args["accumulate"])
@@ -179,7 +179,7 @@ def _put_by_mask(
     true = rewrite.filled(mask, all_dims(mask), False)
     behind = value_of(target).ndim - dim - value_of(mask).ndim
     wide = rewrite.call(aten.view.default, true, [*value_of(true).shape, *[1] * behind]) if behind else true
-    if value_of(values).numel() == 1 and not rewrite.extents(values):
+    if not rewrite.extents(values) and value_of(values).numel() == 1:
         value = rewrite.call(aten.view.default, rewrite.new(values), [])
         return rewrite.call(aten.where.self, wide, value, rewrite.new(target))
     rows = value_of(target).ndim - value_of(mask).ndim + 1
@@ -210,3 +210,23 @@ def index_add(rewrite: Rewrite, node: Node) -> Any:
     ):
         decline(rewrite, "a source with other sizes than the index")
     return again(rewrite, node, index=found, **{name: rewrite.filled(source, all_dims(source), 0)})
+
+
+@rule(aten.scatter_reduce.two, aten.scatter.src)
+def scatter(rewrite: Rewrite, node: Node) -> Any:
+    """Padding is written to one more row behind the target, which is cut off."""
+    args = bound(node)
+    target, index = args["self"], args["index"]
+    dim = args["dim"] % max(1, value_of(target).ndim)
+    mask = rewrite.invalid(index, all_dims(index))
+    found = safe_index(rewrite, index, target, dim)
+    if mask is None:
+        return again(rewrite, node, index=found)
+    new = rewrite.new(target)
+    size = value_of(new).shape[dim]
+    inside = rewrite.call(aten.logical_or.default, rewrite.call(aten.lt.Scalar, found, size), mask)
+    rewrite.stop_unless(rewrite.call(aten.all.default, inside), "an index is out of range")
+    longer = rewrite.call(aten.cat.default, [new, rewrite.call(aten.slice.Tensor, new, dim, 0, 1)], dim)
+    found = rewrite.call(aten.masked_fill.Scalar, found, mask, size)
+    written = again(rewrite, node, self=longer, index=found)
+    return rewrite.call(aten.slice.Tensor, written, dim, 0, size)
