@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 from torch_atalla.driver import runtime
-from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.description import describe, render
-from torch_atalla.reports.netron import netron
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,9 +26,13 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{args.path}: {error}", file=sys.stderr)
         return 1
     if args.netron:
+        from torch_atalla.reports.netron import netron  # imported lazily: needs torch
+
         Path(args.netron).write_text(json.dumps(netron(data)))
         return 0
     if args.asm:
+        from torch_atalla.loadable.code import listing  # imported lazily: needs torch
+
         try:
             print(listing(args.path))
         except ValueError as error:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 
 def html_table(rows: Iterable[Sequence[Any]], head: Sequence[str] = (), title: str = "") -> str:
     """Return an HTML table with one cell per value; integers have thousands separators. All text is escaped."""
+
+    import html  # imported lazily: only notebooks need it
 
     def cells(values: Sequence[Any], tag: str) -> str:
         align = ["left" if k == 0 or isinstance(v, str) else "right" for k, v in enumerate(values)]

@@ -6,21 +6,9 @@ from __future__ import annotations
 import torch
 
 from . import c_abi
+from .dtype_names import SHORT_NAMES
 
-_SHORT = {
-    torch.uint8: "u8",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.float16: "f16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-    torch.bool: "bool",
-    torch.bfloat16: "bf16",
-}
+_SHORT = {getattr(torch, name): short for name, short in SHORT_NAMES.items()}
 # Codes of atalla.h, which coincide with c10::ScalarType.
 CODES: dict[torch.dtype, int] = {dtype: getattr(c_abi, f"ATALLA_{short.upper()}") for dtype, short in _SHORT.items()}
 DTYPES = {code: dtype for dtype, code in CODES.items()}

@@ -6,15 +6,35 @@
     program = torch_atalla.load_loadable("model.atl", device="atalla")
     y = program(x.to("atalla"))
 
-docs/concepts/aot.md describes the stages in between.
+docs/concepts/aot.md describes the stages in between. The names are imported when they are used: a file is described
+without torch.
 """
 
-from .errors import ExportError, LoadableError, UnsupportedOp, UnsupportedOpsError
-from .load import load_loadable
-from .method import LoadedMethod
-from .program import LoadedProgram
-from .report import LoadableReport, SegmentReport
-from .tensor_spec import TensorSpec
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import ExportError, LoadableError, UnsupportedOp, UnsupportedOpsError
+    from .load import load_loadable
+    from .method import LoadedMethod
+    from .program import LoadedProgram
+    from .report import LoadableReport, SegmentReport
+    from .tensor_spec import TensorSpec
+else:
+    _MODULES = {
+        **dict.fromkeys(("ExportError", "LoadableError", "UnsupportedOp", "UnsupportedOpsError"), "errors"),
+        "load_loadable": "load",
+        "LoadedMethod": "method",
+        "LoadedProgram": "program",
+        **dict.fromkeys(("LoadableReport", "SegmentReport"), "report"),
+        "TensorSpec": "tensor_spec",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+
 
 __all__ = [
     "ExportError", "LoadableError", "LoadableReport", "LoadedMethod", "LoadedProgram", "SegmentReport",

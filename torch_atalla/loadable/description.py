@@ -9,10 +9,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from torch._prims_common import make_contiguous_strides_for
-
 from torch_atalla.driver import runtime
-from torch_atalla.driver.dtypes import from_name, short_name
+from torch_atalla.driver.dtype_names import SHORT_NAMES
 
 from .report import LoadableReport
 
@@ -173,15 +171,24 @@ def _storage(data: dict[str, Any], index: int) -> str:
 
 
 def _dtype(record: dict[str, Any]) -> str:
-    return short_name(from_name(record["dtype"]))
+    return SHORT_NAMES.get(record["dtype"], record["dtype"])
 
 
 def _tensor(record: dict[str, Any]) -> str:
     sizes, strides = tuple(record["sizes"]), tuple(record["strides"])
     text = f"{_dtype(record)}[{', '.join(map(str, sizes))}]"
-    if strides != make_contiguous_strides_for(sizes):
+    if strides != _contiguous_strides(sizes):
         text += f"{{{', '.join(map(str, strides))}}}"
     return text + (f"+{record['byte_offset']}" if record["byte_offset"] else "")
+
+
+def _contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """As torch gives them: a size of 0 counts as 1."""
+    strides, product = [], 1
+    for size in reversed(sizes):
+        strides.append(product)
+        product *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 def _code(data: dict[str, Any]) -> str:

@@ -7,11 +7,30 @@ the library's own code does for its devices, and only where the library would ot
 
 from __future__ import annotations
 
-from . import accelerate, lightning, safetensors, torchao, torchvision, transformers, triton
-from .imports import after_import
+import functools
+import importlib
+
+from .imports import after_import, before_import
+
+# File of this folder -> the packages whose import loads it. Its `ADAPTED` names modules of these packages.
+PACKAGES = {
+    "accelerate": ("accelerate",),
+    "transformers": ("transformers",),
+    "lightning": ("lightning", "lightning_fabric", "pytorch_lightning"),
+    "safetensors": ("safetensors",),
+    "torchao": ("torchao",),
+    "torchvision": ("torchvision",),
+    "triton": ("triton",),
+}
+
+
+def _watch(file: str, package: str) -> None:
+    for module, adapt in importlib.import_module(f".{file}", __name__).ADAPTED.items():
+        if module.partition(".")[0] == package:
+            after_import(module, adapt)
 
 
 def install() -> None:
-    for library in (accelerate, transformers, lightning, safetensors, torchao, torchvision, triton):
-        for module, adapt in library.ADAPTED.items():
-            after_import(module, adapt)
+    for file, packages in PACKAGES.items():
+        for package in packages:
+            before_import(package, functools.partial(_watch, file, package))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls functions after a module of another library was imported. Nothing is imported for it."""
+"""Calls functions before a package is imported, and after a module of it was. Nothing is imported for it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 Adapt = Callable[[ModuleType], None]
 
 _waiting: dict[str, Adapt] = {}
+_before: dict[str, Callable[[], None]] = {}
 
 
 class _WatchedSpec(ModuleSpec):
@@ -41,6 +42,8 @@ class _Finder(MetaPathFinder):
     """Finds the modules that functions wait for, with the other finders, and watches their import."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if (prepare := _before.pop(name, None)) is not None:
+            prepare()
         if name not in _waiting:
             return None
         for finder in sys.meta_path:
@@ -74,10 +77,23 @@ def _adapt(module: ModuleType) -> None:
         )
 
 
-def after_import(name: str, adapt: Adapt) -> None:
-    """Call `adapt(module)` once the module `name` is imported: now, if it is; a failure of `adapt` is a warning."""
+def _watch_imports() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+def before_import(package: str, prepare: Callable[[], None]) -> None:
+    """Call `prepare()` when the import of a package begins: now, if it began before."""
+    if package in sys.modules:
+        prepare()
+    else:
+        _before[package] = prepare
+        _watch_imports()
+
+
+def after_import(name: str, adapt: Adapt) -> None:
+    """Call `adapt(module)` once the module `name` is imported: now, if it is; a failure of `adapt` is a warning."""
+    _watch_imports()
     _waiting[name] = adapt
     module = sys.modules.get(name)
     if module is None:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`import torch` with the device, and commands that need no torch, import only what they use."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import torch_atalla
+from torch_atalla.integration import libraries
+
+# Each takes milliseconds, and most programs never use it.
+HEAVY = (
+    "torch_atalla.chip", "torch_atalla.compiler", "torch_atalla.detection", "torch_atalla.driver.c_abi",
+    "torch_atalla.driver.runtime", "torch_atalla.energy", "torch_atalla.explorer", "torch_atalla.isa",
+    "torch_atalla.loadable", "torch_atalla.quantization.modules", "torch_atalla.reports", "torch_atalla.telemetry",
+    *(f"torch_atalla.integration.libraries.{file}" for file in libraries.PACKAGES),
+    "torch_atalla.integration.libraries.torchvision_cpu", "html", "tomllib",
+)  # fmt: skip
+
+
+def modules_after(code: str, autoload: bool = True) -> set[str]:
+    """The modules of a new interpreter that ran the code."""
+    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if autoload else "0"}
+    command = [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_import_of_torch_imports_nothing_heavy() -> None:
+    found = modules_after("import torch; assert torch.atalla.device_count()")
+    assert "torch_atalla.integration.register" in found
+    assert sorted(set(HEAVY) & found) == []
+
+
+def test_import_of_torch_imports_no_more_of_torch() -> None:
+    without = modules_after("import torch", autoload=False)
+    found = {name for name in modules_after("import torch") if name not in without}
+    assert {name for name in found if name.partition(".")[0] not in ("torch_atalla", "torch")} == set()
+    assert {name for name in found if name.startswith("torch.") and not name.startswith("torch.atalla")} == set()
+
+
+def test_heavy_modules_exist() -> None:
+    """A module that is renamed must not leave the list without effect."""
+    import importlib.util
+
+    assert [name for name in HEAVY if importlib.util.find_spec(name) is None] == []
+
+
+def test_public_names_are_there_when_they_are_used() -> None:
+    code = (
+        "import torch_atalla as t; print([n for n in t.__all__ if not hasattr(t, n)], t.isa.run.__name__, len(dir(t)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] run"
+    assert set(torch_atalla.__all__) <= set(dir(torch_atalla))
+    with pytest.raises(AttributeError, match="'absent'"):
+        torch_atalla.absent  # noqa: B018
+    assert [name for name in torch_atalla.loadable.__all__ if not hasattr(torch_atalla.loadable, name)] == []
+    assert [n for n in torch_atalla.quantization.__all__ if not hasattr(torch_atalla.quantization, n)] == []
+
+
+def test_inspect_needs_no_torch(tmp_path: Path) -> None:
+    path = tmp_path / "model.atl"
+    torch_atalla.save_loadable(nn.ReLU(), path, args=(torch.randn(3),))
+    arguments = [sys.executable, "-X", "importtime", "-m", "torch_atalla", "inspect", str(path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "torch_atalla.loadable.description" in imported
+    assert sorted(imported & {"torch", "numpy", "torch_atalla.driver.extension"}) == []
+    assert "relu" in done.stdout
+
+
+@pytest.mark.parametrize("order", ["import torch, torch_atalla", "import torch_atalla, torch", "import torch"])
+def test_orders_of_import(order: str) -> None:
+    code = f"{order}; print(torch.ones(2, device='atalla').sum().item())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2.0"
+
+
+def test_adapted_modules_are_of_the_packages_that_are_watched() -> None:
+    import importlib
+
+    for file, packages in libraries.PACKAGES.items():
+        adapted = importlib.import_module(f"torch_atalla.integration.libraries.{file}").ADAPTED
+        assert {name.partition(".")[0] for name in adapted} == set(packages)
