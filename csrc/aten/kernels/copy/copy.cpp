@@ -4,6 +4,7 @@
 #include "aten/device/copy.h"
 
 #include <ATen/ops/_copy_from_native.h>
+#include <ATen/ops/copy_native.h>
 
 #include "aten/device/error.h"
 #include "aten/device/host_allocator.h"
@@ -159,12 +160,12 @@ Tensor copy_lazy(const Tensor& src, const Tensor& dst, bool non_blocking) {
   return dst;
 }
 
-Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
-  TORCH_CHECK(self.defined() && dst.defined(), "copy_: expected defined tensors");
-  if (dst.numel() == 0) return dst;
-  if (self.is_same(dst)) return dst;
-  Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
-  if (src.is_neg() || dst.is_neg() || src.is_conj() || dst.is_conj()) return copy_lazy(src, dst, non_blocking);
+// Both have one shape.
+void copy_elements(const Tensor& src, const Tensor& dst, bool non_blocking) {
+  if (src.is_neg() || dst.is_neg() || src.is_conj() || dst.is_conj()) {
+    copy_lazy(src, dst, non_blocking);
+    return;
+  }
   const bool from_host = src.device().is_cpu(), to_host = dst.device().is_cpu();
   TORCH_CHECK_NOT_IMPLEMENTED((from_host || src.is_privateuseone()) && (to_host || dst.is_privateuseone()),
                               "copy_ between ", src.device(), " and ", dst.device(), " is not supported");
@@ -177,7 +178,25 @@ Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   } else {
     between_devices(src, dst);
   }
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  TORCH_CHECK(self.defined() && dst.defined(), "copy_: expected defined tensors");
+  if (dst.numel() == 0 || self.is_same(dst)) return dst;
+  // Not through one variable: a further reference to a tensor that only Python holds takes the interpreter's lock.
+  if (self.sizes() == dst.sizes()) copy_elements(self, dst, non_blocking);
+  else copy_elements(self.expand(dst.sizes()), dst, non_blocking);
   return dst;
+}
+
+// Upstream's copy_ calls _copy_from, whose result is a further reference too. It keeps what is rare: zero and meta
+// tensors, other shapes and errors.
+Tensor& copy_in_place(Tensor& self, const Tensor& src, bool non_blocking) {
+  const bool plain = src.defined() && self.sizes() == src.sizes() && !self.is_same(src) && !self.is_meta() &&
+                     !src.is_meta() && !self._is_zerotensor() && !src._is_zerotensor();
+  if (!plain) return at::native::copy_(self, src, non_blocking);
+  if (self.numel() != 0) copy_elements(src, self, non_blocking);
+  return self;
 }
 
 Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
@@ -218,6 +237,7 @@ void device_copy(const Tensor& src, const Tensor& dst) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", TORCH_FN(copy_in_place));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
 }
