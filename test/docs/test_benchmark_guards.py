@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guards against slower code: callgrind's files, the record of instruction counts, verdicts on two commits."""
+"""The guards against slower code: callgrind's files, the record of instruction counts, verdicts, exponents."""
 
 import json
 import subprocess
@@ -84,6 +84,13 @@ def test_verdicts_of_two_commits() -> None:
     assert of([1.10, 1.12, 1.08], [0.99, 0.98, 1.20]) == ""  # one pair of processes says otherwise
     assert of([1.01, 1.02, 1.02], [1.01, 1.02, 1.01]) == ""  # too little
     assert of([1.0, 1.0, 1.0]) == ""
+
+
+def test_exponents_are_of_the_upper_half() -> None:
+    from benchmarks.scale import exponent
+
+    assert exponent((1, 10, 100, 1000), [5.0, 5.0, 1.0, 10.0]) == pytest.approx(1)
+    assert exponent((1, 2, 4, 8), [1.0, 2.0, 3.0, 12.0]) == pytest.approx(2)
 
 
 def test_comparison_refuses_unknown_commits() -> None:
