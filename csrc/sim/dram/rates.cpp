@@ -137,7 +137,8 @@ BeatRate DramRates::of(std::span<TileStream> streams, uint64_t cores) const {
   for (const TileStream& stream : streams) {
     const auto share = static_cast<uint64_t>(static_cast<unsigned __int128>(stream.bytes) * kShares / most);
     if (share == 0) continue;
-    const bool dense = !stream.shared && stream.layout.order != ATALLA_TILES_SCATTERED && stream.layout.pitch == stream.layout.row_bytes;
+    const bool dense = !stream.shared && stream.layout.order != ATALLA_TILES_SCATTERED &&
+                       stream.layout.pitch == stream.layout.row_bytes;
     const uint64_t apart = cores > 1 && dense ? stream.bytes / cores : 0;
     streams[count] = stream;
     streams[count].bytes = share;

@@ -183,8 +183,7 @@ uint64_t innermost(const atalla_operand& operand) {
 void cost_transpose(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
   const uint64_t rows = innermost(in), columns = innermost(out), size = cost.chip.sdma_element_bytes;
   const uint64_t matrices = static_cast<uint64_t>(element_count(out)) / (rows * columns);
-  const uint64_t tiles =
-      cost.divide_up(rows, cost.chip.vector_lanes) * cost.divide_up(columns, cost.chip.vector_lanes);
+  const uint64_t tiles = cost.divide_up(rows, cost.chip.vector_lanes) * cost.divide_up(columns, cost.chip.vector_lanes);
   cost.tiles += 2 * matrices * tiles;
   cost.beats += matrices * (columns * cost.divide_up(rows * size, cost.chip.bus_width_bytes) +
                             rows * cost.divide_up(columns * size, cost.chip.bus_width_bytes));
