@@ -58,10 +58,10 @@ typedef struct atalla_tile_layout {
   uint64_t pitch;      // bytes from one row of a tile to the next
   uint16_t row_bytes;  // 0: the operand is no tensor in memory
   uint16_t rows;
-  uint8_t engine;     // the scratchpad whose engine moves them
-  uint8_t waits;      // of 255 tiles, those for whose arrival the core waits
-  uint8_t last;       // of 255 parts of the core's work, those that follow the arrival of the last tile
-  uint8_t order;      // atalla_tile_order
+  uint8_t engine;  // the scratchpad whose engine moves them
+  uint8_t waits;   // of 255 tiles, those for whose arrival the core waits
+  uint8_t last;    // of 255 parts of the core's work, those that follow the arrival of the last tile
+  uint8_t order;   // atalla_tile_order
 } atalla_tile_layout;
 
 // The work of a launch. It depends neither on the place of its operands nor on the number of cores that share it.
