@@ -69,12 +69,35 @@ ALONG_DIMENSION = {
     "unique of a dimension": lambda x: x.unique(dim=1, return_inverse=True, return_counts=True),
     "unique_consecutive": lambda x: x.unique_consecutive(return_inverse=True),
     "fft": lambda x: torch.view_as_real(torch.fft.fft(x, dim=1)) if x.ndim < 64 else x,
+    "fft of several": lambda x: torch.view_as_real(torch.fft.fftn(x, dim=(0, -1))) if x.ndim < 64 else x,
+    "fft of real, back": lambda x: torch.fft.irfft2(torch.fft.rfft2(x, dim=(1, -1), norm="ortho"), dim=(1, -1)),
+    "tril": lambda x: x.tril(),
+    "triu in place": lambda x: x.clone().transpose(0, -1).triu_(1),
+    "index": lambda x: x[first.to(x.device)],
+    "index of several": lambda x: x[:, last(x), ..., first.to(x.device)],
+    "index of neighbours": lambda x: x[:, last(x)[:, None], first.to(x.device)],
+    "index by a mask": lambda x: x[x > 50],
+    "index by a mask of some": lambda x: x[:, x[0, ..., 0] > 50],
+    "write at an index": lambda x: written(x, (first.to(x.device), slice(None), first.to(x.device)), x[:1, 0, 0]),
+    "add at an index": lambda x: x.index_put((first.to(x.device),), x[:2] / 3, accumulate=True),
+    "write at a mask": lambda x: written(x, x > 50, x[0, 0, ..., 0, 0].flatten()[0]),
+    "write at a mask, permuted": lambda x: written(x.transpose(0, -1), x.transpose(0, -1) > 50, 7.0),
     "written results": lambda x: torch.cumsum(x, 1, out=torch.empty(0, device=x.device)),
     "written positions": lambda x: torch.nonzero(x, out=torch.empty(0, dtype=torch.long, device=x.device)),
     "gradients": lambda x: gradients(x),
 }
 OPS = POINTWISE | REDUCTIONS | ALONG_DIMENSION
 SHAPES = {"13 wide": (2,) * 13, "16 wide": (2,) * 16, "64": (2, 3, *(1,) * 60, 4, 2)}
+
+
+def last(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([-1, 0], device=x.device) if x.shape[1] == 2 else torch.tensor([2, -2], device=x.device)
+
+
+def written(x: torch.Tensor, at: object, values: object) -> torch.Tensor:
+    x = x.clone()
+    x[at] = values
+    return x
 
 
 def gradients(x: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,9 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_fft_c2c.h>
+#include <ATen/ops/_fft_c2r.h>
+#include <ATen/ops/_fft_r2c.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/floor_divide.h>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "aten/dispatch/boxed.h"
+#include "aten/dispatch/joined_indexing.h"
 #include "sim/abi/atalla.h"
 
 namespace atalla::aten {
@@ -88,6 +92,10 @@ class JoinedCall {
     if (name == "flip" && is_functional) return flip();
     if (name == "roll" && is_functional) return roll();
     if (name == "nonzero") return nonzero();
+    if (name == "tril" || name == "triu") return over_matrices();
+    if (name == "index" && schema_.overload_name() == "Tensor") return index();
+    if (name == "_index_put_impl" && !schema_.arguments().back().is_out()) return index_put();
+    if (name.starts_with("_fft_") && is_functional && !find_dimension()) return transform();
     if (among(kAlongDimension, name) && find_dimension()) return along_dimension(name);
     return among(kOverElements, name) && over_elements();
   }
@@ -156,6 +164,17 @@ class JoinedCall {
            sizes.append(after().begin(), after().end());
            return t.dim() >= 2 ? t.reshape(sizes) : t;
          });
+    return true;
+  }
+
+  // The last two dimensions stay.
+  bool over_matrices() {
+    const int64_t lead = rank() - 2;
+    call(
+        [&](const Tensor& t) {
+          return t.dim() != rank() ? t : t.reshape({product(t.sizes().slice(0, lead)), t.size(lead), t.size(lead + 1)});
+        },
+        [this](const Tensor& t, size_t) { return t.reshape(widest_); });
     return true;
   }
 
@@ -232,6 +251,40 @@ class JoinedCall {
     if (dims.empty()) x = at::roll(x.reshape({-1}), shifts, {}).view(widest_);
     for (size_t i = 0; i < dims.size(); ++i)
       x = at::roll(joined(x, at::maybe_wrap_dim(dims[i], rank())), {shifts[i]}, {1}).view(widest_);
+    finish(x);
+    return true;
+  }
+
+  bool index() {
+    const JoinedIndexing indexing(self(), stack_[first_ + 1].to<Indices>());
+    if (!indexing.fits()) return false;
+    finish(indexing.read());
+    return true;
+  }
+
+  bool index_put() {
+    const Tensor x = self();
+    const JoinedIndexing indexing(x, stack_[first_ + 1].to<Indices>());
+    if (!indexing.fits()) return false;
+    indexing.write(stack_[first_ + 2].toTensor(), stack_[first_ + 3].toBool(), stack_[first_ + 4].toBool());
+    finish(x);
+    return true;
+  }
+
+  // One dimension after another: factors of normalization multiply.
+  bool transform() {
+    Tensor x = self();
+    auto dims = stack_[first_ + 1].toIntVector();
+    if (dims.size() < 2) return false;
+    const int64_t last = dims.back(), normalization = stack_[first_ + 2].toInt();
+    dims.pop_back();
+    const c10::IValue option = stack_[first_ + 3];  // direction, one side or both, size
+    const bool from_real = base_name(schema_) == "_fft_r2c", to_real = base_name(schema_) == "_fft_c2r";
+    const bool forward = from_real || (!to_real && option.toBool());
+    if (from_real) x = at::_fft_r2c(x, last, normalization, option.toBool());
+    for (const int64_t dim : dims) x = at::_fft_c2c(x, dim, normalization, forward);
+    if (to_real) x = at::_fft_c2r(x, last, normalization, option.toSymInt().expect_int());
+    else if (!from_real) x = at::_fft_c2c(x, last, normalization, forward);
     finish(x);
     return true;
   }
