@@ -59,8 +59,7 @@ def compare(layers: list[Layer]) -> list[Comparison]:
                 estimate := causes.functional_cycles(layer, size, there["cycles"], here.array),
                 causes.executed_cycles(estimate, size, here.code_array),
                 causes.traffic(layer, size, there, here.bytes),
-                causes.waits(layer, size, here),
-                causes.busiest(layer, size, here),
+                causes.busiest(here),
             )
         )
     slower = [c.layer for c in found if abs(c.here.code_cycles / c.here.cycles - 1) > LIMIT]

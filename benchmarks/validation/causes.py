@@ -14,9 +14,6 @@ from .engines import Measured
 
 BF16_BYTES = 2
 BLOCK_ROWS = 192  # of C in vector registers: MAIN_TILES of compiler/targets/chip/kernels/gemm_plan.py
-
-PANEL_TILES = 16  # of the weights that are loaded before the first product, if they are packed
-
 SUSTAINED = 4  # bytes per cycle: bus.width_bytes / sdma.beat_cycles of chip.toml
 TILE_BYTES, TILE_SETUP = 2048, 8  # 32 x 32 elements; sdma.setup_cycles
 
@@ -94,28 +91,14 @@ def sdma_cycles(moved: int) -> float:
     return moved / SUSTAINED + TILE_SETUP * moved / TILE_BYTES
 
 
-def waits(layer: Layer, size: int, here: Measured) -> float:
-    """Cycles of the SDMA for which the estimate lets the core stand still (docs/concepts/timing.md).
-
-    The rows of a product and the image of a convolution come in more transfers than an SDMA engine queues; so do
-    weights that are not packed, and of packed ones the first panel of 16 tiles.
-    """
-    results, weights = BF16_BYTES * layer.m * layer.n, BF16_BYTES * layer.n * layer.k
-    late = float(here.bytes - results)
-    if not layer.both_computed:
-        f = folds(layer, size)
-        first = max(1, PANEL_TILES // f.k) / f.n if layer.product else 0.0
-        late -= weights * (1 - min(1.0, first))
-    return here.sdma * late / here.bytes
-
-
-def busiest(layer: Layer, size: int, here: Measured) -> float:
-    """Cycles of the estimate's busiest unit: SDMA or core, beside each other except where the core waits.
+def busiest(here: Measured) -> float:
+    """Cycles of the estimate's busiest unit: SDMA or core, beside each other except where the core waits, and where the
+    last tiles come before a share of the core's work.
 
     Packets of the core are those of the executed code: array, vector unit and scalar core take them one by one.
     """
-    late = waits(layer, size, here)
-    return late + max(here.sdma - late, here.code_packets)
+    beside = here.sdma - here.waits
+    return here.waits + max(beside, here.code_packets, beside + here.last * here.code_packets)
 
 
 def _touched(size: int, layer: Layer) -> tuple[int, int]:

@@ -17,11 +17,15 @@ import torch
 import torch.nn.functional as F
 
 import torch_atalla
+from torch_atalla.compiler.program.ir import BufferKind
+from torch_atalla.compiler.schedule.work import measure as work_of
+from torch_atalla.compiler.targets.chip.estimate import packed
 from torch_atalla.compiler.targets.chip.place import run_network
+from torch_atalla.compiler.targets.functional.pipeline import device_chip
 from torch_atalla.telemetry import Counters
 
 from ..isa_cases import BF16, Case, image, linear, tensor
-from ..isa_codegen import build, on_device
+from ..isa_codegen import build, case_program, on_device
 from .cases import Layer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +40,8 @@ class Measured:
     sdma: int
     cycles: int
     bytes: int
+    waits: float  # of the estimate, cycles of the SDMA for which the core stands still
+    last: float  # of the core's work in the estimate, the share that follows the last tile
     code_array: int  # of executed chip code, as the following ones
     code_packets: int
     code_bus: int
@@ -91,10 +97,22 @@ def loadable(launch: Case, given: list[torch.Tensor]) -> Callable:
         return torch_atalla.load_loadable(path)
 
 
+def waits(launch: Case) -> tuple[float, float]:
+    """Of the bytes that the launch with packed weights moves, those for which the core waits, and of the core's work
+    that after the last tile, as the work record has them (csrc/sim/time/waits.cpp)."""
+    program = case_program(launch)[0]
+    constants = {x.index for x in program.buffers if x.kind is BufferKind.CONSTANT}
+    work = work_of(packed(program.instructions[0], constants), device_chip().geometry).raw
+    layouts = list(zip(work.layout, work.operand_bytes))
+    waited = sum(layout.waits * moved for layout, moved in layouts) / 255
+    return waited / (work.bytes_read + work.bytes_written), max(layout.last for layout, _ in layouts) / 255
+
+
 def measure(layer: Layer) -> Measured:
     """Run the layer on both engines, with the chip of the process."""
     launch = case(layer)
     counted = analytic(launch)
+    waited, last = waits(launch)
     network, given = build(launch)
     stats = run_network(network, network.code(), given).stats
     return Measured(
@@ -102,6 +120,8 @@ def measure(layer: Layer) -> Measured:
         counted.sdma_cycles,
         counted.cycles,
         counted.dram_bytes,
+        counted.sdma_cycles * waited,
+        last,
         stats.unit_cycles["gsau"],
         stats.packets,
         stats.bus_cycles,

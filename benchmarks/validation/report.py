@@ -68,8 +68,8 @@ Utilisation is the share of the array's multipliers that work, on average. SCALE
 it assumes the bandwidth in bytes per cycle of the fourth column. The chip sustains 4 bytes per cycle: its SDMA needs a
 quarter of the bytes in cycles, and 8 cycles per tile of 2 KiB. Some loads come in larger groups than the SDMA queues,
 and the core waits for them ([timing.md](../concepts/timing.md)); beside the other ones, the core computes. The busier
-one of the two sets the time of the estimate. The last column is the share of the estimate that remains: launch, first
-load, last store.
+one of the two sets the time of the estimate; where weights come panel by panel, the core's work on the last panel
+follows the last load. The last column is the share of the estimate that remains: launch, first load, last store.
 """
 
 CODE = f"""
@@ -106,7 +106,6 @@ class Comparison:
     estimate: Row
     executed: Row
     traffic: Row
-    waits: float  # cycles of the estimate in which the core waits for loads
     busiest: float  # cycles of the estimate's busiest unit
     deep: dict[str, int] | None = None
 
@@ -177,8 +176,8 @@ def time_table(every: list[tuple[str, Comparison]]) -> str:
             f"{c.traffic.scale_sim / cycles:.1f}",
             number(here.cycles),
             percent(full / here.cycles),
-            number(round(c.waits)),
-            "SDMA" if here.sdma - c.waits > here.code_packets else "core",
+            number(round(here.waits)),
+            "SDMA" if here.sdma - here.waits > here.code_packets else "core",
             number(here.code_cycles),
             percent(full / here.code_cycles),
             percent(1 - c.busiest / here.cycles),

@@ -117,7 +117,7 @@ def _part_cycles(
 ) -> int | None:
     """If each of the cores has a part like this one."""
     total, cores = 0, len(division.parts)
-    for launch in _in_pixel_order(_packed(_as_kernel(part, whole), constants)):
+    for launch in _in_pixel_order(packed(_as_kernel(part, whole), constants)):
         work = measure(launch, chip.geometry)
         if work is None:
             return None
@@ -181,7 +181,7 @@ def _beside(work: Work, launch: Launch, chip: ChipModel, constants: Collection[i
     return replace(work, raw=raw)
 
 
-def _packed(launch: Launch, constants: Collection[int]) -> Launch:
+def packed(launch: Launch, constants: Collection[int]) -> Launch:
     """With the weights of a product as they lie in the file, its depth innermost."""
     weight = launch.inputs[1] if len(launch.inputs) > 1 else None
     if "product" not in launch.contract.traits or not isinstance(weight, Operand) or weight.buffer not in constants:
