@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 import torch_atalla
 from torch_atalla.compiler.program.ir import BufferKind
+from torch_atalla.compiler.schedule.work import Work
 from torch_atalla.compiler.schedule.work import measure as work_of
 from torch_atalla.compiler.targets.chip.estimate import packed
 from torch_atalla.compiler.targets.chip.place import run_network
@@ -97,12 +98,19 @@ def loadable(launch: Case, given: list[torch.Tensor]) -> Callable:
         return torch_atalla.load_loadable(path)
 
 
-def waits(launch: Case) -> tuple[float, float]:
-    """Of the bytes that the launch with packed weights moves, those for which the core waits, and of the core's work
-    that after the last tile, as the work record has them (csrc/sim/time/waits.cpp)."""
+def work_record(launch: Case) -> Work:
+    """Of the launch with packed weights."""
     program = case_program(launch)[0]
     constants = {x.index for x in program.buffers if x.kind is BufferKind.CONSTANT}
-    work = work_of(packed(program.instructions[0], constants), device_chip().geometry).raw
+    work = work_of(packed(program.instructions[0], constants), device_chip().geometry)
+    assert work is not None
+    return work
+
+
+def waits(launch: Case) -> tuple[float, float]:
+    """Of the bytes that the launch moves, those for which the core waits, and of the core's work that after the last
+    tile, as its work record has them (csrc/sim/time/waits.cpp)."""
+    work = work_record(launch).raw
     layouts = list(zip(work.layout, work.operand_bytes))
     waited = sum(layout.waits * moved for layout, moved in layouts) / 255
     return waited / (work.bytes_read + work.bytes_written), max(layout.last for layout, _ in layouts) / 255
