@@ -28,7 +28,8 @@
 # x22 blocks               x32 group                           x52 65536 (a block)    x62 bit 30: scratchpad 1
 # x23 stage                x33 1 / sum                         x53 131072 - 1         x63 shape of this tile
 # x24 row, and tile        x41..x47 first rows of tiles 1..7   x54 from the last tile of a block to the next block
-# x25 the tile, in both    x70..x77 partial sums               x55..x57 1, 2, 3       x58 31
+# x25 the tile, in both    x34 x31 of the results              x55..x57 1, 2, 3       x58 31      x59 65536 - 1
+#                          x35 the block in the scratchpad     x70..x77 partial sums
 
 start:
     add.s x20, x10, x0
@@ -57,6 +58,7 @@ constants:
     li.s x56, 2
     li.s x57, 3
     li.s x58, 31
+    li.s x59, BLOCK - 1
     lui.s x60, (31 << 25 | 31 << 20) >> 7              # 32 rows, 32 columns,
     addi.s x60, x60, COLUMNS - 1                       # from rows of so many elements
     lui.s x61, (31 << 25 | (LAST - 1) << 20) >> 7
@@ -121,7 +123,8 @@ next:
     blt.s x23, x2, stage, 1                # stages 0 to blocks + 1
     halt.s
 
-# Softmax of the row at x30 of scratchpad 0, to x30 of scratchpad 1.
+# Softmax of the row at x30 of scratchpad 0, to x30 of scratchpad 1. A row has four groups of 8 vectors. The packet that
+# reads a register last also loads it with the next group's: all slots read before any writes.
 softmax_row:
 # 1. The largest number. There is no maximum of two vectors: a comparison makes a mask, and an addition to v0 under that
 #    mask copies the lanes that are greater. Eight maxima at once hide the latency of 5 cycles.
@@ -130,28 +133,30 @@ softmax_row:
     { vreg.ld v12, x30, x44, 0, 32; vreg.ld v13, x30, x45, 0, 32 }
     { vreg.ld v14, x30, x46, 0, 32; vreg.ld v15, x30, x47, 0, 32 }
     add.s x31, x30, x51
-    li.s x32, 1
-maxima:
     { vreg.ld v16, x31, x0, 0, 32; vreg.ld v17, x31, x41, 0, 32 }
     { vreg.ld v18, x31, x42, 0, 32; vreg.ld v19, x31, x43, 0, 32 }
     { vreg.ld v20, x31, x44, 0, 32; vreg.ld v21, x31, x45, 0, 32 }
     { vreg.ld v22, x31, x46, 0, 32; vreg.ld v23, x31, x47, 0, 32 }
-    mgt.mvv m1, v16, v8
-    mgt.mvv m2, v17, v9
-    mgt.mvv m3, v18, v10
+    and.s x35, x30, x52                     # 0, or BLOCK in the second block
+    li.s x32, 1
+maxima:
+    # x31 becomes the next group, behind the last one the first.
+    { mgt.mvv m1, v16, v8; add.s x31, x31, x51 }
+    { mgt.mvv m2, v17, v9; and.s x31, x31, x59 }
+    { mgt.mvv m3, v18, v10; or.s x31, x31, x35 }
     mgt.mvv m4, v19, v11
     mgt.mvv m5, v20, v12
     mgt.mvv m6, v21, v13
     mgt.mvv m7, v22, v14
-    { mgt.mvv m8, v23, v15; add.s x31, x31, x51 }
-    add.vv v8, v16, v0, m1
-    add.vv v9, v17, v0, m2
-    add.vv v10, v18, v0, m3
-    add.vv v11, v19, v0, m4
-    add.vv v12, v20, v0, m5
-    add.vv v13, v21, v0, m6
-    add.vv v14, v22, v0, m7
-    { blt.s x32, x57, maxima, 1; add.vv v15, v23, v0, m8 }
+    mgt.mvv m8, v23, v15
+    { add.vv v8, v16, v0, m1; vreg.ld v16, x31, x0, 0, 32 }
+    { add.vv v9, v17, v0, m2; vreg.ld v17, x31, x41, 0, 32 }
+    { add.vv v10, v18, v0, m3; vreg.ld v18, x31, x42, 0, 32 }
+    { add.vv v11, v19, v0, m4; vreg.ld v19, x31, x43, 0, 32 }
+    { add.vv v12, v20, v0, m5; vreg.ld v20, x31, x44, 0, 32 }
+    { add.vv v13, v21, v0, m6; vreg.ld v21, x31, x45, 0, 32 }
+    { add.vv v14, v22, v0, m7; vreg.ld v22, x31, x46, 0, 32 }
+    { blt.s x32, x57, maxima, 1; add.vv v15, v23, v0, m8; vreg.ld v23, x31, x47, 0, 32 }
     mgt.mvv m1, v12, v8
     mgt.mvv m2, v13, v9
     mgt.mvv m3, v14, v10
@@ -169,8 +174,8 @@ maxima:
     rmax.vi v2, v8, 1 << 6                  # in all lanes
 
 # 2. Exponentials, and their sum through the array. An addition of vectors would round each partial sum to bfloat16.
-    { add.vv v8, v0, v0; add.s x31, x30, x0 }
-    { add.vv v9, v0, v0; li.s x32, 0 }
+    { add.vv v8, v0, v0; li.s x32, 0 }
+    add.vv v9, v0, v0
     add.vv v10, v0, v0
     add.vv v11, v0, v0
     add.vv v12, v0, v0
@@ -178,32 +183,29 @@ maxima:
     add.vv v14, v0, v0
     add.vv v15, v0, v0
 exponentials:
-    { vreg.ld v16, x31, x0, 0, 32; vreg.ld v17, x31, x41, 0, 32 }
-    { vreg.ld v18, x31, x42, 0, 32; vreg.ld v19, x31, x43, 0, 32 }
-    { vreg.ld v20, x31, x44, 0, 32; vreg.ld v21, x31, x45, 0, 32 }
-    { vreg.ld v22, x31, x46, 0, 32; vreg.ld v23, x31, x47, 0, 32 }
-    sub.vv v16, v16, v2
-    sub.vv v17, v17, v2
-    sub.vv v18, v18, v2
-    { sub.vv v19, v19, v2; expi.vi v16, v16 }
+    { sub.vv v16, v16, v2; add.s x34, x31, x0 }
+    { sub.vv v17, v17, v2; add.s x31, x31, x51 }
+    { sub.vv v18, v18, v2; and.s x31, x31, x59 }
+    { sub.vv v19, v19, v2; expi.vi v16, v16; or.s x31, x31, x35 }
     { sub.vv v20, v20, v2; expi.vi v17, v17 }
     { sub.vv v21, v21, v2; expi.vi v18, v18 }
     { sub.vv v22, v22, v2; expi.vi v19, v19 }
     { sub.vv v23, v23, v2; expi.vi v20, v20 }
-    { expi.vi v21, v21; gemm.vv v8, v16, v8; vreg.st v16, x31, x0, 1, 32 }
-    { expi.vi v22, v22; gemm.vv v9, v17, v9; vreg.st v17, x31, x41, 1, 32 }
-    { expi.vi v23, v23; gemm.vv v10, v18, v10; vreg.st v18, x31, x42, 1, 32 }
-    { gemm.vv v11, v19, v11; vreg.st v19, x31, x43, 1, 32 }
-    { gemm.vv v12, v20, v12; vreg.st v20, x31, x44, 1, 32 }
-    { gemm.vv v13, v21, v13; vreg.st v21, x31, x45, 1, 32 }
-    { gemm.vv v14, v22, v14; vreg.st v22, x31, x46, 1, 32; vreg.st v23, x31, x47, 1, 32; add.s x31, x31, x51 }
-    { blt.s x32, x57, exponentials, 1; gemm.vv v15, v23, v15 }
+    { expi.vi v21, v21; gemm.vv v8, v16, v8; vreg.st v16, x34, x0, 1, 32; vreg.ld v16, x31, x0, 0, 32 }
+    { expi.vi v22, v22; gemm.vv v9, v17, v9; vreg.st v17, x34, x41, 1, 32; vreg.ld v17, x31, x41, 0, 32 }
+    { expi.vi v23, v23; gemm.vv v10, v18, v10; vreg.st v18, x34, x42, 1, 32; vreg.ld v18, x31, x42, 0, 32 }
+    { gemm.vv v11, v19, v11; vreg.st v19, x34, x43, 1, 32; vreg.ld v19, x31, x43, 0, 32 }
+    { gemm.vv v12, v20, v12; vreg.st v20, x34, x44, 1, 32; vreg.ld v20, x31, x44, 0, 32 }
+    { gemm.vv v13, v21, v13; vreg.st v21, x34, x45, 1, 32; vreg.ld v21, x31, x45, 0, 32 }
+    { gemm.vv v14, v22, v14; vreg.st v22, x34, x46, 1, 32; vreg.ld v22, x31, x46, 0, 32 }
+    { gemm.vv v15, v23, v15; vreg.st v23, x34, x47, 1, 32; vreg.ld v23, x31, x47, 0, 32 }
+    blt.s x32, x57, exponentials, 1
 
-# 3. Eight partial sums, one in each register, become 1 / sum on the scalar core, in FP32.
-    vmov.vts x70, v8, 0
-    vmov.vts x71, v9, 0
-    vmov.vts x72, v10, 0
-    vmov.vts x73, v11, 0
+# 3. Eight partial sums, one in each register, become 1 / sum on the scalar core, in FP32. Then the products.
+    { vmov.vts x70, v8, 0; vreg.ld v24, x30, x0, 1, 32; vreg.ld v25, x30, x41, 1, 32 }
+    { vmov.vts x71, v9, 0; vreg.ld v26, x30, x42, 1, 32; vreg.ld v27, x30, x43, 1, 32 }
+    { vmov.vts x72, v10, 0; vreg.ld v28, x30, x44, 1, 32; vreg.ld v29, x30, x45, 1, 32 }
+    { vmov.vts x73, v11, 0; vreg.ld v30, x30, x46, 1, 32; vreg.ld v31, x30, x47, 1, 32 }
     vmov.vts x74, v12, 0
     vmov.vts x75, v13, 0
     vmov.vts x76, v14, 0
@@ -216,21 +218,19 @@ exponentials:
     add.bf x71, x71, x73
     add.bf x70, x70, x71
     rcp.bf x33, x70
-    add.s x31, x30, x0
     li.s x32, 0
 products:
-    { vreg.ld v16, x31, x0, 1, 32; vreg.ld v17, x31, x41, 1, 32 }
-    { vreg.ld v18, x31, x42, 1, 32; vreg.ld v19, x31, x43, 1, 32 }
-    { vreg.ld v20, x31, x44, 1, 32; vreg.ld v21, x31, x45, 1, 32 }
-    { vreg.ld v22, x31, x46, 1, 32; vreg.ld v23, x31, x47, 1, 32 }
-    mul.vs v16, v16, x33
-    mul.vs v17, v17, x33
-    { mul.vs v18, v18, x33; vreg.st v16, x31, x0, 1, 32 }
-    { mul.vs v19, v19, x33; vreg.st v17, x31, x41, 1, 32 }
-    { mul.vs v20, v20, x33; vreg.st v18, x31, x42, 1, 32 }
-    { mul.vs v21, v21, x33; vreg.st v19, x31, x43, 1, 32 }
-    { mul.vs v22, v22, x33; vreg.st v20, x31, x44, 1, 32 }
-    { mul.vs v23, v23, x33; vreg.st v21, x31, x45, 1, 32 }
-    { vreg.st v22, x31, x46, 1, 32; vreg.st v23, x31, x47, 1, 32; add.s x31, x31, x51 }
+    { mul.vs v24, v24, x33; add.s x34, x31, x0 }
+    { mul.vs v25, v25, x33; add.s x31, x31, x51 }
+    { mul.vs v26, v26, x33; and.s x31, x31, x59 }
+    { mul.vs v27, v27, x33; or.s x31, x31, x35 }
+    { mul.vs v28, v28, x33; vreg.st v24, x34, x0, 1, 32; vreg.ld v24, x31, x0, 1, 32 }
+    { mul.vs v29, v29, x33; vreg.st v25, x34, x41, 1, 32; vreg.ld v25, x31, x41, 1, 32 }
+    { mul.vs v30, v30, x33; vreg.st v26, x34, x42, 1, 32; vreg.ld v26, x31, x42, 1, 32 }
+    { mul.vs v31, v31, x33; vreg.st v27, x34, x43, 1, 32; vreg.ld v27, x31, x43, 1, 32 }
+    { vreg.st v28, x34, x44, 1, 32; vreg.ld v28, x31, x44, 1, 32 }
+    { vreg.st v29, x34, x45, 1, 32; vreg.ld v29, x31, x45, 1, 32 }
+    { vreg.st v30, x34, x46, 1, 32; vreg.ld v30, x31, x46, 1, 32 }
+    { vreg.st v31, x34, x47, 1, 32; vreg.ld v31, x31, x47, 1, 32 }
     blt.s x32, x57, products, 1
     jalr.s x0, x1, 0
