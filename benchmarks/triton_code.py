@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Executed cycles of Triton kernels as Atalla code beside those of the built-in kernels:
+"""Executed cycles of Triton kernels as Atalla code beside those of the built-in kernels, and of programs in assembly:
 `python -m benchmarks.triton_code [--write-docs]`.
 
 The kernels are those of test/triton/kernels.py, after Triton's tutorials. Cycles are simulated: the same on every
@@ -9,6 +9,7 @@ machine. --write-docs: docs/guides/triton-code.md.
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +20,13 @@ import torch
 import torch.nn.functional as F
 
 import torch_atalla
+from torch_atalla import isa
+from torch_atalla.compiler.targets.chip import kernels as built_in_kernels
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/guides/triton-code.md"
+ASSEMBLY = ROOT / "examples/assembly"
 DEVICE, BF16 = "atalla", torch.bfloat16
 
 
@@ -32,6 +36,9 @@ class Case:
     kernel: str  # whose lines are shown
     launch: Callable[[], object]
     built_in: Callable[[], object]
+    assembly: str = ""  # the same in examples/assembly
+    arguments: tuple[torch.Tensor | int, ...] = ()  # of that program
+    generators: str = ""  # files of compiler/targets/chip/kernels with the built-in code
 
 
 def numbers(*sizes: int) -> torch.Tensor:
@@ -76,10 +83,13 @@ def cases() -> list[Case]:
         Case(
             f"softmax, {rows} x {columns}", "softmax_rows",
             lambda: k.softmax_rows[(8,)](result, matrix, columns, columns, rows, columns, BLOCK=1024, STAGES=2),
-            lambda: matrix.softmax(1),
+            lambda: matrix.softmax(1), "softmax", (matrix, result, rows // 32), "rows.py",
         ),
         Case(f"matmul, {size}^3, blocks of 64 x 64 x 32", "matmul", product(64, 64, 32), lambda: a @ b),
-        Case(f"matmul, {size}^3, blocks of 128 x 128 x 32", "", product(128, 128, 32), lambda: a @ b),
+        Case(
+            f"matmul, {size}^3, blocks of 128 x 128 x 32", "matmul", product(128, 128, 32), lambda: a @ b,
+            "matmul", (a, b, c), "gemm*.py",
+        ),
         Case(
             "dropout, 8,192", "seeded_dropout",
             lambda: k.seeded_dropout[(8,)](x, out, 8192, 0.5, 123, BLOCK=1024),
@@ -97,23 +107,76 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def cycles(work: Callable[[], object], lines: dict[int, tuple[int, int]] | None = None) -> int | None:
-    """Of all kernels that `work` runs on the ISA engine; None if it has no code."""
-    torch.accelerator.synchronize()
-    before = torch_atalla.telemetry.counters().cycles
+def cycles(work: Callable[[], object], *, again: bool = False) -> int | None:
+    """Of all kernels that `work` runs on the ISA engine; None if it has no code.
+
+    again: of a second run. A first one of built-in kernels also brings their program to the device.
+    """
+    before = 0
     try:
-        with torch_atalla.chip.engine("isa") as mode:
-            mode.lines = lines
-            work()
+        with torch_atalla.chip.engine("isa"):
+            for _ in range(2 if again else 1):
+                torch.accelerator.synchronize()
+                before = torch_atalla.telemetry.counters().cycles
+                work()
     except NoProgramError:
         return None
     torch.accelerator.synchronize()
     return int(torch_atalla.telemetry.counters().cycles - before)
 
 
+def executed_packets(work: Callable[[], object]) -> int:
+    with torch_atalla.chip.engine("isa") as mode:
+        work()
+        return mode.stats.packets
+
+
+def code_lines(text: str) -> int:
+    """Without blank lines and comments."""
+    return sum(not line.strip().startswith("#") for line in text.splitlines() if line.strip())
+
+
 def table(rows: list[list[str]]) -> str:
     rows.insert(1, ["---"] * len(rows[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def three_ways(chosen: list[Case]) -> str:
+    """Kernels in Triton, in assembly and in the compiler, with cycles, packets and lines of source."""
+    import kernels
+
+    folder = Path(built_in_kernels.__path__[0])
+    rows = [["", "written in", "cycles", "packets", "lines of source"]]
+    for case in chosen:
+        kernel, *blocks = case.name.split(", blocks")
+        path = ASSEMBLY / f"{case.assembly}.s"
+        program = isa.assemble(path.read_text(), str(path))
+        arguments = [isa.dram_address(x) if isinstance(x, torch.Tensor) else x for x in case.arguments]
+        function = getattr(kernels, case.kernel).fn
+        generators = sorted(folder.glob(case.generators))
+        ways: list[tuple[str, Callable[[], object], int, str]] = [
+            (
+                ", blocks".join(["Triton", *blocks]),
+                case.launch,
+                executed_packets(case.launch),
+                inspect.getsource(function),
+            ),
+            (
+                f"[{path.name}](../../examples/assembly/{path.name})",
+                lambda program=program, arguments=arguments: isa.launch(program, args=arguments),
+                isa.launch(program, args=arguments).packets,
+                path.read_text(),
+            ),
+            (
+                f"Python, `{case.generators}`",
+                case.built_in,
+                executed_packets(case.built_in),
+                "\n".join(p.read_text() for p in generators),
+            ),
+        ]
+        for name, work, count, text in ways:
+            rows.append([kernel, name, f"{cycles(work, again=True):,}", f"{count:,}", f"{code_lines(text):,}"])
+    return table(rows)
 
 
 def by_line(case: Case) -> str:
@@ -155,7 +218,7 @@ def main() -> None:
     rows = [["", "Triton, cycles", "built-in, cycles", "ratio"]]
     chosen = cases()
     for case in chosen:
-        mine, theirs = cycles(case.launch), cycles(case.built_in)
+        mine, theirs = cycles(case.launch), cycles(case.built_in, again=True)
         ratio = f"{mine / theirs:.2f}" if mine and theirs else ""
         rows.append([case.name, f"{mine:,}" if mine else "no code", f"{theirs:,}" if theirs else "no code", ratio])
         print(rows[-1], flush=True)
@@ -166,6 +229,14 @@ engine, in bfloat16. It is generated by `python -m benchmarks.triton_code --writ
 [The tutorial](../tutorials/triton-kernel.md) explains the code, and how to measure a kernel of your own.
 
 {table(rows)}
+
+## Softmax and matmul in assembly
+
+The same kernels in Triton, by hand in [assembly](../tutorials/assembly.md), and as built-in code. The assembly is for
+sizes like these only. The built-in code is generated by Python files of torch_atalla/compiler/targets/chip/kernels for
+all sizes; rows.py also has norms. Lines of source are those that are neither blank nor a comment.
+
+{three_ways([case for case in chosen if case.assembly])}
 
 ## Cycles by line
 

@@ -7,21 +7,21 @@
 # The array multiplies a row of A, whose lanes are k, with 32 columns of B, whose lanes are k too. The rows of B in DRAM
 # have lanes n. So there are two phases:
 #
-#   1. B comes in, a block of 32 rows (8 tiles) at a time, and each tile is transposed. The array does that: its columns
-#      are the 32 rows of the tile, and the rows of the identity select one lane of each. (0 times an infinity is NaN, so
-#      B must be finite.)
-#   2. A comes in, a block of 32 rows at a time. Each tile of C is the sum of 8 products, each of 32 weights and 32 rows.
-#      The sums stay in 32 vector registers, in FP32, and become bfloat16 once.
+#   1. B comes in, a block of 32 rows (8 tiles) at a time, and each tile is transposed. The array does that: the rows of
+#      the tile become its columns, and the rows of the identity select one lane of each. B must be finite, since 0
+#      times an infinity is NaN.
+#   2. A comes in, a block of 32 rows at a time. Each tile of C is the sum of 8 products of 32 weights and 32 rows. The
+#      sums stay in 32 vector registers, in FP32, and become bfloat16 once.
 #
-# The bus needs 520 cycles per tile, and all tiles pass it once: 3 x 64 tiles. A product needs 64 cycles of the array,
-# and there are 512. So transfers take longer, and the code orders them such that the bus never waits: the next block
-# comes in while one is computed, and tiles of C leave while the next ones are computed.
+# A tile takes 512 cycles of the bus, and 3 x 64 tiles pass it once each. A product takes 64 cycles of the array; there
+# are 512 products. So the transfers take longer, and the bus must never wait: the next block comes in while one is
+# computed, and tiles of C leave while the next ones are computed.
 #
 #   scratchpad 0: B, tile (k, n) at (n * TILES + k) * TILE, so that phase 2 reads it from its first row to its last;
 #                 from AT_A two blocks of A; the identity; a row of zeros
 #   scratchpad 1: the 8 tiles of C of a block
 
-.equ SIZE, 256
+.equ SIZE, 256                              # a power of two, 64 to 512
 .equ TILES, SIZE / 32
 .equ TILE, 32 * 64
 .equ ROW, TILES * TILE                      # 8 tiles
@@ -283,7 +283,8 @@ product:
     { lw.vi v61; vreg.ld v93, x30, x0, 0, 32; addi.s x30, x30, 64 }
     { lw.vi v62; vreg.ld v94, x30, x0, 0, 32; addi.s x30, x30, 64 }
     { lw.vi v63; vreg.ld v95, x30, x0, 0, 32; addi.s x30, x30, 64 }
-# ... and 32 rows pass through it, while the next weights come. Behind the last tile of B is its first.
+# ... and 32 rows pass through it, while the next weights come. Behind the last tile of B comes its first. The sums of
+# the first tile of C begin at 0, as all registers do.
     and.s x31, x31, x54
     { gemm.vv v96, v64, v96; vreg.ld v32, x31, x0, 0, 32; addi.s x31, x31, 64 }
     { gemm.vv v97, v65, v97; vreg.ld v33, x31, x0, 0, 32; addi.s x31, x31, 64 }

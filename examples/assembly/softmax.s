@@ -6,10 +6,10 @@
 #   x11  DRAM address of the result, likewise
 #   x12  number of blocks: rows / 32
 #
-# A row of 1,000 elements is 31 tiles of 32 columns and one of 8. The bus needs 520 cycles to bring a tile of 32 rows
-# and as many to take it away; a row is computed in less. So the bus must never wait, and the code that computes need
-# not be perfect. Blocks pass through a pipeline of three stages: in stage b, block b comes in, block b - 1 is computed
-# and block b - 2 leaves. A block has as many tiles as rows, so that each row of the loop moves one tile in and one out.
+# A row of 1,000 elements is 31 tiles of 32 columns and one of 8. A tile of 32 rows takes 512 cycles of the bus when it
+# comes in and as many when it leaves; a row is computed in less than both. So the bus must never wait. Blocks pass
+# through a pipeline of three stages: in stage b, block b comes in, block b - 1 is computed and block b - 2 leaves. A
+# block has as many tiles as rows, so that the loop moves one tile in and one out for each row that it computes.
 #
 #   scratchpad 0: two blocks of numbers, block b at (b & 1) * BLOCK. Tile t is at t * TILE: row r of it at r * 64
 #   scratchpad 1: two blocks of results, in the same places
@@ -50,7 +50,7 @@ refused:
 
 constants:
     li.s x50, TILE
-    sub.s x54, x54, x50
+    sub.s x54, x54, x50                     # less 64 bytes for each of 32 tiles
     li.s x51, 8 * TILE
     li.s x52, BLOCK
     li.s x53, 2 * BLOCK - 1
@@ -94,33 +94,31 @@ padding:
 stage:
     li.s x24, 0
     add.s x63, x60, x0
-    xor.s x30, x25, x52                    # the block that is computed is where this stage moves nothing
-
+    xor.s x30, x25, x52                     # transfers are in one block of each scratchpad, the row is in the other
 tile:
     bne.s x24, x58, transfers
-    add.s x63, x61, x0
+    add.s x63, x61, x0                      # the last tile is narrower
 transfers:
-    bge.s x23, x22, no_load
+    bge.s x23, x22, no_load                 # nothing comes in after the last block,
     scpad.ld x25, x20, x63
 no_load:
-    blt.s x23, x56, no_store
+    blt.s x23, x56, no_store                # nothing leaves in stages 0 and 1,
     or.s x2, x63, x62
     scpad.st x25, x21, x2
 no_store:
     addi.s x20, x20, 64
     addi.s x21, x21, 64
-    blt.s x23, x55, next
+    blt.s x23, x55, next                    # and nothing is computed in the first and the last stage.
     bgt.s x23, x22, next
     jal x1, softmax_row
 next:
     add.s x25, x25, x50
     { blt.s x24, x58, tile, 1; addi.s x30, x30, 64 }
-
-    and.s x25, x25, x53                    # the other block's place
+    and.s x25, x25, x53                     # behind the second block comes the first
     add.s x20, x20, x54
     add.s x21, x21, x54
     addi.s x2, x22, 1
-    blt.s x23, x2, stage, 1                # stages 0 to blocks + 1
+    blt.s x23, x2, stage, 1                 # stages 0 to blocks + 1
     halt.s
 
 # Softmax of the row at x30 of scratchpad 0, to x30 of scratchpad 1. A row has four groups of 8 vectors. The packet that

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running Atalla code: firmware services, the debugger, cycles, launches on a device."""
 
+import re
 from pathlib import Path
 
 import torch
-from torch.testing._internal.common_utils import TestCase
+from isa_kernels import CodegenTestCase, bf16
+from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
 
 import torch_atalla
 from torch_atalla import isa
 
 DATA = Path(__file__).parents[1] / "data"
+ASSEMBLY = Path(__file__).parents[2] / "examples/assembly"
 
 
 def after(text: str, **registers) -> isa.Machine:
@@ -259,3 +262,44 @@ class TestOnTheDevice(TestCase):
             with self.assertRaisesRegex(isa.ExecutionError, "has not ended after 100 packets"):
                 isa.launch(endless, args=(1 << 20, 0), max_packets=100)
         isa.launch(program, args=(1 << 20, 0))
+
+
+class TestAssemblySources(CodegenTestCase):
+    """The programs of examples/assembly, against the CPU and the built-in kernels."""
+
+    def run_source(self, name, equ, *args):
+        """Cycles. `equ` takes the place of the same constant in the source."""
+        path = ASSEMBLY / f"{name}.s"
+        constant, value = equ
+        text, found = re.subn(rf"(?m)^(\.equ {constant},) \d+", rf"\1 {value}", path.read_text())
+        self.assertEqual(found, 1)
+        arguments = [isa.dram_address(x) if isinstance(x, torch.Tensor) else x for x in args]
+        return isa.launch(isa.assemble(text, str(path)), args=arguments, max_packets=1 << 20).cycles
+
+    @parametrize("case", [(256, 1000, 257_497), (32, 1024, None), (64, 994, None)])
+    def test_softmax(self, case):
+        rows, columns, cycles = case
+        x = bf16(rows, columns, scale=3.0)
+        a, out = x.to("atalla"), torch.full((rows + 1, columns), float("nan"), dtype=x.dtype, device="atalla")
+        spent = self.run_source("softmax", ("COLUMNS", columns), a, out, rows // 32)
+        with torch_atalla.chip.engine("isa"):
+            built_in = a.softmax(1)
+        self.check(out[:rows].cpu(), x.double().softmax(1), built_in)
+        self.assertTrue(out[rows].isnan().all())
+        self.assertEqual(spent, cycles or spent)
+
+    @parametrize("case", [(256, 99_826), (64, None), (512, None)])
+    def test_matmul(self, case):
+        size, cycles = case
+        x, y = bf16(size, size), bf16(size, size, seed=1)
+        a, b = x.to("atalla"), y.to("atalla")
+        out = torch.full((size + 1, size), float("nan"), dtype=x.dtype, device="atalla")
+        spent = self.run_source("matmul", ("SIZE", size), a, b, out)
+        with torch_atalla.chip.engine("isa"):
+            built_in = a @ b
+        self.check(out[:size].cpu(), x.double() @ y.double(), built_in)
+        self.assertTrue(out[size].isnan().all())
+        self.assertEqual(spent, cycles or spent)
+
+
+instantiate_parametrized_tests(TestAssemblySources)
