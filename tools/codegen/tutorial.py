@@ -78,8 +78,8 @@ PAGES = {
     "assembly": _one(
         "assembly",
         "[Atalla code](../guides/isa.md): the language and the packet checker",
-        "[softmax.s](../../examples/assembly/softmax.s), [matmul.s](../../examples/assembly/matmul.s): whole kernels, and"
-        " [their cycles](../guides/triton-code.md) beside those of Triton's and of built-in code",
+        "[softmax.s](../../examples/assembly/softmax.s), [matmul.s](../../examples/assembly/matmul.s): "
+        "whole kernels, with [their cycles](../guides/triton-code.md) beside those of Triton's and of built-in code",
         "[Writing a kernel](../guides/writing-a-chip-kernel.md): kernels that the compiler generates",
     ),
     "triton-kernel": _one(
