@@ -77,7 +77,9 @@ Loops loops_of(const atalla_launch_desc& desc) {
     for (int k = 0; k < desc.n_operands; ++k) {
       const atalla_operand& operand = desc.operands[k];
       next.strides[k] = operand.ndim == desc.operands[0].ndim && in_memory(operand) ? operand.strides[d] : 0;
-      joins = joins && found.all[found.count - 1].strides[k] == next.strides[k] * static_cast<int64_t>(next.count);
+      // Unsigned: those of shapes that no DRAM holds wrap.
+      joins = joins && static_cast<uint64_t>(found.all[found.count - 1].strides[k]) ==
+                           static_cast<uint64_t>(next.strides[k]) * next.count;
     }
     if (joins) next.count *= found.all[--found.count].count;
     found.all[found.count++] = next;
