@@ -46,8 +46,17 @@ JoinedIndexing::JoinedIndexing(const Tensor& self, const Indices& indices) : sel
 
 bool JoinedIndexing::fits() const { return joined_.size() <= ATALLA_MAX_DIMS; }
 
-// The dimensions of the index stand in the place of the indexed ones if these are neighbours, and first if not.
-DimVector JoinedIndexing::sizes_of_result(IntArrayRef indexed, bool joined) const {
+Indices JoinedIndexing::list() const {
+  Indices found;
+  for (const Tensor& index : indices_) found.push_back(index.defined() ? std::optional<Tensor>(index) : std::nullopt);
+  return found;
+}
+
+// The dimensions of the index take the place of the indexed ones if these are neighbours; otherwise they come first.
+DimVector JoinedIndexing::sizes_of_result(bool joined) const {
+  DimVector indexed;
+  for (const Tensor& index : indices_)
+    if (index.defined()) indexed = at::infer_size_dimvector(indexed, index.sizes());
   size_t first = groups_.size(), last = 0;
   for (size_t i = 0; i < groups_.size(); ++i)
     if (indices_[i].defined()) first = std::min(first, i), last = i + 1;
@@ -65,25 +74,13 @@ DimVector JoinedIndexing::sizes_of_result(IntArrayRef indexed, bool joined) cons
 }
 
 Tensor JoinedIndexing::read() const {
-  Indices list;
-  DimVector indexed;
-  for (const Tensor& index : indices_) {
-    list.push_back(index.defined() ? std::optional<Tensor>(index) : std::nullopt);
-    if (index.defined()) indexed = at::infer_size_dimvector(indexed, index.sizes());
-  }
-  return at::index(self_.reshape(joined_), list).reshape(sizes_of_result(indexed, false));
+  return at::index(self_.reshape(joined_), list()).reshape(sizes_of_result(false));
 }
 
 void JoinedIndexing::write(const Tensor& values, bool accumulate, bool unsafe) const {
-  Indices list;
-  DimVector indexed;
-  for (const Tensor& index : indices_) {
-    list.push_back(index.defined() ? std::optional<Tensor>(index) : std::nullopt);
-    if (index.defined()) indexed = at::infer_size_dimvector(indexed, index.sizes());
-  }
-  const Tensor given = values.expand(sizes_of_result(indexed, false)).reshape(sizes_of_result(indexed, true));
+  const Tensor given = values.expand(sizes_of_result(false)).reshape(sizes_of_result(true));
   Tensor target = self_.reshape(joined_);
-  at::_index_put_impl_(target, list, given, accumulate, unsafe);
+  at::_index_put_impl_(target, list(), given, accumulate, unsafe);
   if (!target.is_alias_of(self_)) self_.copy_(target.reshape(self_.sizes()));
 }
 

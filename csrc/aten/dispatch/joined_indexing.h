@@ -22,7 +22,8 @@ class JoinedIndexing {
   void write(const at::Tensor& values, bool accumulate, bool unsafe) const;
 
  private:
-  at::DimVector sizes_of_result(at::IntArrayRef indexed, bool joined) const;
+  Indices list() const;
+  at::DimVector sizes_of_result(bool joined) const;
 
   at::Tensor self_;
   at::DimVector joined_;               // sizes of self with its neighbours joined

@@ -84,7 +84,7 @@ struct Places {
   int64_t at(int64_t i) const {
     return static_cast<int64_t>(base + static_cast<uint64_t>(static_cast<int64_t>(offsets[i])) * scale);
   }
-  // Whether elements i to i + n, of so many bytes each, lie one after the other.
+  // True if elements i to i + n, of `size` bytes each, lie one after the other.
   ATALLA_INLINE bool is_run(int64_t i, int64_t n, uint64_t size) const {
     if (size % scale != 0) return false;
     if (counts_up) {
