@@ -45,6 +45,15 @@ def test_import_of_torch_imports_no_more_of_torch() -> None:
     assert {name for name in found if name.startswith("torch.") and not name.startswith("torch.atalla")} == set()
 
 
+def test_a_program_loads_without_what_it_does_not_use(tmp_path: Path) -> None:
+    path = tmp_path / "linear.atl"
+    torch_atalla.save_loadable(torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),)), path)
+    found = modules_after(f"import torch, torch_atalla; torch_atalla.load_loadable({str(path)!r}, device='atalla')")
+    assert "torch_atalla.loadable.program" in found
+    unused = {"torch_atalla.chip", "torch_atalla.compiler", "torch_atalla.isa", "torch_atalla.reports", "torch.export"}
+    assert sorted(unused & found) == []
+
+
 def test_heavy_modules_exist() -> None:
     """A module that is renamed must not leave the list without effect."""
     import importlib.util

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torch_atalla.device.html_table import html_table
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
-from torch_atalla.isa.engine import Stats, stats_of
 
 from .errors import LoadableError
 from .host_call import run_host_call
@@ -20,6 +19,9 @@ from .method import LoadedMethod
 from .packed import pack
 from .report import LoadableReport
 from .tensor_spec import ValueType, value_type
+
+if TYPE_CHECKING:
+    from torch_atalla.isa.engine import Stats
 
 
 class LoadedProgram:
@@ -61,6 +63,8 @@ class LoadedProgram:
     @property
     def stats(self) -> Stats:
         """Statistics of the latest call on the engine "isa"."""
+        from torch_atalla.isa.engine import stats_of
+
         return stats_of(self._program.code_stats())
 
     def __getitem__(self, name: str) -> LoadedMethod:

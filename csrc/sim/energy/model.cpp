@@ -30,6 +30,16 @@ EnergyModel::EnergyModel(const ChipConfig& config)
   const atalla_area area = area_of(config);
   const Wide square_um = Wide{area.array} + area.vector + area.registers + area.scalar_core + area.scratchpads;
   leakage_uw_ = clip((square_um * config.energy_leakage + 500'000) / 1'000'000);
+  // Twice: scratchpads are charged for bytes that come and go.
+  const Wide all =
+      Wide{2} * (Wide{config.dram_energy.read_fj} + config.dram_energy.write_fj +
+                 (Wide{config.dram.activate_pj} + config.dram.read_pj + config.dram.write_pj) * kPico +
+                 Wide{config.energy_bus_beat} + config.energy_network_link_byte + config.energy_router_byte +
+                 config.energy_scratchpad_row + config.energy_packet + config.energy_link_byte +
+                 Wide{4 * kOperands} * config.energy_register_row +
+                 Wide{config.vector_lanes} * (config.energy_lane + config.energy_exp_lane) + config.energy_mac_bf16 +
+                 config.energy_mac_fp16 + config.energy_mac_fp32 + config.energy_mac_int8);
+  for (most_bits_ = 62; most_bits_ != 0 && all >> (62 - most_bits_) != 0;) --most_bits_;
   const Interconnect network(config, channels_);
   for (uint64_t core = 0; core < config.core_count; ++core) {
     links_[core + 1] = links_[core];
@@ -57,27 +67,37 @@ uint64_t EnergyModel::mac_price(atalla_dtype dtype) const {
   }
 }
 
-atalla_energy EnergyModel::of(const EnergyEvents& e) const {
-  const Wide registers = kOperands * config_.energy_register_row, lanes = config_.vector_lanes;
+template <class Amount>
+atalla_energy EnergyModel::priced(const EnergyEvents& e) const {
+  const auto amount = [](uint64_t count, uint64_t price) { return Amount{count} * price; };
+  const Amount registers = amount(kOperands, config_.energy_register_row), lanes = config_.vector_lanes;
   atalla_energy found{};
-  found.dram = clip(Wide{e.stream_bytes_read} * config_.dram_energy.read_fj +
-                    Wide{e.stream_bytes_written} * config_.dram_energy.write_fj +
-                    (Wide{e.dram_activates} * config_.dram.activate_pj + Wide{e.dram_reads} * config_.dram.read_pj +
-                     Wide{e.dram_writes} * config_.dram.write_pj) *
+  found.dram = clip(amount(e.stream_bytes_read, config_.dram_energy.read_fj) +
+                    amount(e.stream_bytes_written, config_.dram_energy.write_fj) +
+                    (amount(e.dram_activates, config_.dram.activate_pj) + amount(e.dram_reads, config_.dram.read_pj) +
+                     amount(e.dram_writes, config_.dram.write_pj)) *
                         kPico +
                     e.dram_femtojoules);
-  if (is_bus_) found.bus = clip(Wide{e.moved_bytes} * config_.energy_bus_beat >> bus_shift_);
-  found.network = clip(Wide{e.network_link_bytes} * config_.energy_network_link_byte +
-                       Wide{e.network_router_bytes} * config_.energy_router_byte);
+  if (is_bus_) found.bus = clip(amount(e.moved_bytes, config_.energy_bus_beat) >> bus_shift_);
+  found.network = clip(amount(e.network_link_bytes, config_.energy_network_link_byte) +
+                       amount(e.network_router_bytes, config_.energy_router_byte));
   // The array reads its rows from scratchpads as well.
-  found.scratchpad = clip(((Wide{e.moved_bytes} + e.touched_bytes) * config_.energy_scratchpad_row >> row_shift_) +
-                          Wide{e.array_rows} * config_.energy_scratchpad_row);
+  found.scratchpad = clip(((Amount{e.moved_bytes} + e.touched_bytes) * config_.energy_scratchpad_row >> row_shift_) +
+                          amount(e.array_rows, config_.energy_scratchpad_row));
   found.vector = clip(e.vector_ops * (registers + lanes * config_.energy_lane) +
                       e.exp_ops * (registers + lanes * config_.energy_exp_lane));
-  found.array = clip(e.array_rows * registers + Wide{e.macs} * mac_price(e.mac_dtype));
-  found.control = clip(Wide{e.packets} * config_.energy_packet);
-  found.link = clip(Wide{e.link_bytes} * config_.energy_link_byte);
+  found.array = clip(e.array_rows * registers + amount(e.macs, mac_price(e.mac_dtype)));
+  found.control = clip(amount(e.packets, config_.energy_packet));
+  found.link = clip(amount(e.link_bytes, config_.energy_link_byte));
   return found;
+}
+
+atalla_energy EnergyModel::of(const EnergyEvents& e) const {
+  const uint64_t counts = e.stream_bytes_read | e.stream_bytes_written | e.dram_activates | e.dram_reads |
+                          e.dram_writes | e.moved_bytes | e.network_link_bytes | e.network_router_bytes |
+                          e.touched_bytes | e.vector_ops | e.exp_ops | e.array_rows | e.packets | e.macs | e.link_bytes;
+  const bool fits = counts >> most_bits_ == 0 && e.dram_femtojoules >> 62 == 0;
+  return fits ? priced<uint64_t>(e) : priced<Wide>(e);
 }
 
 atalla_energy EnergyModel::idle(uint64_t cycles) const {

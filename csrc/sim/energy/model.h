@@ -52,9 +52,13 @@ class EnergyModel {
 
  private:
   uint64_t mac_price(atalla_dtype dtype) const;
+  // `of` in numbers of 64 or 128 bits.
+  template <class Amount>
+  atalla_energy priced(const EnergyEvents& events) const;
 
   const ChipConfig& config_;
   uint64_t leakage_uw_;
+  unsigned most_bits_;  // of counts whose energy fits 64 bits
   bool is_bus_;
   unsigned bus_shift_;  // of the bytes of a beat, and of a row of a scratchpad
   unsigned row_shift_;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ using Body = void (*)(void* context, int64_t begin, int64_t end);
 
 // How long an idle thread looks for work before it sleeps: longer than the gap between two launches of a model, short
 // enough that an idle process costs nothing.
-constexpr auto kSpin = std::chrono::microseconds(30);
+constexpr auto kSpin = std::chrono::microseconds(100);
 
 // More pieces than threads, so that one slow or preempted core does not hold up the others.
 constexpr int64_t kPiecesPerThread = 4;
@@ -64,6 +65,28 @@ uint32_t default_threads() {
   return static_cast<uint32_t>(std::min(cores, cap));
 }
 
+// Keeps the calling thread off one core after the other.
+class CoreLeaver {
+ public:
+  // Moves the thread if it runs on `core` and may run elsewhere. The host's scheduler may leave two threads of a job on
+  // one core, taking turns, while another core is idle.
+  void leave(int core) {
+    if (core < 0 || sched_getcpu() != core) return;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    // What others set in the meantime holds; the core that was left before is allowed again.
+    if (left_ >= 0 && CPU_EQUAL(&allowed, &set_)) CPU_SET(static_cast<size_t>(left_), &allowed);
+    CPU_CLR(static_cast<size_t>(core), &allowed);
+    if (CPU_COUNT(&allowed) == 0 || sched_setaffinity(0, sizeof allowed, &allowed) != 0) return;
+    left_ = core;
+    set_ = allowed;
+  }
+
+ private:
+  int left_ = -1;
+  cpu_set_t set_{};
+};
+
 // One job at a time. A job is a number of pieces of a range; threads claim pieces by counting the ticket down. The
 // ticket holds the job's number beside the count, so that a thread which comes late can never claim a piece of a job
 // with the fields of another: while a piece is claimed, its job is not over and its fields stand.
@@ -93,6 +116,7 @@ class ThreadPool {
     pieces_ = pieces;
     body_ = body;
     context_ = context;
+    caller_core_.store(sched_getcpu(), std::memory_order_relaxed);
     unfinished_.store(pieces, std::memory_order_relaxed);
     ticket_.store(uint64_t{++job_} << 32 | pieces, std::memory_order_release);
     posted_.fetch_add(1, std::memory_order_seq_cst);
@@ -174,9 +198,13 @@ class ThreadPool {
 
   [[noreturn]] void worker(uint32_t index) {
     inside_parallel = true;  // for ever: what a piece calls runs inline
+    CoreLeaver cores;
     for (;;) {
       const uint32_t seen = posted_.load(std::memory_order_seq_cst);
-      if (index + 1 < threads()) work();
+      if (index + 1 < threads()) {
+        cores.leave(caller_core_.load(std::memory_order_relaxed));
+        work();
+      }
       if (spin_until([&] { return posted_.load(std::memory_order_relaxed) != seen; })) continue;
       sleeping_.fetch_add(1, std::memory_order_seq_cst);
       futex_wait(posted_, seen);
@@ -207,6 +235,7 @@ class ThreadPool {
   void* context_ = nullptr;
   alignas(64) std::atomic<uint64_t> ticket_{0};      // job << 32 | pieces that nobody has claimed
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // pieces of the job that are not done
+  std::atomic<int> caller_core_{-1};
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<uint32_t> finished_{0};
   alignas(64) std::atomic<uint32_t> posted_{0};  // jobs so far: what idle workers watch
