@@ -139,6 +139,34 @@ void check_case(const Case& t, Random& random) {
   report(serial.bytes == out.bytes, t, "one thread", "results differ from two threads");
 }
 
+// An infinity, and a number that overflows where four of its kind are added, in an image whose tiles of outputs share
+// inputs: the outputs are those of a sum that sees only its own inputs.
+void check_values_that_are_not_finite() {
+  Case t;
+  t.ci = t.co = 32, t.in[0] = t.in[1] = 16, t.kernel[0] = t.kernel[1] = 3;
+  atalla_launch_desc desc{};
+  desc.n_outputs = 1, desc.compute_dtype = ATALLA_F32, desc.iparams[0] = 1;
+  for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = desc.iparams[7 + d] = 1;
+  desc.iparams[4] = desc.iparams[5] = 1;
+  for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f}) {
+    Tensor in(ATALLA_F32, {1, 32, 16, 16}), weight(ATALLA_F32, {32, 32, 3, 3}), out(ATALLA_F32, {1, 32, 16, 16});
+    in.each([&](const std::vector<int64_t>& i) { in.set(i, i[1] == 3 && i[2] == 5 && i[3] == 8 ? value : 1.0); });
+    weight.each([&](const std::vector<int64_t>& i) { weight.set(i, i[0] % 2 == 0 ? 0.25 : -0.5); });
+    if (std::isfinite(value)) in.set({0, 3, 6, 8}, value), in.set({0, 3, 5, 9}, -value);
+    bool ok = run_kernel("convolution", desc, {&out, &in, &weight}) == ATALLA_OK;
+    out.each([&](const std::vector<int64_t>& i) {
+      const bool sees = i[2] >= 4 && i[2] <= 7 && i[3] >= 7 && i[3] <= 10;
+      const double got = out.get(i);
+      // The windows that see the value, of which the largest ones overflow no sum of finite products.
+      if (!sees) ok = ok && std::isfinite(got) && std::fabs(got) <= 9 * 32;
+      else if (!std::isfinite(value) && i[2] <= 6 && i[3] <= 9) ok = ok && !std::isfinite(got);
+      else if (std::isfinite(value)) ok = ok && std::isfinite(got);
+    });
+    ok ? ++passed : ++failed;
+    if (!ok) std::printf("FAIL a value of %g spreads\n", static_cast<double>(value));
+  }
+}
+
 void check_errors() {
   Tensor out(ATALLA_F32, {1, 4, 6, 6}), in(ATALLA_F32, {1, 3, 8, 8}), weight(ATALLA_F32, {4, 3, 3, 3});
   Tensor bias(ATALLA_F32, {5}), line(ATALLA_F32, {4, 3, 3});
@@ -187,6 +215,18 @@ int main() {
       check_case(t, random);
     }
   }
+  for (int i = 0; i < 12; ++i) {  // Winograd's path
+    Case t;
+    t.dtype = ATALLA_F32;
+    t.n = 1 + random.below(2);
+    t.ci = 32 + random.below(40), t.co = 32 + random.below(40);
+    for (int d = 0; d < 2; ++d) t.in[d] = 12 + random.below(20), t.kernel[d] = 3, t.padding[d] = random.below(3);
+    t.layout_in = static_cast<int>(random.below(4)), t.layout_weight = static_cast<int>(random.below(4));
+    t.layout_out = static_cast<int>(random.below(4));
+    t.bias = random.below(2) == 0;
+    check_case(t, random);
+  }
+  check_values_that_are_not_finite();
   // k in several chunks; many channels over few positions; long rows of a depthwise convolution.
   Case deep;
   deep.ci = 90, deep.co = 33, deep.in[0] = deep.in[1] = 9, deep.kernel[0] = deep.kernel[1] = 3, deep.padding[1] = 1;

@@ -137,6 +137,18 @@ int main() {
     t.channels_last = random.below(4) == 0;
     check_case(t, random);
   }
+  for (int i = 0; i < 24; ++i) {  // Winograd's path: both transforms' sides shared between threads, odd sizes
+    Case t;
+    t.n = 1 + random.below(3);
+    t.ci = 32 + random.below(i % 4 == 0 ? 200 : 40), t.co = 32 + random.below(80);
+    for (int d = 0; d < 2; ++d) {
+      t.in[d] = 12 + random.below(i % 3 == 0 ? 60 : 9);
+      t.kernel[d] = 3, t.padding[d] = random.below(3);
+    }
+    t.bias = random.below(2) == 0;
+    t.channels_last = random.below(4) == 0;
+    check_case(t, random);
+  }
   // k in several chunks, with whole rows and with pairs of rows; kernels as large as the image; no width is even.
   Case deep;
   deep.ci = 150, deep.co = 96, deep.in[0] = deep.in[1] = 7, deep.kernel[0] = deep.kernel[1] = 3;

@@ -9,6 +9,7 @@
 #include "sim/kernels/convolution/cost.h"
 #include "sim/kernels/convolution/patches.h"
 #include "sim/kernels/convolution/product.h"
+#include "sim/kernels/convolution/winograd.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -108,6 +109,16 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
     expected = st[2 + d] * s.out[d];
   }
 
+  if constexpr (std::is_same_v<T, float>) {
+    if (conv.compute_dtype == ATALLA_F32 && winograd_pays(s)) {
+      const WinogradEnd end = run_winograd(
+          {s, conv.in, conv.out, conv.weight, /*packed=*/false, conv.bias, conv.bias_dtype, conv.bias_stride, finish});
+      if (end == WinogradEnd::kDone) return ATALLA_OK;
+      if (end == WinogradEnd::kNoMemory) {
+        return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for transformed images and weights");
+      }
+    }
+  }
   bool ok = true;
   const int64_t work_a_position = max_of(1, s.out_per_group() * s.depth());
   const SlabPlan plan = plan_slabs<T>(s);

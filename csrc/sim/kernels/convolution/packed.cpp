@@ -10,6 +10,7 @@
 #include "sim/kernels/convolution/cost.h"
 #include "sim/kernels/convolution/packed_plan.h"
 #include "sim/kernels/convolution/product.h"
+#include "sim/kernels/convolution/winograd.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -183,6 +184,12 @@ atalla_status no_memory() { return set_error(ATALLA_ERR_SYSTEM, "%s: no memory f
 // Units are slabs, of each all images, of each the blocks of panels.
 atalla_status multiply_packed(const PackedConvolution& conv) {
   const ConvolutionShape& s = conv.shape;
+  if (winograd_pays(s)) {
+    const WinogradEnd end = run_winograd({s, conv.in, conv.out, conv.panels, /*packed=*/true, conv.bias,
+                                          conv.bias_dtype, conv.bias_stride, conv.finish});
+    if (end == WinogradEnd::kDone) return ATALLA_OK;
+    if (end == WinogradEnd::kNoMemory) return no_memory();
+  }
   const PackedPlan plan = plan_packed(s);
   const int64_t units = s.batch * plan.slabs * plan.blocks;
   const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
