@@ -35,8 +35,8 @@ inline bool winograd_pays(const ConvolutionShape& s) {
 enum class WinogradEnd {
   kDone,
   kNoMemory,
-  // A result is not finite. Sums and differences of inputs can overflow, and spread an infinity or a NaN to outputs
-  // that do not depend on it; the caller computes the outputs again, in the direct way.
+  // A result is not finite: differences of infinities are NaN, and those of large inputs overflow. The caller computes
+  // the outputs again, in the direct way.
   kNotFinite,
 };
 

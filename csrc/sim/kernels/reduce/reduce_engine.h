@@ -126,17 +126,29 @@ inline int64_t linear_index(const Space& space, const Block& block) {
   return index;
 }
 
+// More than the host's second-level caches hold: the host alone does not ask for so much in time.
+inline constexpr int64_t kFarBytes = 8 << 20;
+
+// Asks for the lines of the block after the next one; any address will do.
+ATALLA_INLINE void ask_for(const char* block, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(block + 2 * bytes + i);
+}
+
 // One output over blocks [begin, end) of the reduced space; its first input is at `offset`.
 template <class Pass, class Input>
 typename Pass::Acc reduce_row(const Space& reduced, const Input& in, int64_t offset, int64_t begin, int64_t end,
                               typename Pass::Acc param) {
   using T = typename Pass::T;
+  constexpr int64_t kBlockBytes = kBlockElements * static_cast<int64_t>(sizeof(T));
+  const bool far = reduced.n_blocks * kBlockBytes > kFarBytes;
   ScalarCascade<Pass> cascade;
   alignas(64) T buffer[kBlockElements];
   Block block;
   for (int64_t b = begin; b < end; ++b) {
     locate_block(reduced, b, block);
     const T* x = in.row(reduced, block, offset + block_offset(reduced, block, 0), buffer);
+    if (far) ask_for(reinterpret_cast<const char*>(x), kBlockBytes);
     const auto partial = Pass::row(x, block.numel, linear_index(reduced, block), param);
     if (end - begin == 1) return partial;
     cascade.push(partial);
