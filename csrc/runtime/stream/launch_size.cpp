@@ -12,16 +12,39 @@ constexpr uint64_t kPerByte = 100;
 constexpr uint64_t kPerMac = 50;
 constexpr uint64_t kPerVectorCycle = 2000;
 
-}  // namespace
+// A launch that was estimated. Launches that agree in this are alike enough for the choice of the thread.
+struct Estimated {
+  uint64_t bytes = 0;
+  int64_t elements = 0;  // of the first operand's last dimension
+  uint32_t kernel = 0;
+  uint32_t operands = 0;  // with the compute dtype
+  bool is_short = false;
+};
 
-bool is_short_launch(atalla_device device, const atalla_launch_desc& desc, uint64_t operand_bytes) noexcept {
-  if (operand_bytes >= kLongBytes || desc.n_operands > ATALLA_MAX_OPERANDS) return false;
+bool estimate(atalla_device device, const atalla_launch_desc& desc) noexcept {
   atalla_launch_record record{};
   const atalla_status status = api().launch_estimate(device, &desc, atalla_launch_desc_bytes(desc.n_operands), &record);
   if (status != ATALLA_OK) return true;
   const uint64_t picoseconds = (record.dram_bytes_read + record.dram_bytes_written) * kPerByte + record.macs * kPerMac +
                                record.vector_cycles * kPerVectorCycle;
   return picoseconds <= kShortNanoseconds * 1000;
+}
+
+}  // namespace
+
+bool is_short_launch(atalla_device device, const atalla_launch_desc& desc, uint64_t operand_bytes) noexcept {
+  constexpr size_t kKept = 16;
+  static thread_local Estimated kept[kKept];
+  if (operand_bytes >= kLongBytes || desc.n_operands > ATALLA_MAX_OPERANDS) return false;
+  if (desc.n_operands == 0 || desc.operands[0].ndim == 0) return estimate(device, desc);
+  const int64_t elements = desc.operands[0].sizes[(desc.operands[0].ndim - 1) % ATALLA_MAX_DIMS];
+  const uint32_t operands = uint32_t{desc.n_operands} << 8 | desc.compute_dtype;
+  Estimated& found = kept[(desc.kernel ^ operand_bytes >> 10) % kKept];
+  if (found.bytes != operand_bytes || found.elements != elements || found.kernel != desc.kernel ||
+      found.operands != operands) {
+    found = {operand_bytes, elements, desc.kernel, operands, estimate(device, desc)};
+  }
+  return found.is_short;
 }
 
 }  // namespace atalla::runtime

@@ -106,8 +106,7 @@ atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* de
                               atalla_launch_record* record) {
   return with_device(device, [&](const Device& d) {
     if (record == nullptr) return null_argument("record");
-    atalla_energy energy;
-    return estimate_launch(d, desc, desc_bytes, record, &energy);
+    return estimate_launch(d, desc, desc_bytes, record, nullptr);
   });
 }
 

@@ -193,17 +193,21 @@ atalla_status name_launch(Device& device, const char* name, const atalla_launch_
 }
 
 // A descriptor that no kernel has checked: its cost function may look at operands that the caller left out, so they
-// must be there. Fills *whole, of which every operand is well-formed.
+// must be there. *whole is the calling thread's copy, of which every operand is well-formed, until the next call.
 atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes,
-                       atalla_launch_desc* whole) {
+                       const atalla_launch_desc** whole) {
+  static thread_local atalla_launch_desc copy{};
+  static thread_local size_t used = 0;  // bytes that are not zero
   if (const atalla_status status = check_header(kernels, desc, desc_bytes)) return status;
   const size_t bytes = atalla_launch_desc_bytes(desc->n_operands);
-  memcpy(static_cast<void*>(whole), desc, bytes);
-  memset(reinterpret_cast<char*>(whole) + bytes, 0, sizeof *whole - bytes);
-  for (int i = 0; i < whole->n_operands; ++i) {
+  memcpy(static_cast<void*>(&copy), desc, bytes);
+  if (bytes < used) memset(reinterpret_cast<char*>(&copy) + bytes, 0, used - bytes);
+  used = bytes;
+  for (int i = 0; i < copy.n_operands; ++i) {
     Extent extent;
-    if (!well_formed(*whole, i, &extent)) return bad_operand(kernels[whole->kernel].name, *whole, i);
+    if (!well_formed(copy, i, &extent)) return bad_operand(kernels[copy.kernel].name, copy, i);
   }
+  *whole = &copy;
   return ATALLA_OK;
 }
 
@@ -251,11 +255,11 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
                            atalla_launch_work* work) {
   const KernelTable kernels = kernel_table();
-  atalla_launch_desc whole;
+  const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
   Cost cost(chip);
-  kernels[whole.kernel].cost(whole, cost);
-  detail_work(traits_of(whole.kernel), whole, cost, work);
+  kernels[whole->kernel].cost(*whole, cost);
+  detail_work(traits_of(whole->kernel), *whole, cost, work);
   return ATALLA_OK;
 }
 
@@ -283,22 +287,23 @@ void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& 
 
 atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                             StreamClock* clock) {
-  atalla_launch_desc whole;
+  const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
-  charge_executed(device, stream, whole, clock);
+  charge_executed(device, stream, *whole, clock);
   return ATALLA_OK;
 }
 
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy) {
-  atalla_launch_desc whole;
+  const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   Cost cost(device.geometry());
   EnergyEvents events;
-  const Charge charge = charge_of(device, whole, &cost, &events);
+  const Charge charge = charge_of(device, *whole, &cost, &events);
   atalla_launch_record filled{};
-  fill_launch_record(whole, cost, charge, &filled);
+  fill_launch_record(*whole, cost, charge, &filled);
   *record = filled;
+  if (energy == nullptr) return ATALLA_OK;
   *energy = device.energy().of(events);
   const atalla_energy idle = device.energy().idle(charge.cycles);
   atalla_energy_add(energy, &idle);

@@ -24,7 +24,7 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
                             StreamClock* clock);
 
 // What the launch would charge. Addresses are not checked, so that a program can be estimated before it is placed.
-// *energy is that of its work record.
+// *energy is that of its work record, unless it is null.
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy);
 
