@@ -314,6 +314,42 @@ class TestInstructions(TestCase):
                 pass
             self.assertEqual(machines[0].dump(), machines[1].dump())
 
+    def test_rows_together_of_any_values(self):
+        """Groups of eight and four rows of values at the limits of what host instructions compute exactly: tiny, large,
+        zeros of both signs, sums that cancel, and now and then what is no number."""
+        rng = np.random.default_rng(7)
+
+        def values(low: int, high: int, odd: float) -> np.ndarray:
+            x = np.ldexp(1 + rng.integers(0, 128, 32) / 128, rng.integers(low, high, 32)) * rng.choice([-1.0, 1.0], 32)
+            x = np.where(rng.random(32) < 0.2, rng.choice([0.0, -0.0], 32), x)
+            x[16:] = np.where(rng.random(16) < 0.5, -x[:16], x[16:])
+            special = rng.choice([np.nan, np.inf, -np.inf, 1e-40, 3e38], 32)
+            return np.where(rng.random(32) < odd, special, x).astype(np.float32)
+
+        program = isa.Program()
+        for i in range(32):
+            program.append(ops.lw_vi(1 + i))
+        for i in range(28):  # three groups of eight, one of four
+            program.append(ops.gemm_vv(100 + i, 40 + i, 70 + i))
+        program.append(ops.halt_s())
+        code, together = isa.Code(program), 0
+        for low, high, odd in ((-8, 8, 0.0), (-56, -54, 0.0), (-62, -59, 0.0), (-70, 0, 0.0), (50, 64, 0.0)) * 3 + (
+            (-8, 8, 0.01),
+        ):
+            machines = [isa.Machine(code), isa.Machine(code)]
+            for i in range(1, 100):
+                row = values(low, high, odd)
+                if i >= 40 and i % 2 == 0:  # with weights of opposite signs, halves that cancel
+                    row[16:] = row[:16]
+                for machine in machines:
+                    machine.set_v(i, row)
+            machines[0].run()
+            while machines[1].step() != "halted":  # rows one by one
+                pass
+            self.assertEqual(machines[0].dump(), machines[1].dump())
+            together += np.isfinite(machines[0].registers()[1][100:128]).all()
+        self.assertGreater(together, 9)
+
 
 # Text, registers, what the error says.
 FAULTS = [

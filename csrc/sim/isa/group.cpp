@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Finds rows of the array that can be computed together: four sums side by side hide the latency of the host's adder.
+// Finds rows of the array that can be computed together: sums side by side hide the latency of the host's adder.
 // A row may wait for the last of its group when nothing in between writes what it reads, or reads or writes what it
 // writes, or changes the weights. Groups lie between jumps. Who jumps into one finds fewer rows waiting at its end.
 #include <algorithm>
@@ -9,8 +9,6 @@
 
 namespace atalla::sim::isa {
 namespace {
-
-constexpr size_t kGroup = 4;
 
 struct Vectors {
   uint16_t reads[4] = {};
@@ -102,7 +100,7 @@ void Program::group_rows() {
     sources.insert(sources.end(), vectors.reads, vectors.reads + vectors.count);
     for (const uint16_t written : vectors.written)
       if (written != 0) results.push_back(written);
-    if (group.size() == kGroup) close();
+    if (group.size() == kMostRows) close();
   }
   close();
 }

@@ -28,12 +28,17 @@ struct RowUse {
   uint8_t a = 0;  // registers rs1, rs2
   uint8_t b = 0;
   uint8_t result = 4;  // of a load, its place in Issue::result; 4: it has none
+  uint32_t first = 0;  // row of the scratchpad, among those of all
 
   // The row in its scratchpad. Of 32 bits: rs2 may be negative.
   uint32_t number(const uint32_t* x) const { return (x[a] >> 6) + x[b]; }
+  uint64_t place(const uint32_t* x) const { return uint64_t{first} + number(x); }
 };
 
 inline constexpr uint16_t kNoRegister = kRegisters;  // written by what has no result, read by nobody
+
+inline constexpr unsigned kUnitBits = 4;  // of a unit's number, below a cycle
+static_assert(kUnitCount <= 1 << kUnitBits);
 
 inline constexpr int kMostResults = kSlots + 1;  // the array takes one instruction, whose result may be a pair
 
@@ -49,9 +54,8 @@ struct Issue {
   RowUse row[2];
   uint16_t wait[20] = {};  // registers in the common numbering; filled up with x0, which is always ready
   uint16_t result[kMostResults] = {kNoRegister, kNoRegister, kNoRegister, kNoRegister, kNoRegister};
-  uint32_t latency[kMostResults] = {};
-  uint8_t producer[kMostResults] = {};  // unit
-  uint8_t unit[4] = {};                 // those that stay occupied for more than a cycle
+  uint64_t ready[kMostResults] = {};  // latency << kUnitBits | unit that makes it
+  uint8_t unit[4] = {};               // those that stay occupied for more than a cycle
   uint32_t occupancy[4] = {};
   MemoryUse use[2];
 };

@@ -316,7 +316,7 @@ bool Machine::touches_watch(const State& state) const {
   constexpr uint64_t kRowBytes = kLanes * sizeof(float);
   for (unsigned i = 0; i < issue.rows; ++i) {
     const RowUse& use = issue.row[i];
-    const uint64_t row = uint64_t{use.sid} * state.memory.pad_rows + use.number(x);
+    const uint64_t row = use.place(x);
     if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, row * kRowBytes, (row + 1) * kRowBytes, use.store ? 2 : 1))
       return true;
   }
@@ -387,7 +387,7 @@ atalla_status Machine::set_array(const atalla_isa_array& array) {
     return set_error(ATALLA_ERR_ARGUMENT, "the machine has run; replace the array before its first packet");
   }
   state.weights.array = array;
-  state.weights.plain = 0;
+  state.weights.plain = state.weights.dots = 0;
   return ATALLA_OK;
 }
 

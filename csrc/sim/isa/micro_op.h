@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The form in which the engine runs a program. A packet is a header, the checks of all its slots, its issue (timing),
-// then what the slots do, in slot order, and its jump. Checks stand first, so that a fault finds everything as it was
-// before the packet, and what follows needs no checks. Legal packets give the same result in slot order as in parallel.
+// The form in which the engine runs a program. A packet is a header, the checks of all its slots (HeaderRow: the header
+// with the first one), its issue (timing), then what the slots do, in slot order, and its jump. Checks stand first, so
+// that a fault finds everything as it was before the packet, and what follows needs no checks. Legal packets give the
+// same result in slot order as in parallel.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace atalla::sim::isa {
 // name: what the handler of engine/run.cpp does.
 // clang-format off
 #define ATALLA_MICRO_OPS(X) \
-  X(Header) X(Issue) X(Illegal) X(PastEnd) X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) \
+  X(Header) X(HeaderRow) X(Issue) X(Illegal) X(PastEnd) X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) \
   X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) \
   X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI) X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) \
   X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf) X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) \
@@ -22,8 +23,10 @@ namespace atalla::sim::isa {
   X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)
 // clang-format on
 
-// GemmLater, GemmGroup: up to four rows of the array whose order among what stands between does not show are computed
-// together, at the last one (group.cpp). Whoever stops in between computes those that wait.
+// GemmLater, GemmGroup: up to kMostRows rows of the array whose order among what stands between does not show are
+// computed together, at the last one (group.cpp). Whoever stops in between computes those that wait.
+inline constexpr unsigned kMostRows = 8;
+
 enum class Micro : uint16_t {
 #define ATALLA_NAME(name) k##name,
   ATALLA_MICRO_OPS(ATALLA_NAME)

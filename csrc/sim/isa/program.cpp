@@ -17,6 +17,7 @@ Program::Program(const uint8_t* code, uint32_t packets, const ChipConfig& config
       first_(uint64_t{packets} + 1),
       issues_(packets) {
   for (uint32_t i = 0; i < packets; ++i) decode_packet(i);
+  pad_rows_ = static_cast<uint32_t>(config.scratchpad_bytes / config.scratchpad_row_bytes);
   ops_.reserve(uint64_t{packets} * 6);
   for (uint32_t i = 0; i < packets; ++i) {
     first_[i] = static_cast<uint32_t>(ops_.size());
@@ -88,7 +89,7 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
     ++issue.instructions;
     const uint8_t before = issue.results;
     const LatencyParameters& parameters = kLatencyParameters[static_cast<int>(spec.latency)];
-    const auto latency = static_cast<uint32_t>(config.*parameters.latency);
+    const uint64_t latency = config.*parameters.latency;
     const auto occupancy = parameters.occupancy ? static_cast<uint32_t>(config.*parameters.occupancy) : 1;
     instruction.registers([&](uint16_t number, bool reads, bool writes, bool) {
       if (reads && std::find(issue.wait, issue.wait + waits, number) == issue.wait + waits) {
@@ -97,8 +98,7 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
       if (!writes) return;
       if (!reads) destinations[destination_count++] = number;
       issue.result[issue.results] = number;
-      issue.latency[issue.results] = latency;
-      issue.producer[issue.results++] = static_cast<uint8_t>(spec.unit);
+      issue.ready[issue.results++] = latency << kUnitBits | static_cast<uint64_t>(spec.unit);
     });
     if (occupancy > 1) {
       issue.unit[issue.units] = static_cast<uint8_t>(spec.unit);
@@ -110,6 +110,7 @@ void Program::describe(uint32_t index, const ChipConfig& config) {
       row.sid = static_cast<uint8_t>(instruction[Field::kSid]);
       row.a = static_cast<uint8_t>(instruction[Field::kRs1]);
       row.b = static_cast<uint8_t>(instruction[Field::kRs2]);
+      row.first = row.sid * pad_rows_;
       if (issue.results != before) row.result = before;
       continue;
     }

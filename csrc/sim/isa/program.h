@@ -34,7 +34,7 @@ class Program {
  private:
   void decode_packet(uint32_t index);
   void translate(uint32_t index);
-  void translate_slot(uint32_t index, int slot);
+  void translate_slot(uint32_t index, int slot, uint16_t* rows);  // so many rows moved by the slots before
   void translate_jump(uint32_t index, bool late);
   void describe(uint32_t index, const ChipConfig& config);
   MicroOp& emit(Micro kind, int slot);
@@ -47,6 +47,7 @@ class Program {
   std::vector<std::array<Instruction, kSlots>> packets_;
   std::vector<int8_t> bad_slot_;  // -1: legal
   std::vector<MicroOp> ops_;
+  uint32_t pad_rows_ = 0;  // of a scratchpad
   std::vector<uint32_t> first_;
   std::vector<Issue> issues_;
 };

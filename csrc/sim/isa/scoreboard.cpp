@@ -93,7 +93,7 @@ void Scoreboard::pass_rows(const Issue& issue, const uint32_t* x, uint64_t t) {
     engine.ports_used = engine.port_cycle == at ? engine.ports_used + 1 : 1;
     engine.port_cycle = at;
     if (at == t) continue;
-    uint64_t& written = rows_[uint64_t{row.sid} * pad_rows_ + row.number(x)].written;
+    uint64_t& written = rows_[row.place(x)].written;
     if (row.store) written = later(written, at + store_cycles_);
     else if (row.result < 4) ready_[issue.result[row.result]] += (at - t) << kUnitBits;
   }
@@ -256,7 +256,7 @@ bool Scoreboard::depends_on_waiting(const Issue& issue, const uint32_t* x) const
   for (unsigned i = 0; i < issue.rows; ++i) {
     const Engine& engine = engines_[issue.row[i].sid];
     if (issue.needs_ports && engine.started != engine.count) return true;
-    const RowTimes& row = rows_[uint64_t{issue.row[i].sid} * pad_rows_ + issue.row[i].number(x)];
+    const RowTimes& row = rows_[issue.row[i].place(x)];
     if (row.written == kUnknown || (issue.row[i].store && row.read == kUnknown)) return true;
   }
   for (unsigned i = 0; i < issue.uses; ++i) {

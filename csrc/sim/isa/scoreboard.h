@@ -56,9 +56,9 @@ class Scoreboard {
   void configure(const ChipConfig& config, uint32_t pad_count, uint32_t pad_rows, MemorySystem* memory, uint32_t core,
                  bool has_peers);
 
-  // Lets packet `number` issue; `x` are the scalar registers. False, and it has not issued, if its cycle depends on a
-  // transfer that has not started. Allocates nothing.
-  bool issue(const Issue& issue, const uint32_t* x, uint32_t number) {
+  // Lets packet `number` issue; `x` are the scalar registers, `places` the rows that it moves. False, and it has not
+  // issued, if its cycle depends on a transfer that has not started. Allocates nothing.
+  bool issue(const Issue& issue, const uint32_t* x, const uint32_t* places, uint32_t number) {
     if (waiting_ != 0 && !prepare(issue, x, number)) [[unlikely]]
       return false;
     const uint16_t* wait = issue.wait;
@@ -70,9 +70,8 @@ class Scoreboard {
       note_wait(issue, t, latest);
     RowTimes* rows[2];
     for (unsigned i = 0; i < issue.rows; ++i) {
-      const RowUse& use = issue.row[i];
-      rows[i] = &rows_[uint64_t{use.sid} * pad_rows_ + use.number(x)];
-      const uint64_t free = use.store && rows[i]->read > rows[i]->written ? rows[i]->read : rows[i]->written;
+      rows[i] = &rows_[places[i]];
+      const uint64_t free = issue.row[i].store && rows[i]->read > rows[i]->written ? rows[i]->read : rows[i]->written;
       if (free > t) [[unlikely]] {
         stalls_[static_cast<int>(Stall::kScratchpadRows)] += free - t;
         t = free;
@@ -84,9 +83,10 @@ class Scoreboard {
       if (issue.row[i].store && rows[i]->written < t + store_cycles_) rows[i]->written = t + store_cycles_;
     }
     for (unsigned i = 0; i < issue.units; ++i) unit_free_[issue.unit[i]] = t + issue.occupancy[i];
-    for (int i = 0; i < kMostResults; ++i) {
-      ready_[issue.result[i]] = (t + issue.latency[i]) << kUnitBits | issue.producer[i];
-    }
+    const auto set = [&](int i) { ready_[issue.result[i]] = (t << kUnitBits) + issue.ready[i]; };
+    set(0), set(1), set(2);
+    if (issue.results > 3) [[unlikely]]
+      set(3), set(4);
     if (issue.needs_ports) [[unlikely]]
       pass_rows(issue, x, t);
     next_ = t + 1;
@@ -112,9 +112,7 @@ class Scoreboard {
   uint64_t data_bytes() const { return data_.bytes(); }
 
  private:
-  static constexpr unsigned kUnitBits = 4;
   static constexpr uint64_t kUnknown = UINT64_MAX;  // the end of a transfer that has not started
-  static_assert(kUnitCount <= 1 << kUnitBits);
   static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
   uint64_t later4(const uint16_t* r) const {
     return later(later(ready_[r[0]], ready_[r[1]]), later(ready_[r[2]], ready_[r[3]]));

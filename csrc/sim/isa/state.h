@@ -33,22 +33,25 @@ struct Memory {
   ScratchpadAllocator* allocator = nullptr;
   bool rounds = false;  // scpad.st rounds to nearest even (profile rne)
 
-  float* row(uint32_t sid, uint32_t row) const { return pads + (uint64_t{sid} * pad_rows + row) * kLanes; }
+  float* row(uint32_t sid, uint32_t row) const { return place(uint64_t{sid} * pad_rows + row); }
+  float* place(uint64_t row) const { return pads + row * kLanes; }  // of those of all scratchpads
 };
 
 // The weight buffer: columns in a ring, so that a push moves nothing, and the matrix as rows for gemm.vv, which is
 // made again when columns have changed. All of it in blocks of 32 x 32, of which an array of that size has one.
 struct Weights {
-  static constexpr uint32_t kMost = 2 * kLanes;         // rows and columns
-  alignas(64) float columns[2][kMost][kLanes] = {};     // [half of k][column][k]
-  alignas(64) float blocks[2][2][kLanes][kLanes] = {};  // [half of k][half of n][k][n]
-  uint32_t depth = kLanes;                              // rows of the array, 32 or 64
-  uint32_t width = kLanes;                              // and columns
-  uint32_t pushes = 0;                                  // up to 32
-  uint32_t first = 0;                                   // ring index of column 0
-  uint64_t plain = UINT64_MAX;                          // bit of a column: its products with plain values are exact
-  uint32_t made = 15;                                   // bit 2 h + n: of a block that shows the columns
-  atalla_isa_array array = {};  // with functions: computes instead of the engine, and `plain` stays 0
+  static constexpr uint32_t kMost = 2 * kLanes;               // rows and columns
+  alignas(64) float columns[2][kMost][kLanes] = {};           // [half of k][column][k]
+  alignas(64) float blocks[2][2][kLanes][kLanes] = {};        // [half of k][half of n][k][n]
+  alignas(64) uint32_t pairs[2][2][kLanes / 2][kLanes] = {};  // the same in BF16: k in the upper half, k + 1 below
+  uint32_t depth = kLanes;                                    // rows of the array, 32 or 64
+  uint32_t width = kLanes;                                    // and columns
+  uint32_t pushes = 0;                                        // up to 32
+  uint32_t first = 0;                                         // ring index of column 0
+  uint64_t plain = UINT64_MAX;  // bit of a column: its products with plain values are exact
+  uint64_t dots = UINT64_MAX;   // the same, and no sum of them is subnormal
+  uint32_t made = 15;           // bit 2 h + n: of a block that shows the columns
+  atalla_isa_array array = {};  // with functions: computes instead of the engine; `plain` and `dots` stay 0
 
   const float* column(uint32_t half, uint32_t n) const { return columns[half][(first + n) & (width - 1)]; }
 };

@@ -50,6 +50,7 @@ void Program::translate(uint32_t index) {
     return;
   }
   const std::array<Instruction, kSlots>& packet = packets_[index];
+  uint16_t rows = 0;
   for (int s = 0; s < kSlots; ++s) {
     const Instruction& i = packet[s];
     const auto rs1 = static_cast<uint16_t>(i[Field::kRs1]);
@@ -75,9 +76,12 @@ void Program::translate(uint32_t index) {
       }
       case Op::kVregLd:
       case Op::kVregSt: {
-        MicroOp& op = emit(Micro::kCheckRow, s);
+        const bool alone = ops_.back().kind == Micro::kHeader;
+        MicroOp& op = alone ? ops_.back() : emit(Micro::kCheckRow, s);
+        if (alone) op.kind = Micro::kHeaderRow, op.slot = static_cast<uint8_t>(s);
         op.a = rs1, op.b = rs2;
         op.c = static_cast<uint8_t>(i[Field::kSid]);
+        op.d = rows++;
         break;
       }
       case Op::kScpadLd:
@@ -133,7 +137,8 @@ void Program::translate(uint32_t index) {
     op.c = static_cast<uint8_t>(jump.op);
     op.imm = static_cast<uint32_t>(jump[Field::kImm]);
   }
-  for (int s = jumps ? 1 : 0; s < kSlots; ++s) translate_slot(index, s);
+  rows = 0;
+  for (int s = jumps ? 1 : 0; s < kSlots; ++s) translate_slot(index, s, &rows);
   if (jumps) translate_jump(index, late);
 }
 
@@ -161,7 +166,7 @@ void Program::translate_jump(uint32_t index, bool late) {
   }
 }
 
-void Program::translate_slot(uint32_t index, int slot) {
+void Program::translate_slot(uint32_t index, int slot, uint16_t* rows) {
   const Instruction& i = packets_[index][slot];
   if (i.op == Op::kNopS) return;
   const Spec& spec = i.spec();
@@ -212,11 +217,11 @@ void Program::translate_slot(uint32_t index, int slot) {
       op.kind = Micro::kShw, op.b = static_cast<uint16_t>(i[Field::kRd]);
       break;
     case Op::kVregLd:
-      op.c = static_cast<uint8_t>(i[Field::kSid]), op.n = static_cast<uint8_t>(i[Field::kCols]);
+      op.a = (*rows)++, op.n = static_cast<uint8_t>(i[Field::kCols]);
       op.kind = op.n == 32 ? Micro::kRowLoadWhole : Micro::kRowLoad;
       break;
     case Op::kVregSt:
-      op.c = static_cast<uint8_t>(i[Field::kSid]), op.n = static_cast<uint8_t>(i[Field::kCols]);
+      op.a = (*rows)++, op.n = static_cast<uint8_t>(i[Field::kCols]);
       op.kind = Micro::kRowStore;
       break;
     case Op::kScpadLd:

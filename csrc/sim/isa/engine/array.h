@@ -10,14 +10,18 @@
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {
 
-// Lanes whose products might be inexact: neither 0 nor of one of `exponents` middling exponents. NaN is among them.
-ATALLA_INLINE S not_plain(const F& x, uint32_t exponents) {
+// Exponents of the least values whose products are exact, and are multiples of 2^-126 besides.
+constexpr uint32_t kLeastPlain = 65, kLeastDot = 71;
+constexpr uint32_t kMostPlain = 190;  // the first one that is too large
+
+// Lanes whose products might be inexact: neither 0 nor of an exponent from `least` to below `most`. NaN is among them.
+ATALLA_INLINE S not_plain(const F& x, uint32_t least, uint32_t most) {
   const U magnitude = bits(x) & 0x7FFFFFFFu;
-  const S middling = magnitude - (65u << 23) < every(exponents << 23), zero = magnitude == every(0u);
+  const S middling = magnitude - (least << 23) < every((most - least) << 23), zero = magnitude == every(0u);
   return ~(middling | zero);
 }
-ATALLA_INLINE bool is_plain(const F& low, const F& high) {
-  return lanes_of(not_plain(low, 125) | not_plain(high, 125)) == 0;
+ATALLA_INLINE bool is_plain(const F& low, const F& high, uint32_t least = kLeastPlain) {
+  return lanes_of(not_plain(low, least, kMostPlain) | not_plain(high, least, kMostPlain)) == 0;
 }
 
 // A column: of the vector at `a`, or of the pair there, and zeros below what it fills.
@@ -32,19 +36,21 @@ ATALLA_INLINE void push(Weights& w, const float (*a)[kLanes], bool pair) {
   const F high = round_bf16(load(a[0] + 16));
   store(w.columns[0][column], low);
   store(w.columns[0][column] + 16, high);
-  bool plain = is_plain(low, high);
+  bool plain = is_plain(low, high), dots = is_plain(low, high, kLeastDot);
   if (w.depth != kLanes) [[unlikely]] {
     const F below_low = pair ? round_bf16(load(a[1])) : every(0.0f);
     const F below_high = pair ? round_bf16(load(a[1] + 16)) : every(0.0f);
     store(w.columns[1][column], below_low);
     store(w.columns[1][column] + 16, below_high);
     plain &= is_plain(below_low, below_high);
+    dots &= is_plain(below_low, below_high, kLeastDot);
   }
   const uint64_t bit = uint64_t{1} << column;
   w.plain = plain ? w.plain | bit : w.plain & ~bit;
+  w.dots = dots ? w.dots | bit : w.dots & ~bit;
   w.made = 0;
   if (w.array.push != nullptr) [[unlikely]] {
-    w.plain = 0;
+    w.plain = w.dots = 0;
     w.array.push(w.array.context, a[0]);
   }
 }
@@ -99,6 +105,11 @@ ATALLA_INLINE void transpose16(const float* const* from, float* to, int to_pitch
     for (int k = 0; k < kLanes; ++k) rows[k][n] = column[k];
   }
 #endif
+  for (int k = 0; k < kLanes; k += 2) {
+    for (int n = 0; n < kLanes; n += 16) {
+      store(w.pairs[half_k][half_n][k / 2] + n, bits(load(rows[k] + n)) | bits(load(rows[k + 1] + n)) >> 16);
+    }
+  }
 }
 
 // Of the weights, rows of 32 k and 32 n.
@@ -219,8 +230,14 @@ ATALLA_INLINE F round_number(const F& x) {
   return floats((b + ((b >> 16) & 1u) + 0x7FFFu) & 0xFFFF0000u);
 }
 
+// d = out + c of a row that is made of numbers.
+ATALLA_INLINE void finish_number_row(float* d, const float* out, const float* c) {
+  store(d, canonical(round_number(load(out)) + load(c)));
+  store(d + 16, canonical(round_number(load(out + 16)) + load(c + 16)));
+}
+
 // Four rows side by side; all inputs are read before anything is written.
-ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops) {
+[[gnu::noinline]] bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops) {
   if (w.plain != UINT64_MAX) [[unlikely]]
     return false;
   const uint32_t deep = ops[0]->c & 1, wide = ops[0]->c >> 1;  // of all four
@@ -229,7 +246,8 @@ ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* cons
   for (uint32_t half = 0; half <= deep; ++half) {
     for (int i = 0; i < 4; ++i) {
       const F a0 = load(v[ops[i]->a + half]), a1 = load(v[ops[i]->a + half] + 16);
-      bad = bad | not_plain(a0, 124) | not_plain(a1, 124);  // before rounding, which makes zeros of some NaN
+      // Before rounding, which makes zeros of some NaN and larger exponents of some values.
+      bad = bad | not_plain(a0, kLeastPlain, kMostPlain - 1) | not_plain(a1, kLeastPlain, kMostPlain - 1);
       store(in[half][i], round_number(a0));
       store(in[half][i] + 16, round_number(a1));
     }
@@ -261,20 +279,9 @@ ATALLA_INLINE bool four_rows(Weights& w, float (*v)[kLanes], const MicroOp* cons
         *reinterpret_cast<N*>(out[i] + (p + 1) * kPartLanes) = sum[i][1];
       }
     }
-    for (int i = 0; i < 4; ++i) {
-      float* d = v[ops[i]->d + n];
-      const float* c = v[ops[i]->b + n];
-      store(d, canonical(round_number(load(out[i])) + load(c)));
-      store(d + 16, canonical(round_number(load(out[i] + 16)) + load(c + 16)));
-    }
+    for (int i = 0; i < 4; ++i) finish_number_row(v[ops[i]->d + n], out[i], v[ops[i]->b + n]);
   }
   return true;
-}
-
-// Rows that waited, in order. Those of a group are all of the same pairs (group.cpp).
-ATALLA_INLINE void rows(Weights& w, float (*v)[kLanes], const MicroOp* const* ops, unsigned count) {
-  if (count == 4 && four_rows(w, v, ops)) return;
-  for (unsigned i = 0; i < count; ++i) row(w, v, *ops[i]);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/isa/engine/run.h"
 
-#include "sim/isa/engine/array.h"
+#include "sim/isa/engine/dots.h"
 #include "sim/isa/engine/scalar.h"
 #include "sim/isa/engine/tiles.h"
 #include "sim/isa/engine/vector.h"
@@ -30,8 +30,9 @@ void run(const Program& program, State& state, uint64_t budget, uint64_t* execut
   uint64_t fault_address = 0;
   FaultKind fault = FaultKind::kNone;
   bool taken = false;
-  const MicroOp* waiting[4];
+  const MicroOp* waiting[kMostRows];
   unsigned waiting_count = 0;
+  uint32_t places[2] = {};  // of the packet's rows in the scratchpads
   uint32_t target = 0;
   uint64_t unused = 0;  // of the budget, at a barrier
 
@@ -55,7 +56,7 @@ on_Header:
   --budget;
   NEXT;
 on_Issue:
-  if (timing && !scoreboard.issue(issues[packet], x, packet)) [[unlikely]]
+  if (timing && !scoreboard.issue(issues[packet], x, places, packet)) [[unlikely]]
     goto blocked;
   ++executed[packet];
   NEXT;
@@ -79,10 +80,16 @@ on_CheckWord:
     if (uint64_t{address} + op->c > memory.dram_bytes) FAULT(kDram, address);
     NEXT;
   }
+on_HeaderRow:
+  packet = op->imm;
+  if (budget == 0) [[unlikely]]
+    goto stopped;
+  --budget;
 on_CheckRow:
   {
     const uint32_t row = (x[op->a] >> 6) + x[op->b];
     if (op->c >= memory.pad_count || row >= memory.pad_rows) FAULT(kScratchpad, uint64_t{row} * 64);
+    places[op->d] = op->c * memory.pad_rows + row;
     NEXT;
   }
 on_CheckTile:
@@ -244,7 +251,7 @@ on_CompareVs:
   }
 on_RowLoadWhole:
   {
-    const float* row = memory.row(op->c, (x[op->a] >> 6) + x[op->b]);
+    const float* row = memory.place(places[op->a]);
     const F low = load(row);
     const F high = load(row + 16);
     store(v[op->d], low);
@@ -253,7 +260,7 @@ on_RowLoadWhole:
   }
 on_RowLoad:
   {
-    const float* row = memory.row(op->c, (x[op->a] >> 6) + x[op->b]);
+    const float* row = memory.place(places[op->a]);
     const uint32_t lanes = op->n == kLanes ? UINT32_MAX : (1u << op->n) - 1;
     store(v[op->d], select(lanes & 0xFFFF, load(row), every(0.0f)));
     store(v[op->d] + 16, select(lanes >> 16, load(row + 16), every(0.0f)));
@@ -261,7 +268,7 @@ on_RowLoad:
   }
 on_RowStore:
   {
-    float* row = memory.row(op->c, (x[op->a] >> 6) + x[op->b]);
+    float* row = memory.place(places[op->a]);
     const uint32_t lanes = op->n == kLanes ? UINT32_MAX : (1u << op->n) - 1;
     store_masked(row, lanes, load(v[op->d]), load(v[op->d] + 16));
     NEXT;
