@@ -2,9 +2,9 @@
 """Speed of the ISA engine: python -m benchmarks.isa [--quick] [--json FILE] [--write-docs]
 
 Packets a second in the GEMM loop on one core, with the cycle model and without, of two machines on two cores, and, as
-the peer, of the reference interpreter (test/support/isa_reference.py) on the same packets. The loop is the inner one of a product with reused
-weights: one packet a row of the array, with the load of a coming row, the store of a finished one, and the address
-arithmetic.
+the peer, of the reference interpreter (test/support/isa_reference.py) on the same packets. The loop is the inner one of
+a product with reused weights: one packet a row of the array, with the load of a coming row, the store of a finished
+one, and the address arithmetic.
 Seconds are CPU time of the thread, so that other work on the machine counts less; with two machines, elapsed time.
 --write-docs: the table of docs/concepts/isa-engine.md.
 """
