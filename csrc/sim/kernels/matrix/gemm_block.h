@@ -8,7 +8,7 @@
 #pragma once
 
 #include "sim/kernels/matrix/gemm_epilogue.h"
-#include "sim/kernels/matrix/gemm_micro.h"
+#include "sim/kernels/matrix/gemm_pairs.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -70,6 +70,27 @@ struct MatrixSource {
   }
 };
 
+// The kernels of pairs (gemm_pairs.h), where both operands are matrices of narrow dtypes.
+template <class T, class Source>
+inline const PairKernelTable<T>* pair_kernels_for(const MatrixProduct<T>& g, const Source&) {
+  if constexpr (std::is_same_v<Source, MatrixSource<T>>) return pair_kernels_of<T>(g.a.dtype, g.b.dtype);
+  return nullptr;
+}
+
+// Panels of pairs of `columns` columns from j on, rows p .. p + depth, as MatrixSource::pack has them. False: not all
+// values are fit.
+template <class T>
+inline bool pack_pair_panels(const MatrixView& b, int64_t p, int64_t depth, int64_t j, int64_t columns, T* dst) {
+  bool fit = true;
+  if constexpr (sizeof(T) == 4) {
+    for (int64_t c = 0; c < columns && fit; c += kPanel<T>, dst += kPanel<T> * depth) {
+      const MatrixView part{b.at(p, j + c), b.dtype, b.row_stride, b.col_stride, b.item};
+      fit = pack_pair_panel(part, depth, min_of(kPanel<T>, columns - c), dst);
+    }
+  }
+  return fit;
+}
+
 // Computes out[i0 .. i1, j0 .. j1). `source` stands for g.b. False when there is no memory for the packing buffers.
 template <class T, class Source>
 bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
@@ -83,6 +104,7 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
   const bool direct_b = source.is_readable_in_place() && i1 - i0 <= kDirectRows;
   const bool direct_store = chunks == 1 && g.epilogue.stores_directly();
   const int64_t lda_packed = depth + 2 * kLanes<T>;
+  const PairKernelTable<T>* const pair_table = pair_kernels_for(g, source);
 
   T* const packed_b = scratch<T>(ScratchSlot::PackedB, round_up(direct_b ? panel : width, panel) * depth);
   T* const packed_a =
@@ -103,7 +125,9 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
         const int64_t kc = min_of(depth, g.k - pc);
         const Chunk position{chunk == 0, chunk + 1 == chunks};
         const int64_t in_place_columns = direct_b ? (je - jc) / panel * panel : 0;
-        source.pack(pc, kc, jc + in_place_columns, je - jc - in_place_columns, packed_b);
+        const auto pack_b = [&] { source.pack(pc, kc, jc + in_place_columns, je - jc - in_place_columns, packed_b); };
+        bool pairs = pair_table != nullptr && pack_pair_panels(g.b, pc, kc, jc, je - jc, packed_b);
+        if (!pairs) pack_b();
         const int64_t row_blocks = ceil_div(ie - io, kBlockRows);
         const int64_t row_block = ceil_div(ie - io, row_blocks);
         for (int64_t ic = io; ic < ie; ic += row_block) {
@@ -115,8 +139,15 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
             lda = g.a.row_stride;
           } else {
             const MatrixView view{g.a.at(ic, pc), g.a.dtype, g.a.row_stride, g.a.col_stride, g.a.item};
-            pack_matrix<T>(view, rows, kc, kc, packed_a, lda_packed);
+            if constexpr (sizeof(T) == 4) {
+              if (pairs && !pack_pair_rows(view, rows, kc, packed_a, lda_packed)) {
+                pairs = false;
+                pack_b();
+              }
+            }
+            if (!pairs) pack_matrix<T>(view, rows, kc, kc, packed_a, lda_packed);
           }
+          const int64_t steps = pairs ? (kc + 1) / 2 : kc;
           const int64_t panels = ceil_div(rows, kMaxRows);
           for (int64_t j = jc; j < je; j += panel) {
             const int64_t cols = min_of(panel, je - j);
@@ -129,9 +160,10 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
               const T* rows_of_a = a + r * lda;
               r += height;
               if (out_keeps_partials) g.epilogue.prefetch(height, i, j);
+              const MicroKernel<T> kernel = pairs ? pair_table->entries[cols <= kLanes<T> ? 0 : 1][height - 1]
+                                                  : select_micro_kernel<T>(height, cols);
               if (direct_store && cols == panel) {
-                select_micro_kernel<T>(height, cols)(kc, rows_of_a, lda, b, ldb, g.epilogue.out_row(i, j),
-                                                     g.epilogue.out.row_stride);
+                kernel(steps, rows_of_a, lda, b, ldb, g.epilogue.out_row(i, j), g.epilogue.out.row_stride);
                 continue;
               }
               T* partial = chunks == 1          ? tile
@@ -140,7 +172,7 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
               const int64_t partial_stride = chunks == 1          ? 0
                                              : out_keeps_partials ? g.epilogue.out.row_stride
                                                                   : round_up(width, panel);
-              select_micro_kernel<T>(height, cols)(kc, rows_of_a, lda, b, ldb, tile, panel);
+              kernel(steps, rows_of_a, lda, b, ldb, tile, panel);
               g.epilogue.apply(tile, height, cols, i, j, position, partial, partial_stride);
             }
           }

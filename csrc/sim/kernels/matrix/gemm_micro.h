@@ -9,8 +9,7 @@
 // Order of additions of one element: p ascending, one accumulator. It depends on nothing else, so a result is the same
 // in any tile, at any position and with any number of threads.
 //
-// The kernels are compiled once, in gemm_micro.cpp; a provider with other instructions (AVX512_BF16, AMX) replaces the
-// table of its arithmetic type there.
+// The kernels are compiled once, in gemm_micro.cpp. gemm_pairs.h has those of narrow operands.
 #pragma once
 
 #include "sim/kernels/matrix/gemm_vector.h"

@@ -22,7 +22,7 @@ template <class T>
 inline bool orient(MatrixProduct<T>& g) {
   const bool column_major_out = g.epilogue.out.col_stride != 1 && g.epilogue.out.row_stride == 1 && g.m > 1;
   const bool linear = g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
-                      g.b.dtype == kNativeOf<T>;
+                      (g.b.dtype == kNativeOf<T> || pair_kernels_of<T>(g.a.dtype, g.b.dtype) != nullptr);
   const bool swap = g.m == 1 ? false : g.n == 1 || column_major_out || linear;
   if (!swap) return false;
   const MatrixView a = g.a;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Products of narrow operands, whose micro-kernels take two values of k in one step: BF16 with the host's dot products
+// (AVX512_BF16), and bytes with its products of 16 bits. A pair is a 32-bit element of the packed operands, with the
+// first value of k in the upper half.
+//
+// The results are the bits of the micro-kernels that take one value at a time. A dot product of BF16 adds the product
+// of the upper halves to a sum, rounds, adds that of the lower halves, and rounds (Intel's manual of the instruction
+// set, VDPBF16PS). But it takes subnormal numbers for zeros. So a block with values whose products or sums may be
+// subnormal, or with NaN, is packed again for the other kernels. Sums of integers do not depend on the order.
+#pragma once
+
+#include "sim/kernels/matrix/gemm_micro.h"
+#include "sim/kernels/matrix/gemm_pack.h"
+
+namespace atalla::sim::ATALLA_ISA {
+
+// By vectors of columns, then by rows; null: the host has no such instructions.
+template <class T>
+struct PairKernelTable {
+  MicroKernel<T> entries[kMaxVectors][kMaxRows];
+};
+const PairKernelTable<float>* pair_kernels_f32();
+const PairKernelTable<uint32_t>* pair_kernels_u32();
+
+template <class T>
+inline const PairKernelTable<T>* pair_kernels() {
+  if constexpr (std::is_same_v<T, float>) return pair_kernels_f32();
+  else if constexpr (std::is_same_v<T, uint32_t>) return pair_kernels_u32();
+  else return nullptr;
+}
+
+// The kernels for operands of these dtypes, or null.
+template <class T>
+inline const PairKernelTable<T>* pair_kernels_of(atalla_dtype a, atalla_dtype b) {
+  const auto is_byte = [](atalla_dtype dtype) { return dtype == ATALLA_I8 || dtype == ATALLA_U8; };
+  const bool narrow = std::is_same_v<T, float> ? a == ATALLA_BF16 && b == ATALLA_BF16 : is_byte(a) && is_byte(b);
+  return narrow ? pair_kernels<T>() : nullptr;
+}
+
+// Packs `rows` rows of A, ld apart, or a panel of B [(k + 1) / 2][kPanel] of `columns` columns and zeros; the last pair
+// of an odd k gets a zero. False: a value is not fit for the kernels.
+bool pack_pair_rows(const MatrixView& a, int64_t rows, int64_t k, float* dst, int64_t ld);
+bool pack_pair_rows(const MatrixView& a, int64_t rows, int64_t k, uint32_t* dst, int64_t ld);
+bool pack_pair_panel(const MatrixView& b, int64_t k, int64_t columns, float* dst);
+bool pack_pair_panel(const MatrixView& b, int64_t k, int64_t columns, uint32_t* dst);
+
+}  // namespace atalla::sim::ATALLA_ISA
