@@ -211,9 +211,14 @@ def _triangle(launch: Launch, name: str, ins: list, outs: list) -> list:
 
 
 def _convolution(launch: Launch, name: str, ins: list, outs: list) -> list:
-    x, weight, bias = ins
+    x, weight, bias, outside = (*ins, None)[:4]
     n = x.ndim - 2
     stride, padding, dilation = (launch.parameter(name)[:n] for name in ("stride", "padding", "dilation"))
+    if outside is not None:
+        x = torch.nn.functional.pad(x, [p for size in reversed(padding) for p in (size, size)], value=outside.item())
+        padding = [0] * n
+    if not launch.compute_dtype.is_floating_point:  # in float64, which holds sums of products of bytes
+        x, weight = x.double(), weight.double()
     return [torch.convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, launch.parameter("groups"))]
 
 

@@ -10,7 +10,7 @@ import torch
 
 from torch_atalla.device import comm
 from torch_atalla.driver.extension import _C
-from torch_atalla.quantization import linear_op
+from torch_atalla.quantization import convolution_op, linear_op
 
 from . import detection, dlpack, dynamo, libraries, meta, printing, sharing
 
@@ -39,6 +39,7 @@ def register(device_module: ModuleType) -> None:
     meta.install()
     detection.install()
     linear_op.install()
+    convolution_op.install()
     libraries.install()
     # Threads that may ask for the interpreter's lock end, or have nothing left to ask it for, before the interpreter
     # is finalized.

@@ -18,6 +18,9 @@ struct Case {
   int64_t more = 0;                                      // outputs than the input and its padding give
   int layout_in = 0, layout_weight = 0, layout_out = 0;  // 0 contiguous, 1 channels last, 2 gaps, 3 reversed
   bool bias = true;
+  bool wide = false;      // int32 sums of products of int8
+  bool bordered = false;  // with a value outside of the input
+  atalla_dtype sums() const { return wide ? atalla_dtype{ATALLA_I32} : dtype; }
 };
 
 std::vector<int64_t> shape(int64_t d0, int64_t d1, const int64_t* spatial, int dims) {
@@ -61,18 +64,20 @@ void check_case(const Case& t, Random& random) {
   const bool integer = t.dtype <= ATALLA_I64;
   Tensor in = make(t.dtype, shape(t.n, t.ci, t.in, t.dims), t.layout_in);
   Tensor weight = make(t.dtype, shape(t.co, t.ci / t.groups, t.kernel, t.dims), t.layout_weight);
-  Tensor out = make(t.dtype, shape(t.n, t.co, o, t.dims), t.layout_out), bias;
+  Tensor out = make(t.sums(), shape(t.n, t.co, o, t.dims), t.layout_out), bias, outside;
   random.fill(in), random.fill(weight);
   if (t.bias) bias = Tensor(t.dtype, {t.co}), random.fill(bias);
+  if (t.bordered) outside = Tensor(t.wide ? atalla_dtype{ATALLA_I64} : t.dtype, {}), random.fill(outside);
   atalla_launch_desc desc{};
   desc.n_outputs = 1;
-  desc.compute_dtype = t.dtype;
+  desc.compute_dtype = t.sums();
   desc.iparams[0] = t.groups;
   for (int d = 0; d < t.dims; ++d) {
     desc.iparams[1 + d] = t.stride[d], desc.iparams[4 + d] = t.padding[d], desc.iparams[7 + d] = t.dilation[d];
   }
   std::vector<Tensor*> operands = {&out, &in, &weight};
-  if (t.bias) operands.push_back(&bias);
+  if (t.bias || t.bordered) operands.push_back(&bias);
+  if (t.bordered) operands.push_back(&outside);
   set_threads(2);
   const atalla_status status = run_kernel("convolution", desc, operands);
   if (status != ATALLA_OK) return report(false, t, "status", std::to_string(status) + " " + last_error());
@@ -104,11 +109,12 @@ void check_case(const Case& t, Random& random) {
               x[d] = at[d] * t.stride[d] - t.padding[d] + tap[d] * t.dilation[d];
               inside = inside && x[d] >= 0 && x[d] < t.in[d];
             }
-            if (!inside) continue;
+            if (!inside && !t.bordered) continue;
             const int64_t channel = i[1] / cog * cig + c;
             const int64_t at_in = (((i[0] * t.ci + channel) * t.in[0] + x[0]) * t.in[1] + x[1]) * t.in[2] + x[2];
             const int64_t at_w = (((i[1] * cig + c) * t.kernel[0] + k0) * t.kernel[1] + k1) * t.kernel[2] + k2;
-            const double y = in_values[static_cast<size_t>(at_in)] * weight_values[static_cast<size_t>(at_w)];
+            const double x_value = inside ? in_values[static_cast<size_t>(at_in)] : outside.get({});
+            const double y = x_value * weight_values[static_cast<size_t>(at_w)];
             sum += y, magnitude += std::fabs(y), ++terms;
           }
         }
@@ -116,9 +122,9 @@ void check_case(const Case& t, Random& random) {
     }
     if (integer) {
       const int64_t exact = static_cast<int64_t>(sum);
-      const int64_t want = t.dtype == ATALLA_U8   ? static_cast<uint8_t>(exact)
-                           : t.dtype == ATALLA_I8 ? static_cast<int8_t>(exact)
-                                                  : exact;
+      const int64_t want = t.sums() == ATALLA_U8   ? static_cast<uint8_t>(exact)
+                           : t.sums() == ATALLA_I8 ? static_cast<int8_t>(exact)
+                                                   : exact;
       if (out.get_integer(i) != want) {
         detail = "got " + std::to_string(out.get_integer(i)) + ", expected " + std::to_string(want);
       }
@@ -184,6 +190,8 @@ void check_errors() {
   check("no groups", {&out, &in, &weight}, 0, 1);
   check("stride", {&out, &in, &weight}, 1, 0);
   check("bias size", {&out, &in, &weight, &bias}, 1, 1);
+  Tensor none, border(ATALLA_F32, {1});
+  check("rank of the value outside", {&out, &in, &weight, &none, &border}, 1, 1);
 }
 
 }  // namespace
@@ -192,9 +200,11 @@ int main() {
   Random random;
   for (atalla_dtype dtype :
        {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_U8, ATALLA_I8, ATALLA_I32, ATALLA_I64}) {
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < (dtype == ATALLA_I8 ? 120 : 60); ++i) {
       Case t;
       t.dtype = dtype;
+      t.wide = i >= 60;
+      t.bordered = i % 4 == 2;
       t.dims = 1 + i % 3;
       t.n = 1 + random.below(2);
       t.groups = i % 4 == 0 ? 1 + random.below(4) : 1;

@@ -69,7 +69,7 @@ void launch_phase(const Tensor& out, const Tensor& input, const Tensor& weight, 
     sizes[2 + d] = phases[d].taps;
     strides[2 + d] *= -phases[d].tap_step;
   }
-  LaunchBuilder builder(kConvolution, input.scalar_type(), {out}, {input, {weight, sizes, strides}, bias});
+  LaunchBuilder builder(kConvolution, out.scalar_type(), {out}, {input, {weight, sizes, strides}, bias});
   builder.operand(2).addr += static_cast<uint64_t>(offset) * weight.element_size();
   ConvolutionParameters parameters{.groups = groups};
   for (size_t d = 0; d < phases.size(); ++d) {
@@ -94,7 +94,8 @@ MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntAr
 }
 
 void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                        const Tensor& outside) {
   if (out.numel() == 0) return;
   ConvolutionParameters parameters{.groups = groups};
   for (int64_t d = 0; d < input.dim() - 2; ++d) {
@@ -102,14 +103,13 @@ void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& we
     parameters.padding[d] = padding[d];
     parameters.dilation[d] = dilation[d];
   }
-  launch(kConvolution, input.scalar_type(), {out}, {input, weight, bias}, parameters);
+  if (outside.defined()) launch(kConvolution, out.scalar_type(), {out}, {input, weight, bias, outside}, parameters);
+  else launch(kConvolution, out.scalar_type(), {out}, {input, weight, bias}, parameters);
 }
 
-Tensor transposed_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef sizes,
-                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                              MemoryFormat format) {
-  Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
-  if (out.numel() == 0) return out;
+void transposed_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  if (out.numel() == 0) return;
   const Tensor swapped = swapped_channels(weight, groups);
   const int64_t spatial = input.dim() - 2;
   int64_t combinations = 1;
@@ -134,7 +134,6 @@ Tensor transposed_convolution(const Tensor& input, const Tensor& weight, const T
       part.zero_();
     }
   }
-  return out;
 }
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
@@ -146,14 +145,13 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   const Tensor addend = bias.value_or(Tensor());
   const MemoryFormat format =
       convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
-  if (transposed) {
-    const auto sizes =
-        at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
-    return transposed_convolution(input, weight, addend, sizes, stride, padding, dilation, groups, format);
-  }
-  const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  const auto sizes = transposed
+                         ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                       dilation, groups)
+                         : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
-  launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
+  if (transposed) transposed_convolution(out, input, weight, addend, stride, padding, dilation, groups);
+  else launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
   return out;
 }
 

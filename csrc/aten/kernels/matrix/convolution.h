@@ -10,13 +10,14 @@ namespace atalla::aten {
 MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntArrayRef stride,
                                 IntArrayRef output_padding, int64_t groups);
 
-// One launch into `out`, whose spatial sizes need not be those that the input gives: what lies outside of it is 0.
+// One launch into `out`, whose spatial sizes need not be those that the input gives. What lies outside of the input
+// counts as `outside` (a scalar, perhaps undefined: 0). The sums have the dtype of `out`.
 void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups);
+                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                        const Tensor& outside = Tensor());
 
-// Into a tensor of `sizes`; the output padding is implied.
-Tensor transposed_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef sizes,
-                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                              MemoryFormat format);
+// Into `out`, from whose sizes the output padding follows.
+void transposed_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups);
 
 }  // namespace atalla::aten

@@ -43,12 +43,10 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   Tensor grad_input, grad_weight, grad_bias;
   const MemoryFormat format =
       convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
-  if (output_mask[0] && transposed) {
+  if (output_mask[0]) {
     grad_input = empty(input.sizes(), input.scalar_type(), input.device().index(), format);
-    launch_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
-  } else if (output_mask[0]) {
-    grad_input =
-        transposed_convolution(grad_output, weight, Tensor(), input.sizes(), stride, padding, dilation, groups, format);
+    if (transposed) launch_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
+    else transposed_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
   }
   if (output_mask[1]) {
     const Tensor &image = transposed ? grad_output : input, &result = transposed ? input : grad_output;

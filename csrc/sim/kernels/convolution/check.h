@@ -11,12 +11,14 @@ inline constexpr uint64_t kConvolutionDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8
                                                1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 |
                                                1u << ATALLA_F64 | 1u << ATALLA_BF16;
 
-// out, in, weight and perhaps a bias; `name` is the kernel's.
+inline bool has_operand(const Launch& launch, int i) { return i < launch.desc.n_operands && launch.data[i] != nullptr; }
+
+// out, in, weight, perhaps a bias and the value outside of the input; `name` is the kernel's.
 inline atalla_status check_convolution(const Launch& launch, const char* name) {
   using LongLong = long long;
   const atalla_launch_desc& desc = launch.desc;
-  if (desc.n_outputs != 1 || (desc.n_operands != 3 && desc.n_operands != 4)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs of %d operands, expected 1 of 3 or 4", name,
+  if (desc.n_outputs != 1 || desc.n_operands < 3 || desc.n_operands > 5) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs of %d operands, expected 1 of 3 to 5", name,
                      int{desc.n_outputs}, int{desc.n_operands});
   }
   auto supported = [](atalla_dtype d) { return d < 64 && ((kConvolutionDtypes >> d) & 1) != 0; };
@@ -30,8 +32,9 @@ inline atalla_status check_convolution(const Launch& launch, const char* name) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: out, in and weight have %d, %d and %d dimensions, expected 3 to 5", name,
                      int{out.ndim}, ndim, int{weight.ndim});
   }
-  const bool has_bias = desc.n_operands == 4 && launch.data[3] != nullptr;
-  for (int i = 0; i < (has_bias ? 4 : 3); ++i) {
+  const bool has_bias = has_operand(launch, 3);
+  for (int i = 0; i < desc.n_operands; ++i) {
+    if (i >= 3 && !has_operand(launch, i)) continue;
     if (!supported(launch.operand(i).dtype)) {
       return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has dtype code %d, which is not supported", name, i,
                        int{launch.operand(i).dtype});
@@ -57,6 +60,10 @@ inline atalla_status check_convolution(const Launch& launch, const char* name) {
   if (has_bias && (launch.operand(3).ndim != 1 || launch.operand(3).sizes[0] != s.out_channels)) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: bias has %d dimensions and %lld elements, expected 1 and %lld", name,
                      int{launch.operand(3).ndim}, LongLong{launch.operand(3).sizes[0]}, LongLong{s.out_channels});
+  }
+  if (has_operand(launch, 4) && launch.operand(4).ndim != 0) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the value outside of the input has %d dimensions, expected none", name,
+                     int{launch.operand(4).ndim});
   }
   return ATALLA_OK;
 }

@@ -27,7 +27,7 @@ bool run_matrix(const Convolution<T>& conv, int64_t batch, int64_t group, int64_
   g.a = {reinterpret_cast<const char*>(conv.weight + first * g.k), kNativeOf<T>, g.k, 1,
          static_cast<int64_t>(sizeof(T))};
   g.epilogue = conv.epilogue(batch, first);
-  const PatchSource<T> source{s, conv.in, conv.image(batch, group)};
+  const PatchSource<T> source{s, conv.in, conv.image(batch, group), conv.outside};
   if (conv.flat_out) {
     const bool done = multiply_block(g, source, c0, c1, p0, p1);
     if (done && conv.finish != nullptr) conv.finish->run(*conv.finish, batch, first + c0, first + c1, p0, p1);
@@ -95,10 +95,11 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   if (conv.weight == nullptr && s.depth() > 0) {
     return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for a copy of the weight");
   }
-  const bool has_bias = launch.desc.n_operands == 4 && launch.data[3] != nullptr;
+  const bool has_bias = has_operand(launch, 3);
   conv.bias = has_bias ? launch.ptr<const char>(3) : nullptr;
   conv.bias_dtype = has_bias ? launch.operand(3).dtype : kNativeOf<T>;
   conv.bias_stride = has_bias ? launch.operand(3).strides[0] : 0;
+  if (has_operand(launch, 4)) load_run(launch.ptr<const char>(4), launch.operand(4).dtype, 1, 1, &conv.outside);
   conv.compute_dtype = launch.desc.compute_dtype;
   const int64_t* st = conv.out.strides;
   int64_t expected = -1;  // stride that the next outer dimension must have

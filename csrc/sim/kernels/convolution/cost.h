@@ -100,11 +100,12 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
       cost.transpose(images * (padded_lines ? lines : 1), padded_lines ? width : lines * width, channels);
     }
   }
-  if (desc.n_operands == 4 && desc.operands[3].addr != 0) {
+  if (desc.n_operands >= 4 && desc.operands[3].addr != 0) {
     cost.bytes_read += operand_bytes(desc.operands[3]);
     cost.vector_ops += vectors;
     if (co != 1) hide_stores(vectors, /*program=*/false, cost);
   }
+  if (desc.n_operands == 5 && desc.operands[4].addr != 0) cost.bytes_read += operand_bytes(desc.operands[4]);
   cost.bytes_written = static_cast<uint64_t>(s.batch * s.out_channels * positions) *
                        static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));
 }

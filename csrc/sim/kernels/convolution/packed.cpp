@@ -58,7 +58,7 @@ struct SharedSlabs {
         const int64_t c = unit % s.in_channels, image = unit / s.in_channels % s.batch;
         const int64_t slab = unit / s.in_channels / s.batch, from = slab * plan.outputs;
         const SlabShape own = padded(slab_shape(s, min_of(plan.outputs, plan.size - from)));
-        copy_slab(s, own, conv.in, conv.in.at(image, c), from, 1, at(s, slab, image) + c * own.channel);
+        copy_slab(s, own, conv.in, conv.in.at(image, c), from, 1, 0.0f, at(s, slab, image) + c * own.channel);
       }
     });
     return true;
@@ -110,7 +110,7 @@ class PackedSlab {
       } else if (shared_.copies != nullptr) {
         image = shared_.at(s_, number_, batch) + c0 * slab_.channel;
       } else {
-        copy_slab(s_, slab_, conv_.in, channels, from_, c1 - c0, copy_);
+        copy_slab(s_, slab_, conv_.in, channels, from_, c1 - c0, 0.0f, copy_);
       }
       for (int64_t p = p0; p < p1; ++p) {
         const bool more = p + 1 < p1;

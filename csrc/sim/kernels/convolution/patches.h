@@ -13,6 +13,7 @@ struct PatchSource {
   const ConvolutionShape& shape;
   const ConvolutionTensor& in;
   const char* image;  // first channel of the group in this batch element
+  T outside;
 
   const T* in_place(int64_t, int64_t) const { return nullptr; }
   bool is_readable_in_place() const { return false; }
@@ -65,7 +66,7 @@ struct PatchSource {
     if (z >= 0 && z < shape.in[0] && y >= 0 && y < shape.in[1]) {
       inside_range(run.count, shape.stride[2], x0, shape.in[2], begin, end);
     }
-    for (int64_t c = 0; c < begin; ++c) dst[c] = T(0);
+    for (int64_t c = 0; c < begin; ++c) dst[c] = outside;
     if (end > begin) {
       const int64_t offset = z * in.strides[2] + y * in.strides[3] + (x0 + begin * shape.stride[2]) * in.strides[4];
       const int64_t step = shape.stride[2] * in.strides[4];
@@ -81,7 +82,7 @@ struct PatchSource {
         load_run(src, in.dtype, step, end - begin, dst + begin);
       }
     }
-    for (int64_t c = max_of(begin, end); c < run.count; ++c) dst[c] = T(0);
+    for (int64_t c = max_of(begin, end); c < run.count; ++c) dst[c] = outside;
   }
 };
 

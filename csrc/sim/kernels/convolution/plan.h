@@ -25,7 +25,8 @@ struct Convolution {
   atalla_dtype bias_dtype;
   int64_t bias_stride;
   atalla_dtype compute_dtype;
-  bool flat_out;  // the positions of out lie at a single stride
+  T outside = T(0);  // the image beyond its borders
+  bool flat_out;     // the positions of out lie at a single stride
   const ConvolutionFinish* finish = nullptr;
 
   // Of the channels from `channel` on: rows are channels, columns run along the last dimension.

@@ -98,7 +98,7 @@ class SlabProduct {
   // Operand B of a chunk of channels; `in` is the first one.
   void load(const char* in, int64_t channels) {
     if (copied_) {
-      copy_slab(s_, slab_, conv_.in, in, from_, channels, copy_);
+      copy_slab(s_, slab_, conv_.in, in, from_, channels, conv_.outside, copy_);
       image_ = copy_, last_ = copy_ + (panels_ - 1) * kPanel<T>;
       return;
     }

@@ -81,11 +81,12 @@ inline void slab_shifts(const ConvolutionShape& s, const SlabShape& slab, int64_
 template <class T>
 [[gnu::always_inline]] inline void copy_image_row(const ConvolutionShape& s, const ConvolutionTensor& in,
                                                   const char* row, int64_t x0, int64_t begin, int64_t end,
-                                                  int64_t count, T* dst) {
+                                                  int64_t count, T outside, T* dst) {
   constexpr int64_t lanes = kLanes<T>;
   const int64_t step = s.stride[2] * in.strides[4], n = end - begin;
   const char* src = row + (x0 + begin * s.stride[2]) * in.strides[4] * in.item;
-  for (int64_t i = 0; i < begin; i += lanes) store_vector(dst + i, Vec<T>{});
+  const Vec<T> border = broadcast(outside);
+  for (int64_t i = 0; i < begin; i += lanes) store_vector(dst + i, border);
   if (in.dtype == kNativeOf<T> && step == 1) {
     const T* from = reinterpret_cast<const T*>(src);
     int64_t i = 0;
@@ -94,13 +95,13 @@ template <class T>
   } else if (n > 0) {
     load_run(src, in.dtype, step, n, dst + begin);
   }
-  for (int64_t i = end; i < count; i += lanes) store_vector(dst + i, Vec<T>{});
+  for (int64_t i = end; i < count; i += lanes) store_vector(dst + i, border);
 }
 
 // Copies `channels` channels of the image that begins at `image`, for outputs from `first` on along the axis.
 template <class T>
 void copy_slab(const ConvolutionShape& s, const SlabShape& slab, const ConvolutionTensor& in, const char* image,
-               int64_t first, int64_t channels, T* dst) {
+               int64_t first, int64_t channels, T outside, T* dst) {
   const int64_t from[] = {slab.axis == 0 ? first : 0, slab.axis == 1 ? first : 0, slab.axis == 2 ? first : 0};
   // The input coordinate of row `r` of phase `p` along dimension d.
   auto coordinate = [&](int d, int64_t r, int64_t p) {
@@ -124,7 +125,7 @@ void copy_slab(const ConvolutionShape& s, const SlabShape& slab, const Convoluti
         const int64_t step = s.stride[1] * in.strides[3] * in.item;
         for (int64_t h = 0; h < slab.extent[1]; ++h, y += s.stride[1], row += step, dst += width) {
           const bool here = inside && y >= 0 && y < s.in[1];
-          copy_image_row(s, in, row, x0, begin[px], here ? end[px] : begin[px], width, dst);
+          copy_image_row(s, in, row, x0, begin[px], here ? end[px] : begin[px], width, outside, dst);
         }
       }
     }

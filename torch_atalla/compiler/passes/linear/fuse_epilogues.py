@@ -154,6 +154,8 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     kernel = _fused_kernel(product)
     fused = kernels.contract(kernel)
     before = len(fused.inputs)
+    if any(operand is not None for operand in product.inputs[before:]):
+        return None  # the kernel with a program does not take it
     if not program.fits() or len(inputs) > MAX_INPUTS or len(results) > MAX_OUTPUTS:
         return None
     if len(results) + before + len(extras) + 1 > ATALLA_MAX_OPERANDS:
@@ -166,7 +168,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         product,
         kernel=kernel,
         outputs=tuple(viewed),
-        inputs=(*product.inputs, *[None] * (before - len(product.inputs)), *extras),
+        inputs=(*product.inputs[:before], *[None] * (before - len(product.inputs)), *extras),
         node=reader.node,
         program=program,
         fused=reader.computes_with(product),

@@ -95,10 +95,11 @@ def grouped_product(c: Context) -> None:
 def convolution(c: Context) -> None:
     """One to three spatial dimensions, any groups, strides, padding and dilation."""
     core = c.core
-    (out,), (x, weight, bias) = c.outputs, (*c.inputs, None)[:3]
+    (out,), (x, weight, bias, outside) = c.outputs, (*c.inputs, None, None)[:4]
     dims, groups = out.rank - 2, c.parameter("groups")
     stride, padding, dilation = ([int(n) for n in c.parameter(k)] for k in ("stride", "padding", "dilation"))
     per = core.divide(out.size(1), core.value(int(groups)))
+    border = None if outside is None else c.read(outside, outside.start)
     with positions(out) as (image, channel, *here):
         total = core.variable(core.constant(0, c.compute))
         base = core.divide(channel, per) * weight.size(1)
@@ -114,6 +115,9 @@ def convolution(c: Context) -> None:
             assert inside is not None
             with core.when(inside):
                 total.set(total + dot(c, weight, x, tap, x.at(place, 1, base), (1, 1)))
+            if border is not None:
+                with core.when(~inside), weight.each([1], {weight: tap}) as (at_weight,):
+                    total.set(total + c.read(weight, at_weight, c.compute) * border)
         if bias is not None:
             total.set(total + c.read(bias, bias.at(bias.start, 0, channel)))
         out.store(out.element([image, channel, *here]), total)

@@ -27,7 +27,7 @@ class _Convolution:
 
     def __init__(self, s: Selection, launch: Launch) -> None:
         (out,) = launch.outputs
-        x, weight, bias = (*launch.inputs, None)[:3]
+        x, weight, bias, outside = (*launch.inputs, None, None)[:4]
         assert out is not None and isinstance(x, Operand) and isinstance(weight, Operand)
         groups, dims = launch.parameter("groups"), len(out.sizes) - 2
         stride, padding, dilation = ([*launch.parameter(name)[:dims]] for name in ("stride", "padding", "dilation"))
@@ -43,6 +43,8 @@ class _Convolution:
             raise Unsupported("dtypes; expected bfloat16")
         if min(padding) < 0:
             raise Unsupported("negative padding")
+        if outside is not None:
+            raise Unsupported("a value outside of the input; expected zeros")
         self.stride, self.padding, self.dilation = ((int(p[0]), int(p[1])) for p in (stride, padding, dilation))
         self.weight = weight
         self.kernel = (weight.sizes[2], weight.sizes[3])
