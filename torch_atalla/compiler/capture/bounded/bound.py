@@ -8,14 +8,15 @@ an op keeps this: most ops compute rows independently of one another; a sum over
 zeros.
 
 The bound of a size is the number of elements of the mask, or less if the program declares it
-(`torch._check(n <= 8)`). A count above a declared bound stops the program on the chip, as an assertion does.
+(`torch._check(n <= 8)`). It is an expression of the sizes of inputs where those are dynamic. A count above a declared
+bound stops the program on the chip, as an assertion does.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .rewrite import Declined, Numbers, Rewrite, makes_size
+from .rewrite import Declined, Rewrite, makes_size
 from .rules import rule_of
 
 REASON = "unbounded"  # key of a node's meta: why the sizes of its program were not bounded
@@ -24,12 +25,13 @@ REASON = "unbounded"  # key of a node's meta: why the sizes of its program were 
 def bound_sizes(program: torch.export.ExportedProgram) -> None:
     """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
     whose sizes depend on data keep the reason."""
-    if not _has_sizes_of_data(program.graph) or _has_dynamic_inputs(program.graph):
+    if not _has_sizes_of_data(program.graph):
         return
     before = len(program.graph.nodes)
     rewrite = Rewrite(program, rule_of)
     try:
-        rewrite.run()
+        with rewrite.without_new_conditions():
+            rewrite.run()
     except Declined as error:
         rewrite.undo()
         assert len(program.graph.nodes) == before
@@ -39,10 +41,3 @@ def bound_sizes(program: torch.export.ExportedProgram) -> None:
 
 def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
     return any(makes_size(node) for node in graph.nodes if node.op == "call_function")
-
-
-def _has_dynamic_inputs(graph: torch.fx.Graph) -> bool:
-    """Whether bounds would be expressions of the sizes of inputs."""
-    values = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
-    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
-    return any(isinstance(item, Numbers) for item in [*values, *sizes])

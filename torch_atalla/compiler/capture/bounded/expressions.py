@@ -26,11 +26,9 @@ def is_growing(expr: sympy.Basic) -> bool:
         return all(map(is_growing, expr.args))
     if isinstance(expr, sympy.Mul):
         factors = [arg for arg in expr.args if not arg.is_number]
-        return (
-            bool(sympy.Mul(*(arg for arg in expr.args if arg.is_number)) >= 0)
-            and len(factors) == 1
-            and is_growing(factors[0])
-        )
+        if bool(sympy.Mul(*(arg for arg in expr.args if arg.is_number)) < 0):
+            return False
+        return all(factor.is_Symbol for factor in factors) or len(factors) == 1 and is_growing(factors[0])
     if isinstance(expr, (functions.FloorDiv, functions.CleanDiv)):
         return is_growing(expr.args[0]) and bool(expr.args[1].is_number and expr.args[1] > 0)
     return False
@@ -49,6 +47,8 @@ def on_chip(rewrite: Any, expr: sympy.Basic) -> Node:
     if isinstance(expr, boolalg.BooleanAtom) or expr.is_Integer or expr.is_Float:
         value: Any = float(expr) if expr.is_Float else int(expr) if expr.is_Integer else bool(expr)
         return call(aten.full.default, [], value, dtype=_DTYPES[type(value)], device=rewrite.device)
+    if expr.is_symbol and not rewrite.mode.shape_env.is_unbacked_symint(expr):  # the size of an input
+        return call(aten.full.default, [], rewrite.size_node(expr), dtype=torch.int64, device=rewrite.device)
     binary: dict[Any, Any] = {
         sympy.Add: aten.add.Tensor, sympy.Mul: aten.mul.Tensor,
         sympy.Max: aten.maximum.default, sympy.Min: aten.minimum.default,

@@ -56,10 +56,12 @@ def _one(dtype: torch.dtype) -> Any:
     return True if dtype == torch.bool else 1
 
 
-_SUMS = ("sum", "sum.dim_IntList", "cumsum", "linalg_vector_norm", "count_nonzero")
+_SUMS = ("sum", "sum.dim_IntList", "linalg_vector_norm", "count_nonzero")
 _TRUTHS = ("any", "any.dim", "any.dims", "_is_any_true")
-_PRODUCTS = ("prod", "prod.dim_int", "cumprod", "all", "all.dim", "all.dims", "_is_all_true")
+_PRODUCTS = ("prod", "prod.dim_int", "all", "all.dim", "all.dims", "_is_all_true")
 _SOFTMAX = ("_softmax", "_safe_softmax", "softmax.int", "_log_softmax", "log_softmax.int", "logsumexp")
+_SCANS = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")  # padding comes behind what they join
+RULES.update(dict.fromkeys(overloads(*_SCANS), again))
 for _neutral, _nonempty, _names in (
     (_zero, False, (*_SUMS, *_TRUTHS)),
     (_one, False, _PRODUCTS),
@@ -107,22 +109,3 @@ def deviation(rewrite: Rewrite, node: Node) -> Any:
     count = rewrite.call(aten.sub.Tensor, _count(rewrite, source, dims), correction)
     variance = rewrite.call(aten.div.Tensor, total, rewrite.call(aten.clamp.default, count, 0))
     return variance if node.target is aten.var.correction else rewrite.call(aten.sqrt.default, variance)
-
-
-@rule(aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable, aten.topk.default)
-def sort(rewrite: Rewrite, node: Node) -> Any:
-    """Padding comes last, behind equal elements."""
-    args = bound(node)
-    source = args["self"]
-    dim = args["dim"] % max(1, value_of(source).ndim)
-    descending = args["largest"] if "largest" in args else args["descending"]
-    dtype = value_of(source).dtype
-    if dtype.is_floating_point and not descending and dim in rewrite.extents(source):
-        decline(rewrite, "an ascending order of floats with a count, in which NaN comes last")
-    extents = rewrite.extents(source)
-    if dim in extents and "k" in args:
-        if not isinstance(args["k"], int):
-            decline(rewrite, "k depends on data")
-        rewrite.require(extents[dim] >= args["k"], "selected index k out of range")
-    fill = lowest(dtype) if descending else highest(dtype)
-    return again(rewrite, node, self=rewrite.filled(source, [dim], fill))

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import detect_fake_mode
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...program.sizes import UNBOUNDED
 from .expressions import is_growing, on_chip
@@ -21,8 +23,11 @@ if TYPE_CHECKING:  # sympy takes a third of a second to import
 
 aten = torch.ops.aten
 Node = torch.fx.Node
-# Ops whose result has as many elements as a mask has true ones.
-MAKERS = (aten.index.Tensor, aten.nonzero.default, aten.masked_select.default)
+# Ops whose result has as many elements as a mask has true ones, or an input has distinct ones.
+MAKERS = (
+    *(aten.index.Tensor, aten.nonzero.default, aten.masked_select.default, aten._unique2.default),
+    aten.unique_consecutive.default,
+)
 READS = (aten._local_scalar_dense.default, aten.item.default)
 EVERY = 1 << 12  # a bound up to which expressions are evaluated for every count
 MOST = 1 << 24  # the largest bound of a number, which would be one of memory
@@ -62,7 +67,8 @@ class Rewrite:
         self.program, self.graph, self.rule_of = program, program.graph, rule_of
         self.mode: Any = detect_fake_mode([node.meta.get("val") for node in self.graph.nodes])
         self.counts: dict[sympy.Basic, Node] = {}  # symbol -> tensor of no dimensions
-        self.bounds: dict[sympy.Basic, int] = {}
+        self.bounds: dict[sympy.Basic, sympy.Basic] = {}  # numbers, or expressions of the sizes of inputs
+        self.sizes: dict[sympy.Basic, Node] = {}  # nodes of sizes that the inputs determine
         self.env: dict[Node, Any] = {}  # old node -> new node, or several of an op with several results
         self.gone: set[Node] = set()  # old nodes that have been rewritten
         self.added: list[Node] = []
@@ -70,6 +76,11 @@ class Rewrite:
         self.device = torch.device("cpu")
 
     # The pass.
+
+    def without_new_conditions(self) -> AbstractContextManager[None]:
+        """A decision that would hold for some sizes of inputs alone is an error of the rule that takes it."""
+        env = self.mode.shape_env
+        return env.error_on_new_guards() if env is not None else nullcontext()
 
     def run(self) -> None:
         for node in list(self.graph.nodes):
@@ -153,7 +164,7 @@ class Rewrite:
             if not isinstance(before, torch.Tensor):
                 continue
             wanted = [self.at_bound(size) for size in before.shape]
-            if wanted != list(after.shape) or before.dtype != after.dtype:
+            if self.exprs(wanted) != self.exprs(after.shape) or before.dtype != after.dtype:
                 raise Declined(
                     f"{self.node.target} ({self.node.name}) of the bound has {list(after.shape)}, not {wanted}"
                 )
@@ -180,18 +191,67 @@ class Rewrite:
             return sympy.sympify(value)
         return value.node.shape_env.replace(value.node.expr)
 
-    def at_bound(self, value: Any) -> int:
-        """The largest value of a size."""
+    def exprs(self, sizes: Iterable[Any]) -> list[sympy.Basic]:
+        """In a form in which equal sizes are equal."""
+        return [self.expr(size).expand() for size in sizes]
+
+    def at_bound(self, value: Any) -> Any:
+        """The largest value of a size: an int, or a SymInt of the sizes of inputs."""
         if type(value) is int:
             return value
         expr = self.expr(value)
-        unknown = expr.free_symbols - self.bounds.keys()
-        if unknown:
+        if not self.free(value):
+            return int(expr) if expr.is_Integer else value
+        if self.free(value) - self.bounds.keys():
             raise Declined(f"the size {expr} has no bound (torch._check(size <= 8) declares one)")
-        largest = int(expr.xreplace({symbol: _integer(bound) for symbol, bound in self.bounds.items()}))
-        if not is_growing(expr) and not all(value <= largest for value in self.every(expr) or [largest + 1]):
-            raise Declined(f"the size {expr} may become smaller when a count grows")
-        return largest
+        largest = expr.xreplace(self.bounds)
+        if not is_growing(expr):
+            values = self.every(expr)
+            if not values or any(before > after for before, after in pairwise(values)):
+                raise Declined(f"the size {expr} may become smaller when a count grows")
+        least, most = self.limits(largest)
+        return most if least == most else self.symint(value.node.shape_env, largest)
+
+    def limits(self, expr: sympy.Basic) -> tuple[int, int]:
+        """The least and the largest value of a size that the inputs determine."""
+        if expr.is_Integer:
+            return int(expr), int(expr)
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        found = bound_sympy(expr, self.mode.shape_env.var_to_range)
+        lower, upper = (int(n) if n.is_Integer else None for n in (found.lower, found.upper))
+        return max(0, lower or 0), UNBOUNDED if upper is None else upper
+
+    def symint(self, env: Any, expr: sympy.Basic) -> torch.SymInt:
+        return env.create_symintnode(expr, hint=int(expr.xreplace(env.backed_var_to_val)))
+
+    def size_node(self, expr: sympy.Basic) -> Any:
+        """A size that the inputs determine, as a node of the graph or a number."""
+        import sympy
+        from torch.utils._sympy.functions import FloorDiv
+
+        if expr.is_Integer:
+            return int(expr)
+        if expr in self.sizes:
+            return self.sizes[expr]
+        binary = {sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv}
+        if expr.func in binary:
+            made, *others = map(self.size_node, expr.args)
+            for other in others:
+                made = self.call(binary[expr.func], made, other)
+        else:
+            made = self.call(aten.sym_size.int, *self.dimension(expr))
+        self.sizes[expr] = made
+        return made
+
+    def dimension(self, expr: sympy.Basic) -> tuple[Node, int]:
+        """An input, and its dimension of that size."""
+        for node in self.graph.find_nodes(op="placeholder"):
+            value = node.meta.get("val")
+            for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                if self.expr(size) == expr:
+                    return node, dim
+        raise Declined(f"no input has the size {expr}")
 
     def require(self, condition: sympy.Basic, message: str) -> None:
         """Stops the program on the chip if a condition on counts does not hold."""
@@ -205,12 +265,13 @@ class Rewrite:
     def every(self, expr: sympy.Basic) -> list[Any]:
         """The values of an expression of one count, from 0 to the bound; nothing if they are not known or too many."""
         symbols = list(expr.free_symbols)
-        if len(symbols) != 1 or self.bounds.get(symbols[0], EVERY) >= EVERY:
+        bound = self.bounds.get(symbols[0]) if len(symbols) == 1 else None
+        if bound is None or (most := self.limits(bound)[1]) >= EVERY:
             return []
-        return [expr.xreplace({symbols[0]: _integer(value)}) for value in range(self.bounds[symbols[0]] + 1)]
+        return [expr.xreplace({symbols[0]: _integer(value)}) for value in range(most + 1)]
 
-    def add_count(self, size: Any, count: Node, most: int) -> int:
-        """Learns that a size is a count, which is at most `most`. Returns the bound."""
+    def add_count(self, size: Any, count: Node, most: Any) -> Any:
+        """Learns that a size is a count, which is at most `most`, an int or a SymInt. Returns the bound."""
         import sympy
 
         expr = self.expr(size)
@@ -219,9 +280,10 @@ class Rewrite:
         elif not isinstance(expr, sympy.Symbol):
             raise Declined(f"the size {expr} is no symbol")
         else:
-            bound = min(most, _declared(size, expr))
-            self.counts[expr], self.bounds[expr] = count, bound
-        if bound < most or expr.is_Integer:
+            declared = _declared(size, expr)
+            bound = most if self.limits(self.expr(most))[1] <= declared else declared
+            self.counts[expr], self.bounds[expr] = count, self.expr(bound)
+        if bound is not most or expr.is_Integer:
             compare = aten.eq.Scalar if expr.is_Integer else aten.le.Scalar
             self.stop_unless(self.call(compare, count, bound), f"expected a mask of at most {bound} true elements")
         return bound
@@ -240,9 +302,10 @@ class Rewrite:
         if is_integer:
             limits = number.node.shape_env.var_to_range[expr]
             if limits.lower >= 0 and _declared(number, expr) < MOST:
-                self.bounds[expr] = _declared(number, expr)
+                most = _declared(number, expr)
+                self.bounds[expr] = _integer(most)
                 self.stop_unless(self.call(aten.ge.Scalar, value, 0), "a size is negative")
-                self.stop_unless(self.call(aten.le.Scalar, value, self.bounds[expr]), "a size is above its bound")
+                self.stop_unless(self.call(aten.le.Scalar, value, most), "a size is above its bound")
         self.counts[expr] = value
 
     def stop_unless(self, condition: Node, message: str) -> None:
@@ -251,7 +314,8 @@ class Rewrite:
     # Nodes.
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
-        """A new node, or one for each result of an op with several."""
+        """A new node, or one for each result of an op with several. Arguments may be sizes."""
+        args, kwargs = tree_map_only(torch.SymInt, lambda size: self.size_node(self.expr(size)), (args, kwargs))
         node = self.graph.call_function(target, args, kwargs)
         self.added.append(node)
 
@@ -259,7 +323,7 @@ class Rewrite:
             return arg.meta["val"]
 
         with self.mode, torch.no_grad():
-            value = target(*map_arg(args, of), **map_arg(kwargs, of))
+            value = _meta_function(target)(*map_arg(args, of), **map_arg(kwargs, of))
         node.meta = {**self.node.meta, "val": value}
         if not isinstance(value, (tuple, list)):
             return node
@@ -319,6 +383,17 @@ def _integer(value: int) -> Any:
 
 def is_number(node: Node) -> bool:
     return isinstance(node.meta.get("val"), (int, float, *Numbers))
+
+
+def _meta_function(target: Any) -> Any:
+    """What computes the metadata of an op's results. A kernel in C++ that upstream composes of other ops would fix
+    dynamic sizes to those of the example, so that upstream's function in Python goes before it."""
+    composite = torch._C.DispatchKey.CompositeExplicitAutograd
+    if isinstance(target, torch._ops.OpOverload) and target.has_kernel_for_dispatch_key(composite):
+        from torch._decomp import meta_table
+
+        return meta_table.get(target, target)
+    return target
 
 
 def _declared(size: torch.SymInt, symbol: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import indexing, products, reductions, shapes  # noqa: F401  (which fill the table)
+from . import distinct, indexing, order, products, reductions, shapes  # noqa: F401  (which fill the table)
 from .elements import pointwise
 from .table import RULES, Rule
 

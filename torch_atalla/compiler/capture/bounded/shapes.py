@@ -10,7 +10,7 @@ import torch
 
 from .expressions import on_chip
 from .rewrite import Declined, Node, Rewrite
-from .table import again, all_dims, args_of, bound, decline, only, places_of, rule, value_of
+from .table import again, all_dims, args_of, bound, decline, only, places_of, rule, size_of_example, value_of, within
 
 aten = torch.ops.aten
 
@@ -21,12 +21,13 @@ def view(rewrite: Rewrite, node: Node) -> Any:
     source, result = args_of(node)[0], node
     before, after = rewrite.extents(source), rewrite.extents(result)
     sizes = [[rewrite.at_bound(size) for size in value_of(item).shape] for item in (source, result)]
+    fixed = [[size_of_example(size) for size in several] for several in sizes]
     exact = [[rewrite.expr(size) for size in value_of(item).shape] for item in (source, result)]
-    for pieces in _groups(*sizes):
+    for pieces in _groups(*fixed):
         products = [prod(several[d] for d in dims) for dims, several in zip(pieces, exact)]
         if products[0] != products[1]:
             decline(rewrite, f"{products[0]} elements become {products[1]}")
-        for dims, extents, shape in zip(pieces, (before, after), sizes):
+        for dims, extents, shape in zip(pieces, (before, after), exact):
             first = next((d for d in dims if shape[d] != 1 or d in extents), None)
             if any(d in extents and d != first for d in dims):
                 decline(rewrite, "a dimension with a count is not the first that it joins")
@@ -105,8 +106,7 @@ def cat(rewrite: Rewrite, node: Node) -> Any:
         behind = rewrite.call(aten.ge.Tensor, places, begin)
         moved = rewrite.call(aten.add.Tensor, rewrite.call(aten.sub.Tensor, places, begin), skipped)
         found = rewrite.call(aten.where.self, behind, moved, found)
-    found = rewrite.call(aten.clamp.default, found, 0, total - 1)
-    return rewrite.call(aten.index_select.default, joined, dim, found)
+    return rewrite.call(aten.index_select.default, joined, dim, within(rewrite, found, total))
 
 
 @rule(aten.constant_pad_nd.default)
@@ -167,8 +167,7 @@ def split_with_sizes(rewrite: Rewrite, node: Node) -> Any:
         else:
             places = places_of(rewrite, count)
             places = rewrite.call(aten.add.Tensor, places, on_chip(rewrite, begin))
-            places = rewrite.call(aten.clamp.default, places, 0, max(0, whole - 1))
-            piece = rewrite.call(aten.index_select.default, new, dim, places)
+            piece = rewrite.call(aten.index_select.default, new, dim, within(rewrite, places, whole))
         pieces.append(piece)
         begin = begin + rewrite.expr(size)
     return tuple(pieces)

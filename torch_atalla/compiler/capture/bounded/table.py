@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._pytree import tree_leaves
 
+from .expressions import on_chip
 from .rewrite import Declined, Node, Rewrite
 
 aten = torch.ops.aten
@@ -79,6 +80,19 @@ def decline(rewrite: Rewrite, why: str) -> NoReturn:
     raise Declined(f"{rewrite.node.name} ({rewrite.node.target}): {why}")
 
 
-def places_of(rewrite: Rewrite, size: int) -> Node:
+def size_of_example(size: Any) -> int:
+    """Of a size of inputs that are dynamic, the one that the program was exported with. Makes no condition of it."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else size
+
+
+def within(rewrite: Rewrite, places: Node, size: Any) -> Node:
+    """Places that are moved to 0, 1, ..., size - 1."""
+    if isinstance(size, int):
+        return rewrite.call(aten.clamp.default, places, 0, max(0, size - 1))
+    last = on_chip(rewrite, rewrite.expr(size) - 1)
+    return rewrite.call(aten.minimum.default, rewrite.call(aten.clamp.default, places, 0), last)
+
+
+def places_of(rewrite: Rewrite, size: Any) -> Node:
     """0, 1, ..., size - 1."""
     return rewrite.call(aten.arange.start_step, 0, size, 1, dtype=torch.int64, device=rewrite.device)
