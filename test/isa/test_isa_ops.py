@@ -71,6 +71,10 @@ FURTHER: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "median": (lambda x: (x.median(1), x.nanmedian(0), x.median()), (X,)),
     "mode": (lambda x: x.mode(1), (INTEGERS % 3,)),
     "masked_scatter": (lambda x, y: x.masked_scatter(y > 0, x * 2), (X, Y)),
+    "nonzero_static": (
+        lambda x: (torch.nonzero_static(x > 0, size=7), torch.nonzero_static(x, size=50, fill_value=-1)),
+        (X,),
+    ),
     "pdist": (lambda x: F.pdist(x.float()), (X,)),
     "grid": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, bf16(1, 3, 4, 2))),
     "grid of cubic": (

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,18 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from .errors import LoadableError
 from .leaves import load_leaves, load_spec, method_key
 from .tensor_spec import TensorSpec, read_spec
+
+
+def valid_results(outputs: list[torch.Tensor], sizes: Collection[Sequence[int]]) -> list[torch.Tensor]:
+    """The results without their padding, and without the counts, which come last. Waits for the device.
+
+    sizes: (result, dimension, number of its count) for sizes that depend on data.
+    """
+    first = len(outputs) - len({count for _, _, count in sizes})
+    results, counts = outputs[:first], [int(count) for count in outputs[first:]]
+    for result, dim, count in sizes:
+        results[result] = results[result].narrow(dim, 0, counts[count])
+    return [result.contiguous() for result in results]
 
 
 class Interface:
@@ -60,19 +73,12 @@ class Interface:
     def result(self, outputs: list[torch.Tensor]) -> Any:
         """Return what the exported module would, with the program's tensors in it."""
         if self._counts:
-            outputs = self._valid(outputs)
+            outputs = valid_results(outputs, self._sizes)
         if self._out_spec.is_leaf():
             return outputs[0] if outputs else self._out_leaves[0].value
         results = iter(outputs)
         leaves = [next(results) if leaf.is_tensor else leaf.value for leaf in self._out_leaves]
         return pytree.tree_unflatten(leaves, self._out_spec)
-
-    def _valid(self, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The results without their padding. Waits for the device, which has the counts."""
-        results, counts = outputs[: -self._counts], [int(count) for count in outputs[-self._counts :]]
-        for result, dim, count in self._sizes:
-            results[result] = results[result].narrow(dim, 0, counts[count])
-        return [result.contiguous() for result in results]
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """Return the tensors of a call. Raises TypeError or ValueError for arguments that the program does not take."""

@@ -47,6 +47,13 @@ class LoadedMethod:
             raise TypeError(f"expected tensors of these types\n{self.signature()}")
         self._raise(outputs)
 
+    def tensors(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        """Return all outputs of the program as it stores them: with padding, and with counts as the last ones."""
+        outputs = self._bound(*self._interface.arguments(args, kwargs))
+        if not isinstance(outputs, list):
+            self._raise(outputs)
+        return outputs
+
     def _raise(self, status: int) -> None:
         """Raise the error of a call, with PyTorch's type: ValueError for sizes that the program does not support."""
         try:

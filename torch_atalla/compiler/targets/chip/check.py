@@ -165,7 +165,14 @@ def _resized(tensor: torch.Tensor, sizes: Sequence[int], generator: torch.Genera
 
 
 def reference_outputs(compiled: CompiledNetwork, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """What the exported program gives on the CPU."""
+    """What the exported program gives on the CPU; with sizes that depend on data, what the captured graph gives."""
+    if compiled.captured.result_sizes:
+        captured = compiled.captured
+        tensors = dict(zip((port.name for port in compiled.network.inputs), inputs))
+        tensors |= {name: constant.tensor for name, constant in (captured.constants | captured.states).items()}
+        given = [tensors[node.name] for node in captured.graph.find_nodes(op="placeholder")]
+        with torch.no_grad():
+            return list(torch.fx.Interpreter(captured.graph_module).run(*given))[len(captured.updates) :]
     args, kwargs = call_arguments(compiled, inputs)
     with torch.no_grad():
         module = copy.deepcopy(compiled.exported.module(check_guards=False))  # whose mutable buffers change

@@ -19,7 +19,7 @@ from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
 from .network import SLACK, Network, NoProgramError, Port, Selected, element_bytes
 from .ports import RawOperand
-from .scalar_core import routine_of
+from .scalar_core import WITHOUT_ROUTINE, routine_of
 from .scalar_core.routine import emit
 from .select import SELECTORS, TAKE_INTEGERS
 from .select.pointwise import no_steps
@@ -152,7 +152,7 @@ def _vector(selection: Selection, launch: Launch) -> None:
 def _routine(selection: Selection, launch: Launch) -> None:
     body = routine_of(launch)
     if body is None:
-        raise Unsupported("the scalar core has no such routine")
+        raise Unsupported(WITHOUT_ROUTINE.get(launch.kernel, "the scalar core has no such routine"))
     if any(operand.buffer in selection.taps for operand in launch.reads()):
         raise Unsupported("positions of maxima, of which the program keeps tap numbers")
     if not _is_empty(launch):

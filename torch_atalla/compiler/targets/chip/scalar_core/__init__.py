@@ -27,6 +27,11 @@ _FAMILIES = (
 _ROUTINES: dict[str, Body] = {name: body for family in _FAMILIES for name, body in family.ROUTINES.items()}
 
 
+# Kernels that the scalar core could compute only by converting every byte of a weight on its own.
+_NO_CONVERSION = "no instruction converts bytes to lanes; decode the weights to bfloat16, or save without engine='isa'"
+WITHOUT_ROUTINE = {"gemm_quantized": _NO_CONVERSION}
+
+
 def routine_of(launch: Launch) -> Body | None:
     """What computes a launch, or None."""
     if launch.kernel in elementwise.formulas():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from torch_atalla.driver import c_abi
 
+from .positions import positions
 from .routine import Context
 
 BLOCK_BITS = 12  # a block of compact.count has 4,096 elements
@@ -23,6 +24,20 @@ def count(c: Context) -> None:
     starts.store(starts.at(starts.start, 0, starts.size(0) - 1), found)
 
 
+def nonzero(c: Context) -> None:
+    """The coordinates of as many true elements as the result has rows."""
+    core = c.core
+    (out,), (x, _) = c.outputs, c.inputs
+    number = core.variable(0)
+    with positions(x) as here:
+        with core.when(core.nonzero(x.load(x.element(here)))):
+            with core.when(number < out.size(0)):
+                row = out.at(out.start, 0, number)
+                for dim, index in enumerate(here):
+                    out.store(out.at(row, 1, dim), index)
+            number.set(number + 1)
+
+
 def masked_scatter(c: Context) -> None:
     """Too few elements are a fault."""
     core = c.core
@@ -36,4 +51,4 @@ def masked_scatter(c: Context) -> None:
             number.set(number + 1)
 
 
-ROUTINES = {"compact.count": count, "masked_scatter": masked_scatter}
+ROUTINES = {"compact.count": count, "compact.nonzero": nonzero, "masked_scatter": masked_scatter}
