@@ -77,6 +77,10 @@ def with_nan(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x > 0.9, torch.nan, x)
 
 
+def in_bytes(x: torch.Tensor) -> torch.Tensor:
+    return (x * 40).clamp(-128, 127).to(torch.int8)
+
+
 def heads(r: torch.Tensor) -> torch.Tensor:
     return F.scaled_dot_product_attention(r.view(-1, 1, 2, 2), r.view(-1, 1, 2, 2), r.view(-1, 1, 2, 2))
 
@@ -118,6 +122,10 @@ CASES: dict[str, Case] = {
     "images": lambda x, m, i: F.conv1d(x[m][:, None], KERNEL, padding=1),
     "a signal": lambda x, m, i: F.conv1d(x.reshape(-1)[x.reshape(-1) > -0.5][None, None], KERNEL, padding=1),
     "product": lambda x, m, i: x[m].t() @ x[m],
+    "product of bytes": lambda x, m, i: torch._int_mm(in_bytes(x[m]), in_bytes(TABLE)),
+    "images of bytes": lambda x, m, i: torch.ops.atalla.int_convolution(
+        in_bytes(x[m])[:, None], in_bytes(KERNEL), i[0], [1], [2], [1], False, [0], 1
+    ),
     "attention": lambda x, m, i: heads(x[m]),
     "arange": lambda x, m, i: torch.arange(x[m].shape[0]) + torch.ones(x[m].shape[0]),
     "the count": lambda x, m, i: x * x[m].shape[0],
@@ -236,6 +244,7 @@ def test_masked_scatter_does_not_take_padding(tmp_path: Path) -> None:
         (lambda x, m, i: x[m].t().reshape(-1) * 2, "not the first that it joins"),
         (lambda x, m, i: x[m].kthvalue(1, 0)[0], "no rule keeps aten.kthvalue.default"),
         (lambda x, m, i: torch.unique_consecutive(x, dim=0), "distinct slices; expected distinct elements"),
+        (lambda x, m, i: torch.unique(x, dim=0), "distinct slices; expected distinct elements"),
         (lambda x, m, i: torch.unique(x.t()[:, m]), "dimension 1 has a count, which is not the first"),
         (lambda x, m, i: torch.full((3,), number(m)), "the number fill_value depends on data"),
         (lambda x, m, i: checked(x[m], 2).t().argmax(), "of which the places are numbered"),

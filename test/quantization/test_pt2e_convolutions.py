@@ -58,6 +58,16 @@ NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "2d": (lambda: nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1, groups=2), nn.ReLU(), nn.Conv2d(6, 6, 2)), (2, 4, 9, 11)),
     "3d": (lambda: nn.Sequential(nn.Conv3d(2, 4, 3, padding=1), nn.ReLU(), nn.Conv3d(4, 3, 2, 2)), (1, 2, 5, 6, 7)),
     "depthwise": (lambda: nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 4, 1)), (1, 8, 7, 7)),
+    "same size": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, (3, 4), padding="same", dilation=(2, 1)), nn.Conv2d(4, 4, 2, padding="valid")
+        ),
+        (2, 3, 7, 8),
+    ),
+    "same length": (
+        lambda: nn.Sequential(nn.Conv1d(3, 4, 4, padding="same"), nn.ReLU(), nn.Conv1d(4, 2, 1)),
+        (2, 3, 7),
+    ),
     "no batch": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3)), (3, 8, 8)),
     "transposed 1d": (lambda: nn.ConvTranspose1d(4, 6, 4, 2, 1, groups=2), (2, 4, 7)),
     "transposed 2d": (

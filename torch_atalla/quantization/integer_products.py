@@ -9,7 +9,10 @@ from typing import Any
 import torch
 
 aten = torch.ops.aten
-CONVOLUTIONS = (aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
+CONVOLUTIONS = (
+    *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default),
+    *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding),  # "same" or "valid"
+)
 TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
 
 
@@ -154,9 +157,10 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
     values, scales = found
     args = _bound(node)
     spatial, groups, bias = values.ndim - 2, args["groups"], args["bias"]
-    stride, padding, dilation, output_padding = (
-        _per_dimension(args.get(name, 0), spatial) for name in ("stride", "padding", "dilation", "output_padding")
+    stride, dilation, output_padding = (
+        _per_dimension(args.get(name, 0), spatial) for name in ("stride", "dilation", "output_padding")
     )
+    padding, uneven = _padding(args["padding"], values.shape[2:], dilation)
     options = [stride, padding, dilation, transposed, output_padding, groups]
     channels = values.shape[1] * groups if transposed else values.shape[0]
     ones = [1] * spatial
@@ -175,6 +179,8 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
             if not isinstance(zero, torch.fx.Node):
                 zero = _attribute(model, weight.values, "outside", torch.tensor(zero, dtype=torch.int32))
         sums = call(torch.ops.atalla.int_convolution.default, (image, weight.values, zero, *options))
+        for dim in uneven:
+            sums = call(aten.slice.Tensor, (sums, 2 + dim, 1))
         if offset:
             of_weight = _sums_of_weight(model, weight, values, image, shape[-spatial:], options)
             sums = _without_zero(model, sums, of_weight, x.zero_point)
@@ -186,6 +192,16 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
         if node.meta["val"].dtype != torch.float32:
             new = call(aten._to_copy.default, (new,), {"dtype": node.meta["val"].dtype})
     node.replace_all_uses_with(new)
+
+
+def _padding(given: Any, kernel: Any, dilation: list[int]) -> tuple[list[int], list[int]]:
+    """The padding on both sides, and the dimensions that need one less in front: their first result is dropped."""
+    if given == "valid":
+        return [0] * len(kernel), []
+    if given != "same":
+        return _per_dimension(given, len(kernel)), []
+    both = [step * (taps - 1) for step, taps in zip(dilation, kernel, strict=True)]  # the stride is 1
+    return [(size + 1) // 2 for size in both], [dim for dim, size in enumerate(both) if size % 2]
 
 
 def _sums_of_weight(

@@ -16,7 +16,7 @@ from .table import bound, decline, only, places_of, rule, value_of
 aten = torch.ops.aten
 
 
-@rule(aten._unique2.default, aten.unique_consecutive.default)
+@rule(aten._unique2.default, aten.unique_consecutive.default, aten.unique_dim.default)
 def unique(rewrite: Rewrite, node: Node) -> Any:
     """The first elements of the runs of equal ones; a NaN equals nothing."""
     args, call = bound(node), rewrite.call

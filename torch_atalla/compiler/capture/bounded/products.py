@@ -22,7 +22,7 @@ def linear(rewrite: Rewrite, node: Node) -> Any:
     return again(rewrite, node)
 
 
-@rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default)
+@rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default, aten._int_mm.default)
 def product(rewrite: Rewrite, node: Node) -> Any:
     first, second = args_of(node)[:2]
     left = value_of(first).ndim - 1
@@ -52,6 +52,14 @@ def convolution(rewrite: Rewrite, node: Node) -> Any:
     paddings = args["padding"] if len(args["padding"]) == len(image) else args["padding"] * len(image)
     padded = [dim for dim, pad in zip(image, paddings, strict=True) if pad != 0]
     return again(rewrite, node, input=rewrite.filled(source, padded, 0))
+
+
+@rule(torch.ops.atalla.int_convolution.default)
+def int_convolution(rewrite: Rewrite, node: Node) -> Any:
+    args = bound(node)
+    only(rewrite, args["weight"], (), "of the weight")
+    only(rewrite, args["input"], (0,), "which the op joins")
+    return again(rewrite, node)
 
 
 @rule(aten.scaled_dot_product_attention.default)

@@ -26,7 +26,7 @@ Node = torch.fx.Node
 # Ops whose result has as many elements as a mask has true ones, or an input has distinct ones.
 MAKERS = (
     *(aten.index.Tensor, aten.nonzero.default, aten.masked_select.default, aten._unique2.default),
-    aten.unique_consecutive.default,
+    *(aten.unique_consecutive.default, aten.unique_dim.default),
 )
 READS = (aten._local_scalar_dense.default, aten.item.default)
 EVERY = 1 << 12  # a bound up to which expressions are evaluated for every count
