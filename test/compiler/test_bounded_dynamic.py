@@ -95,7 +95,11 @@ def exported(case: Any, **limits: int) -> torch.export.ExportedProgram:
 
 
 def check(case: Any, path: Path, several: tuple[str, ...], **limits: int) -> None:
-    save_loadable(exported(case, **limits), path, fallback="error")
+    check_program(exported(case, **limits), case, path, several)
+
+
+def check_program(program: torch.export.ExportedProgram, case: Any, path: Path, several: tuple[str, ...]) -> None:
+    save_loadable(program, path, fallback="error")
     loaded = load_loadable(path, device="atalla")
     for bits in several:
         args = inputs(bits)
@@ -119,6 +123,39 @@ def test_values(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rows", "sums", "order", "median", "distinct elements", "cat", "masked_scatter"])
 def test_sizes_without_a_bound(name: str, tmp_path: Path) -> None:
     check(CASES[name], tmp_path / "m.atl", ("101101", "111", "0100" * 20), min=3)
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+@pytest.mark.parametrize("name", ["rows", "view", "order", "distinct elements", "flip", "pad", "masked_scatter"])
+def test_sizes_from_one_on(name: str, tmp_path: Path) -> None:
+    check(CASES[name], tmp_path / "m.atl", ("101101", "11", "1", "1000100010"), min=1, max=10)
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+@pytest.mark.parametrize("name", ["rows", "cat", "softmax", "rows that are written"])
+def test_multiples(name: str, tmp_path: Path) -> None:
+    rows = {0: 4 * Dim("blocks", min=1, max=5)}
+    module, args = Module(CASES[name]), inputs("10110111")
+    program = torch.export.export(module, args, dynamic_shapes=(rows, rows, rows), strict=False)
+    check_program(program, CASES[name], tmp_path / "m.atl", ("01001110", "000111010111", "0001" * 5))
+
+
+def two_sizes(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x[m], x.new_ones(i.shape[0], WIDTH)[i > 1]])
+
+
+@pytest.mark.filterwarnings("ignore:the file gets no golden outputs")
+def test_two_dynamic_sizes(tmp_path: Path) -> None:
+    x, m, _ = inputs("101101")
+    shapes = {0: Dim("n", min=2, max=9)}, {0: Dim("n", min=2, max=9)}, {0: Dim("k", min=2, max=9)}
+    args = x, m, torch.randint(0, 4, (5,))
+    program = torch.export.export(Module(two_sizes), args, dynamic_shapes=shapes)
+    save_loadable(program, tmp_path / "m.atl", fallback="error")
+    loaded = load_loadable(tmp_path / "m.atl", device="atalla")
+    for n, k in ((6, 5), (2, 9), (9, 3)):
+        x, m, _ = inputs(("10110" * 2)[:n])
+        args = x, m, torch.randint(0, 4, (k,))
+        assert torch.equal(loaded(*[arg.to("atalla") for arg in args]).cpu(), two_sizes(*args))
 
 
 def at_most_three(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor) -> torch.Tensor:

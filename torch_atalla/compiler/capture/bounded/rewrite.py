@@ -227,31 +227,44 @@ class Rewrite:
 
     def size_node(self, expr: sympy.Basic) -> Any:
         """A size that the inputs determine, as a node of the graph or a number."""
-        import sympy
-        from torch.utils._sympy.functions import FloorDiv
-
         if expr.is_Integer:
             return int(expr)
-        if expr in self.sizes:
-            return self.sizes[expr]
-        binary = {sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv}
-        if expr.func in binary:
-            made, *others = map(self.size_node, expr.args)
-            for other in others:
-                made = self.call(binary[expr.func], made, other)
-        else:
-            made = self.call(aten.sym_size.int, *self.dimension(expr))
-        self.sizes[expr] = made
+        if expr not in self.sizes:
+            self.sizes[expr] = self.size_of_input(expr) or self.computed_size(expr)
+        return self.sizes[expr]
+
+    def computed_size(self, expr: sympy.Basic) -> Node:
+        import sympy
+        from torch.utils._sympy import functions
+
+        binary: dict[Any, Any] = {
+            sympy.Add: operator.add, sympy.Mul: operator.mul, functions.FloorDiv: operator.floordiv,
+            sympy.Max: torch.sym_max, sympy.Min: torch.sym_min,
+            functions.Max: torch.sym_max, functions.Min: torch.sym_min,
+        }  # fmt: skip
+        if expr.func not in binary:
+            raise Declined(f"no input has the size {expr}")
+        made, *others = map(self.size_node, expr.args)
+        for other in others:
+            made = self.call(binary[expr.func], made, other)
         return made
 
-    def dimension(self, expr: sympy.Basic) -> tuple[Node, int]:
-        """An input, and its dimension of that size."""
+    def size_of_input(self, expr: sympy.Basic) -> Node | None:
+        """A dimension of an input of that size, or of a multiple of it, divided."""
+        import sympy
+
+        found: tuple[int, Node, int] | None = None
         for node in self.graph.find_nodes(op="placeholder"):
             value = node.meta.get("val")
             for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
-                if self.expr(size) == expr:
-                    return node, dim
-        raise Declined(f"no input has the size {expr}")
+                factor = sympy.simplify(self.expr(size) / expr) if isinstance(size, torch.SymInt) else sympy.Integer(0)
+                if factor.is_Integer and factor > 0 and (found is None or factor < found[0]):
+                    found = int(factor), node, dim
+        if found is None:
+            return None
+        factor, node, dim = found
+        size = self.call(aten.sym_size.int, node, dim)
+        return size if factor == 1 else self.call(operator.floordiv, size, factor)
 
     def require(self, condition: sympy.Basic, message: str) -> None:
         """Stops the program on the chip if a condition on counts does not hold."""
