@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cycles per token and accuracy of a decoder in 8 and 4 bits: `python -m benchmarks.quantization [--write-docs]`.
+"""Cycles and accuracy of models in 8 and 4 bits: `python -m benchmarks.quantization [TABLE ...] [--write-docs]`.
 
-Cycles are simulated, so every machine gives the same numbers. test/quantization/test_quantized_decoding.py has limits.
+The tables: cycles per token (`cycles`) and `accuracy` of a decoder, and cycles of `convolutions`. Cycles are simulated,
+so every machine gives the same numbers. test_quantized_decoding.py and test_pt2e_convolutions.py in test/quantization
+have limits.
 --write-docs: the tables of docs/guides/quantize.md.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 import torch
 
 from .accuracy import of_decoder, of_minilm
+from .convolutions import blocks, results
 from .measure import of_token, quantized
 from .model import Sizes
 from .variants import Variant, variants
@@ -40,6 +43,23 @@ def cycles_table(chosen: list[Variant], sizes: Sizes) -> str:
             f"| {'yes' if torch.equal(first, second) else 'no'} |"
         )
         print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def convolutions_table() -> str:
+    lines = [
+        "| convolutions | cycles | ratio | DRAM MB | error | same bits |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    base = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for found in results(blocks(), torch.rand(1, 64, 56, 56), Path(folder)):
+            base = base or found.cost.cycles
+            lines.append(
+                f"| {found.name} | {found.cost.cycles:,} | {found.cost.cycles / base:.2f} "
+                f"| {found.cost.dram_bytes / 1e6:.1f} | {found.error:.1%} | {'yes' if found.same_bits else 'no'} |"
+            )
+            print(lines[-1], flush=True)
     return "\n".join(lines)
 
 
@@ -69,12 +89,17 @@ def write(name: str, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__.splitlines()[0])
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/guides/quantize.md")
+    tables = {
+        "cycles": lambda: cycles_table(variants(), Sizes()),
+        "accuracy": lambda: accuracy_table(variants()),
+        "convolutions": convolutions_table,
+    }
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(tables)}; all of them by default")
     args = parser.parse_args()
-    for name, table in (
-        ("cycles", lambda: cycles_table(variants(), Sizes())),
-        ("accuracy", lambda: accuracy_table(variants())),
-    ):
-        text = table()
+    if unknown := set(args.tables) - tables.keys():
+        parser.error(f"expected {', '.join(tables)}, got {', '.join(sorted(unknown))}")
+    for name in args.tables or tables:
+        text = tables[name]()
         if args.write_docs:
             write(name, text)
 

@@ -124,6 +124,17 @@ def test_networks(name: str, activations: str, tmp_path: Path) -> None:
     assert (found - exact).norm() < 0.05 * exact.norm()
 
 
+def test_cycles(tmp_path: Path) -> None:
+    """Of residual blocks: fewer than in float32, with no bytes between host and device."""
+    from benchmarks.quantization.convolutions import blocks, results
+
+    found = {result.name: result for result in results(blocks(blocks=2), torch.rand(1, 64, 28, 28), tmp_path)}
+    assert all(result.same_bits and result.cost.host_bytes == 0 for result in found.values())
+    exact, static = found["float32"], found["int8, static ranges"]
+    assert static.cost.cycles < exact.cost.cycles and static.cost.dram_bytes < 0.6 * exact.cost.dram_bytes
+    assert static.error < 0.03
+
+
 @pytest.mark.parametrize("outside", ["zero", "not zero"])
 def test_padding_is_real_zero(outside: str) -> None:
     """Results at the border of an image without values near zero, whose zero point is far from the middle."""
