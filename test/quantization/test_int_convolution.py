@@ -140,6 +140,7 @@ def test_cost() -> None:
         ({"padding": [-1, 0]}, "expected padding of at least 0"),
         ({"transposed": True, "outside": torch.tensor([1])}, "a transposed convolution takes no `outside`"),
         ({"image": (1, 4, 2, 2)}, "larger than the padded input"),
+        ({"image": (1, 4, 4, 4), "stride": [2, 2]}, "larger than the padded input"),
     ],
 )
 def test_errors(change: dict[str, Any], reason: str) -> None:

@@ -50,10 +50,10 @@ Tensor int_convolution(const Tensor& input, const Tensor& weight, const std::opt
     transposed_convolution(out, input, weight, Tensor(), steps, border, distances, groups);
     return out;
   }
+  for (int64_t d = 0; d < spatial; ++d)
+    TORCH_CHECK(input.size(2 + d) + 2 * border[d] > distances[d] * (weight.size(2 + d) - 1), kName,
+                ": a weight of the sizes ", weight.sizes(), " is larger than the padded input ", input.sizes());
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), border, steps, distances);
-  for (const int64_t size : sizes)
-    TORCH_CHECK(size >= 0, kName, ": a weight of the sizes ", weight.sizes(), " is larger than the padded input ",
-                input.sizes());
   Tensor out = empty(sizes, at::kInt, input.device().index(), MemoryFormat::Contiguous);
   launch_convolution(out, input, weight, Tensor(), steps, border, distances, groups,
                      outside ? outside->reshape({}) : Tensor());
