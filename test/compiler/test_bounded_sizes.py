@@ -121,6 +121,7 @@ CASES: dict[str, Case] = {
     "indices": lambda x, m, i: TABLE[i[m]],
     "images": lambda x, m, i: F.conv1d(x[m][:, None], KERNEL, padding=1),
     "a signal": lambda x, m, i: F.conv1d(x.reshape(-1)[x.reshape(-1) > -0.5][None, None], KERNEL, padding=1),
+    "of a number": lambda x, m, i: (x[m].sum().median(), *torch.unique(x[m].sum(), return_counts=True)),
     "product": lambda x, m, i: x[m].t() @ x[m],
     "product of bytes": lambda x, m, i: torch._int_mm(in_bytes(x[m]), in_bytes(TABLE)),
     "images of bytes": lambda x, m, i: torch.ops.atalla.int_convolution(

@@ -34,7 +34,7 @@ def unique(rewrite: Rewrite, node: Node) -> Any:
     if node.target is aten._unique2.default:
         flat, order = stable_order(rewrite, flat, 0)
     size = value_of(flat).numel()
-    elements = on_chip(rewrite, prod(rewrite.expr(n) for n in value_of(source).shape))
+    elements = on_chip(rewrite, prod((rewrite.expr(n) for n in value_of(source).shape), start=rewrite.expr(1)))
     before, after = (call(aten.slice.Tensor, flat, 0, start, size - 1 + start) for start in (0, 1))
     begins = call(aten.ne.Tensor, after, before)
     true = call(aten.full.default, [1], True, dtype=torch.bool, device=rewrite.device)

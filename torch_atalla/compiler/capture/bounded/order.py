@@ -64,6 +64,8 @@ def median_of_rows(rewrite: Rewrite, node: Node) -> Any:
 def median(rewrite: Rewrite, node: Node) -> Any:
     (source,) = args_of(node)
     dtype = value_of(source).dtype
+    if not rewrite.extents(source):
+        return again(rewrite, node)
     elements = prod(rewrite.expr(size) for size in value_of(source).shape)
     if not dtype.is_floating_point:
         rewrite.require(elements >= 1, "a median of no integers")
