@@ -54,6 +54,14 @@ def test_a_program_loads_without_what_it_does_not_use(tmp_path: Path) -> None:
     assert sorted(unused & found) == []
 
 
+def test_a_program_may_outlive_the_interpreter(tmp_path: Path) -> None:
+    path = tmp_path / "linear.atl"
+    torch_atalla.save_loadable(torch.export.export(nn.Linear(4, 4), (torch.randn(2, 4),)), path)
+    code = f"import sys, torch_atalla; sys.kept = torch_atalla.load_loadable({str(path)!r}, device='atalla')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_heavy_modules_exist() -> None:
     """A module that is renamed must not leave the list without effect."""
     import importlib.util

@@ -87,7 +87,7 @@ def test_verdicts_of_two_commits() -> None:
 
 
 def test_exponents_are_of_the_upper_half() -> None:
-    from benchmarks.scale import exponent
+    from benchmarks.scale.sweep import exponent
 
     assert exponent((1, 10, 100, 1000), [5.0, 5.0, 1.0, 10.0]) == pytest.approx(1)
     assert exponent((1, 2, 4, 8), [1.0, 2.0, 3.0, 12.0]) == pytest.approx(2)

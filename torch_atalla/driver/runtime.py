@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def _address(data: Any) -> tuple[int, int]:
     return (ctypes.addressof(ctypes.c_char.from_buffer(data)) if view.nbytes else 0), view.nbytes
 
 
-def crc32c(data: bytes | bytearray, crc: int = 0) -> int:
+def crc32c(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
     address, length = _address(data)
     return _library().atalla_crc32c(crc, address, length)
 
@@ -177,8 +178,8 @@ class Program:
         if handle is not None:
             _library().atalla_program_close(handle)
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:  # Python's end takes names away
+        if getattr(self, "_handle", None) is not None and not ends():
             self.close()
 
     def describe(self) -> dict[str, Any]:

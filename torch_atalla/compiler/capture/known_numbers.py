@@ -75,7 +75,11 @@ class _Values:
         }
         self.known: dict[Node, Any] = {}  # a tensor, several of an op that returns them, or None
         self.numbers: dict[Any, Any] = {}  # symbols of numbers that were read
-        self.written = _written(program)
+        # Nodes that depend on memory that the program writes in place.
+        self.written: set[Node] = _written(program)
+        for node in program.graph.nodes:
+            if not self.written.isdisjoint(node.all_input_nodes):
+                self.written.add(node)
 
     def masks(self, node: Node) -> dict[Node, torch.Tensor]:
         """The masks among what a node is indexed by, as far as they are constants."""
@@ -85,21 +89,21 @@ class _Values:
         indices: Any = node.args[1]
         for mask in indices:
             is_mask = isinstance(mask, Node) and mask.meta["val"].dtype == torch.bool
-            if is_mask and not self.written & _ancestors(mask) and (value := self.value(mask)) is not None:
+            if is_mask and mask not in self.written and (value := self.value(mask)) is not None:
                 found[mask] = value
         return found
 
     def sized(self, node: Node) -> torch.Tensor | None:
         """The value of a node made of constants, whose size torch.export takes for one that depends on data."""
         made = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(made, torch.Tensor) or self.written & _ancestors(node):
+        if node.op != "call_function" or not isinstance(made, torch.Tensor) or node in self.written:
             return None
         return None if all(type(size) is int for size in made.shape) else self.value(node)
 
     def read(self, node: Node) -> bool | int | float | None:
         """The number that a node reads from constants; None if it does not. What depends on memory that the
         program writes in place is no constant."""
-        if node.target not in _READS or self.written & _ancestors(node):
+        if node.target not in _READS or node in self.written:
             return None
         value = self.value(node.all_input_nodes[0])
         if value is None:
@@ -177,16 +181,6 @@ def _constant(program: torch.export.ExportedProgram, node: Node, value: torch.Te
     program._graph_signature = dataclasses.replace(program.graph_signature, input_specs=specs)
     program._constants = {**program.constants, name: value.contiguous()}
     return placeholder
-
-
-def _ancestors(node: Node) -> set[Node]:
-    """The node and all nodes that it depends on."""
-    found, waiting = {node}, [node]
-    while waiting:
-        sources = waiting.pop().all_input_nodes
-        waiting += [source for source in sources if source not in found]
-        found.update(sources)
-    return found
 
 
 def _memory(node: Node) -> set[Node]:

@@ -134,7 +134,7 @@ class _File:
             return 0
         flat = tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset())
         data = flat.view(torch.uint8).numpy().data
-        places = self.stored.setdefault((len(data), self.crc32c(bytearray(data))), [])
+        places = self.stored.setdefault((len(data), self.crc32c(data)), [])
         for offset in places:
             if memoryview(weights)[offset : offset + len(data)] == data:
                 return offset

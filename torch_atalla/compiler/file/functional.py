@@ -88,15 +88,14 @@ class FileBuilder:
         """With golden outputs, if the options ask for them, that every engine of the file gives."""
         report, options = self.report, self.options
         goldens = self.goldens(measured=False) if options.golden else []
-        data = self.encoded(goldens)
-        self.check_code(data)
+        if self.code is not None:
+            self.check_code(self.encoded(goldens))
         if options.verify:
             goldens = self._verified(goldens)
             report.estimate_cycles = report.method_cycles[0]
-            data = self.encoded(goldens)
+        data = self.encoded(goldens)  # with what the checks have added to the report
+        if options.verify:
             runtime.validate(data)
-        elif self.code is not None:
-            data = self.encoded(goldens)  # with what the check has added to the report
         if options.sign is not None:
             data = add_signature(data, options.sign, runtime.crc32c)
         report.file_bytes = len(data)

@@ -11,7 +11,7 @@ from .format import ENTRY_LAYOUT, HEADER_LAYOUT, MAGIC, MAJOR, MINOR, SECTION_AL
 
 MIN_RUNTIME = 1 << 16
 
-Checksum = Callable[[bytes | bytearray], int]
+Checksum = Callable[[bytes | bytearray | memoryview], int]
 
 
 @dataclass
