@@ -120,7 +120,7 @@ estimate    not made""",
                 return (
                     torch.ops.aten._add_relu.Scalar(x, 0.1),
                     torch.rand(3),
-                    torch.unique(x).shape[0] + x,
+                    torch.unique(x, dim=0).shape[0] + x,
                 )
 
         with self.assertRaises(UnsupportedOpsError) as caught:
@@ -130,8 +130,8 @@ estimate    not made""",
             """\
 fallback="error": 3 nodes cannot run on the chip:
   aten::_add_relu.Scalar (float32), node _add_relu at test_export_printed.py:N: no native kernel
-  aten::_unique2 (float32), node _unique2 at test_export_printed.py:N: dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)
-  aten::add.Tensor (float32), node add_2 at test_export_printed.py:N: depends on a dynamic size""",
+  aten::unique_dim (float32), node unique_dim at test_export_printed.py:N: unique_dim (aten.unique_dim.default): distinct slices; expected distinct elements (dim=None)
+  aten::add.Tensor (float32), node add_5 at test_export_printed.py:N: depends on a dynamic size""",
         )
 
     @staticmethod

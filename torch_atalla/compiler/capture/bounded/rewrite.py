@@ -78,9 +78,12 @@ class Rewrite:
     # The pass.
 
     def without_new_conditions(self) -> AbstractContextManager[None]:
-        """A decision that would hold for some sizes of inputs alone is an error of the rule that takes it."""
-        env = self.mode.shape_env
-        return env.error_on_new_guards() if env is not None else nullcontext()
+        """A decision that would hold for some sizes of inputs alone is an error of the rule that takes it. Where all
+        sizes of inputs are known, PyTorch decides about symbols that it makes for a moment."""
+        inputs = [node.meta.get("val") for node in self.graph.find_nodes(op="placeholder")]
+        sizes = [size for value in inputs if isinstance(value, torch.Tensor) for size in value.shape]
+        dynamic = any(isinstance(value, Numbers) for value in [*inputs, *sizes])
+        return self.mode.shape_env.error_on_new_guards() if dynamic else nullcontext()
 
     def run(self) -> None:
         for node in list(self.graph.nodes):
