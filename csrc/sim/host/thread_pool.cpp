@@ -65,28 +65,6 @@ uint32_t default_threads() {
   return static_cast<uint32_t>(std::min(cores, cap));
 }
 
-// Keeps the calling thread off one core after the other.
-class CoreLeaver {
- public:
-  // Moves the thread if it runs on `core` and may run elsewhere. The host's scheduler may leave two threads of a job on
-  // one core, taking turns, while another core is idle.
-  void leave(int core) {
-    if (core < 0 || sched_getcpu() != core) return;
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    // What others set in the meantime holds; the core that was left before is allowed again.
-    if (left_ >= 0 && CPU_EQUAL(&allowed, &set_)) CPU_SET(static_cast<size_t>(left_), &allowed);
-    CPU_CLR(static_cast<size_t>(core), &allowed);
-    if (CPU_COUNT(&allowed) == 0 || sched_setaffinity(0, sizeof allowed, &allowed) != 0) return;
-    left_ = core;
-    set_ = allowed;
-  }
-
- private:
-  int left_ = -1;
-  cpu_set_t set_{};
-};
-
 // One job at a time. A job is a number of pieces of a range; threads claim pieces by counting the ticket down. The
 // ticket holds the job's number beside the count, so that a thread which comes late can never claim a piece of a job
 // with the fields of another: while a piece is claimed, its job is not over and its fields stand.
@@ -116,7 +94,7 @@ class ThreadPool {
     pieces_ = pieces;
     body_ = body;
     context_ = context;
-    caller_core_.store(sched_getcpu(), std::memory_order_relaxed);
+    keep_workers_off(sched_getcpu());
     unfinished_.store(pieces, std::memory_order_relaxed);
     ticket_.store(uint64_t{++job_} << 32 | pieces, std::memory_order_release);
     posted_.fetch_add(1, std::memory_order_seq_cst);
@@ -149,6 +127,26 @@ class ThreadPool {
         futex_wake(finished_, 1);
       }
       ticket = ticket_.load(std::memory_order_acquire);
+    }
+  }
+
+  // The caller's core is for the caller: the host's scheduler may leave both there, taking turns for milliseconds,
+  // while another core is idle. Sleeping workers wake up elsewhere.
+  void keep_workers_off(int core) {
+    const pid_t first = tids_[0].load(std::memory_order_acquire);
+    if (core < 0 || core == left_ || first == 0) return;
+    cpu_set_t allowed;
+    if (sched_getaffinity(first, sizeof allowed, &allowed) != 0) return;
+    // What others set in the meantime holds; the core that was left before is allowed again.
+    if (left_ >= 0 && CPU_EQUAL(&allowed, &set_)) CPU_SET(static_cast<size_t>(left_), &allowed);
+    left_ = core;
+    set_ = allowed;
+    CPU_CLR(static_cast<size_t>(core), &set_);
+    if (CPU_COUNT(&set_) == 0) return;
+    for (uint32_t i = 0; i < workers_; ++i) {
+      const pid_t tid = tids_[i].load(std::memory_order_acquire);
+      if (tid == 0) left_ = -1;  // again with the next job, when it has started
+      else sched_setaffinity(tid, sizeof set_, &set_);
     }
   }
 
@@ -191,6 +189,7 @@ class ThreadPool {
       if (pthread_create(&thread, &attributes, main, index) != 0) break;  // fewer threads then; never an error
       pthread_setname_np(thread, "atalla-pool");
       ++workers_;
+      left_ = -1;
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -198,13 +197,10 @@ class ThreadPool {
 
   [[noreturn]] void worker(uint32_t index) {
     inside_parallel = true;  // for ever: what a piece calls runs inline
-    CoreLeaver cores;
+    tids_[index].store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
     for (;;) {
       const uint32_t seen = posted_.load(std::memory_order_seq_cst);
-      if (index + 1 < threads()) {
-        cores.leave(caller_core_.load(std::memory_order_relaxed));
-        work();
-      }
+      if (index + 1 < threads()) work();
       if (spin_until([&] { return posted_.load(std::memory_order_relaxed) != seen; })) continue;
       sleeping_.fetch_add(1, std::memory_order_seq_cst);
       futex_wait(posted_, seen);
@@ -215,6 +211,8 @@ class ThreadPool {
   // Only the forking thread exists in the child: no workers, and no job of another thread.
   void after_fork() {
     workers_ = 0;
+    left_ = -1;
+    for (std::atomic<pid_t>& tid : tids_) tid.store(0);
     sleeping_.store(0);
     ticket_.store(0);
     unfinished_.store(0);
@@ -223,9 +221,12 @@ class ThreadPool {
   }
 
   std::atomic<uint32_t> threads_;
+  std::atomic<pid_t> tids_[kMaxThreads] = {};  // of the workers that have started
   alignas(64) std::atomic<bool> busy_{false};
   // The fields of the job; written by the thread that holds busy_.
   uint32_t workers_ = 0;
+  int left_ = -1;    // the core that the workers keep off
+  cpu_set_t set_{};  // those that they have instead
   uint32_t job_ = 0;
   uint32_t pieces_ = 0;
   int64_t n_ = 0;
@@ -235,7 +236,6 @@ class ThreadPool {
   void* context_ = nullptr;
   alignas(64) std::atomic<uint64_t> ticket_{0};      // job << 32 | pieces that nobody has claimed
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // pieces of the job that are not done
-  std::atomic<int> caller_core_{-1};
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<uint32_t> finished_{0};
   alignas(64) std::atomic<uint32_t> posted_{0};  // jobs so far: what idle workers watch
