@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cost against size, with exponents: `python -m benchmarks.scale [--filter TEXT] [--plot FILE] [--write-docs]`.
 
-Costs are CPU time with one thread, the least of a few runs, so that other work on the machine matters less.
+Costs are elapsed time with one thread, the least of a few runs. Work on a stream's thread counts, too, so that the
+machine should be idle.
 --write-docs: the table and the plots of docs/reference/benchmarks.md. Needs matplotlib (requirements-ecosystem.txt),
 16 GiB of memory, and 4 GiB of disk in the folder for temporary files.
 """
@@ -25,7 +26,7 @@ from .sweep import Sweep, exponent
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, PLOT = DOCS / "reference/benchmarks.md", DOCS / "static/scale.svg"
 BEGIN, END = "<!-- begin: written by python -m benchmarks.scale --write-docs -->", "<!-- end: scale -->"
-SWEEPS = (*device.SWEEPS, *processes.SWEEPS, *programs.SWEEPS, *decoder.SWEEPS)
+SWEEPS = (*device.SWEEPS, *decoder.SWEEPS, *processes.SWEEPS, *programs.SWEEPS)  # memory is returned at the end
 
 
 def row(sweep: Sweep, costs: list[float]) -> str:
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         plot(found, PLOT)
         about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2)}
         lines = ["![cost over size](../static/scale.svg)", ""]
-        lines += ["| cost of | CPU time by n | exponent | bound |", "| --- | --- | ---: | --- |"]
+        lines += ["| cost of | time by n | exponent | bound |", "| --- | --- | ---: | --- |"]
         lines += [row(*one) for one in found]
         lines += ["", decoder.summary(), ""]
         lines += [f"Measured with: {', '.join(f'{name} {value}' for name, value in about.items())}."]

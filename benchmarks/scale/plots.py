@@ -32,7 +32,7 @@ def plot(found: Sequence[tuple[Sweep, list[float]]], path: Path) -> None:
         axis.loglog(middle, [at * (n / middle[0]) ** slope for n in middle], ":", color="gray")
         axis.set_title(f"{sweep.name.replace('`', '')}\nexponent {slope:.2f}", fontsize=8)
         axis.set_xlabel("n")
-        axis.set_ylabel("CPU seconds")
+        axis.set_ylabel("seconds")
         axis.grid(True, which="major", linewidth=0.3)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -18,19 +18,19 @@ RUNS = 5
 class Sweep:
     name: str  # with n for the size
     sizes: tuple[int, ...]
-    cost: Callable[[int], float]  # CPU seconds
+    cost: Callable[[int], float]  # seconds
     bound: str  # one sentence: what bounds the cost of large sizes
 
 
 def least(work: Callable[[], object], calls: int = 1, runs: int = RUNS) -> float:
-    """The least CPU seconds per call of a few runs."""
+    """The least seconds per call of a few runs."""
     best = float("inf")
     for _ in range(runs):
-        start = time.process_time()
+        start = time.perf_counter()
         for _ in range(calls):
             work()
         torch.atalla.synchronize()
-        best = min(best, time.process_time() - start)
+        best = min(best, time.perf_counter() - start)
     return best / calls
 
 
