@@ -43,6 +43,6 @@ SWEEPS = (
         "6,000 launches in each of n processes, together",
         (1, 2, 3, 4, 6, 8),
         processes,
-        "Processes share nothing but the host's cores and caches.",
+        "Processes share only the host's cores and caches.",
     ),
 )

@@ -268,7 +268,8 @@ bool pack_pair_rows(const MatrixView& a, int64_t rows, int64_t k, uint32_t* dst,
 bool pack_pair_panel(const MatrixView& b, int64_t k, int64_t columns, float* dst) {
   constexpr int64_t panel = kPanel<float>;
   if (b.col_stride == 1 && columns == panel) return join_rows(b, k, dst);
-  if (b.row_stride == 1 && b.col_stride % 2 == 0 && k % 2 == 0) {  // pairs lie in memory as they are needed, turned
+  const bool aligned = reinterpret_cast<uintptr_t>(b.data) % sizeof(float) == 0 && b.col_stride % 2 == 0;
+  if (b.row_stride == 1 && aligned && k % 2 == 0) {  // pairs lie in memory as they are needed, turned
     const MatrixView pairs{b.data, ATALLA_F32, 1, b.col_stride / 2, 4};
     pack_matrix<float>(pairs, k / 2, columns, panel, dst, panel);
     return rotate_panel(dst, k / 2);
