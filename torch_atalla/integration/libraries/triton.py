@@ -16,8 +16,8 @@ def _adapt(backends: ModuleType) -> None:
     original = upstream.has_triton
 
     @functools.cache
-    def has_triton() -> bool:
-        return bool(original()) or "atalla" in backends.backends
+    def has_triton(**options: bool) -> bool:  # torch 2.15 has include_cpu
+        return bool(original(**options)) or "atalla" in backends.backends
 
     upstream.has_triton = has_triton
 
