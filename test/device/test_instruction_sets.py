@@ -22,6 +22,10 @@ for m, n, k in [(64, 64, 64), (130, 70, 300), (40, 50, 2500), (1, 512, 512), (20
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
         keep(f"mm {m} {n} {k} {dtype}", a.to("atalla") @ b.to("atalla"))
+image, taps = torch.randn(1, 40, 20, 23).to("atalla"), torch.randn(35, 40, 3, 3).to("atalla")
+keep("mm of a convolution", torch.nn.functional.conv2d(image, taps, padding=1))
+bytes_ = torch.randint(-128, 128, (40, 70), dtype=torch.int8).to("atalla")
+keep("mm of bytes", torch._int_mm(bytes_, bytes_.t().contiguous()))
 x = torch.randn(37, 300)
 for name in ("exp", "erf", "tanh", "sigmoid", "sin", "log1p", "sqrt", "reciprocal"):
     keep(f"pointwise {name}", getattr(torch, name)(x.abs().to("atalla")))
@@ -60,7 +64,7 @@ class TestInstructionSets(TestCase):
     def test_products_agree(self):
         """AVX2 and AVX-512 sum a product in one order (docs/concepts/gemm.md)."""
         names = [n for n in self.by_isa["avx2"] if n.startswith("mm")]
-        self.assertEqual(len(names), 15)
+        self.assertEqual(len(names), 17)
         for name in names:
             self.assertEqual(self.by_isa["avx2"][name], self.by_isa["avx512"][name], msg=name)
 
