@@ -137,7 +137,7 @@ class ThreadPool {
     if (core < 0 || core == left_ || first == 0) return;
     cpu_set_t allowed;
     if (sched_getaffinity(first, sizeof allowed, &allowed) != 0) return;
-    // What others set in the meantime holds; the core that was left before is allowed again.
+    // A mask that others set in the meantime holds. Else the workers may use the core again that they left before.
     if (left_ >= 0 && CPU_EQUAL(&allowed, &set_)) CPU_SET(static_cast<size_t>(left_), &allowed);
     left_ = core;
     set_ = allowed;

@@ -53,9 +53,9 @@ void filter_points(V g0, V g1, V g2, V* to) {
   to[0] = g0, to[1] = half(outer + g1), to[2] = half(outer - g1), to[3] = g2;
 }
 
-// Input channels [c0, c1) of a panel: taps [ci, 9, panel] -> [point, ci, panel].
-void transform_filters(const float* taps, int64_t c0, int64_t c1, int64_t channels, float* to) {
-  for (int64_t c = c0; c < c1; ++c) {
+// Of a panel: taps [ci, 9, panel] -> [point, ci, panel].
+void transform_filters(const float* taps, int64_t channels, float* to) {
+  for (int64_t c = 0; c < channels; ++c) {
     const float* g = taps + c * kTaps * kStoredPanel;
     for (int64_t j = 0; j < kStoredPanel; j += lanes) {
       V rows[3][4];
@@ -259,7 +259,7 @@ class Block {
   alignas(64) float outputs_[2][lanes * kStoredPanel] = {};
 };
 
-// What the threads of a convolution find.
+// Collects what the threads of a convolution find.
 class Verdict {
  public:
   void no_memory() { __atomic_store_n(&memory_, false, __ATOMIC_RELAXED); }
@@ -291,7 +291,7 @@ WinogradEnd run_panels(const WinogradConvolution& conv, const Plan& plan) {
     if (!block.prepare() || filters == nullptr) return verdict.no_memory();
     float* room = filters + kPoints * s.in_channels * kStoredPanel;
     for (int64_t p = begin; p < end; ++p) {
-      transform_filters(taps_of(conv, p, room), 0, s.in_channels, s.in_channels, filters);
+      transform_filters(taps_of(conv, p, room), s.in_channels, filters);
       if (!block.run(0, 0, plan.rows, p, image, filters, filters)) verdict.not_finite();
     }
   });
@@ -309,7 +309,7 @@ WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan& plan) {
     float* room = conv.packed ? filters : scratch<float>(ScratchSlot::PackedB, s.depth() * kStoredPanel);
     if (room == nullptr) return verdict.no_memory();
     for (int64_t p = begin; p < end; ++p)
-      transform_filters(taps_of(conv, p, room), 0, s.in_channels, s.in_channels, filters + p * panel_size);
+      transform_filters(taps_of(conv, p, room), s.in_channels, filters + p * panel_size);
   });
   if (verdict.end() != WinogradEnd::kDone) return verdict.end();
   parallel_for(s.batch * plan.blocks, 1, [&](int64_t begin, int64_t end) {

@@ -3,8 +3,8 @@
 // Convolutions of 3 x 3 taps by Winograd's minimal filtering F(2 x 2, 3 x 3): 16 products for four outputs and an input
 // channel instead of 36. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015, has the formulas.
 //
-// Whether a convolution takes this path depends on its shape alone, so that `convolution` and `convolution_packed` give
-// the same bits, for every batch size and number of threads.
+// The shape alone decides which convolutions take this path, so that `convolution` and `convolution_packed` give the
+// same bits, for every batch size and number of threads.
 #pragma once
 
 #include "sim/kernels/convolution/plan.h"

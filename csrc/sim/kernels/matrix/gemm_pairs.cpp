@@ -25,7 +25,8 @@ Words words(const void* p) {
   return v;
 }
 
-// As accumulate() of gemm_micro.cpp, with `step` for multiply-adds.
+// As accumulate() of gemm_micro.cpp, with `step` for multiply-adds; a copy, since only a function for the same
+// instructions can have the step in line.
 template <class T, int R, int V, class Step>
 [[gnu::always_inline]] inline void accumulate_pairs(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                                                     T* tile, int64_t ldt, Step step) {
@@ -62,11 +63,15 @@ template <class T, int R, int V, class Step>
 
 #if ATALLA_PAIRS_F32
 struct BfloatDot {
-  template <int R, int V>
-  static void run(int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* tile, int64_t ldt) {
-    accumulate_pairs<float, R, V>(k, a, lda, b, ldb, tile, ldt, [](Vec<float> sum, Vec<float> x, Vec<float> y) {
-      return Vec<float>(_mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y));
-    });
+  Vec<float> operator()(Vec<float> sum, Vec<float> x, Vec<float> y) const {
+    return Vec<float>(_mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y));
+  }
+};
+
+// WordDot in one instruction (AVX512_VNNI).
+struct WordDotAdd {
+  Words operator()(Words sum, Words x, Words y) const {
+    return Words(_mm512_dpwssd_epi32(__m512i(sum), __m512i(x), __m512i(y)));
   }
 };
 #endif
@@ -74,36 +79,24 @@ struct BfloatDot {
 #if ATALLA_PAIRS_U32
 // Pairs of products of 16 bits, added to sums modulo 2^32: of bytes, a pair's sum fits.
 struct WordDot {
-  template <int R, int V>
-  static void run(int64_t k, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, uint32_t* tile,
-                  int64_t ldt) {
-    accumulate_pairs<uint32_t, R, V>(k, a, lda, b, ldb, tile, ldt, [](Words sum, Words x, Words y) {
+  Words operator()(Words sum, Words x, Words y) const {
 #if defined(__AVX512BW__)
-      return sum + Words(_mm512_madd_epi16(__m512i(x), __m512i(y)));
+    return sum + Words(_mm512_madd_epi16(__m512i(x), __m512i(y)));
 #else
-      return sum + Words(_mm256_madd_epi16(__m256i(x), __m256i(y)));
+    return sum + Words(_mm256_madd_epi16(__m256i(x), __m256i(y)));
 #endif
-    });
   }
 };
 #endif
 
-#if ATALLA_PAIRS_F32
-// The same in one instruction (AVX512_VNNI).
-struct WordDotAdd {
-  template <int R, int V>
-  static void run(int64_t k, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, uint32_t* tile,
-                  int64_t ldt) {
-    accumulate_pairs<uint32_t, R, V>(k, a, lda, b, ldb, tile, ldt, [](Words sum, Words x, Words y) {
-      return Words(_mm512_dpwssd_epi32(__m512i(sum), __m512i(x), __m512i(y)));
-    });
-  }
-};
-#endif
+template <class Dot, class T, int R, int V>
+void pair_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt) {
+  accumulate_pairs<T, R, V>(k, a, lda, b, ldb, tile, ldt, Dot{});
+}
 
 template <class Dot, class T, int V, int... R>
 constexpr void fill_row(PairKernelTable<T>& table, std::integer_sequence<int, R...>) {
-  ((table.entries[V - 1][R] = &Dot::template run<R + 1, V>), ...);
+  ((table.entries[V - 1][R] = &pair_kernel<Dot, T, R + 1, V>), ...);
 }
 
 template <class Dot, class T>
