@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The C ABI: streams and events.
+#include <cstdio>
 #include <utility>
 
 #include "sim/abi/api_internal.h"
@@ -186,7 +187,7 @@ atalla_status device_synchronize(atalla_device device) {
       const atalla_status status = s.synchronize(handle);
       if (is_fault(status) && first == ATALLA_OK) {
         first = status;
-        strncpy(text, last_error(), sizeof text - 1);
+        snprintf(text, sizeof text, "%s", last_error());
       }
     });
     lift_host_clock(d.telemetry().barrier());

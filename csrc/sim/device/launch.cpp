@@ -131,26 +131,32 @@ atalla_status operand_fault(const char* name, const Device& device, const atalla
                    static_cast<int>(device.ordinal()), dram.size(), dram.base());
 }
 
-// Elements inside DRAM that the operand reaches: the fast path is one subtraction and two compares.
-inline bool inside(const Dram& dram, const atalla_operand& operand, const Extent& extent) {
-  const uint64_t size = dtype_size(operand.dtype);
-  int64_t low = 0;
-  int64_t high = 0;
+// False when it leaves 64 bits.
+inline bool reach_of(const atalla_operand& operand, const Extent& extent, Reach* reach) {
+  const auto size = static_cast<int64_t>(dtype_size(operand.dtype));
   bool bad = extent.overflow;
-  bad |= __builtin_mul_overflow(extent.low, static_cast<int64_t>(size), &low);
-  bad |= __builtin_mul_overflow(extent.high, static_cast<int64_t>(size), &high);
-  bad |= __builtin_add_overflow(high, static_cast<int64_t>(size), &high);
-  const uint64_t offset = operand.addr - dram.base();  // wraps below the base
-  if (bad || offset >= dram.size()) return false;
-  return static_cast<uint64_t>(high) <= dram.size() - offset && static_cast<uint64_t>(-low) <= offset;
+  bad |= __builtin_mul_overflow(extent.low, size, &reach->low);
+  bad |= __builtin_mul_overflow(extent.high, size, &reach->high);
+  bad |= __builtin_add_overflow(reach->high, size, &reach->high);
+  return !bad;
 }
 
-// Engine pointers of all operands.
-atalla_status bind_operands(const char* name, const Device& device, const atalla_launch_desc& desc, void** data) {
+// One subtraction and two compares.
+inline bool inside(const Dram& dram, atalla_addr addr, const Reach& reach) {
+  const uint64_t offset = addr - dram.base();  // wraps below the base
+  return offset < dram.size() && static_cast<uint64_t>(reach.high) <= dram.size() - offset &&
+         static_cast<uint64_t>(-reach.low) <= offset;
+}
+
+// Engine pointers and reaches of all operands. *own: those in memory have elements, which lie in the device's memories.
+atalla_status bind_operands(const char* name, const Device& device, const atalla_launch_desc& desc, void** data,
+                            Reach* reaches, bool* own) {
   const Dram& dram = device.dram();
+  *own = true;
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     Extent extent;
+    reaches[i] = {};
     if (!well_formed(desc, i, &extent)) [[unlikely]]
       return bad_operand(name, desc, i);
     if (operand.immediate != 0) {
@@ -160,17 +166,21 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
     } else if (extent.empty) {
       // Reaches nothing; the address of an empty tensor may be anything.
       data[i] = dram.contains(operand.addr, 0) ? dram.translate(operand.addr) : nullptr;
+      *own = false;
     } else {
-      const Dram* home = &dram;
-      if (!inside(dram, operand, extent)) [[unlikely]] {
-        if (inside(device.pads(), operand, extent)) {
+      const Dram*& home = reaches[i].home = &dram;
+      if (!reach_of(operand, extent, &reaches[i])) [[unlikely]]
+        return operand_fault(name, device, desc, i, extent);
+      if (!inside(dram, operand.addr, reaches[i])) [[unlikely]] {
+        if (inside(device.pads(), operand.addr, reaches[i])) {
           home = &device.pads();
         } else {
           const Import* import = registry.imports.find(operand.addr, 1);
-          if (import == nullptr || import->device != &device || !inside(import->dram, operand, extent)) {
+          if (import == nullptr || import->device != &device || !inside(import->dram, operand.addr, reaches[i])) {
             return operand_fault(name, device, desc, i, extent);
           }
           home = &import->dram;
+          *own = false;
         }
       }
       if ((operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
@@ -180,6 +190,25 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
     }
   }
   return ATALLA_OK;
+}
+
+// The same for a launch that is known. False if an address is misaligned or leaves the operand's memory.
+inline bool bind_known(const atalla_launch_desc& desc, const KnownLaunch& known, void** data) {
+  bool good = true;
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& operand = desc.operands[i];
+    if (operand.immediate != 0) {
+      data[i] = const_cast<int64_t*>(operand.sizes);
+    } else if (operand.addr == 0) {
+      data[i] = nullptr;
+    } else {
+      const Reach& reach = known.operands[i].reach;
+      good &= inside(*reach.home, operand.addr, reach);
+      good &= (operand.addr & known.operands[i].align_mask) == 0;
+      data[i] = reach.home->translate(operand.addr);
+    }
+  }
+  return good;
 }
 
 // Puts the launch's tag before the text, and its number where that is known.
@@ -221,11 +250,8 @@ inline uint32_t resident_operands(const Device& device, const atalla_launch_desc
   return resident;
 }
 
-// What the launch does, and what it is charged for where its operands lie, on its cores.
-Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cost, EnergyEvents* events) {
-  const Kernel& kernel = device.kernels()[desc.kernel];
-  kernel.cost(desc, *cost);
-  *events = EnergyModel::computed(*cost, desc.compute_dtype);
+// The launch's time and bytes where its operands lie, on its cores. Completes *cost and *events.
+Charge time_of(const Device& device, const atalla_launch_desc& desc, Cost* cost, EnergyEvents* events) {
   const uint32_t resident = resident_operands(device, desc);
   const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
   const KernelTraits& traits = traits_of(desc.kernel);
@@ -250,6 +276,19 @@ Charge charge_of(const Device& device, const atalla_launch_desc& desc, Cost* cos
   return charge;
 }
 
+LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
+  Cost cost(device.geometry());
+  device.kernels()[desc.kernel].cost(desc, cost);
+  EnergyEvents events = EnergyModel::computed(cost, desc.compute_dtype);
+  LaunchCharge charge;
+  charge.time = time_of(device, desc, &cost, &events);
+  charge.bytes_read = cost.bytes_read;
+  charge.bytes_written = cost.bytes_written;
+  charge.macs = cost.macs;
+  charge.energy = device.energy().of(events);
+  return charge;
+}
+
 }  // namespace
 
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
@@ -263,13 +302,17 @@ atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc
   return ATALLA_OK;
 }
 
-atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next) {
+namespace {
+
+// Checks and runs; reaches and *own as of bind_operands.
+atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next,
+                         Reach* reaches, bool* own) {
   const KernelTable& kernels = device.kernels();
   if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]]
     return status;
   void* data[ATALLA_MAX_OPERANDS];
   const Kernel& kernel = kernels[desc->kernel];
-  atalla_status status = bind_operands(kernel.name, device, *desc, data);
+  atalla_status status = bind_operands(kernel.name, device, *desc, data, reaches, own);
   if (status == ATALLA_OK) status = check_contract(kernel.name, traits_of(desc->kernel), *desc, data);
   if (status == ATALLA_OK) [[likely]]
     status = kernel.run(Launch{*desc, data});
@@ -278,18 +321,43 @@ atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, siz
   return ATALLA_OK;
 }
 
-void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock) {
-  Cost cost(device.geometry());
-  EnergyEvents events;
-  const Charge charge = charge_of(device, desc, &cost, &events);
-  device.telemetry().record_launch(clock, stream, desc, cost, charge, events);
+}  // namespace
+
+atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
+                     LaunchMemo* memo, StreamClock* clock) {
+  if (const KnownLaunch* known = memo->find(desc, desc_bytes)) {
+    void* data[KnownLaunch::kOperands];
+    if (bind_known(*desc, *known, data)) [[likely]] {
+      const Kernel& kernel = device.kernels()[desc->kernel];
+      const atalla_status status = kernel.run(Launch{*desc, data});
+      if (status != ATALLA_OK) [[unlikely]]
+        return name_launch(device, kernel.name, *desc, true, status);
+      device.telemetry().record_launch(clock, stream, *desc, known->charge);
+      return ATALLA_OK;
+    }
+  }
+  Reach reaches[ATALLA_MAX_OPERANDS];
+  bool own = false;
+  const atalla_status status = run_launch(device, desc, desc_bytes, true, reaches, &own);
+  if (status != ATALLA_OK) [[unlikely]]
+    return status;
+  const LaunchCharge charge = charge_of(device, *desc);
+  device.telemetry().record_launch(clock, stream, *desc, charge);
+  if (own) memo->keep(*desc, reaches, charge);
+  return ATALLA_OK;
+}
+
+atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes) {
+  Reach reaches[ATALLA_MAX_OPERANDS];
+  bool own = false;
+  return run_launch(device, desc, desc_bytes, false, reaches, &own);
 }
 
 atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                             StreamClock* clock) {
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
-  charge_executed(device, stream, *whole, clock);
+  device.telemetry().record_launch(clock, stream, *whole, charge_of(device, *whole));
   return ATALLA_OK;
 }
 
@@ -297,15 +365,13 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
                               atalla_launch_record* record, atalla_energy* energy) {
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
-  Cost cost(device.geometry());
-  EnergyEvents events;
-  const Charge charge = charge_of(device, *whole, &cost, &events);
+  const LaunchCharge charge = charge_of(device, *whole);
   atalla_launch_record filled{};
-  fill_launch_record(*whole, cost, charge, &filled);
+  fill_launch_record(*whole, charge, &filled);
   *record = filled;
   if (energy == nullptr) return ATALLA_OK;
-  *energy = device.energy().of(events);
-  const atalla_energy idle = device.energy().idle(charge.cycles);
+  *energy = charge.energy;
+  const atalla_energy idle = device.energy().idle(charge.time.cycles);
   atalla_energy_add(energy, &idle);
   return ATALLA_OK;
 }

@@ -9,17 +9,19 @@
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"
 #include "sim/device/device.h"
+#include "sim/device/launch_memo.h"
 
 namespace atalla::sim {
 
-// Runs the launch. Allocates nothing and takes no lock. On failure nothing has been written by the kernel, and the
-// error text names the launch; with its number if it is the one that will be charged next.
-atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next);
+// Runs the launch, charges it and moves the stream's clock to its end. Takes no lock but the telemetry's. On failure
+// nothing has been written by the kernel, nothing is charged, and the error text names the launch.
+atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
+                     LaunchMemo* memo, StreamClock* clock);
 
-// Charges a launch that has been executed, and moves the stream's clock to its end.
-void charge_executed(Device& device, uint32_t stream, const atalla_launch_desc& desc, StreamClock* clock);
+// The two halves: runs the launch;
+atalla_status execute_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes);
 
-// The same for a launch that nobody has looked at. Addresses are not checked: the launch may still fail when it runs.
+// and charges a launch that has not been checked. Addresses are not checked: the launch may still fail when it runs.
 atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                             StreamClock* clock);
 

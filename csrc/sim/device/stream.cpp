@@ -17,6 +17,7 @@ void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   device_.store(device, std::memory_order_relaxed);
   ordinal_ = ordinal;
   device->telemetry().reset(&clock_);
+  memo_.forget();
   fault_ = ATALLA_OK;
 }
 
@@ -44,10 +45,9 @@ atalla_status Stream::launch(uint64_t handle, const atalla_launch_desc* desc, si
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  const atalla_status status = sim::execute_launch(*device(), desc, desc_bytes, true);
+  const atalla_status status = sim::launch(*device(), ordinal_, desc, desc_bytes, &memo_, &clock_);
   if (status != ATALLA_OK) [[unlikely]]
     return finish(status);
-  charge_executed(*device(), ordinal_, *desc, &clock_);
   return ATALLA_OK;
 }
 
@@ -72,7 +72,7 @@ atalla_status Stream::execute_launch(uint64_t handle, const atalla_launch_desc* 
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  return finish(sim::execute_launch(*device(), desc, desc_bytes, false));
+  return finish(sim::execute_launch(*device(), desc, desc_bytes));
 }
 
 atalla_status Stream::execute_copy(uint64_t handle, const atalla_copy_params& params) {

@@ -12,6 +12,7 @@
 #include "sim/abi/atalla_isa.h"
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
+#include "sim/device/launch_memo.h"
 #include "sim/time/instant.h"
 
 namespace atalla::sim {
@@ -47,7 +48,10 @@ class Stream {
   Device* device() const { return device_.load(std::memory_order_relaxed); }
   std::mutex& mutex() { return mutex_; }
   // The slot belongs to no stream any more. The caller holds mutex().
-  void detach() { handle_ = 0; }
+  void detach() {
+    handle_ = 0;
+    memo_.forget();
+  }
 
  private:
   atalla_status check_handle(uint64_t handle) const;
@@ -60,6 +64,7 @@ class Stream {
   std::atomic<Device*> device_{nullptr};  // read without the lock by those who keep devices open
   uint32_t ordinal_ = 0;
   StreamClock clock_;
+  LaunchMemo memo_;
   atalla_status fault_ = ATALLA_OK;
   char fault_text_[kErrorTextBytes] = "";
 };

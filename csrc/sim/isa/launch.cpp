@@ -30,11 +30,12 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   }
   atalla_isa_stats found;
   machine.stats(&found);
-  Cost cost(device.geometry());
-  cost.bytes_read = found.dram_bytes_read;
-  cost.bytes_written = found.dram_bytes_written;
-  cost.macs = found.macs;
-  Charge charge;
+  LaunchCharge charged;
+  charged.bytes_read = found.dram_bytes_read;
+  charged.bytes_written = found.dram_bytes_written;
+  charged.macs = found.macs;
+  charged.energy = device.energy().of(events_of(found));
+  Charge& charge = charged.time;
   charge.cycles = found.cycles + device.config().launch_overhead_cycles;
   charge.sdma_cycles = found.bus_cycles;
   for (uint32_t core = 0; core < machine.cores(); ++core) {  // those of the busiest one
@@ -50,7 +51,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   desc.kernel = kernel < 0 ? ATALLA_NO_KERNEL : static_cast<atalla_kernel>(kernel);
   desc.compute_dtype = ATALLA_BF16;
   desc.tag = params.tag;
-  device.telemetry().record_launch(clock, stream, desc, cost, charge, events_of(found));
+  device.telemetry().record_launch(clock, stream, desc, charged);
   if (stats != nullptr) *stats = found;
   return ATALLA_OK;
 }

@@ -2,6 +2,7 @@
 #include "sim/time/telemetry.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,26 +13,24 @@
 
 namespace atalla::sim {
 
-// Populated at once: the first pass through the ring must not pay for page faults inside launches.
 Telemetry::Telemetry(size_t capacity, const EnergyModel& energy) : capacity_(capacity), energy_(energy) {
-  void* memory = mmap(nullptr, capacity * sizeof(atalla_work_record), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* memory =
+      mmap(nullptr, capacity * sizeof(atalla_work_record), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   ring_ = static_cast<atalla_work_record*>(memory);
 }
 
 Telemetry::~Telemetry() { munmap(ring_, capacity_ * sizeof(atalla_work_record)); }
 
-void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const Charge& charge,
-                        atalla_launch_record* record) {
+void fill_launch_record(const atalla_launch_desc& desc, const LaunchCharge& charge, atalla_launch_record* record) {
   record->tag = desc.tag;
-  record->cycles = charge.cycles;
-  record->sdma_cycles = charge.sdma_cycles;
-  record->vector_cycles = charge.vector_cycles;
-  record->array_cycles = charge.array_cycles;
-  record->dram_bytes_read = cost.bytes_read;
-  record->dram_bytes_written = cost.bytes_written;
-  record->macs = cost.macs;
+  record->cycles = charge.time.cycles;
+  record->sdma_cycles = charge.time.sdma_cycles;
+  record->vector_cycles = charge.time.vector_cycles;
+  record->array_cycles = charge.time.array_cycles;
+  record->dram_bytes_read = charge.bytes_read;
+  record->dram_bytes_written = charge.bytes_written;
+  record->macs = charge.macs;
   record->kernel = desc.kernel;
   record->n_operands = desc.n_operands;
   record->dtype = desc.compute_dtype;
@@ -53,7 +52,20 @@ Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
   return placed;
 }
 
+// Makes memory ready for the next records. Some at a time: less than page faults would cost, and no more than a program
+// needs.
+[[gnu::noinline]] void Telemetry::populate() {
+  constexpr size_t kRecords = 256;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), more = std::min(kRecords, capacity_ - ready_);
+  char* const begin = reinterpret_cast<char*>(ring_) + ready_ * sizeof(atalla_work_record) / page * page;
+  const auto end = reinterpret_cast<char*>(ring_ + ready_ + more);
+  (void)madvise(begin, static_cast<size_t>(end - begin), MADV_POPULATE_WRITE);  // else the faults
+  ready_ += more;
+}
+
 atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kind, uint32_t stream) {
+  if (next_ == ready_) [[unlikely]]
+    populate();
   atalla_work_record& record = ring_[next_];
   if (++next_ == capacity_) next_ = 0;
   record.sequence = sequence_++;
@@ -68,25 +80,24 @@ atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kin
   return record;
 }
 
-void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
-                              const Charge& charge, const EnergyEvents& events) {
-  const atalla_energy energy = energy_.of(events);
+void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc,
+                              const LaunchCharge& charge) {
   const std::lock_guard lock(lock_);
-  const Placement placed = place(clock, charge);
+  const Placement placed = place(clock, charge.time);
   atalla_work_record& record = next_record(placed, ATALLA_WORK_LAUNCH, stream);
-  record.energy = energy;
-  record.scratchpad_bytes = charge.scratchpad_bytes;
-  fill_launch_record(desc, cost, charge, &record.work);
+  record.energy = charge.energy;
+  record.scratchpad_bytes = charge.time.scratchpad_bytes;
+  fill_launch_record(desc, charge, &record.work);
   ++launches_;
   counters_.launches += 1;
-  counters_.cycles += charge.cycles;
-  counters_.sdma_cycles += charge.sdma_cycles;
-  counters_.vector_cycles += charge.vector_cycles;
-  counters_.array_cycles += charge.array_cycles;
-  counters_.dram_bytes_read += cost.bytes_read;
-  counters_.dram_bytes_written += cost.bytes_written;
-  counters_.macs += cost.macs;
-  atalla_energy_add(&counters_.energy, &energy);
+  counters_.cycles += charge.time.cycles;
+  counters_.sdma_cycles += charge.time.sdma_cycles;
+  counters_.vector_cycles += charge.time.vector_cycles;
+  counters_.array_cycles += charge.time.array_cycles;
+  counters_.dram_bytes_read += charge.bytes_read;
+  counters_.dram_bytes_written += charge.bytes_written;
+  counters_.macs += charge.macs;
+  atalla_energy_add(&counters_.energy, &charge.energy);
 }
 
 Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {

@@ -11,7 +11,6 @@
 #include "sim/abi/atalla.h"
 #include "sim/energy/model.h"
 #include "sim/host/spin_lock.h"
-#include "sim/kernels/base/kernel.h"
 #include "sim/time/instant.h"
 #include "sim/time/schedule.h"
 #include "sim/time/timing.h"
@@ -21,10 +20,19 @@ namespace atalla::sim {
 // When a stream is free. Guarded by the lock of its device's telemetry.
 using StreamClock = Instant;
 
+// All that a launch is charged.
+struct LaunchCharge {
+  Charge time;
+  uint64_t bytes_read = 0;  // of DRAM
+  uint64_t bytes_written = 0;
+  uint64_t macs = 0;
+  atalla_energy energy{};  // without standby and leakage
+};
+
 // Thread-safe.
 class Telemetry {
  public:
-  // `capacity` records are allocated here, none later. The model must live as long.
+  // Memory for `capacity` records is reserved here, and taken as they come. The model must live as long.
   Telemetry(size_t capacity, const EnergyModel& energy);
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;
@@ -32,8 +40,7 @@ class Telemetry {
 
   // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
   // free, not before what the calling thread has waited for, and not before the latest barrier.
-  void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const Cost& cost,
-                     const Charge& charge, const EnergyEvents& events);
+  void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge);
   struct Copy {
     uint32_t kind = 0;
     uint64_t tag = 0;
@@ -66,6 +73,7 @@ class Telemetry {
   void work_records(uint64_t from, void* out, size_t record_bytes, size_t* count) const;
 
  private:
+  void populate();
   Placement place(StreamClock* clock, const Charge& charge);
   atalla_work_record& next_record(const Placement& placed, uint32_t kind, uint32_t stream);
   // A record that is kept, moved behind the meeting for which its stream waited.
@@ -81,6 +89,7 @@ class Telemetry {
   uint64_t launches_ = 0;
   size_t capacity_;
   size_t next_ = 0;              // slot of the next record
+  size_t ready_ = 0;             // records that have memory
   atalla_work_record* ring_;     // their energy is without standby and leakage
   std::vector<Instant> starts_;  // of the records in the ring; empty until a stream meets other chips
   atalla_counters counters_{};
@@ -89,7 +98,6 @@ class Telemetry {
 };
 
 // Fills all of *record but sequence, start_cycle and stream; sizes beyond ndim keep what they were.
-void fill_launch_record(const atalla_launch_desc& desc, const Cost& cost, const Charge& charge,
-                        atalla_launch_record* record);
+void fill_launch_record(const atalla_launch_desc& desc, const LaunchCharge& charge, atalla_launch_record* record);
 
 }  // namespace atalla::sim

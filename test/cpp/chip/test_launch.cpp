@@ -145,6 +145,54 @@ void test_malformed() {
 }
 
 // A fault stops its stream until someone has synchronised; others go on.
+atalla_work_record latest_work(const OpenDevice& device, uint64_t sequence) {
+  atalla_work_record record{};
+  size_t count = 1;
+  CHECK_OK(api().work_records(device.handle, sequence, &record, sizeof record, &count));
+  CHECK_EQ(count, 1u);
+  return record;
+}
+
+// The chip remembers launches that went well. The next one like it is charged the same, and refused for its addresses.
+void test_known_launches() {
+  const OpenDevice device;
+  const atalla_addr addr = device.alloc(4 * 128);
+  float* values = device.view<float>(addr, 128);
+  CHECK_OK(launch(device.stream, fill(tensor(addr, {8, 4}), 1)));
+  CHECK_OK(launch(device.stream, fill(tensor(addr + 4 * 32, {8, 4}), 2)));  // another value, elsewhere
+  CHECK(std::count(values, values + 32, 1.0f) == 32 && std::count(values + 32, values + 64, 2.0f) == 32);
+  const atalla_work_record first = latest_work(device, 0), second = latest_work(device, 1);
+  CHECK_EQ(first.work.cycles, second.work.cycles);
+  CHECK_EQ(first.work.dram_bytes_written, second.work.dram_bytes_written);
+  CHECK_EQ(first.scratchpad_bytes, second.scratchpad_bytes);
+  CHECK(std::memcmp(&first.energy, &second.energy, sizeof first.energy) == 0);
+  CHECK_EQ(first.end_cycle, second.work.start_cycle);
+
+  const auto refused = [&](const atalla_operand& out, atalla_status status, const char* part) {
+    const OpenDevice other({.ordinal = 1});
+    const atalla_addr memory = other.alloc(4 * 32);
+    CHECK_OK(launch(other.stream, fill(tensor(memory, {8, 4}), 1)));
+    atalla_operand moved = out;
+    moved.addr = memory + out.addr;
+    CHECK_FAILS(launch(other.stream, fill(moved, 1)), status, part);
+    CHECK_EQ(other.counters().launches, 1u);
+  };
+  refused(tensor(2, {8, 4}), ATALLA_ERR_FAULT_KERNEL, "misaligned");
+  refused(tensor(uint64_t{1} << 40, {8, 4}), ATALLA_ERR_FAULT_ADDRESS, "leaves the DRAM");
+  refused(tensor(-(uint64_t{1} << 40), {8, 4}), ATALLA_ERR_FAULT_ADDRESS, "leaves the DRAM");
+  const atalla_launch_desc whole = fill(tensor(addr, {8, 4}), 1);
+  CHECK_FAILS(api().launch(device.stream, &whole, atalla_launch_desc_bytes(1)), ATALLA_ERR_ARGUMENT, "2 operands need");
+  atalla_launch_desc absent = whole;
+  absent.operands[0].addr = 0;
+  CHECK_FAILS(launch(device.stream, absent), ATALLA_ERR_ARGUMENT, "absent");
+  // The same shape of another dtype and of other strides are other launches.
+  CHECK_OK(launch(device.stream, fill(tensor(addr, {8, 4}, ATALLA_I8), 3)));
+  atalla_operand rows = tensor(addr, {8, 4});
+  rows.strides[0] = 8;
+  CHECK_OK(launch(device.stream, fill(rows, 5)));
+  CHECK_EQ(std::count(values, values + 64, 5.0f), 32);
+}
+
 void test_faults() {
   const OpenDevice device;
   const atalla_addr addr = device.alloc(4096);
@@ -277,6 +325,7 @@ int main() {
   test_strides();
   test_bounds();
   test_malformed();
+  test_known_launches();
   test_faults();
   test_ring();
   test_any_kernel();

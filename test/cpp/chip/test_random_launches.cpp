@@ -153,13 +153,28 @@ int ran = 0, refused = 0, faults = 0, kernels_that_ran = 0;
 
 bool is_fault(atalla_status status) { return status >= ATALLA_ERR_FAULT_ADDRESS && status <= ATALLA_ERR_FAULT_KERNEL; }
 
+// A launch that has run before is charged what the chip remembers; an estimate is always computed.
+void check_charge(const OpenDevice& device, const atalla_launch_desc& desc) {
+  atalla_launch_record expected{}, charged{};
+  size_t count = 1;
+  CHECK_OK(api().launch_records(device.handle, device.counters().launches - 1, &charged, &count));
+  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &expected));
+  charged.sequence = charged.start_cycle = charged.stream = 0;
+  CHECK(count == 1 && std::memcmp(&charged, &expected, sizeof charged) == 0);
+}
+
 void check_kernel(RandomLaunch& launches) {
   const int before = ran;
   for (int left = kLaunches; left > 0;) {
     const OpenDevice device({.dram_bytes = uint64_t{1} << 21});
     const atalla_addr memory = device.alloc(kRoom * ATALLA_MAX_OPERANDS);
     for (atalla_status status = ATALLA_OK; left > 0 && !is_fault(status); --left) {  // a fault stays
-      status = launch(device.stream, launches.next(memory));
+      const atalla_launch_desc desc = launches.next(memory);
+      status = launch(device.stream, desc);
+      for (int again = 0; again < 2 && status == ATALLA_OK; ++again) {
+        check_charge(device, desc);
+        status = launch(device.stream, desc);
+      }
       if (status != ATALLA_OK) CHECK(std::strlen(api().last_error()) > 0);
       ++(status == ATALLA_OK ? ran : is_fault(status) ? faults : refused);
     }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/device/launch_memo.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "sim/abi/dtype.h"
+
+namespace atalla::sim {
+namespace {
+
+uint64_t head_of(const atalla_launch_desc& desc) {
+  uint64_t head = 0;
+  static_assert(offsetof(atalla_launch_desc, tag) == sizeof head);
+  memcpy(&head, &desc, sizeof head);
+  return head;
+}
+
+uint32_t head_of(const atalla_operand& operand) {
+  return uint32_t{operand.dtype} | uint32_t{operand.ndim} << 8 | uint32_t{operand.immediate} << 16 |
+         static_cast<uint32_t>(operand.addr == 0) << 24;
+}
+
+bool same_words(const void* a, const void* b, size_t words) {
+  const auto* x = static_cast<const unsigned char*>(a);
+  const auto* y = static_cast<const unsigned char*>(b);
+  uint64_t different = 0;
+  for (size_t i = 0; i < words; ++i) {
+    uint64_t u = 0, v = 0;
+    memcpy(&u, x + i * sizeof u, sizeof u);
+    memcpy(&v, y + i * sizeof v, sizeof v);
+    different |= u ^ v;
+  }
+  return different == 0;
+}
+
+bool same_operand(const KnownLaunch::Operand& known, const atalla_operand& operand) {
+  if (known.head != head_of(operand)) return false;
+  int64_t different = 0;
+  for (int d = 0; d < operand.ndim; ++d)
+    different |= (known.sizes[d] ^ operand.sizes[d]) | (known.strides[d] ^ operand.strides[d]);
+  return different == 0;
+}
+
+}  // namespace
+
+size_t LaunchMemo::place_of(const atalla_launch_desc& desc) {
+  uint64_t hash = head_of(desc);
+  const auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9e3779b97f4a7c15u; };
+  mix(static_cast<uint64_t>(desc.iparams[0]));
+  if (desc.n_operands != 0) {
+    for (const int i : {0, desc.n_operands - 1}) {
+      const atalla_operand& operand = desc.operands[i];
+      mix(head_of(operand));
+      for (int d = 0; d < std::min<int>(operand.ndim, KnownLaunch::kDims); ++d)
+        mix(static_cast<uint64_t>(operand.sizes[d]) << 20 ^ static_cast<uint64_t>(operand.strides[d]));
+    }
+  }
+  return hash >> 32 & (kEntries - 1);
+}
+
+const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_bytes) const {
+  if (entries_ == nullptr || desc == nullptr || desc_bytes < atalla_launch_desc_bytes(0) ||
+      desc->n_operands > KnownLaunch::kOperands || desc_bytes < atalla_launch_desc_bytes(desc->n_operands))
+    return nullptr;
+  const KnownLaunch& known = entries_[place_of(*desc)];
+  constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
+  if (!known.used || known.head != head_of(*desc) || !same_words(known.iparams, desc->iparams, kWords) ||
+      !same_words(known.fparams, desc->fparams, kWords))
+    return nullptr;
+  for (int i = 0; i < desc->n_operands; ++i)
+    if (!same_operand(known.operands[i], desc->operands[i])) return nullptr;
+  return &known;
+}
+
+void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge) {
+  if (desc.n_operands > KnownLaunch::kOperands) return;
+  for (int i = 0; i < desc.n_operands; ++i)
+    if (desc.operands[i].ndim > KnownLaunch::kDims) return;
+  if (entries_ == nullptr) entries_.reset(new (std::nothrow) KnownLaunch[kEntries]);
+  if (entries_ == nullptr) return;
+  KnownLaunch& known = entries_[place_of(desc)];
+  known.head = head_of(desc);
+  memcpy(known.iparams, desc.iparams, sizeof known.iparams);
+  memcpy(known.fparams, desc.fparams, sizeof known.fparams);
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& operand = desc.operands[i];
+    KnownLaunch::Operand& kept = known.operands[i];
+    kept.head = head_of(operand);
+    kept.align_mask = dtype_alignment(operand.dtype) - 1;
+    kept.reach = reaches[i];
+    std::copy_n(operand.sizes, operand.ndim, kept.sizes);
+    std::copy_n(operand.strides, operand.ndim, kept.strides);
+  }
+  known.charge = charge;
+  known.used = true;
+}
+
+void LaunchMemo::forget() { entries_.reset(); }
+
+}  // namespace atalla::sim
