@@ -65,9 +65,11 @@ uint32_t default_threads() {
   return static_cast<uint32_t>(std::min(cores, cap));
 }
 
-// One job at a time. A job is a number of pieces of a range; threads claim pieces by counting the ticket down. The
-// ticket holds the job's number beside the count, so that a thread which comes late can never claim a piece of a job
-// with the fields of another: while a piece is claimed, its job is not over and its fields stand.
+// One job at a time. A job is a number of pieces of a range, and each thread has a share of adjacent pieces: the same
+// part of the memory in each of a kernel's launches, which so stays in the caches of its core. A thread claims its own
+// pieces from the front, and then those that others have left, from the end. A share holds the job's number beside its
+// pieces, so that a thread which comes late can never claim a piece of a job with the fields of another: while a piece
+// is claimed, its job is not over and its fields stand.
 class ThreadPool {
  public:
   ThreadPool() : threads_(default_threads()) {
@@ -96,11 +98,16 @@ class ThreadPool {
     context_ = context;
     keep_workers_off(sched_getcpu());
     unfinished_.store(pieces, std::memory_order_relaxed);
-    ticket_.store(uint64_t{++job_} << 32 | pieces, std::memory_order_release);
+    ++job_;
+    shared_.store(threads, std::memory_order_relaxed);
+    for (uint32_t i = 0; i < threads; ++i) {
+      const uint64_t begin = uint64_t{pieces} * i / threads, end = uint64_t{pieces} * (i + 1) / threads;
+      shares_[i].left.store(uint64_t{job_} << 32 | begin << 16 | end, std::memory_order_release);
+    }
     posted_.fetch_add(1, std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst) != 0) futex_wake(posted_, static_cast<int>(pieces) - 1);
     inside_parallel = true;
-    work();
+    work(0);
     inside_parallel = false;
     wait_for_pieces();
     busy_.store(false, std::memory_order_release);
@@ -108,25 +115,39 @@ class ThreadPool {
   }
 
  private:
-  // Claims and runs pieces until the current job has none left.
-  void work() {
-    uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    while ((ticket & UINT32_MAX) != 0) {
-      if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
-        continue;
-      }
-      const int64_t piece = int64_t{pieces_} - static_cast<int64_t>(ticket & UINT32_MAX);
-      // Pieces differ by at most one grain; quotient first, since chunks_ * pieces_ could overflow.
-      const auto start = [&](int64_t p) {
-        const int64_t chunk = chunks_ / pieces_ * p + chunks_ % pieces_ * p / pieces_;
-        return chunk >= chunks_ ? n_ : chunk * grain_;
-      };
-      body_(context_, start(piece), start(piece + 1));
-      if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) {
-        finished_.fetch_add(1, std::memory_order_seq_cst);
-        futex_wake(finished_, 1);
-      }
-      ticket = ticket_.load(std::memory_order_acquire);
+  // A share's first piece, or its last one; false if none is left.
+  static bool claim(std::atomic<uint64_t>& share, bool first, int64_t* piece) {
+    static_assert(kMaxThreads * kPiecesPerThread < 1 << 16);
+    uint64_t left = share.load(std::memory_order_acquire);
+    for (;;) {
+      const uint64_t begin = left >> 16 & 0xffff, end = left & 0xffff;
+      if (begin == end) return false;
+      const uint64_t rest = first ? left + (1 << 16) : left - 1;
+      if (!share.compare_exchange_weak(left, rest, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      *piece = static_cast<int64_t>(first ? begin : end - 1);
+      return true;
+    }
+  }
+
+  // Claims and runs pieces until the current job has none left. Share `own` is the calling thread's.
+  void work(uint32_t own) {
+    const uint32_t shared = shared_.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < shared; ++i) {
+      const uint32_t share = (own + i) % shared;
+      for (int64_t piece = 0; claim(shares_[share].left, i == 0, &piece);) run(piece);
+    }
+  }
+
+  void run(int64_t piece) {
+    // Pieces differ by at most one grain; quotient first, since chunks_ * pieces_ could overflow.
+    const auto start = [&](int64_t p) {
+      const int64_t chunk = chunks_ / pieces_ * p + chunks_ % pieces_ * p / pieces_;
+      return chunk >= chunks_ ? n_ : chunk * grain_;
+    };
+    body_(context_, start(piece), start(piece + 1));
+    if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) {
+      finished_.fetch_add(1, std::memory_order_seq_cst);
+      futex_wake(finished_, 1);
     }
   }
 
@@ -200,7 +221,7 @@ class ThreadPool {
     tids_[index].store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
     for (;;) {
       const uint32_t seen = posted_.load(std::memory_order_seq_cst);
-      if (index + 1 < threads()) work();
+      if (index + 1 < threads()) work(index + 1);
       if (spin_until([&] { return posted_.load(std::memory_order_relaxed) != seen; })) continue;
       sleeping_.fetch_add(1, std::memory_order_seq_cst);
       futex_wait(posted_, seen);
@@ -214,7 +235,7 @@ class ThreadPool {
     left_ = -1;
     for (std::atomic<pid_t>& tid : tids_) tid.store(0);
     sleeping_.store(0);
-    ticket_.store(0);
+    for (Share& share : shares_) share.left.store(0);
     unfinished_.store(0);
     caller_sleeps_.store(false);
     if (!inside_parallel) busy_.store(false);
@@ -234,7 +255,11 @@ class ThreadPool {
   int64_t chunks_ = 0;
   Body body_ = nullptr;
   void* context_ = nullptr;
-  alignas(64) std::atomic<uint64_t> ticket_{0};      // job << 32 | pieces that nobody has claimed
+  struct alignas(64) Share {
+    std::atomic<uint64_t> left{0};  // job << 32 | first piece << 16 | end, of those that no thread has claimed
+  };
+  Share shares_[kMaxThreads];
+  std::atomic<uint32_t> shared_{0};                  // shares of the latest job
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // pieces of the job that are not done
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<uint32_t> finished_{0};
