@@ -29,6 +29,7 @@ UNCHECKED = {
 HEADER = """// Generated from atalla_native_functions.yaml by tools/codegen. Do not edit.
 #include "aten/device/empty.h"
 #include "aten/dispatch/fallback.h"
+#include "aten/launch/dense.h"
 #include "aten/launch/launch.h"
 #include "aten/dispatch/structured.h"
 """
@@ -101,6 +102,29 @@ def launch_expression(entry: Entry, f: NativeFunction, iterator: str) -> str:
     return f"launch_pointwise({', '.join([iterator, kernel, *(s.name for s in scalars)])})"
 
 
+def dense_launch(entry: Entry, f: NativeFunction, result: str) -> list[str]:
+    """The short way for contiguous floating tensors of one shape, for ops of which upstream's meta checks nothing of
+    such tensors: those whose arguments are tensors, and a factor."""
+    given = [a for a in f.func.arguments.flat_non_out if not a.type.is_tensor_like()]
+    like_self = entry.iterator == "binary_like_self"  # in strides, too
+    if entry.adaptor or like_self or len(entry.pointwise) != 1 or any(a.name != "alpha" for a in given):
+        return []
+    formula = entry.pointwise[0]
+    tensors = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like()]
+    if len(formula.results) != 1 or [(i.name, i.type) for i in formula.inputs] != [(t, "compute") for t in tensors]:
+        return []
+    known = formula.result in DTYPES
+    arguments = [
+        "kernel0",
+        f"static_cast<c10::ScalarType>({CODES[formula.result]})" if known else "c10::ScalarType::Undefined",
+        result or "dense",
+        f"{{{', '.join(f'&{t}' for t in tensors)}}}",
+        *(f"&{s.name}" for s in formula.scalars),
+    ]
+    made = [] if result else ["  at::Tensor dense;"]
+    return [*made, f"  if (launch_dense({', '.join(arguments)})) return {result or 'dense'};"]
+
+
 def variant_check(entry: Entry, f: NativeFunction) -> list[str]:
     """A string argument that picks the kernel is checked before anything is computed (an optional one: by the meta)."""
     if not entry.variants:
@@ -150,6 +174,8 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     sig = signature(f)
     meta_args = ", ".join(e.expr for e in translate(sig.arguments(), structured.meta_arguments(group), method=False))
     lines = [f"{declaration(f, name)} {{", *variant_check(entry, f)]
+    given = {SchemaKind.functional: "", SchemaKind.inplace: "self", SchemaKind.out: ", ".join(outs)}[kind]
+    lines += dense_launch(entry, f, given)
     is_iterator = group.out.structured_inherits is not None
     if not is_iterator:
         lines += device_check(f)
@@ -192,6 +218,7 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
     if kind == SchemaKind.inplace and entry.pointwise and entry.pointwise[0].result == "real":
         base = str(f.func.name.name.base)
         lines.append(f'  TORCH_CHECK(!self.is_complex(), "In-place {base} is not supported for complex tensors.");')
+    lines += dense_launch(entry, f, "" if kind == SchemaKind.functional else result)
     lines.append(f"  auto iterator = {entry.iterator}_iterator({result}, {tensors});")
     lines.append(f"  if (!{launch_expression(entry, f, 'iterator')}) return {fallback_call(f)};")
     lines.append(f"  return {'iterator.output()' if kind == SchemaKind.functional else result};")

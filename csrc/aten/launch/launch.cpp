@@ -49,6 +49,11 @@ bool Kernel::look_up() const {
   });
 }
 
+bool PointwiseKernel::takes(c10::ScalarType compute) const {
+  return takes_dtype(dtypes, compute) && kernel.available() &&
+         takes_dtype(static_cast<uint32_t>(runtime::kernel_dtypes(kernel.id())), compute);
+}
+
 bool KernelSet::look_up() const {
   return driver_call([&] {
     const bool all =
@@ -148,6 +153,28 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
   return *this;
 }
 
+LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, int64_t n) {
+  atalla_operand& operand = next_operand();
+  if (n == 0) {
+    store_immediate(operand, data, c10::elementSize(dtype), static_cast<atalla_dtype>(dtype));
+    return *this;
+  }
+  fill_operand(operand, data, dtype, 1);
+  operand.sizes[0] = n;
+  operand.strides[0] = 1;
+  return *this;
+}
+
+LaunchBuilder& LaunchBuilder::scalars(const ScalarParam* values, int n) {
+  PointwiseParameters parameters{};
+  for (int k = 0; k < n; ++k) {
+    parameters.scalars[k] = values[k].value;
+    if (values[k].present) parameters.present |= int64_t{1} << k;
+  }
+  parameters.write(&desc_);
+  return *this;
+}
+
 void LaunchBuilder::launch(c10::Device device) {
   try {
     const runtime::Submission submission("atallaLaunchKernel");
@@ -172,24 +199,17 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
       iterator.ntensors() > iterator.noutputs() || iterator.noutputs() == 0
           ? (iterator.common_dtype() != c10::ScalarType::Undefined ? iterator.common_dtype() : iterator.input_dtype(0))
           : iterator.dtype(0);
-  if (!takes_dtype(kernel.dtypes, compute) || !kernel.kernel.available()) return false;
-  if (!takes_dtype(static_cast<uint32_t>(runtime::kernel_dtypes(kernel.kernel.id())), compute)) return false;
+  if (!kernel.takes(compute)) return false;
   for (int i = 0; i < iterator.ntensors(); ++i)
     if (!takes_dtype(kChipDtypes, iterator.dtype(i))) return false;
   if (iterator.numel() == 0) return true;
 
-  PointwiseParameters parameters{};
-  for (int k = 0; k < n_scalars; ++k) {
-    parameters.scalars[k] = scalars[k].value;
-    if (scalars[k].present) parameters.present |= int64_t{1} << k;
-  }
   for_each_part(iterator, [&](at::TensorIteratorBase& part) {
     LaunchBuilder builder(kernel.kernel, compute);
     atalla_launch_desc& desc = builder.desc();
     builder.iterator_operands(part);
     desc.n_operands = static_cast<uint8_t>(std::min<int>(desc.n_operands, part.noutputs() + kernel.inputs));
-    parameters.write(&desc);
-    builder.launch(part.device(0));
+    builder.scalars(scalars, n_scalars).launch(part.device(0));
   });
   // Half types are computed in float32. out= of a wider type gets the rounded values, as upstream's does.
   for (int i = 0; i < iterator.noutputs() && c10::isReducedFloatingType(compute); ++i) {

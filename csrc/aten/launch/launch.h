@@ -104,6 +104,8 @@ class KernelSet {
 
 struct PointwiseKernel {
   PointwiseKernel(const char* name, uint32_t dtypes, int inputs) : kernel(name), dtypes(dtypes), inputs(inputs) {}
+  // True if the op and the device library's kernel compute in this dtype.
+  bool takes(c10::ScalarType compute) const;
   Kernel kernel;
   uint32_t dtypes;  // compute dtypes taken
   int inputs;       // tensors of the formula; an iterator's further operands are for upstream's kernel only
@@ -123,6 +125,8 @@ struct Operand {
   const at::Tensor& tensor;
   at::IntArrayRef sizes, strides;
 };
+
+struct ScalarParam;
 
 // Builds one descriptor and launches it, in one statement, so that temporary operands live until the launch:
 //   LaunchBuilder(kernel, at::kFloat).output(out).input(self).parameters(SoftmaxParameters{.dim = dim}).launch(device);
@@ -147,6 +151,10 @@ class LaunchBuilder {
   // than the chip takes, those of size 1 are left out: see for_each_part.
   LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
+  // `n` contiguous elements in DRAM. 0: an immediate, the one element that `data` points to on the host.
+  LaunchBuilder& elements(const void* data, c10::ScalarType dtype, int64_t n);
+  // Those of a formula.
+  LaunchBuilder& scalars(const ScalarParam* values, int n);
   // A struct of kernel_parameters.h.
   template <class Parameters>
   LaunchBuilder& parameters(const Parameters& values) {

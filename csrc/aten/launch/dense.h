@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pointwise launches over contiguous tensors of one shape and one floating dtype: what a TensorIterator would find out
+// about them is known before. It would take a quarter of a small op's time.
+#pragma once
+
+#include "aten/launch/launch.h"
+
+namespace atalla::aten {
+
+// out = kernel(inputs; alpha). False, with nothing done, unless the first input is a contiguous tensor of a floating
+// dtype and of at least one dimension and element, each other input is like it or a real CPU scalar, `out` is undefined
+// (then it becomes a new tensor of dtype `result`) or another such tensor, of dtype `result`, that overlaps no input in
+// part, and alpha, if given, is a real number. `result` undefined: the inputs' dtype.
+bool launch_dense(const PointwiseKernel& kernel, c10::ScalarType result, at::Tensor& out,
+                  std::initializer_list<const at::Tensor*> inputs, const at::Scalar* alpha = nullptr);
+
+}  // namespace atalla::aten
