@@ -22,6 +22,7 @@ struct Plan {
   int64_t rows, columns;       // of tiles
   int64_t block_rows, blocks;  // of an image
   int64_t pitch;               // elements from one channel of a block's transformed inputs to the next
+  int64_t plane;               // and from one point to the next
   int64_t panels;
 
   explicit Plan(const ConvolutionShape& s)
@@ -33,8 +34,9 @@ struct Plan {
     blocks = ceil_div(rows, block_rows);
     pitch = round_up(block_rows * columns, lanes) + lanes;  // whole vectors are stored
     if (pitch % 128 == 0) pitch += lanes;                   // channels would share few sets of the caches
+    plane = s.in_channels * pitch + lanes;                  // so would points
   }
-  int64_t points() const { return kPoints * pitch; }  // elements of a channel
+  int64_t image() const { return kPoints * plane; }  // elements of a block
 };
 
 // The taps of a panel's channels as [ci, 9, kStoredPanel], packed into `room` if they are not.
@@ -202,7 +204,7 @@ class Block {
   void multiply(int64_t tiles, const float* image, const float* filters, const float* next) {
     const int64_t k = s_.in_channels, cuts = ceil_div(tiles, kMaxRows);
     const int64_t step = ceil_div(kStoredPanel * 4, cuts * (kStoredPanel / kPanel<float>));
-    for (int64_t point = 0; point < kPoints; ++point, image += k * plan_.pitch, filters += k * kStoredPanel) {
+    for (int64_t point = 0; point < kPoints; ++point, image += plan_.plane, filters += k * kStoredPanel) {
       auto* ahead = reinterpret_cast<const char*>(point + 1 == kPoints ? next : filters + k * kStoredPanel);
       for (int64_t cut = 0, t = 0; cut < cuts; ++cut) {
         const int64_t length = tiles / cuts + (cut < tiles % cuts);
@@ -276,13 +278,13 @@ class Verdict {
 WinogradEnd run_panels(const WinogradConvolution& conv, const Plan& plan) {
   const ConvolutionShape& s = conv.shape;
   Verdict verdict;
-  float* const image = scratch<float>(ScratchSlot::PackedA, s.in_channels * plan.points());
+  float* const image = scratch<float>(ScratchSlot::PackedA, plan.image());
   if (image == nullptr) return WinogradEnd::kNoMemory;
   parallel_for(s.in_channels, max_of(1, s.in_channels / 16), [&](int64_t begin, int64_t end) {
     ImageTransform transform(conv, plan);
     if (!transform.prepare()) return verdict.no_memory();
     for (int64_t c = begin; c < end; ++c)
-      transform.run(0, c, 0, plan.rows, image + c * plan.pitch, s.in_channels * plan.pitch);
+      transform.run(0, c, 0, plan.rows, image + c * plan.pitch, plan.plane);
   });
   if (verdict.end() != WinogradEnd::kDone) return verdict.end();
   parallel_for(plan.panels, 1, [&](int64_t begin, int64_t end) {
@@ -315,13 +317,13 @@ WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan& plan) {
   parallel_for(s.batch * plan.blocks, 1, [&](int64_t begin, int64_t end) {
     ImageTransform transform(conv, plan);
     Block block(conv, plan);
-    float* image = scratch<float>(ScratchSlot::PackedB, s.in_channels * plan.points());
+    float* image = scratch<float>(ScratchSlot::PackedB, plan.image());
     if (!transform.prepare() || !block.prepare() || image == nullptr) return verdict.no_memory();
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t batch = unit / plan.blocks, first = unit % plan.blocks * plan.block_rows;
       const int64_t count = min_of(plan.block_rows, plan.rows - first);
       for (int64_t c = 0; c < s.in_channels; ++c)
-        transform.run(batch, c, first, count, image + c * plan.pitch, s.in_channels * plan.pitch);
+        transform.run(batch, c, first, count, image + c * plan.pitch, plan.plane);
       for (int64_t p = 0; p < plan.panels; ++p) {
         const float* own = filters + p * panel_size;
         const float* next = p + 1 < plan.panels ? own + panel_size : filters;
