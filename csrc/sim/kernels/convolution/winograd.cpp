@@ -283,8 +283,7 @@ WinogradEnd run_panels(const WinogradConvolution& conv, const Plan& plan) {
   parallel_for(s.in_channels, max_of(1, s.in_channels / 16), [&](int64_t begin, int64_t end) {
     ImageTransform transform(conv, plan);
     if (!transform.prepare()) return verdict.no_memory();
-    for (int64_t c = begin; c < end; ++c)
-      transform.run(0, c, 0, plan.rows, image + c * plan.pitch, plan.plane);
+    for (int64_t c = begin; c < end; ++c) transform.run(0, c, 0, plan.rows, image + c * plan.pitch, plan.plane);
   });
   if (verdict.end() != WinogradEnd::kDone) return verdict.end();
   parallel_for(plan.panels, 1, [&](int64_t begin, int64_t end) {

@@ -77,18 +77,36 @@ inline const PairKernelTable<T>* pair_kernels_for(const MatrixProduct<T>& g, con
   return nullptr;
 }
 
-// Panels of pairs of `columns` columns from j on, rows p .. p + depth, as MatrixSource::pack has them. False: not all
-// values are fit.
+// Panels for the kernels of pairs, of `columns` columns from j on, rows p .. p + depth, as MatrixSource::pack has them.
+// False: not all values are fit.
 template <class T>
-inline bool pack_pair_panels(const MatrixView& b, int64_t p, int64_t depth, int64_t j, int64_t columns, T* dst) {
+inline bool pack_pair_panels(const MatrixView& b, int64_t p, int64_t depth, int64_t j, int64_t columns, T* dst,
+                             int64_t values) {
   bool fit = true;
   if constexpr (sizeof(T) == 4) {
     for (int64_t c = 0; c < columns && fit; c += kPanel<T>, dst += kPanel<T> * depth) {
       const MatrixView part{b.at(p, j + c), b.dtype, b.row_stride, b.col_stride, b.item};
-      fit = pack_pair_panel(part, depth, min_of(kPanel<T>, columns - c), dst);
+      const int64_t width = min_of(kPanel<T>, columns - c);
+      if constexpr (std::is_same_v<T, uint32_t>) {
+        if (values == 4) {
+          fit = pack_quad_panel(part, depth, width, dst);
+          continue;
+        }
+      }
+      fit = pack_pair_panel(part, depth, width, dst);
     }
   }
   return fit;
+}
+
+// And rows of A.
+template <class T>
+inline bool pack_rows_of_pairs(const MatrixView& a, int64_t rows, int64_t k, T* dst, int64_t ld, int64_t values) {
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    if (values == 4) return pack_quad_rows(a, rows, k, dst, ld), true;
+  }
+  if constexpr (sizeof(T) == 4) return pack_pair_rows(a, rows, k, dst, ld);
+  return false;
 }
 
 // Computes out[i0 .. i1, j0 .. j1). `source` stands for g.b. False when there is no memory for the packing buffers.
@@ -126,7 +144,8 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
         const Chunk position{chunk == 0, chunk + 1 == chunks};
         const int64_t in_place_columns = direct_b ? (je - jc) / panel * panel : 0;
         const auto pack_b = [&] { source.pack(pc, kc, jc + in_place_columns, je - jc - in_place_columns, packed_b); };
-        bool pairs = pair_table != nullptr && pack_pair_panels(g.b, pc, kc, jc, je - jc, packed_b);
+        const int64_t values = pair_table != nullptr ? pair_table->values : 1;
+        bool pairs = values != 1 && pack_pair_panels(g.b, pc, kc, jc, je - jc, packed_b, values);
         if (!pairs) pack_b();
         const int64_t row_blocks = ceil_div(ie - io, kBlockRows);
         const int64_t row_block = ceil_div(ie - io, row_blocks);
@@ -139,15 +158,13 @@ bool multiply_block(const MatrixProduct<T>& g, const Source& source, int64_t i0,
             lda = g.a.row_stride;
           } else {
             const MatrixView view{g.a.at(ic, pc), g.a.dtype, g.a.row_stride, g.a.col_stride, g.a.item};
-            if constexpr (sizeof(T) == 4) {
-              if (pairs && !pack_pair_rows(view, rows, kc, packed_a, lda_packed)) {
-                pairs = false;
-                pack_b();
-              }
+            if (pairs && !pack_rows_of_pairs(view, rows, kc, packed_a, lda_packed, values)) {
+              pairs = false;
+              pack_b();
             }
             if (!pairs) pack_matrix<T>(view, rows, kc, kc, packed_a, lda_packed);
           }
-          const int64_t steps = pairs ? (kc + 1) / 2 : kc;
+          const int64_t steps = pairs ? ceil_div(kc, values) : kc;
           const int64_t panels = ceil_div(rows, kMaxRows);
           for (int64_t j = jc; j < je; j += panel) {
             const int64_t cols = min_of(panel, je - j);

@@ -26,8 +26,8 @@ Words words(const void* p) {
 }
 
 // As accumulate() of gemm_micro.cpp, with `step` for multiply-adds; a copy, since only a function for the same
-// instructions can have the step in line.
-template <class T, int R, int V, class Step>
+// instructions can have the step in line. kBegun: the first row of b is what the sums begin with.
+template <class T, int R, int V, bool kBegun, class Step>
 [[gnu::always_inline]] inline void accumulate_pairs(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                                                     T* tile, int64_t ldt, Step step) {
   constexpr int lanes = kLanes<T>, groups = (R + 2) / 3;
@@ -35,8 +35,9 @@ template <class T, int R, int V, class Step>
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec<T>{};
+    for (int v = 0; v < V; ++v) acc[r][v] = kBegun ? load_vector(b + v * lanes) : Vec<T>{};
   }
+  if constexpr (kBegun) b += ldb;
   const T* row[groups];
 #pragma GCC unroll 8
   for (int g = 0; g < groups; ++g) row[g] = a + 3 * g * lda;
@@ -61,6 +62,8 @@ template <class T, int R, int V, class Step>
   }
 }
 
+struct ByteDotAdd;
+
 #if ATALLA_PAIRS_F32
 struct BfloatDot {
   Vec<float> operator()(Vec<float> sum, Vec<float> x, Vec<float> y) const {
@@ -72,6 +75,13 @@ struct BfloatDot {
 struct WordDotAdd {
   Words operator()(Words sum, Words x, Words y) const {
     return Words(_mm512_dpwssd_epi32(__m512i(sum), __m512i(x), __m512i(y)));
+  }
+};
+
+// Four products of bytes, of which x's have no sign and y's have one, added to sums modulo 2^32.
+struct ByteDotAdd {
+  Words operator()(Words sum, Words x, Words y) const {
+    return Words(_mm512_dpbusd_epi32(__m512i(sum), __m512i(x), __m512i(y)));
   }
 };
 #endif
@@ -91,7 +101,8 @@ struct WordDot {
 
 template <class Dot, class T, int R, int V>
 void pair_kernel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* tile, int64_t ldt) {
-  accumulate_pairs<T, R, V>(k, a, lda, b, ldb, tile, ldt, Dot{});
+  constexpr bool kBegun = std::is_same_v<Dot, ByteDotAdd>;
+  accumulate_pairs<T, R, V, kBegun>(k, a, lda, b, ldb, tile, ldt, Dot{});
 }
 
 template <class Dot, class T, int V, int... R>
@@ -104,6 +115,7 @@ constexpr PairKernelTable<T> make_table() {
   PairKernelTable<T> table{};
   fill_row<Dot, T, 1>(table, std::make_integer_sequence<int, kMaxRows>{});
   fill_row<Dot, T, 2>(table, std::make_integer_sequence<int, kMaxRows>{});
+  table.values = std::is_same_v<Dot, ByteDotAdd> ? 4 : 2;
   return table;
 }
 
@@ -117,22 +129,23 @@ Words pair_of(Words first, Words second, uint32_t) { return first << 16 | (secon
 // two of them are multiples of 2^-126, and so are their sums.
 class Fitness {
  public:
-  // Twice the magnitude of each, above the least one; what is below wraps around, except zeros.
+  // Of pairs, or of BF16 numbers as FP32. Twice the magnitude of each, above the least one; what is below wraps around,
+  // except zeros.
   void see(Words bits) {
-    const Words twice = (bits & 0xFFFF0000u) << 1, above = twice - (kLeast << 24);
-    const Words counted = twice == 0u ? Words{} : above;
+    const Halves twice = Halves(bits) << 1, above = twice - static_cast<uint16_t>(kLeast << 8);
+    const Halves counted = twice == 0 ? Halves{} : above;
     most_ = counted > most_ ? counted : most_;
   }
-  void see_pairs(Words pairs) { see(pairs), see(pairs << 16); }
   bool fits() const {
-    uint32_t most = 0;
-    for (int i = 0; i < kLanes<uint32_t>; ++i) most = most_[i] > most ? most_[i] : most;
-    return most < (kMost - kLeast) << 24;
+    uint16_t most = 0;
+    for (int i = 0; i < 2 * kLanes<uint32_t>; ++i) most = most_[i] > most ? most_[i] : most;
+    return most < (kMost - kLeast) << 8;
   }
 
  private:
+  using Halves = Vec<uint16_t>;
   static constexpr uint32_t kLeast = 71, kMost = 190;
-  Words most_{};
+  Halves most_{};
 };
 
 template <class T>
@@ -186,7 +199,7 @@ bool rotate_rows(const MatrixView& a, int64_t rows, int64_t k, float* dst, int64
       const bool whole = k - p >= values;
       if (!whole) std::memcpy(rest, from, static_cast<size_t>(k - p) * 2);
       const Words pairs = words(whole ? from : rest);
-      fitness.see_pairs(pairs);
+      fitness.see(pairs);
       const Words out = turned(pairs);
       std::memcpy(to, &out, whole ? sizeof out : static_cast<size_t>((k - p + 1) / 2) * 4);
     }
@@ -198,7 +211,7 @@ bool rotate_panel(float* data, int64_t steps) {
   Fitness fitness;
   for (int64_t i = 0; i < steps * kPanel<float>; i += kLanes<float>) {
     const Words pairs = words(data + i), out = turned(pairs);
-    fitness.see_pairs(pairs);
+    fitness.see(pairs);
     std::memcpy(data + i, &out, sizeof out);
   }
   return fitness.fits();
@@ -214,14 +227,105 @@ bool join_rows(const MatrixView& b, int64_t k, float* dst) {
       std::memcpy(&first, b.at(p, j), sizeof first);
       if (p + 1 < k) std::memcpy(&second, b.at(p + 1, j), sizeof second);
       const Words out = __builtin_convertvector(first, Words) << 16 | __builtin_convertvector(second, Words);
-      fitness.see_pairs(out);
+      fitness.see(out);
       std::memcpy(dst + p / 2 * kPanel<float> + j, &out, sizeof out);
     }
   }
   return fitness.fits();
 }
 
+#if ATALLA_PAIRS_F32
+constexpr uint32_t kSigns = 0x80808080u;
+
+// The bytes [p, p + 4) of a row or column, `stride` apart; beyond `k` zeros.
+uint32_t quad_at(const char* from, int64_t stride, int64_t p, int64_t k) {
+  uint32_t quad = 0;
+  for (int64_t i = 0; i < 4 && p + i < k; ++i)
+    quad |= uint32_t{static_cast<unsigned char>(from[(p + i) * stride])} << 8 * i;
+  return quad;
+}
+
+// Of `rows` rows of B, at most four, whose columns are contiguous.
+ATALLA_INLINE Words quads_of_rows(const char* from, int64_t stride, int64_t rows) {
+  Words quads{};
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    if (i >= rows) break;
+    __m128i row;
+    std::memcpy(&row, from + i * stride, sizeof row);
+    quads |= Words(_mm512_cvtepu8_epi32(row)) << 8 * i;  // GCC would convert byte by byte
+  }
+  return quads;
+}
+#endif
+
 }  // namespace
+
+const PairKernelTable<uint32_t>* quad_kernels_u32() {
+#if ATALLA_PAIRS_F32
+  static constexpr PairKernelTable<uint32_t> table = make_table<ByteDotAdd, uint32_t>();
+  static const bool has = __builtin_cpu_supports("avx512vnni");
+  return has ? &table : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
+void pack_quad_rows([[maybe_unused]] const MatrixView& a, [[maybe_unused]] int64_t rows, [[maybe_unused]] int64_t k,
+                    [[maybe_unused]] uint32_t* dst, [[maybe_unused]] int64_t ld) {
+#if ATALLA_PAIRS_F32
+  for (int64_t r = 0; r < rows; ++r) {
+    const char* from = a.at(r, 0);
+    uint32_t* to = dst + r * ld;
+    int64_t p = 0;
+    for (; a.col_stride == 1 && p + kVectorBytes <= k; p += kVectorBytes) {
+      const Words quads = words(from + p) ^ kSigns;
+      std::memcpy(to + p / 4, &quads, sizeof quads);
+    }
+    for (; p < k; p += 4) to[p / 4] = quad_at(from, a.col_stride, p, k) ^ kSigns;
+  }
+#endif
+}
+
+bool pack_quad_panel([[maybe_unused]] const MatrixView& b, [[maybe_unused]] int64_t k, [[maybe_unused]] int64_t columns,
+                     [[maybe_unused]] uint32_t* dst) {
+#if ATALLA_PAIRS_F32
+  constexpr int64_t lanes = kLanes<uint32_t>, panel = kPanel<uint32_t>;
+  const int64_t steps = ceil_div(k, 4);
+  if (steps + 1 > k) return false;
+  uint32_t* const quads = dst + panel;
+  const bool whole_rows = b.col_stride == 1 && columns == panel;
+  const bool aligned = reinterpret_cast<uintptr_t>(b.data) % 4 == 0 && b.col_stride % 4 == 0 && k % 4 == 0;
+  if (whole_rows) {
+    for (int64_t q = 0; q < steps; ++q) {
+      const char* from = b.at(4 * q, 0);
+      for (int64_t j = 0; j < panel; j += lanes) {
+        const bool whole = 4 * q + 4 <= k;
+        const Words found =
+            whole ? quads_of_rows(from + j, b.row_stride, 4) : quads_of_rows(from + j, b.row_stride, k % 4);
+        std::memcpy(quads + q * panel + j, &found, sizeof found);
+      }
+    }
+  } else if (b.row_stride == 1 && aligned) {  // quads lie in memory as they are needed
+    const MatrixView view{b.data, ATALLA_I32, 1, b.col_stride / 4, 4};
+    pack_matrix<uint32_t>(view, steps, columns, panel, quads, panel);
+  } else {
+    for (int64_t q = 0; q < steps; ++q) {
+      for (int64_t j = 0; j < panel; ++j)
+        quads[q * panel + j] = j < columns ? quad_at(b.at(0, j), b.row_stride, 4 * q, k) : 0;
+    }
+  }
+  for (int64_t j = 0; j < panel; j += lanes) {
+    Words sum{};
+    for (int64_t q = 0; q < steps; ++q) sum = ByteDotAdd{}(sum, Words{} + 0x01010101u, words(quads + q * panel + j));
+    const Words begin = Words{} - (sum << 7);
+    std::memcpy(dst + j, &begin, sizeof begin);
+  }
+  return true;
+#else
+  return false;
+#endif
+}
 
 const PairKernelTable<float>* pair_kernels_f32() {
 #if ATALLA_PAIRS_F32

@@ -11,6 +11,7 @@ namespace atalla::sim::ATALLA_ISA {
 
 inline constexpr int64_t kSerialWork = 1 << 18;  // multiply-adds below which a second thread does not pay
 inline constexpr int64_t kTransposedRows = 64;   // see orient()
+inline constexpr int64_t kFewPairs = 8;          // rows that fill too little of the vectors of pairs (gemm_pairs.h)
 
 // Chooses between out = a b and out' = b' a', which sum in the same order:
 // - the output's rows should be contiguous,
@@ -21,8 +22,9 @@ inline constexpr int64_t kTransposedRows = 64;   // see orient()
 template <class T>
 inline bool orient(MatrixProduct<T>& g) {
   const bool column_major_out = g.epilogue.out.col_stride != 1 && g.epilogue.out.row_stride == 1 && g.m > 1;
-  const bool linear = g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
-                      (g.b.dtype == kNativeOf<T> || pair_kernels_of<T>(g.a.dtype, g.b.dtype) != nullptr);
+  const bool linear =
+      g.m > 1 && g.m <= kTransposedRows && g.n > g.m && g.b.row_stride == 1 && g.b.col_stride != 1 &&
+      (g.b.dtype == kNativeOf<T> || (g.m > kFewPairs && pair_kernels_of<T>(g.a.dtype, g.b.dtype) != nullptr));
   const bool swap = g.m == 1 ? false : g.n == 1 || column_major_out || linear;
   if (!swap) return false;
   const MatrixView a = g.a;
