@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
     "product": lambda x, m, i: x[m].t() @ x[m],
     "product of bytes": lambda x, m, i: torch._int_mm(in_bytes(x[m]), in_bytes(TABLE)),
     "images of bytes": lambda x, m, i: torch.ops.atalla.int_convolution(
-        in_bytes(x[m])[:, None], in_bytes(KERNEL), i[0], [1], [2], [1], False, [0], 1
+        in_bytes(x[m])[:, None], in_bytes(KERNEL), None, i[0], [1], [2], [1], False, [0], 1
     ),
     "attention": lambda x, m, i: heads(x[m]),
     "arange": lambda x, m, i: torch.arange(x[m].shape[0]) + torch.ones(x[m].shape[0]),

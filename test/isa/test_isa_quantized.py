@@ -53,7 +53,8 @@ class Product(nn.Module):
 
 
 def convolution(x: torch.Tensor, weight: torch.Tensor, outside: torch.Tensor | None, *more: Any) -> torch.Tensor:
-    return torch.ops.atalla.int_convolution(x, weight, outside, *more)
+    bias = torch.arange(weight.shape[0] if not more[3] else weight.shape[1], dtype=torch.int32, device=x.device) * -999
+    return torch.ops.atalla.int_convolution(x, weight, bias, outside, *more)
 
 
 PRODUCTS: dict[str, tuple[Callable[..., torch.Tensor], torch.Tensor, torch.Tensor]] = {

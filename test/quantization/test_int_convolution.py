@@ -31,6 +31,10 @@ CASES = {
 }
 
 
+def bias_of(channels: int) -> torch.Tensor:
+    return torch.arange(channels, dtype=torch.int32) * -70001
+
+
 def bytes_of(*sizes: int) -> torch.Tensor:
     return torch.randint(-128, 128, sizes, dtype=torch.int8, generator=torch.Generator().manual_seed(sum(sizes)))
 
@@ -41,25 +45,26 @@ def arguments(case: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, list[An
     return bytes_of(*case["image"]), bytes_of(*case["weight"]), [*options, case.get("groups", 1)]
 
 
-def sums(x: torch.Tensor, weight: torch.Tensor, outside: int, options: list[Any]) -> torch.Tensor:
+def sums(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, outside: int, options: list[Any]) -> torch.Tensor:
     """In float64, of an image that is padded beforehand."""
     stride, padding, dilation, transposed, output_padding, groups = options
     if not transposed:
         x = F.pad(x, [size for size in reversed(padding) for _ in range(2)], value=outside)
         padding = [0] * len(padding)
-    x, weight = x.double(), weight.double()
-    exact = torch.convolution(x, weight, None, stride, padding, dilation, transposed, output_padding, groups)
+    x, weight, bias = x.double(), weight.double(), bias.double()
+    exact = torch.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     return exact.to(torch.int32)
 
 
 class Convolution(nn.Module):
-    def __init__(self, weight: torch.Tensor, options: list[Any]) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, options: list[Any]) -> None:
         super().__init__()
         self.options = options
         self.register_buffer("weight", weight)
+        self.register_buffer("bias", bias)
 
     def forward(self, x: torch.Tensor, outside: torch.Tensor | None) -> torch.Tensor:
-        return torch.ops.atalla.int_convolution(x, self.weight, outside, *self.options)
+        return torch.ops.atalla.int_convolution(x, self.weight, self.bias, outside, *self.options)
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +77,10 @@ def native():
 @pytest.mark.parametrize("outside", [None, 0, -128, 77])
 def test_sums(name: str, outside: int | None, tmp_path: Path) -> None:
     x, weight, options = arguments(CASES[name])
-    expected = sums(x, weight, outside or 0, options)
+    bias = bias_of(len(weight))
+    expected = sums(x, weight, bias, outside or 0, options)
     border = None if outside is None else torch.tensor([outside])
-    model = Convolution(weight, options)
+    model = Convolution(weight, bias, options)
     assert torch.equal(model(x, border), expected)
     given = (x.to("atalla"), None if border is None else border.to("atalla"))
     model.to("atalla")
@@ -98,8 +104,9 @@ def test_sums(name: str, outside: int | None, tmp_path: Path) -> None:
 def test_transposed(dims: int, stride: int, groups: int, tmp_path: Path) -> None:
     x, weight = bytes_of(2, 4, *(5, 4, 3)[:dims]), bytes_of(4, 3, *(3, 2, 4)[:dims])
     options = [[stride] * dims, [1] * dims, [2] * dims, True, [stride - 1] * dims, groups]
-    expected = sums(x, weight, 0, options)
-    model = Convolution(weight, options)
+    bias = bias_of(3 * groups)
+    expected = sums(x, weight, bias, 0, options)
+    model = Convolution(weight, bias, options)
     assert torch.equal(model(x, None), expected)
     exported = torch.export.export(model, (x, None))
     torch_atalla.save_loadable(exported, tmp_path / "m.atl", fallback="error", verify=True)
@@ -117,7 +124,7 @@ def test_cost() -> None:
         torch.atalla.synchronize()
         torch_atalla.telemetry.reset()
         if dtype == torch.int8:
-            torch.ops.atalla.int_convolution(*given, None, *options)
+            torch.ops.atalla.int_convolution(*given, None, None, *options)
         else:
             torch.convolution(given[0], given[1], None, *options)
         torch.atalla.synchronize()
@@ -133,6 +140,8 @@ def test_cost() -> None:
     [
         ({"x": torch.float32}, "expected two int8 tensors"),
         ({"groups": 3}, "does not fit a weight"),
+        ({"bias": torch.zeros(4)}, "expected an int32 bias of the size 4"),
+        ({"bias": torch.zeros(3, dtype=torch.int32)}, "expected an int32 bias of the size 4"),
         ({"outside": torch.tensor([1, 2])}, "expected one integer for `outside`"),
         ({"outside": torch.tensor(1.0)}, "expected one integer for `outside`"),
         ({"stride": [1]}, "expected 2 values of stride"),
@@ -145,8 +154,8 @@ def test_cost() -> None:
 )
 def test_errors(change: dict[str, Any], reason: str) -> None:
     x = bytes_of(*change.get("image", (1, 4, 9, 9))).to(change.get("x", torch.int8))
-    given = [bytes_of(4, 4, 5, 5), change.get("outside"), change.get("stride", [1, 1]), change.get("padding", [0, 0])]
-    given += [[1, 1], change.get("transposed", False), [0, 0], change.get("groups", 1)]
+    given = [bytes_of(4, 4, 5, 5), change.get("bias"), change.get("outside"), change.get("stride", [1, 1])]
+    given += [change.get("padding", [0, 0]), [1, 1], change.get("transposed", False), [0, 0], change.get("groups", 1)]
     on_device = [item.to("atalla") if isinstance(item, torch.Tensor) else item for item in (x, *given)]
     with pytest.raises(RuntimeError, match=reason):
         torch.ops.atalla.int_convolution(*on_device)

@@ -330,15 +330,17 @@ def _gemm_packed(launch: Launch, name: str, ins: list, outs: list) -> list:
 
 def _gemm_fused(launch: Launch, name: str, ins: list, outs: list) -> list:
     a, b, c, *extras, program = ins
-    result = launch.parameter("alpha") * (a.float() @ b.float())
+    sums = torch.float32 if launch.compute_dtype.is_floating_point else torch.float64  # as _convolution
+    result = launch.parameter("alpha") * (a.to(sums) @ b.to(sums))
     if c is not None:
         result = result + launch.parameter("beta") * c
     return run_vector_program(program, [result, *extras])
 
 
 def _convolution_fused(launch: Launch, name: str, ins: list, outs: list) -> list:
-    (sums,) = _convolution(launch, name, ins[:3], outs)
-    *extras, program = ins[3:]
+    operands = [x.float() if x is not None and x.is_floating_point() else x for x in ins[:4]]
+    (sums,) = _convolution(launch, name, operands, outs)
+    *extras, program = ins[4:]
     return run_vector_program(program, [sums.flatten(2), *extras])
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The op `atalla::int_convolution(input, weight, outside, ...)`: a convolution of int8 tensors with int32 sums.
+"""The op `atalla::int_convolution(input, weight, bias, outside, ...)`: a convolution of int8 tensors with int32 sums.
 
-`outside`, one integer or None, is the value of positions outside the input: the zero point of a quantized image, whose
-padding is zeros. The other arguments are those of `aten::convolution`. The result is contiguous. On the device it is
-one launch of `convolution` (csrc/aten/kernels/matrix/quantized_convolution.cpp, which defines the op), and one for each
-remainder of the positions by the stride if it is transposed. On the CPU it is the reference here.
+`bias` is int32, or None. `outside`, one integer or None, is the value of positions outside the input: the zero point of
+a quantized image, whose padding is zeros. The other arguments are those of `aten::convolution`. The result is
+contiguous. On the device it is one launch of `convolution` (csrc/aten/kernels/matrix/quantized_convolution.cpp, which
+defines the op), and one for each remainder of the positions by the stride if it is transposed. On the CPU it is the
+reference here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ NAME = "atalla::int_convolution"
 def _convolve(
     input: torch.Tensor,  # noqa: A002 (the schema's name)
     weight: torch.Tensor,
+    bias: torch.Tensor | None,
     outside: torch.Tensor | None,
     stride: list[int],
     padding: list[int],
@@ -36,7 +38,10 @@ def _convolve(
         border = outside.double().reshape(())
         image = F.pad(image - border, [size for size in reversed(padding) for _ in range(2)]) + border
         padding = [0] * len(padding)
-    out = torch.convolution(image, weight.double(), None, stride, padding, dilation, transposed, output_padding, groups)
+    double = None if bias is None else bias.double()
+    out = torch.convolution(
+        image, weight.double(), double, stride, padding, dilation, transposed, output_padding, groups
+    )
     return out.to(torch.int64).to(torch.int32).contiguous()
 
 

@@ -61,6 +61,10 @@ def lower_pt2e(model: torch.fx.GraphModule) -> torch.fx.GraphModule:
             _lower_convolution(model, node)
         elif node.target in (aten.matmul.default, aten.mm.default):
             _lower_matmul(model, node)
+    for node in model.graph.find_nodes(
+        op="call_function", target=torch.ops.quantized_decomposed.quantize_per_tensor.default
+    ):
+        _without_relu(node)
     model.graph.eliminate_dead_code()
     model.recompile()
     return model
@@ -147,7 +151,8 @@ def _lower_linear(model: torch.fx.GraphModule, node: torch.fx.Node) -> None:
 
 def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None:
     """Of x with the zero point z, whose padding counts as z: the sums of x - z are those of x, less z times those of
-    the weight. Which taps of a transposed convolution meet x depends on the position, and so do the sums of its weight.
+    the weight, a bias. Which taps of a transposed convolution meet x depends on the position, and so do the sums of its
+    weight.
     """
     x, weight = _quantized(node.args[0]), _quantized(node.args[1])
     transposed = node.target in TRANSPOSED
@@ -178,10 +183,11 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
             zero = x.zero_point
             if not isinstance(zero, torch.fx.Node):
                 zero = _attribute(model, weight.values, "outside", torch.tensor(zero, dtype=torch.int32))
-        sums = call(torch.ops.atalla.int_convolution.default, (image, weight.values, zero, *options))
+        correction = _correction(model, weight, values, x.zero_point) if offset and not transposed else None
+        sums = call(torch.ops.atalla.int_convolution.default, (image, weight.values, correction, zero, *options))
         for dim in uneven:
             sums = call(aten.slice.Tensor, (sums, 2 + dim, 1))
-        if offset:
+        if offset and transposed:
             of_weight = _sums_of_weight(model, weight, values, image, shape[-spatial:], options)
             sums = _without_zero(model, sums, of_weight, x.zero_point)
         if bias is not None:
@@ -194,6 +200,14 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
     node.replace_all_uses_with(new)
 
 
+def _without_relu(node: torch.fx.Node) -> None:
+    """A quantization whose least value stands for zero clamps negative numbers itself."""
+    source, _, zero_point, least = node.args[:4]
+    assert isinstance(source, torch.fx.Node)
+    if source.target is aten.relu.default and zero_point == least:
+        node.replace_input_with(source, source.all_input_nodes[0])
+
+
 def _padding(given: Any, kernel: Any, dilation: list[int]) -> tuple[list[int], list[int]]:
     """The padding on both sides, and the dimensions that need one less in front: their first result is dropped."""
     if given == "valid":
@@ -204,6 +218,16 @@ def _padding(given: Any, kernel: Any, dilation: list[int]) -> tuple[list[int], l
     return [(size + 1) // 2 for size in both], [dim for dim, size in enumerate(both) if size % 2]
 
 
+def _correction(model: torch.fx.GraphModule, weight: _Quantized, values: torch.Tensor, zero_point: Any) -> Any:
+    """What makes the sums of x those of x - zero_point, by output channel."""
+    negative = -values.flatten(1).sum(1, dtype=torch.int32)
+    if not isinstance(zero_point, torch.fx.Node):
+        return _attribute(model, weight.values, "correction", negative * zero_point)
+    call = model.graph.call_function
+    zero = call(aten._to_copy.default, (call(aten.reshape.default, (zero_point, [])),), {"dtype": torch.int32})
+    return call(aten.mul.Tensor, (_attribute(model, weight.values, "correction", negative), zero))
+
+
 def _sums_of_weight(
     model: torch.fx.GraphModule,
     weight: _Quantized,
@@ -212,17 +236,14 @@ def _sums_of_weight(
     sizes: Any,
     options: list[Any],
 ) -> torch.fx.Node:
-    """What the convolution gives for an image of ones whose padding is ones too; transposed ones have no padding."""
-    op, transposed = torch.ops.atalla.int_convolution.default, options[3]
-    if not transposed:
-        sums = values.flatten(1).sum(1, dtype=torch.int32).view(-1, *[1] * len(sizes))
-    elif all(isinstance(size, int) for size in sizes):
-        sums = op(torch.ones(1, len(values), *sizes, dtype=torch.int8), values, None, *options)
-    else:
-        call = model.graph.call_function
-        filled = call(aten.ones_like.default, (call(aten.slice.Tensor, (image, 0, 0, 1)),))
-        return call(op, (filled, weight.values, None, *options))
-    return _attribute(model, weight.values, "sums", sums)
+    """What a transposed convolution gives for an image of ones."""
+    op = torch.ops.atalla.int_convolution.default
+    if all(isinstance(size, int) for size in sizes):
+        sums = op(torch.ones(1, len(values), *sizes, dtype=torch.int8), values, None, None, *options)
+        return _attribute(model, weight.values, "sums", sums)
+    call = model.graph.call_function
+    filled = call(aten.ones_like.default, (call(aten.slice.Tensor, (image, 0, 0, 1)),))
+    return call(op, (filled, weight.values, None, None, *options))
 
 
 def _source_shape(node: torch.fx.Node) -> Any:

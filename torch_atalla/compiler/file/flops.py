@@ -36,8 +36,8 @@ def node_flops(node: torch.fx.Node) -> int:
         left, right = _tensors(args)[-2:]
         return _number(2 * left.numel() * right.shape[-1])
     if node.target is torch.ops.atalla.int_convolution.default:
-        x, weight, _, *options = args
-        return _number(flop_registry[aten.convolution](x, weight, None, *options, out_val=node.meta["val"]))
+        x, weight, bias, _, *options = args
+        return _number(flop_registry[aten.convolution](x, weight, bias, *options, out_val=node.meta["val"]))
     formula = flop_registry.get(node.target.overloadpacket)
     if formula is None:
         return 0

@@ -182,32 +182,39 @@ atalla_status run(const Launch& launch) {
 
 void cost(const atalla_launch_desc& desc, Cost& cost) { convolution_cost(desc, convolution_shape(desc), cost); }
 
+constexpr int kFusedInputs = 2;  // behind the weight: bias and the value outside of the input
+
 atalla_status run_fused(const Launch& launch) {
   constexpr char name[] = "convolution_fused";
   const int n_out = launch.desc.n_outputs;
-  ProgramFinish finish(launch);
+  const bool integers = launch.desc.compute_dtype == ATALLA_I32;
+  ProgramFinish finish(launch, kFusedInputs);
   if (atalla_status s = finish.check_count(name)) return s;
   atalla_launch_desc alone;
-  describe_convolution_alone(launch.desc, alone);
-  void* data[] = {launch.data[0], launch.data[n_out], launch.data[n_out + 1], launch.data[n_out + 2]};
+  describe_convolution_alone(launch.desc, kFusedInputs, alone);
+  alone.operands[0].dtype = integers ? ATALLA_I32 : ATALLA_F32;
+  void* data[3 + kFusedInputs] = {launch.data[0]};
+  for (int i = 0; i < 2 + kFusedInputs; ++i) data[1 + i] = launch.data[n_out + i];
   const Launch convolution{alone, data};
   if (atalla_status s = check_convolution(convolution, name)) return s;
-  if (atalla_status s = finish.decode(name, convolution_shape(alone))) return s;
+  if (atalla_status s = finish.decode(name, alone, data[0])) return s;
   if (atalla_status s = check_outputs_apart(launch, name)) return s;
-  if (atalla_status s = run_as<float>(convolution, &finish)) return s;
+  if (atalla_status s = integers ? run_as<uint32_t>(convolution, &finish) : run_as<float>(convolution, &finish))
+    return s;
   return finish.status(name);
 }
 
 void cost_fused(const atalla_launch_desc& desc, Cost& cost_of) {
-  if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 4) return;
+  if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 3 + kFusedInputs) return;
   atalla_launch_desc alone;
-  describe_convolution_alone(desc, alone);
+  describe_convolution_alone(desc, kFusedInputs, alone);
   cost(alone, cost_of);
-  convolution_program_cost(desc, convolution_shape(alone), cost_of);
+  convolution_program_cost(desc, desc.n_outputs + 2 + kFusedInputs, convolution_shape(alone), cost_of);
 }
 
+constexpr uint64_t kFusedDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16 | 1u << ATALLA_I32;
 constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run, cost},
-                               {"convolution_fused", 1u << ATALLA_F32, run_fused, cost_fused}};
+                               {"convolution_fused", kFusedDtypes, run_fused, cost_fused}};
 
 }  // namespace
 

@@ -110,13 +110,12 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
                        static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));
 }
 
-// What a program adds that ends such a launch: its other operands, and its instructions.
-inline void convolution_program_cost(const atalla_launch_desc& desc, const ConvolutionShape& s, Cost& cost) {
-  const int n_out = desc.n_outputs;
-  for (int i = 1; i < n_out; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
-  for (int i = n_out + 3; i + 1 < desc.n_operands; ++i) {
-    cost.bytes_read += operand_bytes(desc.operands[i]);
-  }
+// What a program adds that ends such a launch: its other operands, of which inputs begin with `first_extra`, and its
+// instructions.
+inline void convolution_program_cost(const atalla_launch_desc& desc, int first_extra, const ConvolutionShape& s,
+                                     Cost& cost) {
+  for (int i = 1; i < desc.n_outputs; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
+  for (int i = first_extra; i + 1 < desc.n_operands; ++i) cost.bytes_read += operand_bytes(desc.operands[i]);
   const ConvolutionFusedParameters p = ConvolutionFusedParameters::read(desc);
   cost_vector_program(s.batch * s.out_channels * s.positions(), p.vector_ops, p.exp_ops, cost);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A vector program at the end of a convolution. The sums stand in the first output, F32 with contiguous positions,
-// until the program replaces them. Other outputs and the extra inputs are [n, co, positions].
+// A vector program at the end of a convolution. The sums stand in an output that can hold them until the program
+// replaces them, otherwise in work memory. The outputs and the extra inputs are matrices [n, co, positions] to the
+// program.
 #pragma once
 
 #include "sim/kernels/matrix/epilogue_program.h"
@@ -10,33 +11,43 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// Whether the positions of `out` are contiguous floats.
-inline bool has_flat_positions(const atalla_operand& out) {
-  int64_t expected = 1;
-  bool flat = out.dtype == ATALLA_F32;
+// The stride between neighbouring positions of [n, co, *o]; -1: there is no single one.
+inline int64_t position_stride(const atalla_operand& out) {
+  int64_t stride = -1, expected = -1;
   for (int d = out.ndim - 1; d >= 2; --d) {
-    flat = flat && (out.sizes[d] == 1 || out.strides[d] == expected);
-    expected *= out.sizes[d];
+    if (out.sizes[d] == 1) continue;
+    if (stride < 0) stride = out.strides[d];
+    else if (out.strides[d] != expected) return -1;
+    expected = out.strides[d] * out.sizes[d];
   }
-  return flat;
+  return stride < 0 ? 1 : stride;
 }
 
-// The descriptor of the convolution alone: first output, in, weight and bias.
-inline void describe_convolution_alone(const atalla_launch_desc& desc, atalla_launch_desc& alone) {
+// Whether the positions of `out` are contiguous elements of `dtype`.
+inline bool has_flat_positions(const atalla_operand& out, atalla_dtype dtype) {
+  return out.dtype == dtype && position_stride(out) == 1;
+}
+
+// The descriptor of the convolution alone: first output, in, weight and `more` other inputs that are not extra ones.
+inline void describe_convolution_alone(const atalla_launch_desc& desc, int more, atalla_launch_desc& alone) {
   std::memcpy(static_cast<void*>(&alone), &desc, offsetof(atalla_launch_desc, operands));
-  alone.n_outputs = 1, alone.n_operands = 4;
+  alone.n_outputs = 1, alone.n_operands = static_cast<uint8_t>(3 + more);
   alone.operands[0] = desc.operands[0];
-  for (int i = 1; i < 4; ++i) alone.operands[i] = desc.operands[desc.n_outputs + i - 1];
+  for (int i = 1; i < alone.n_operands; ++i) alone.operands[i] = desc.operands[desc.n_outputs + i - 1];
 }
 
-// The program and its operands, of a launch whose outputs are followed by in, weight, bias, extra inputs and program.
+// The program and its operands, of a launch whose outputs are followed by in, weight, `more` other inputs, extra inputs
+// and program.
 struct ProgramFinish : ConvolutionFinish {
   const Launch& launch;
   int first_extra;
   EpilogueProgram program;
+  MatrixView sums;  // of the first image: rows are channels
+  int64_t sums_batch_stride = 0;
   mutable bool failed = false;
 
-  explicit ProgramFinish(const Launch& l) : ConvolutionFinish{apply}, launch(l), first_extra(l.desc.n_outputs + 3) {}
+  ProgramFinish(const Launch& l, int more)
+      : ConvolutionFinish{apply}, launch(l), first_extra(l.desc.n_outputs + 2 + more) {}
 
   atalla_status check_count(const char* name) const {
     const int n_out = launch.desc.n_outputs;
@@ -45,17 +56,16 @@ struct ProgramFinish : ConvolutionFinish {
                      int{launch.desc.n_operands}, first_extra + 1);
   }
 
-  // After check_count and the checks of the convolution alone.
-  atalla_status decode(const char* name, const ConvolutionShape& shape) {
+  // After check_count and the checks of `alone`, the convolution alone, whose output is of the sums' dtype. The
+  // convolution then writes its sums to `out`, where the program reads them.
+  atalla_status decode(const char* name, atalla_launch_desc& alone, void*& out) {
     const atalla_launch_desc& desc = launch.desc;
+    const ConvolutionShape shape = convolution_shape(alone);
+    const atalla_dtype dtype = alone.operands[0].dtype;
     const int n_out = desc.n_outputs, last = desc.n_operands - 1;
-    if (atalla_status s = program.decode(launch, first_extra, last)) return s;
-    if (!has_flat_positions(desc.operands[0]) || !program.sums_in_output()) {
-      return set_error(ATALLA_ERR_ARGUMENT,
-                       "%s: expected an F32 output with contiguous positions, which "
-                       "the program writes after its last use of the sums",
-                       name);
-    }
+    if (atalla_status s = program.decode(launch, first_extra, last, dtype)) return s;
+    if (position_stride(desc.operands[0]) < 0)
+      return set_error(ATALLA_ERR_ARGUMENT, "%s: expected one stride between the positions of the first output", name);
     for (int i = 1; i < last; ++i) {
       if (i >= n_out && i < first_extra) continue;
       const atalla_operand& o = desc.operands[i];
@@ -66,6 +76,8 @@ struct ProgramFinish : ConvolutionFinish {
         return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not [n, co, positions] of real numbers", name, i);
       }
     }
+    if (!place_sums(shape, alone.operands[0], out))
+      return set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the sums", name);
     return ATALLA_OK;
   }
 
@@ -74,11 +86,33 @@ struct ProgramFinish : ConvolutionFinish {
   }
 
  private:
-  MatrixView view(int index, int64_t batch, int64_t row_stride, int64_t col_stride, int64_t batch_stride) const {
+  // False: no memory.
+  bool place_sums(const ConvolutionShape& shape, atalla_operand& operand, void*& out) {
+    const atalla_launch_desc& desc = launch.desc;
+    const int64_t item = dtype_size(operand.dtype), image = shape.out_channels * shape.positions();
+    int home = 0;
+    while (home < desc.n_outputs &&
+           !(has_flat_positions(desc.operands[home], operand.dtype) && program.sums_in_output(home))) {
+      ++home;
+    }
+    int64_t stride = 1;
+    for (int d = operand.ndim - 1; d >= 0; --d) operand.strides[d] = stride, stride *= operand.sizes[d];
+    if (home < desc.n_outputs) {
+      for (int d = 0; d < 2; ++d) operand.strides[d] = desc.operands[home].strides[d];
+      out = launch.data[home];
+    } else {
+      out = scratch<unsigned char>(ScratchSlot::Sums, shape.batch * image * item);
+    }
+    sums = {static_cast<const char*>(out), operand.dtype, operand.strides[1], 1, item};
+    sums_batch_stride = operand.strides[0];
+    return out != nullptr || shape.batch * image == 0;
+  }
+
+  MatrixView view(int index, int64_t batch, int64_t col_stride) const {
     const atalla_operand& o = launch.operand(index);
     if (o.immediate) return {launch.ptr<const char>(index), o.dtype, 0, 0, dtype_size(o.dtype)};
     const int64_t item = dtype_size(o.dtype);
-    return {launch.ptr<const char>(index) + batch * batch_stride * item, o.dtype, row_stride, col_stride, item};
+    return {launch.ptr<const char>(index) + batch * o.strides[0] * item, o.dtype, o.strides[1], col_stride, item};
   }
 
   static void apply(const ConvolutionFinish& base, int64_t batch, int64_t c0, int64_t c1, int64_t p0, int64_t p1) {
@@ -87,18 +121,13 @@ struct ProgramFinish : ConvolutionFinish {
     if (buffers == nullptr) return __atomic_store_n(&self.failed, true, __ATOMIC_RELAXED);
     const atalla_launch_desc& desc = self.launch.desc;
     MatrixView outs[kProgramOutputs], extras[kProgramInputs];
-    const int64_t* st = desc.operands[0].strides;
-    outs[0] = self.view(0, batch, st[1], 1, st[0]);
-    for (int j = 1; j < desc.n_outputs; ++j) {
-      const int64_t* t = desc.operands[j].strides;
-      outs[j] = self.view(j, batch, t[1], t[2], t[0]);
-    }
+    outs[0] = self.view(0, batch, position_stride(desc.operands[0]));
+    for (int j = 1; j < desc.n_outputs; ++j) outs[j] = self.view(j, batch, desc.operands[j].strides[2]);
     for (int k = self.first_extra; k + 1 < desc.n_operands; ++k) {
-      const int64_t* t = desc.operands[k].strides;
-      extras[k - self.first_extra] = self.view(k, batch, t[1], t[2], t[0]);
+      extras[k - self.first_extra] = self.view(k, batch, desc.operands[k].strides[2]);
     }
     for (int64_t c = c0; c < c1; ++c) {
-      const auto* sums = reinterpret_cast<const float*>(outs[0].at(c, p0));
+      const char* sums = self.sums.at(c, p0) + batch * self.sums_batch_stride * self.sums.item;
       self.program.run_row(sums, c, p0, p1 - p0, outs, extras, buffers);
     }
   }

@@ -16,6 +16,7 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 constexpr char kName[] = "convolution_packed";
+constexpr int kInputs = 1;                // behind the weight: the bias
 constexpr int64_t kSerial = 1 << 18;      // multiply-adds below which a second thread does not pay
 constexpr int64_t kSerialCopy = 1 << 13;  // elements that one thread copies as fast as two
 constexpr int64_t kWholeImage = 1 << 28;  // elements of a slab's copy, at most
@@ -215,7 +216,7 @@ atalla_status multiply_packed(const PackedConvolution& conv) {
 // The weight as `convolution` sees it, [co, ci, kernel...]: what the packed one claims to be.
 bool describe(const atalla_launch_desc& desc, atalla_launch_desc& alone) {
   if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 3) return false;
-  describe_convolution_alone(desc, alone);
+  describe_convolution_alone(desc, kInputs, alone);
   const atalla_operand &out = alone.operands[0], &packed = desc.operands[desc.n_outputs + 1];
   if (packed.ndim < 4 || packed.ndim > 6 || out.ndim < 2) return false;
   atalla_operand& weight = alone.operands[2];
@@ -247,24 +248,24 @@ atalla_status run(const Launch& launch) {
                      "%s: %d outputs of %d operands; expected out, in, a packed weight of 4 to 6 dimensions and bias",
                      kName, n_out, int{desc.n_operands});
   }
-  void* data[] = {launch.data[0], launch.data[n_out], launch.data[n_out + 1], launch.data[n_out + 2]};
+  if (desc.n_operands > n_out + 3) alone.operands[0].dtype = ATALLA_F32;  // the sums; the program gives the outputs
+  void* data[5] = {launch.data[0], launch.data[n_out], launch.data[n_out + 1], launch.data[n_out + 2]};
   const Launch convolution{alone, data};
   if (atalla_status s = check_convolution(convolution, kName)) return s;
   PackedConvolution conv;
   const ConvolutionShape& s = conv.shape = convolution_shape(alone);
   if (atalla_status status = check_packed(desc.operands[n_out + 1], s)) return status;
-  if (s.groups != 1 || !has_flat_positions(alone.operands[0])) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld groups, expected 1 and an F32 output with contiguous positions",
-                     kName, static_cast<long long>(s.groups));
-  }
-  ProgramFinish finish(launch);
+  if (s.groups != 1)
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld groups, expected 1", kName, static_cast<long long>(s.groups));
+  ProgramFinish finish(launch, kInputs);
   const bool has_program = desc.n_operands > n_out + 3;
   if (has_program) {
     if (atalla_status status = finish.check_count(kName)) return status;
-    if (atalla_status status = finish.decode(kName, s)) return status;
+    if (atalla_status status = finish.decode(kName, alone, data[0])) return status;
     conv.finish = &finish;
-  } else if (n_out != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs and no program, expected 1 output", kName, n_out);
+  } else if (n_out != 1 || !has_flat_positions(desc.operands[0], ATALLA_F32)) {
+    return set_error(ATALLA_ERR_ARGUMENT,
+                     "%s: %d outputs, expected one without a program, F32 with contiguous positions", kName, n_out);
   }
   if (atalla_status status = check_outputs_apart(launch, kName)) return status;
   if (s.batch * s.out_channels * s.positions() == 0) return ATALLA_OK;
@@ -274,7 +275,7 @@ atalla_status run(const Launch& launch) {
                      "%s: no input channels, an image of more than 2^28 elements, or more than %d phases", kName,
                      static_cast<int>(kPhases));
   }
-  conv.out = convolution_tensor(alone.operands[0], launch.data[0]);
+  conv.out = convolution_tensor(alone.operands[0], data[0]);
   conv.in = convolution_tensor(alone.operands[1], launch.data[n_out]);
   conv.panels = launch.ptr<const float>(n_out + 1);
   if (launch.data[n_out + 2] != nullptr) {
@@ -291,7 +292,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (!describe(desc, alone)) return;
   const ConvolutionShape s = convolution_shape(alone);
   convolution_cost(alone, s, cost);
-  if (desc.n_operands > desc.n_outputs + 3) convolution_program_cost(desc, s, cost);
+  if (desc.n_operands > desc.n_outputs + 3) convolution_program_cost(desc, desc.n_outputs + 2 + kInputs, s, cost);
 }
 
 constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run, cost}};

@@ -11,16 +11,16 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// Outputs and extra inputs are matrices; input 0 of the program is the row of sums (F32).
+// Outputs and extra inputs are matrices; input 0 of the program is the row of sums (F32, or I32 of integers).
 class EpilogueProgram {
  public:
   // Operand `index` holds the program; the extras are the operands [first_extra, index).
-  atalla_status decode(const Launch& launch, int first_extra, int index) {
+  atalla_status decode(const Launch& launch, int first_extra, int index, atalla_dtype sums = ATALLA_F32) {
     const int n_out = launch.desc.n_outputs;
     ATALLA_CHECK(program_.decode(launch, index, 1 + index - first_extra, n_out));
-    if (program_.input_dtype(0) != ATALLA_F32) {
-      return set_error(ATALLA_ERR_ARGUMENT, "input 0 of an epilogue is %s, expected float32",
-                       dtype_name(program_.input_dtype(0)));
+    if (program_.input_dtype(0) != sums) {
+      return set_error(ATALLA_ERR_ARGUMENT, "input 0 of an epilogue is %s, expected %s",
+                       dtype_name(program_.input_dtype(0)), dtype_name(sums));
     }
     present_ = true;
     return ATALLA_OK;
@@ -28,22 +28,26 @@ class EpilogueProgram {
   explicit operator bool() const { return present_; }
   const VectorProgram& program() const { return program_; }
 
-  // Whether the sums may stand in the first output until the program replaces them.
-  bool sums_in_output() const { return program_.output_dtype(0) == ATALLA_F32 && !program_.reads_after(0, 0); }
+  // Whether the sums may stand in output j until the program replaces them.
+  bool sums_in_output(int j = 0) const {
+    return program_.output_dtype(j) == program_.input_dtype(0) && !program_.reads_after(0, j);
+  }
 
   // One row: cols sums at `sums`, which stand for columns col.. of row `row`. outs, extras: the whole matrices.
   // `buffers` has kBufferBytes.
-  void run_row(const float* sums, int64_t row, int64_t col, int64_t cols, const MatrixView* outs,
+  void run_row(const void* sums, int64_t row, int64_t col, int64_t cols, const MatrixView* outs,
                const MatrixView* extras, unsigned char* buffers) const {
+    const int64_t item = dtype_size(program_.input_dtype(0));
     for (int64_t j = 0; j < cols; j += kTileElements) {
-      run_tile(sums + j, row, col + j, min_of(kTileElements, cols - j), outs, extras, buffers);
+      run_tile(static_cast<const char*>(sums) + j * item, row, col + j, min_of(kTileElements, cols - j), outs, extras,
+               buffers);
     }
   }
 
   static constexpr int64_t kBufferBytes = (kProgramBuffers + kProgramInputs) * kTileBytes;
 
  private:
-  void run_tile(const float* sums, int64_t row, int64_t col, int64_t cols, const MatrixView* outs,
+  void run_tile(const char* sums, int64_t row, int64_t col, int64_t cols, const MatrixView* outs,
                 const MatrixView* extras, unsigned char* buffers) const {
     const int64_t n = round_up(cols, kLoopMultiple);
     const void* in[kProgramInputs];
@@ -51,10 +55,9 @@ class EpilogueProgram {
     for (int k = 0; k < program_.inputs(); ++k) {
       unsigned char* loaded = buffers + (kProgramBuffers + k) * kTileBytes;
       const MatrixView& view = extras[k > 0 ? k - 1 : 0];
-      const void* from = k == 0 ? static_cast<const void*>(sums) : view.at(row, col);
-      const atalla_dtype dtype = k == 0 ? static_cast<atalla_dtype>(ATALLA_F32) : view.dtype;
+      const void* from = k == 0 ? sums : view.at(row, col);
+      const atalla_dtype wanted = program_.input_dtype(k), dtype = k == 0 ? wanted : view.dtype;
       const int64_t stride = k == 0 ? 1 : view.col_stride;
-      const atalla_dtype wanted = program_.input_dtype(k);
       in[k] = loaded;
       if (stride == 0) {
         fill_contiguous(loaded, wanted, from, dtype, n);

@@ -14,7 +14,9 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
+constexpr uint64_t kFloats = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
+constexpr uint64_t kIntegers =
+    1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64;
 constexpr int64_t kSumsAtOnce = 1 << 21;  // elements of sums that stand in work memory
 
 struct Operands {
@@ -31,6 +33,8 @@ Batched operand_of(const Launch& launch, int index) {
   return constant;
 }
 
+// T: of the sums, float or uint32_t.
+template <class T>
 class FusedProduct {
  public:
   explicit FusedProduct(const Launch& launch) : launch_(launch), at_(launch) {}
@@ -39,10 +43,10 @@ class FusedProduct {
     const atalla_launch_desc& desc = launch_.desc;
     const atalla_operand& first = launch_.operand(0);
     batches_ = first.sizes[0], m_ = first.sizes[1], n_ = first.sizes[2], k_ = launch_.operand(at_.a).sizes[2];
-    ATALLA_CHECK(program_.decode(launch_, at_.extra, desc.n_operands - 1));
+    ATALLA_CHECK(program_.decode(launch_, at_.extra, desc.n_operands - 1, kNativeOf<T>));
     if (batches_ == 0 || m_ == 0 || n_ == 0) return ATALLA_OK;
     const GemmFusedParameters p = GemmFusedParameters::read(desc);
-    alpha_ = static_cast<float>(p.alpha), beta_ = static_cast<float>(p.beta);
+    alpha_ = factor(p.alpha), beta_ = factor(p.beta);
     count_ = desc.n_operands - 1;
     for (int i = 0; i < count_; ++i) operands_[i] = operand_of(launch_, i);
     if (launch_.data[at_.c] == nullptr || beta_ == 0) operands_[at_.c].view.data = nullptr;
@@ -62,6 +66,11 @@ class FusedProduct {
   }
 
  private:
+  static T factor(double value) {
+    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(value);
+    else return static_cast<T>(value > -0x1p53 && value < 0x1p53 ? static_cast<int64_t>(value) : 0);
+  }
+
   void fold() {
     if (batches_ <= 1 || operands_[at_.b].batch_stride != 0) return;
     for (int i = 0; i < count_; ++i) {
@@ -75,13 +84,13 @@ class FusedProduct {
   // Sums stand in the first output, if that is how the program may find them, else in work memory, some rows at a time.
   bool run_batch(int64_t batch) const {
     const MatrixView out = operands_[0].matrix(batch);
-    const bool in_output = out.dtype == ATALLA_F32 && out.col_stride == 1 && program_.sums_in_output();
+    const bool in_output = out.dtype == kNativeOf<T> && out.col_stride == 1 && program_.sums_in_output();
     const int64_t step = in_output ? m_ : min_of(m_, max_of(kSumsAtOnce / n_, kMaxRows));
-    float* const buffer = in_output ? nullptr : scratch<float>(ScratchSlot::Sums, step * n_);
+    T* const buffer = in_output ? nullptr : scratch<T>(ScratchSlot::Sums, step * n_);
     if (!in_output && buffer == nullptr) return false;
     for (int64_t row = 0; row < m_; row += step) {
       MatrixView sums = out;
-      if (!in_output) sums = {reinterpret_cast<const char*>(buffer) - row * n_ * 4, ATALLA_F32, n_, 1, 4};
+      if (!in_output) sums = {reinterpret_cast<const char*>(buffer) - row * n_ * 4, kNativeOf<T>, n_, 1, 4};
       if (!run_rows(batch, row, min_of(row + step, m_), sums)) return false;
     }
     return true;
@@ -96,7 +105,7 @@ class FusedProduct {
       if (view.data != nullptr) part.data = view.at(begin, 0);
       return part;
     };
-    MatrixProduct<float> g;
+    MatrixProduct<T> g;
     g.m = end - begin, g.n = n_, g.k = k_;
     g.a = from_row(operands_[at_.a].matrix(batch));
     g.b = operands_[at_.b].matrix(batch);
@@ -107,7 +116,7 @@ class FusedProduct {
       unsigned char* const buffers = scratch<unsigned char>(ScratchSlot::Scores, EpilogueProgram::kBufferBytes);
       if (buffers == nullptr) return false;
       for (int64_t i = begin + i0; i < begin + i1; ++i) {
-        program_.run_row(reinterpret_cast<const float*>(sums.at(i, j0)), i, j0, j1 - j0, outs, extras, buffers);
+        program_.run_row(sums.at(i, j0), i, j0, j1 - j0, outs, extras, buffers);
       }
       return true;
     });
@@ -119,7 +128,7 @@ class FusedProduct {
   Batched operands_[ATALLA_MAX_OPERANDS];
   int count_ = 0;  // of operands, without the program
   int64_t batches_ = 0, m_ = 0, n_ = 0, k_ = 0;
-  float alpha_ = 1, beta_ = 0;
+  T alpha_ = 1, beta_ = 0;
 };
 
 atalla_status check(const Launch& launch) {
@@ -144,10 +153,10 @@ atalla_status check(const Launch& launch) {
     ATALLA_CHECK(check_matrix("gemm_fused", launch, i, name, b, is_weight ? k : m, i == at.a ? k : n));
     if (launch.data[i] == nullptr && element_count(launch.operand(i)) != 0)
       return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %s (operand %d) is absent", name, i);
-    const bool narrow = i >= at.a && i <= at.c;
-    if (narrow && (kDtypes >> launch.operand(i).dtype & 1) == 0) {
-      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: %s is %s, expected float16, bfloat16 or float32", name,
-                       dtype_name(launch.operand(i).dtype));
+    const bool factor = i >= at.a && i <= at.c, integers = desc.compute_dtype == ATALLA_I32;
+    if (factor && ((integers ? kIntegers : kFloats) >> launch.operand(i).dtype & 1) == 0) {
+      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: %s is %s, expected %s", name,
+                       dtype_name(launch.operand(i).dtype), integers ? "an integer" : "float16, bfloat16 or float32");
     }
   }
   return check_outputs_apart(launch, "gemm_fused");
@@ -155,7 +164,8 @@ atalla_status check(const Launch& launch) {
 
 atalla_status run(const Launch& launch) {
   ATALLA_CHECK(check(launch));
-  return FusedProduct(launch).run();
+  if (launch.desc.compute_dtype == ATALLA_I32) return FusedProduct<uint32_t>(launch).run();
+  return FusedProduct<float>(launch).run();
 }
 
 void cost(const atalla_launch_desc& desc, Cost& cost) {
@@ -171,7 +181,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   hide_stores(vectors, /*program=*/true, cost);
 }
 
-constexpr Kernel kKernels[] = {{"gemm_fused", kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run, cost}};
 
 }  // namespace
 

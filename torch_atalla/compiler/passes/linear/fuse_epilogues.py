@@ -15,15 +15,16 @@ import torch
 from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
 
 from ...program import kernels
-from ...program.ir import AnyOperand, Launch, LinearProgram, Operand
+from ...program.ir import AnyOperand, BufferKind, Launch, LinearProgram, Operand
 from ...program.vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
 from ..pass_result import PassResult
 from .build import Builder, is_step
-from .layout import Uses, contiguous_positions, same_elements, with_sizes
+from .layout import Uses, same_elements, with_sizes
 from .rewrite import rewritten
 
 _HALF_BITS = 16
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # of products; packed weights may be int8
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)  # of products whose sums are int32
 _MATRIX_KERNELS = frozenset({"product", "convolution"})  # traits
 
 
@@ -59,7 +60,11 @@ def _takes_epilogue(launch: Launch) -> bool:
     if not launch.contract.traits & _MATRIX_KERNELS or not fused.takes_program:
         return False
     operands = [operand for operand in (*launch.outputs, *launch.inputs) if isinstance(operand, Operand)]
-    if any(operand.dtype not in _FLOATS and operand.dtype != torch.int8 for operand in operands):
+    integers = launch.compute_dtype == torch.int32
+    allowed = _INTEGERS if integers else (*_FLOATS, torch.int8)  # packed weights may be int8
+    if integers and operands[0].dtype != torch.int32:
+        return False
+    if any(operand.dtype not in allowed for operand in operands):
         return False
     return "activation" not in launch.contract.parameters or launch.parameter("activation") == "none"
 
@@ -89,10 +94,10 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     sizes = out.sizes
     is_convolution = "convolution" in product.contract.traits
     if is_convolution:
-        if out.dtype != torch.float32 or product.compute_dtype != torch.float32 or len(sizes) < 3:
-            return None
+        if rounds and out.dtype.itemsize * 8 <= _HALF_BITS:
+            return None  # the steps that round cost more than the launch that is saved
         sizes = (*sizes[:2], prod(sizes[2:]))  # rows are channels, columns are positions
-    viewed = [with_sizes(operand, sizes) for operand in outputs]
+    viewed: list[Operand | None] = [with_sizes(operand, sizes) for operand in outputs]
     extras: list[AnyOperand] = []
     # Input 0 are the sums; others keep their order. Inputs that are the product become the sums, or what is left of
     # them where the product would have been stored in a narrower type.
@@ -121,11 +126,11 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         place[k] = ("in", len(inputs))
         inputs.append(dtype)
         extras.append(operand)
-    if any(operand is None for operand in viewed):
-        return None
     written = {operand.buffer for operand in outputs}
     if any(isinstance(operand, Operand) and operand.buffer in written for operand in (*product.inputs, *extras)):
         return None  # another part of the product may still read what one part overwrites
+    if out.dtype == torch.int32 and any(_lies_in_dram(operand, uses) for operand in extras):
+        return None  # the core would wait for its tiles; the long program by itself hides them
     first = len(inputs)
 
     def number(value: int) -> int:
@@ -144,13 +149,13 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         # Others read the product itself: it is one more output.
         all_steps.append(Step(CONVERT, (0,), loop_dtype(out.dtype)))
         results.append(first + len(all_steps) - 1)
-        viewed.append(out)
+        viewed.append(with_sizes(out, sizes))
+    if any(operand is None for operand in viewed):
+        return None
     program = VectorProgram(tuple(inputs), tuple(all_steps), tuple(results))
     if is_convolution:
-        order = _first_output(program, viewed, product)
-        if order is None:
-            return None
-        program, viewed = order[0], [*order[1]]
+        assert viewed[0] is not None
+        viewed[0] = with_sizes(viewed[0], out.sizes)
     kernel = _fused_kernel(product)
     fused = kernels.contract(kernel)
     before = len(fused.inputs)
@@ -175,22 +180,11 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     ).with_parameters(**given)
 
 
-def _first_output(program: VectorProgram, outputs: list, product: Launch) -> tuple[VectorProgram, list[Operand]] | None:
-    """With the output first in whose memory the sums of a convolution may stand: F32 in the convolution's own layout,
-    written after the last use of the sums. That output has the convolution's sizes."""
-    first, sums = len(program.inputs), product.outputs[0]
-    assert sums is not None
-    last_use = max((i for i, step in enumerate(program.steps) if 0 in step.sources), default=-1)
-    for k, (value, operand) in enumerate(zip(program.outputs, outputs)):
-        whole = with_sizes(operand, sums.sizes)
-        if operand.dtype != torch.float32 or value - first < last_use or whole is None:
-            continue
-        if not contiguous_positions(whole):
-            continue
-        rest = [j for j in range(len(outputs)) if j != k]
-        values = (value, *(program.outputs[j] for j in rest))
-        return replace(program, outputs=values), [whole, *(outputs[j] for j in rest)]
-    return None
+def _lies_in_dram(operand: AnyOperand, uses: Uses) -> bool:
+    """An operand of as many elements as the result that cannot stay in a scratchpad."""
+    if not isinstance(operand, Operand) or uses.buffers[operand.buffer].kind is BufferKind.TEMPORARY:
+        return False
+    return all(stride != 0 for size, stride in zip(operand.sizes, operand.strides) if size != 1)
 
 
 def _as_program(launch: Launch, rounds: bool) -> tuple[VectorProgram, list[AnyOperand], list[Operand]]:
