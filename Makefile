@@ -4,6 +4,7 @@
 # make newcomer   the wheel in a new environment: demo, and the scripts of all tutorials
 # make test   install, build and run all tests; TORCH=2.15.0 for another torch, in an environment of its own
 # make build  install and build only
+# make test-python PYTHON=python3.13   build for another Python, in an environment of its own, and run a part of the tests
 # make test-slow   run the op tests in all dtypes, and the tests that upstream's suites would call slow
 # make test-isas   build the kernels for all instruction sets and compare them
 # make soak   run the driver's tests and its long soak under TSan and ASan
@@ -35,7 +36,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test test-python check site-if-possible scalesim fuzz fuzz-graphs fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -102,6 +103,14 @@ newcomer: $(VENV)/base.stamp
 
 test: build $(VENV)/demo.stamp $(VENV)/extras.stamp test-cpp
 	$(PY) -m pytest test -q -n 2 --dist worksteal
+
+# The Python that runs the other goals has run all tests.
+OTHER = build/venv-$(notdir $(PYTHON))
+test-python:
+	$(MAKE) VENV=$(OTHER) build $(OTHER)/demo.stamp
+	$(OTHER)/bin/python -m torch_atalla doctor
+	$(OTHER)/bin/python -m pytest test/device test/autograd $(wildcard test/compiler/test_loadable*.py) -q -n 2
+	$(OTHER)/bin/python -m pytest test/ops -k "add or matmul or softmax" -q -n 2
 
 test-cpp: build
 	$(PY) tools/build.py tests

@@ -31,6 +31,14 @@ def test_tested_versions_of_torch_have_one_home() -> None:
     assert f"torch {' and torch '.join(torch_versions.TESTED)}" in page
 
 
+def test_pages_name_the_versions_of_python() -> None:
+    """Those of the classifiers."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    found = [text.rpartition(" ")[2] for text in classifiers if text.startswith("Programming Language :: Python :: 3.")]
+    for page in ("README.md", "docs/guides/install.md"):
+        assert f"Python {found[0]} to {found[-1]}" in (ROOT / page).read_text()
+
+
 def test_installed_pkg_config_file_has_the_version(tmp_path: Path, monkeypatch) -> None:
     for folder in ("csrc", "torch_atalla/version.py"):
         target = tmp_path / folder
