@@ -239,6 +239,7 @@ class TestTransforms(DeviceTestCase):
         q = torch.randn(3, 2, 5, 4)
         self.both(vmap(lambda t: F.scaled_dot_product_attention(t, t, t, is_causal=True)), q)
         self.both(vmap(grad(lambda t: F.scaled_dot_product_attention(t, t, t).sin().sum())), q)
+        self.both(vmap(lambda t: F.scaled_dot_product_attention(t, t, t)), torch.randn(3, 2, 2, 5, 4))
         self.both(vmap(lambda t: F.batch_norm(t, None, None, training=True)), torch.randn(3, 4, 2, 5))
         self.both(vmap(grad(lambda t: F.group_norm(t, 2).sin().sum())), torch.randn(3, 4, 2, 5))
 

@@ -9,6 +9,7 @@ import re
 import models
 import torch
 from expecttest import TestCase
+from torch_version import recorded
 
 from torch_atalla.compiler import UnsupportedOpsError, compile_program
 from torch_atalla.compiler.file.report import make_report
@@ -79,6 +80,7 @@ output o4 f32[3, 1]  mul
 output o3 f32[3, 1]  getitem_1""",
         )
 
+    @recorded
     def test_passes(self) -> None:
         module, args = models.tiny_bert()
         self.assertExpectedInline(
@@ -114,6 +116,7 @@ file        0 bytes
 estimate    not made""",
         )
 
+    @recorded
     def test_unsupported(self) -> None:
         class Several(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> tuple:

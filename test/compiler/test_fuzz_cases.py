@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from torch.testing._internal.common_utils import TestCase
+from torch_version import LOWEST
 
 from tools.graph_fuzz.evaluate import CHECKS, evaluate
 from tools.graph_fuzz.generator import Generator
@@ -30,6 +31,8 @@ def _add(path: Path) -> None:
         unknown = set(case.checks) - set(CHECKS)
         self.assertFalse(unknown, f"{path.name}: unknown checks {unknown}")
         outcome = evaluate(case, case.checks)
+        if outcome.invalid and not LOWEST:
+            self.skipTest(f"this version of torch refuses the case: {outcome.invalid}")
         self.assertEqual(outcome.invalid, "")
         if outcome.problems:
             self.fail("\n".join(f"{p.check}: {p.category}: {p.text}" for p in outcome.problems))

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from torch.testing._internal.common_utils import TestCase
+from torch_version import recorded
 
 from tools import cuda_names
 
@@ -24,6 +26,8 @@ def parameters(function) -> list[str]:
     ]  # fmt: skip
 
 
+@recorded
+@pytest.mark.skipif(torch.version.cuda is not None, reason="the record is of a build for the CPU")
 class TestNames(TestCase):
     @classmethod
     def setUpClass(cls):

@@ -85,6 +85,7 @@ FURTHER: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "adaptive pooling": (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), (IMAGE,)),
     "unpooling": (lambda x: F.max_unpool2d(x, torch.arange(60).reshape(1, 2, 6, 5) % 30, 2), (IMAGE,)),
     "bag": (lambda w: F.embedding_bag(torch.tensor([[0, 2], [1, 1]]), w, mode="max"), (X,)),
+    "every second row": (lambda x: x[torch.tensor([0, 2, 4])], (X,)),
     "antialias": (
         lambda x: F.interpolate(x.float(), (3, 2), mode="bilinear", antialias=True),
         (IMAGE,),

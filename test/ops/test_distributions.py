@@ -27,7 +27,8 @@ def test_no_random_op_lacks_a_case() -> None:
     written = {n for n in tagged if torch.Tag.generated not in tags(n)}
     covered = {name.partition(" ")[0] for name in CASES}
     assert written - covered - WITHOUT_CASE.keys() == set()
-    assert (covered | WITHOUT_CASE.keys()) - tagged == set(), "cases of ops that upstream does not call random"
+    known = (covered | WITHOUT_CASE.keys()) & set(names)  # a later version of torch may have more
+    assert known - tagged == set(), "cases of ops that upstream does not call random"
     assert len(covered) >= 70
 
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, special
 
 import torch_atalla
+from torch_atalla.driver.torch_versions import since
 
 DEVICE = "atalla"
 FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -210,8 +211,9 @@ def test_errors_as_upstream() -> None:
         F.huber_loss(x, x, delta=0.0)
     with pytest.raises(RuntimeError, match="Bool inputs not supported for hardtanh"):
         F.hardtanh(x.bool())
-    with pytest.raises(RuntimeError, match="cannot do hardtanh on an unsigned type with negative limits"):
-        F.hardtanh(x.to(torch.uint8))
+    if not since("2.15"):  # which clamps unsigned numbers
+        with pytest.raises(RuntimeError, match="cannot do hardtanh on an unsigned type with negative limits"):
+            F.hardtanh(x.to(torch.uint8))
     for a, b, text in ((2.0, 0.5, "input"), (NAN, 0.5, "input"), (0.5, -1.0, "target")):
         with pytest.raises(RuntimeError, match=f"all elements of {text} should be between 0 and 1"):
             F.binary_cross_entropy(x * a, x * b).cpu()

@@ -18,6 +18,7 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
 import torch_atalla
+from torch_atalla.driver.torch_versions import since
 
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -60,6 +61,7 @@ LAYOUTS = {
     "reverse": reverse,
 }
 
+FLASH = "the CPU's flash kernel stores gradients in an order of its own"
 CPU_KERNEL = "without gradients the CPU has a kernel of its own for it, whose result is contiguous"
 STORAGE = "it reads the storage around its input"
 HOST_INDICES = "its indices must be on the CPU"
@@ -73,10 +75,11 @@ DIFFERENT_OPS = {
     ("tensor_split", "forward"): HOST_INDICES,
     ("tensor_split", "backward"): HOST_INDICES,
 }
-DIFFERENT_MODULES = {
-    "nn.GroupNorm": GROUP_NORM,
-    "nn.NLLLoss": "the CPU refuses gradients of channels last inputs",
-}
+DIFFERENT_MODULES = {"nn.GroupNorm": GROUP_NORM}
+if since("2.15"):
+    DIFFERENT_OPS["nn.functional.scaled_dot_product_attention", "backward"] = FLASH
+else:
+    DIFFERENT_MODULES["nn.NLLLoss"] = "the CPU refuses gradients of channels last inputs"
 
 
 def placed(t: torch.Tensor, device: str) -> torch.Tensor:

@@ -367,7 +367,8 @@ WITHOUT_CASE: dict[str, str] = {
         "_scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward "
         "_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward _flash_attention_forward "
         "_flash_attention_forward.quantized _flash_attention_forward_no_dropout_inplace _efficient_attention_forward "
-        "_cudnn_attention_forward _cudnn_attention_backward _fill_mem_eff_dropout_mask_".split(),
+        "_cudnn_attention_forward _cudnn_attention_forward_no_dropout_inplace _cudnn_attention_backward "
+        "_fill_mem_eff_dropout_mask_".split(),
         _OTHER_DEVICE,
     ),
     **dict.fromkeys(

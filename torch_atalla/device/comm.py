@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch.atalla.comm: tensors between the devices of one process, as torch.cuda.comm; nn.DataParallel stands on it.
 
-The functions are those of torch.nn.parallel.comm. A torch without CUDA lacks what they call: `install` puts that in
-place, over copies between devices. Devices are ordinals here.
+The functions are those of torch.nn.parallel.comm. `install` puts what they call in place, over copies between devices;
+in a build of torch for CUDA, beside what that has for its devices. Devices are ordinals here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 from torch._utils import _flatten_dense_tensors, _reorder_tensors_as, _take_tensors, _unflatten_dense_tensors
 from torch.nn.parallel.comm import broadcast, broadcast_coalesced, gather, reduce_add, reduce_add_coalesced, scatter
+from torch.utils import _pytree as pytree
 
 from .index import device_index
 
@@ -137,10 +139,24 @@ def _quiet(is_available: Callable[[Iterable[Tensor]], bool]) -> Callable[[Iterab
     return wrapped
 
 
+def _beside(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Leaves tensors of CUDA to upstream, and those of the host where CUDA has a device."""
+    if upstream is None:
+        return ours
+
+    @functools.wraps(ours)
+    def chosen(*arguments: Any) -> Any:
+        places = {x.device.type for x in pytree.tree_leaves(arguments) if isinstance(x, Tensor)}
+        is_ours = "atalla" in places or not ("cuda" in places or torch.cuda.is_available())
+        return (ours if is_ours else upstream)(*arguments)
+
+    return chosen
+
+
 def install() -> None:
-    """Once, at registration. A torch with CUDA keeps its own functions."""
+    """Once, at registration."""
     bindings = (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out)
     for function in bindings:
-        if not hasattr(torch._C, function.__name__):
-            setattr(torch._C, function.__name__, function)
+        name = function.__name__
+        setattr(torch._C, name, _beside(function, getattr(torch._C, name, None)))
     torch.cuda.nccl.is_available = _quiet(torch.cuda.nccl.is_available)

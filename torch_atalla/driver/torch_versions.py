@@ -23,6 +23,13 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in minor(version).split("."))
 
 
+def since(version: str) -> bool:
+    """Return whether the torch that is imported is of a minor version, such as "2.15", or of a later one."""
+    import torch
+
+    return order(torch.__version__) >= order(version)
+
+
 def requirement(minors: Iterable[str]) -> str:
     """Return the requirement that admits exactly the minor versions, for example "torch>=2.13,<2.16,!=2.14.*"."""
     wanted = sorted(set(minors), key=order)

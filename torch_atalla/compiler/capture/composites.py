@@ -12,6 +12,8 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from torch_atalla.driver.torch_versions import since
+
 aten = torch.ops.aten
 
 
@@ -28,6 +30,13 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """Whole where eager mode has one launch for it, else what eager mode launches: `supports_fused_attention` in
     csrc/aten/kernels/matrix/attention.cpp decides there."""
+    if since("2.15") and all(item.ndim == 3 for item in (query, key, value)):  # as upstream does first
+        if attn_mask is not None and attn_mask.ndim < 4:
+            attn_mask = attn_mask.reshape((1,) * (4 - attn_mask.ndim) + attn_mask.shape)
+        whole = torch.ops.aten.scaled_dot_product_attention.default
+        operands = (item.unsqueeze(0) for item in (query, key, value))
+        options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+        return whole(*operands, attn_mask, dropout_p, is_causal, **options).squeeze(0)
     if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
         return NotImplemented
     if attn_mask is not None and attn_mask.dtype == torch.bool:  # as upstream does before it chooses a way
@@ -96,15 +105,23 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
 
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # noqa: A002
     """Whole where eager mode has one launch for it. Of a strided input, eager mode adds the bias to a rounded product,
-    and that is one product if the weight is a parameter, and a batch of products otherwise."""
-    if input.ndim == 2 or input.is_contiguous() or (bias is None and weight.requires_grad):
+    and that is one product if the weight is a parameter, and a batch of products otherwise. torch 2.15 makes one
+    product also if only dimensions of one element keep the rows from being one run."""
+    is_one_product = weight.requires_grad or (since("2.15") and 1 in input.shape and _has_one_run_of_rows(input))
+    if input.ndim == 2 or input.is_contiguous() or (bias is None and is_one_product):
         return NotImplemented
-    if weight.requires_grad:
+    if is_one_product:
         *batch, columns = input.shape
         product = torch.mm(input.reshape(prod(batch), columns), weight.t()).view(*batch, weight.shape[0])
     else:
         product = torch.matmul(input, weight.t())
     return product if bias is None else product + bias
+
+
+def _has_one_run_of_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of a tensor follow each other at one stride."""
+    rows = [(size, stride) for size, stride in zip(x.shape[:-1], x.stride()) if not statically_known_true(size == 1)]
+    return all(statically_known_true(stride == size * inner) for (_, stride), (size, inner) in zip(rows, rows[1:]))
 
 
 def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:

@@ -137,7 +137,7 @@ class _Values:
         if target is operator.getitem:
             values = self.value(node.all_input_nodes[0])
             return None if values is None else values[node.args[1]]
-        if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
+        if not isinstance(target, torch._ops.OpOverload) or _is_random(target, node):
             return None
         values = {arg: self.value(arg) for arg in node.all_input_nodes}
         if any(value is None for value in values.values()) or not _are_tensors(node.meta.get("val")):
@@ -145,6 +145,14 @@ class _Values:
         with torch.no_grad():
             result = target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
         return result if _are_tensors(result) else None
+
+
+def _is_random(target: torch._ops.OpOverload, node: Node) -> bool:
+    """Dropout is not, in evaluation: torch.export of 2.15 keeps the op."""
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    given = dict(zip((argument.name for argument in target._schema.arguments), node.args)) | node.kwargs
+    return given.get("train") is not False
 
 
 def _integer(number: Any) -> Any:

@@ -124,7 +124,8 @@ def _launch(
     with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad():
         stand_ins = {name: _stand_in(source.meta["val"], tuned) for name, source in sources.items()}
         given = dict(node.kwargs)
-        given.pop("tensors_to_clone")
+        for name in ("tensors_to_clone", "tensor_bases"):  # what the copies are made of; torch 2.15 has the latter
+            given.pop(name, None)
         given["kwargs"] = {**given["kwargs"], **stand_ins}  # type: ignore[dict-item]
         with observed_launches(run=tuned) as found:
             wrap.triton_kernel_wrapper_mutation_dense(**given)

@@ -19,6 +19,10 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
     )
 
 
+class _Scheduling:
+    __new__ = staticmethod(_refuse)
+
+
 class _Wrapper:
     supports_caching = False
     create = staticmethod(_refuse)
@@ -26,4 +30,4 @@ class _Wrapper:
 
 def register() -> None:
     register_device_op_overrides("atalla", DeviceOpOverrides())
-    register_backend_for_device("atalla", _refuse, _Wrapper, _Wrapper, _Wrapper)  # type: ignore[arg-type]
+    register_backend_for_device("atalla", _Scheduling, _Wrapper, _Wrapper, _Wrapper)  # type: ignore[arg-type]

@@ -19,10 +19,11 @@ _before: dict[str, Callable[[], None]] = {}
 
 
 class _WatchedSpec(ModuleSpec):
-    """A spec that sees the end of its module's import, when the import system clears `_initializing`.
+    """A spec that sees its module's import begin and end, when the import system sets and clears `_initializing`.
 
     A module is often imported *while* its import is running: `import accelerate` imports torch, and that this package.
-    A loader of our own would come too late for it; its spec does not.
+    A loader of our own would come too late for it; its spec does not. And a spec may be asked for without an import, as
+    torch 2.15 does to learn Triton's version.
     """
 
     @property
@@ -32,6 +33,8 @@ class _WatchedSpec(ModuleSpec):
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         self.__dict__["_initializing"] = value
+        if value and (prepare := _before.pop(self.name, None)) is not None:
+            prepare()
         module = sys.modules.get(self.name)  # absent if the import failed; the next one is watched again
         if not value and module is not None:
             self.__class__ = ModuleSpec  # type: ignore[assignment]
@@ -42,9 +45,7 @@ class _Finder(MetaPathFinder):
     """Finds the modules that functions wait for, with the other finders, and watches their import."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if (prepare := _before.pop(name, None)) is not None:
-            prepare()
-        if name not in _waiting:
+        if name not in _waiting and name not in _before:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <ATen/native/GridSamplerUtils.h>
-
+#include "aten/dispatch/torch_version.h"
 #include "aten/kernels/image/spatial.h"
 
 namespace atalla::aten {
@@ -25,7 +24,7 @@ struct Grid {
 void check(const Tensor& input, const Tensor& grid, int64_t spatial, int64_t interpolation_mode) {
   at::native::check_grid_sampler_common(input, grid);
   if (spatial == 2) at::native::check_grid_sampler_2d(input, grid);
-  else at::native::check_grid_sampler_3d(input, grid, interpolation_mode);
+  else check_grid_sampler_3d(input, grid, interpolation_mode);
 }
 
 Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,

@@ -32,7 +32,7 @@ DimVector unpool_sizes(const Tensor& self, const Tensor& indices, IntArrayRef ou
                 " dimensions.");
   } else {
     TORCH_CHECK(self.dim() == 4 || self.dim() == 5,
-                "Input to max_unpooling3d should be a 4d or 5d Tensor, but got a tensor with dim ", self.dim());
+                "Input to max_unpooling3d should be a 4d or 5d Tensor, but got a tensor with ", rank_text(self.dim()));
     TORCH_CHECK(output_size.size() == 3,
                 "There should be exactly three elements (depth, height, width) in output_size, but got ",
                 output_size.size(), " elements.");

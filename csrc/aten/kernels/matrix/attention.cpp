@@ -98,6 +98,21 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_scaled_dot_product_attention_math", TORCH_FN(math_attention));
 }
 
+// Fused attention under torch.vmap, for which it has no rule of its own.
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> batched_attention(
+    const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_bias,
+    double dropout_p, bool is_causal, bool return_debug_mask, std::optional<double> scale) {
+  const Tensor none;
+  const bool grouped = query.size(1) != key.size(1);
+  const Tensor out = std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, attn_bias, dropout_p,
+                                                                        is_causal, std::nullopt, scale, grouped));
+  return {out, none, none, none, c10::SymInt(query.size(2)), c10::SymInt(key.size(2)), none, none, none};
+}
+
+TORCH_LIBRARY_IMPL(aten, FuncTorchBatched, m) {
+  m.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(batched_attention));
+}
+
 }  // namespace
 
 int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -3,6 +3,7 @@
 // Complex tensors made of real ones, and conjugates. A complex tensor is two interleaved real ones; what goes to its
 // parts is written through views of them.
 
+#include "aten/dispatch/torch_version.h"
 #include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
@@ -53,7 +54,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("complex.out", TORCH_FN(comple
 }  // namespace
 
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
-  check_parts(abs, angle, out, false);
+  check_parts(abs, angle, out, kPolarTakesHalf);
   auto [re, im] = parts(abs, angle, out);
   at::mul_out(re, abs, at::cos(angle));
   at::mul_out(im, abs, at::sin(angle));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Where the points of a sampling grid fall in an image: up to 16 taps a point, each an offset and a weight.
+// Where the points of a sampling grid fall in an image: up to 64 taps a point, each an offset and a weight.
 #pragma once
 
 #include "kernel_parameters.h"
@@ -12,7 +12,7 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 constexpr int64_t kGridBlock = 64;  // points whose taps are worked out together
-constexpr int kGridTaps = 16;
+constexpr int kGridTaps = 64;
 
 // One dimension of the image.
 template <class T>
@@ -126,20 +126,21 @@ inline atalla_status check_grid(const char* name, const GridSampleParameters& p,
   for (int d = 0; d < kSpatialDims && fits; ++d) {
     fits = grid.sizes[1 + d] == points.sizes[2 + d] && image.sizes[2 + d] > 0;
   }
-  if (fits && (p.mode != GridMode::kCubic || grid.sizes[4] == 2)) return ATALLA_OK;
+  if (fits) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
                    static_cast<long long>(p.mode), static_cast<long long>(p.padding));
 }
 
 // Taps of a point, for the cost of a launch.
 inline uint64_t grid_taps(const GridSampleParameters& p, const atalla_operand& grid) {
+  const bool volumes = grid.ndim > 0 && grid.sizes[grid.ndim - 1] != 2;
   switch (p.mode) {
     case GridMode::kNearest:
       return 1;
     case GridMode::kCubic:
-      return 16;
+      return volumes ? 64 : 16;
     default:
-      return grid.ndim > 0 && grid.sizes[grid.ndim - 1] != 2 ? 8 : 4;
+      return volumes ? 8 : 4;
   }
 }
 

@@ -49,6 +49,17 @@ def _forms(value: Any) -> list[Any]:
     return [(tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]
 
 
+def _wide(value: Any) -> Any:
+    half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    return torch.empty_like(value, dtype=torch.float32) if half else value
+
+
+def _like(value: Any, exported: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dtype == exported.dtype:
+        return value
+    return torch.empty_like(value, dtype=exported.dtype)
+
+
 def _meta(node: torch.fx.Node) -> Any:
     """The node's value again, from the values of its arguments, on the meta device."""
     args, kwargs = torch.utils._pytree.tree_map(
@@ -61,7 +72,16 @@ def _meta(node: torch.fx.Node) -> Any:
     target: Any = node.target
     if target in (aten.view.default, aten._unsafe_view.default):
         return args[0].reshape(args[1])
-    value = target(*args, **kwargs)
+    tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    dynamic = any(type(size) is not int for x in tensors for size in x.shape)
+    if dynamic and len(tensors) == 1 and (torch.Tag.pointwise in target.tags or target is aten._to_copy.default):
+        return torch.empty_like(tensors[0], dtype=node.meta["val"].dtype)
+    if dynamic:  # meta functions convert 16-bit numbers, and a conversion on the meta device fixes sizes
+        args, kwargs = torch.utils._pytree.tree_map(_wide, (args, kwargs))
+        exported = iter(torch.utils._pytree.tree_leaves(node.meta["val"]))
+        value = torch.utils._pytree.tree_map(lambda x: _like(x, next(exported)), target(*args, **kwargs))
+    else:
+        value = target(*args, **kwargs)
     if target is aten.convolution.default and value.ndim == 4:
         return value.contiguous(memory_format=torch.channels_last)
     return value
