@@ -13,6 +13,8 @@ import torch
 from opinfo_suite import answered, raised
 from torch_version import NO_CHIP_DTYPES
 
+from torch_atalla.driver.torch_versions import since
+
 DEVICE = "atalla"
 REAL = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
         torch.float32, torch.float64]  # fmt: skip
@@ -95,6 +97,8 @@ def test_python_scalars(dtype: torch.dtype) -> None:
     for f in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
               operator.lt, operator.eq, operator.and_):  # fmt: skip
         for scalar in SCALARS:
+            if since("2.15") and dtype == torch.bfloat16 and isinstance(scalar, complex):
+                continue  # numbers of two bfloat16, which the chip lacks
             agree(lambda x, f=f, s=scalar: f(x, s), tensor(dtype))
             agree(lambda x, f=f, s=scalar: f(s, x), tensor(dtype))
 
