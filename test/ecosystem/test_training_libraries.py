@@ -133,7 +133,8 @@ class TestAccelerate:
         script.write_text(
             "from accelerate import Accelerator\n"
             "a = Accelerator()\n"
-            "print(a.device, a.num_processes, a.state.backend, flush=True)\n"
+            "line = f'{a.device} {a.num_processes} {a.state.backend}\\n'\n"
+            "print(line, end='', flush=True)\n"  # in one piece: both processes write
             "a.end_training()\n"
         )
         home = {"HF_HOME": str(tmp_path)}  # no configuration of the user
