@@ -12,7 +12,8 @@ namespace {
 
 const PointwiseKernel kConj{"pointwise.conj_physical", 1u << 9 | 1u << 10, 1};
 
-void check_parts(const Tensor& first, const Tensor& second, const Tensor& out, bool half) {
+// `widened`: the parts may be float16 where the result is a pair of float32, which is rounded afterwards.
+void check_parts(const Tensor& first, const Tensor& second, const Tensor& out, bool half, bool widened = false) {
   auto is_real = [half](const Tensor& t) {
     const ScalarType d = t.scalar_type();
     return d == at::kFloat || d == at::kDouble || (half && d == at::kHalf);
@@ -21,9 +22,10 @@ void check_parts(const Tensor& first, const Tensor& second, const Tensor& out, b
               first.scalar_type(), " and ", second.scalar_type());
   TORCH_CHECK(first.scalar_type() == second.scalar_type(), "Expected object of scalar type ", first.scalar_type(),
               " but got scalar type ", second.scalar_type(), " for second argument");
-  TORCH_CHECK(out.scalar_type() == c10::toComplexType(first.scalar_type()), "Expected object of scalar type ",
-              c10::toComplexType(first.scalar_type()), " but got scalar type ", out.scalar_type(),
-              " for argument 'out'");
+  const bool is_wider = widened && first.scalar_type() == at::kHalf && out.scalar_type() == at::kComplexFloat;
+  TORCH_CHECK(is_wider || out.scalar_type() == c10::toComplexType(first.scalar_type()),
+              "Expected object of scalar type ", c10::toComplexType(first.scalar_type()), " but got scalar type ",
+              out.scalar_type(), " for argument 'out'");
 }
 
 // Real and imaginary parts of out, which gets the broadcast shape and the strides of a pointwise op.
@@ -54,7 +56,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("complex.out", TORCH_FN(comple
 }  // namespace
 
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
-  check_parts(abs, angle, out, kPolarTakesHalf);
+  check_parts(abs, angle, out, kPolarTakesHalf, kPolarTakesHalf);
   auto [re, im] = parts(abs, angle, out);
   at::mul_out(re, abs, at::cos(angle));
   at::mul_out(im, abs, at::sin(angle));

@@ -141,13 +141,31 @@ bool multiply_packed(const PackedProduct& g, int64_t i0, int64_t i1, int64_t j0,
   return true;
 }
 
-bool multiply_packed(const PackedProduct& g) {
+// A as the micro-kernels read it in place, packed once instead of once for each part of the columns. Nothing if it can
+// be read as it is, or is so large that the threads should pack it.
+MatrixView packed_once(const PackedProduct& g) {
+  constexpr int64_t kMost = 1 << 16;  // elements
+  int64_t ld = g.k + 2 * kLanes<float>;
+  if (ld % 256 == 0) ld += kLanes<float>;  // rows would share few sets of the caches
+  MatrixView packed{nullptr, ATALLA_F32, ld, 1, 4};
+  if (g.m * ld > kMost || reads_a_in_place<float>(g.a, g.k, g.n) || !reads_a_in_place<float>(packed, g.k, g.n))
+    return {};
+  float* const room = scratch<float>(ScratchSlot::Queries, g.m * ld);
+  packed.data = reinterpret_cast<const char*>(room);
+  if (room != nullptr) pack_matrix<float>(g.a, g.m, g.k, g.k, room, ld);
+  return packed;
+}
+
+bool multiply_packed(PackedProduct g) {
   if (g.m * g.n * max_of(g.k, 1) <= kSerialWork / 2) return multiply_packed(g, 0, g.m, 0, g.n);
   const bool by_columns = g.n >= 2 * kStoredPanel;
   const int64_t length = by_columns ? g.n : g.m;
   const int64_t other = by_columns ? g.m : g.n;
   const int64_t unit = by_columns ? kStoredPanel : kMaxRows;
   const int64_t grain = unit * max_of(1, ceil_div(kSerialWork / 4, max_of(1, other * g.k * unit)));
+  if (by_columns) {
+    if (const MatrixView packed = packed_once(g); packed.data != nullptr) g.a = packed;
+  }
   bool ok = true;
   parallel_for(length, grain, [&](int64_t begin, int64_t end) {
     const bool done = by_columns ? multiply_packed(g, 0, g.m, begin, end) : multiply_packed(g, begin, end, 0, g.n);
