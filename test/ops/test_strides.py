@@ -75,11 +75,11 @@ DIFFERENT_OPS = {
     ("tensor_split", "forward"): HOST_INDICES,
     ("tensor_split", "backward"): HOST_INDICES,
 }
-DIFFERENT_MODULES = {"nn.GroupNorm": GROUP_NORM}
+DIFFERENT_MODULES = {"nn.NLLLoss": "the CPU refuses gradients of channels last inputs"}
 if since("2.15"):
     DIFFERENT_OPS["nn.functional.scaled_dot_product_attention", "backward"] = FLASH
 else:
-    DIFFERENT_MODULES["nn.NLLLoss"] = "the CPU refuses gradients of channels last inputs"
+    DIFFERENT_MODULES["nn.GroupNorm"] = GROUP_NORM
 
 
 def placed(t: torch.Tensor, device: str) -> torch.Tensor:
