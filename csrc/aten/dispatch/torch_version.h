@@ -70,7 +70,7 @@ inline std::string rank_text(int64_t rank) {
 #endif
 }
 
-// Whether polar takes float16, of which it makes complex numbers of two float16.
+// True if polar takes float16, which it joins to complex numbers of two float16.
 inline constexpr bool kPolarTakesHalf = ATALLA_TORCH_SINCE(15);
 
 }  // namespace atalla::aten

@@ -51,8 +51,7 @@ bool launch_dense(const PointwiseKernel& kernel, c10::ScalarType result, at::Ten
   }
   if (!is_given) out = empty(first.sizes(), result, first.device().index());
   LaunchBuilder builder(kernel.kernel, dtype);
-  builder.desc().n_outputs = 1;
-  builder.elements(out.mutable_data_ptr(), result, first.numel());
+  builder.output_elements(out.mutable_data_ptr(), result, first.numel());
   for (const at::Tensor* t : inputs)
     builder.elements(t->const_data_ptr(), t->scalar_type(), t->is_cpu() ? 0 : first.numel());
   if (alpha != nullptr) {

@@ -153,6 +153,10 @@ class LaunchBuilder {
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
   // `n` contiguous elements in DRAM. 0: an immediate, the one element that `data` points to on the host.
   LaunchBuilder& elements(const void* data, c10::ScalarType dtype, int64_t n);
+  LaunchBuilder& output_elements(void* data, c10::ScalarType dtype, int64_t n) {
+    desc_.n_outputs++;
+    return elements(data, dtype, n);
+  }
   // Those of a formula.
   LaunchBuilder& scalars(const ScalarParam* values, int n);
   // A struct of kernel_parameters.h.

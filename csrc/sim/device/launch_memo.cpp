@@ -48,7 +48,6 @@ bool same_operand(const KnownLaunch::Operand& known, const atalla_operand& opera
 size_t LaunchMemo::place_of(const atalla_launch_desc& desc) {
   uint64_t hash = head_of(desc);
   const auto mix = [&](uint64_t word) { hash = (hash ^ word) * 0x9e3779b97f4a7c15u; };
-  mix(static_cast<uint64_t>(desc.iparams[0]));
   if (desc.n_operands != 0) {
     for (const int i : {0, desc.n_operands - 1}) {
       const atalla_operand& operand = desc.operands[i];

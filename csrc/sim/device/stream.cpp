@@ -45,10 +45,7 @@ atalla_status Stream::launch(uint64_t handle, const atalla_launch_desc* desc, si
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  const atalla_status status = sim::launch(*device(), ordinal_, desc, desc_bytes, &memo_, &clock_);
-  if (status != ATALLA_OK) [[unlikely]]
-    return finish(status);
-  return ATALLA_OK;
+  return finish(sim::launch(*device(), ordinal_, desc, desc_bytes, &memo_, &clock_));
 }
 
 atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {

@@ -220,10 +220,10 @@ void device_copy(const Tensor& src, const Tensor& dst) {
   // One range of elements on either side: an iterator would find nothing else. It tells of an overlap.
   const bool ranges = same || (src.is_contiguous() && dst.is_contiguous() && src.sizes() == dst.sizes());
   if (ranges && src.numel() != 0 && src.device() == dst.device() && !dst.is_alias_of(src)) {
-    LaunchBuilder builder(kCopy, *to);
-    builder.desc().n_outputs = 1;
-    builder.elements(dst.mutable_data_ptr(), *to, dst.numel()).elements(src.const_data_ptr(), *from, src.numel());
-    return builder.launch(dst.device());
+    return LaunchBuilder(kCopy, *to)
+        .output_elements(dst.mutable_data_ptr(), *to, dst.numel())
+        .elements(src.const_data_ptr(), *from, src.numel())
+        .launch(dst.device());
   }
   auto iterator = TensorIteratorConfig()
                       .add_output(dst)

@@ -26,10 +26,10 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
                                : value.isBoolean()       ? c10::kBool
                                                          : c10::kLong;
   if (self.is_non_overlapping_and_dense()) {
-    LaunchBuilder builder(kFill, dtype);
-    builder.desc().n_outputs = 1;
-    builder.elements(self.mutable_data_ptr(), dtype, self.numel()).immediate(value, immediate_dtype);
-    builder.launch(self.device());
+    LaunchBuilder(kFill, dtype)
+        .output_elements(self.mutable_data_ptr(), dtype, self.numel())
+        .immediate(value, immediate_dtype)
+        .launch(self.device());
     return self;
   }
   // Elements that share memory get one value, so that they are allowed.

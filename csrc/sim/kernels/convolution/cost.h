@@ -110,7 +110,7 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
                        static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));
 }
 
-// What a program adds that ends such a launch: its other operands, of which inputs begin with `first_extra`, and its
+// Adds the cost of a program that ends such a launch: its other operands, whose inputs begin at `first_extra`, and its
 // instructions.
 inline void convolution_program_cost(const atalla_launch_desc& desc, int first_extra, const ConvolutionShape& s,
                                      Cost& cost) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A vector program at the end of a convolution. The sums stand in an output that can hold them until the program
+// A vector program ends a convolution. The sums stand in an output that can hold them until the program
 // replaces them, otherwise in work memory. The outputs and the extra inputs are matrices [n, co, positions] to the
 // program.
 #pragma once
@@ -23,7 +23,7 @@ inline int64_t position_stride(const atalla_operand& out) {
   return stride < 0 ? 1 : stride;
 }
 
-// Whether the positions of `out` are contiguous elements of `dtype`.
+// True if the positions of `out` are contiguous elements of `dtype`.
 inline bool has_flat_positions(const atalla_operand& out, atalla_dtype dtype) {
   return out.dtype == dtype && position_stride(out) == 1;
 }

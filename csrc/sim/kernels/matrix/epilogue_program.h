@@ -28,7 +28,7 @@ class EpilogueProgram {
   explicit operator bool() const { return present_; }
   const VectorProgram& program() const { return program_; }
 
-  // Whether the sums may stand in output j until the program replaces them.
+  // True if the sums may stand in output j until the program replaces them.
   bool sums_in_output(int j = 0) const {
     return program_.output_dtype(j) == program_.input_dtype(0) && !program_.reads_after(0, j);
   }
