@@ -194,7 +194,6 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
 
 // The same for a launch that is known. False if an address is misaligned or leaves the operand's memory.
 inline bool bind_known(const atalla_launch_desc& desc, const KnownLaunch& known, void** data) {
-  bool good = true;
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     if (operand.immediate != 0) {
@@ -203,12 +202,12 @@ inline bool bind_known(const atalla_launch_desc& desc, const KnownLaunch& known,
       data[i] = nullptr;
     } else {
       const Reach& reach = known.operands[i].reach;
-      good &= inside(*reach.home, operand.addr, reach);
-      good &= (operand.addr & known.operands[i].align_mask) == 0;
+      if (!inside(*reach.home, operand.addr, reach)) [[unlikely]] return false;
+      if ((operand.addr & known.operands[i].align_mask) != 0) [[unlikely]] return false;
       data[i] = reach.home->translate(operand.addr);
     }
   }
-  return good;
+  return true;
 }
 
 // Puts the launch's tag before the text, and its number where that is known.
