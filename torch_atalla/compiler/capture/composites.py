@@ -107,7 +107,9 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     """Whole where eager mode has one launch for it. Of a strided input, eager mode adds the bias to a rounded product,
     and that is one product if the weight is a parameter, and a batch of products otherwise. torch 2.15 makes one
     product also if only dimensions of one element keep the rows from being one run."""
-    is_one_product = weight.requires_grad or (since("2.15") and 1 in input.shape and _has_one_run_of_rows(input))
+    is_one_product = weight.requires_grad or (
+        since("2.15") and any(statically_known_true(size == 1) for size in input.shape) and _has_one_run_of_rows(input)
+    )
     if input.ndim == 2 or input.is_contiguous() or (bias is None and is_one_product):
         return NotImplemented
     if is_one_product:
