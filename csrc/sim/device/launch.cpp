@@ -202,8 +202,10 @@ inline bool bind_known(const atalla_launch_desc& desc, const KnownLaunch& known,
       data[i] = nullptr;
     } else {
       const Reach& reach = known.operands[i].reach;
-      if (!inside(*reach.home, operand.addr, reach)) [[unlikely]] return false;
-      if ((operand.addr & known.operands[i].align_mask) != 0) [[unlikely]] return false;
+      if (!inside(*reach.home, operand.addr, reach)) [[unlikely]]
+        return false;
+      if ((operand.addr & known.operands[i].align_mask) != 0) [[unlikely]]
+        return false;
       data[i] = reach.home->translate(operand.addr);
     }
   }
