@@ -101,6 +101,8 @@ INEXACT = frozenset(
     "acos acosh asin asinh atan atanh atan2 cbrt cos cosh erf erfc exp exp2 expm1 hypot log log10 log1p log2 pow sin "
     "lgamma sinh tan tanh sigmoid logaddexp logaddexp2 logit elu_gradient".split()
 )
+# Formulas that change the sign bit of a float alone.
+SIGNS = {"-self": "Sign::kFlip", "abs(self)": "Sign::kClear"}
 FAULTING = frozenset(("div_trunc", "div_floor", "fmod", "remainder"))  # integer division
 
 # Functions of two floats that need no branch where divides_easily() holds of all elements (vec_math.h): there their
@@ -219,8 +221,9 @@ def ops_inc(kernels: list[Pointwise]) -> str:
             for types in (p.results, [i.type for i in p.inputs])
         )
         flags = ", ".join(str(f).lower() for f in (may_fault, bool(p.requires), exact))
+        sign = SIGNS.get(p.formulas.get("floating", ""), "Sign::kOther")
         rows.append(
-            f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {{{vector}, '
+            f'    {{"pointwise.{p.name}", {len(p.results)}, {len(p.inputs)}, {flags}, {sign}, {{{vector}, '
             f"{max(complex_vector, 2 - complex_exp)}}}, {{{exp}, {complex_exp}}}, {waits(p)}, {mask(p.dtypes):#x}, "
             f"{{{results}}}, "
             f"{{{inputs}}}}},"

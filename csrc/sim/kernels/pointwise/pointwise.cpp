@@ -43,6 +43,17 @@ PointwiseLoop find_loop(atalla_dtype loop_dtype, int index) {
   }
 }
 
+// The sign bits of 16-bit floats, without a detour through float.
+template <Sign S>
+void change_signs(void* const* out, const void* const* in, int64_t n, const atalla_launch_desc&) {
+  const auto* from = static_cast<const uint16_t*>(in[0]);
+  auto* to = static_cast<uint16_t*>(out[0]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = static_cast<uint16_t>(S == Sign::kFlip ? from[i] ^ 0x8000u : from[i] & 0x7fffu);
+  }
+}
+
 atalla_dtype component_dtype(atalla_dtype complex) {
   return complex == ATALLA_C64 ? static_cast<atalla_dtype>(ATALLA_F32) : static_cast<atalla_dtype>(ATALLA_F64);
 }
@@ -208,6 +219,13 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_outputs, op.n_inputs, {}, {}};
   for (int k = 0; k < desc.n_operands; ++k) {
     job.dtypes[k] = pointwise_dtype(desc.compute_dtype, k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs]);
+  }
+  const atalla_dtype compute = desc.compute_dtype;
+  if (op.sign != Sign::kOther && (compute == ATALLA_F16 || compute == ATALLA_BF16) &&
+      desc.operands[0].dtype == compute && desc.operands[1].dtype == compute) {
+    job.loop = op.sign == Sign::kFlip ? change_signs<Sign::kFlip> : change_signs<Sign::kClear>;
+    job.exact = true;
+    job.dtypes[0] = job.dtypes[1] = compute;
   }
   for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
 

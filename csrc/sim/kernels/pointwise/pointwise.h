@@ -21,6 +21,9 @@ inline constexpr atalla_dtype kComputeDtype = 255;    // an operand that the loo
 inline constexpr atalla_dtype kComponentDtype = 254;  // that of the components where the loop type is complex
 inline constexpr int kMaxResults = 2;
 
+// Whether a formula of floats changes the sign bit alone.
+enum class Sign : uint8_t { kOther, kFlip, kClear };
+
 struct PointwiseOp {
   const char* name;
   uint8_t n_outputs;
@@ -28,6 +31,7 @@ struct PointwiseOp {
   bool divides;           // integers, which may fault
   bool has_requirements;  // so that any dtype may fault
   bool exact;             // no vectorised maths function in the formula
+  Sign sign;
   // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
   uint16_t vector_ops[2];
   uint16_t exp_ops[2];
