@@ -11,11 +11,13 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr int64_t kBufferElements = 1024;
+constexpr int64_t kBufferElements = 512;
+constexpr int kRows = 4;  // taken together, since each waits for its running result
 constexpr int64_t kColumns = 128;
 
 template <class T>
@@ -82,6 +84,37 @@ struct LogSumExp {
   }
 };
 
+// to[i] = the result of `running` and in[0] to in[i]; returns the last one. Arrays may be the same.
+template <class Op, class T = typename Op::Value>
+ATALLA_INLINE T run_through(const T* in, T* to, int64_t n, T running) {
+  for (int64_t i = 0; i < n; ++i) to[i] = running = Op::step(running, in[i]);
+  return running;
+}
+
+// Sums of integers are the same in any order: a vector at a time, in which lanes add those before them by doubling.
+template <>
+ATALLA_INLINE int64_t run_through<Sum<int64_t>>(const int64_t* in, int64_t* to, int64_t n, int64_t running) {
+  using V = Vec<uint64_t>;
+  constexpr int kWidth = kLanes<uint64_t>;
+  V sum = V{} + static_cast<uint64_t>(running);
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    V x = load_vector(reinterpret_cast<const uint64_t*>(in + i)), last;
+#pragma GCC unroll 4
+    for (int by = 1; by < kWidth; by *= 2) {
+      V from;  // lanes from kWidth on: zero
+      for (int lane = 0; lane < kWidth; ++lane) from[lane] = static_cast<uint64_t>(lane < by ? kWidth : lane - by);
+      x += __builtin_shuffle(x, V{}, from);
+    }
+    for (int lane = 0; lane < kWidth; ++lane) last[lane] = kWidth - 1;
+    store_vector(reinterpret_cast<uint64_t*>(to + i), x + sum);
+    sum += __builtin_shuffle(x, last);
+  }
+  running = static_cast<int64_t>(sum[0]);
+  for (; i < n; ++i) to[i] = running = Sum<int64_t>::step(running, in[i]);
+  return running;
+}
+
 template <class Op>
 struct Scan {
   using T = typename Op::Value;
@@ -97,25 +130,31 @@ struct Scan {
     if (in.ndim) size = in.sizes[dim], in_stride = in.strides[dim], out_stride = out.strides[dim];
   }
 
-  // Elements of the running type stand where they are needed already.
+  // Elements of the running type are where they are needed already.
   bool in_place() const {
-    constexpr atalla_dtype kOwn = std::is_same_v<T, int64_t> ? ATALLA_I64 : ATALLA_F64;
-    return (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) && in_dtype == kOwn && out_dtype == kOwn;
+    return std::is_same_v<T, int64_t> && in_dtype == ATALLA_I64 && out_dtype == ATALLA_I64 && in_stride == 1 &&
+           out_stride == 1;
   }
 
-  void row(const char* in, char* out, T* buffer) const {
-    T sum = Op::identity();
-    if (in_place()) {
-      const T* from = reinterpret_cast<const T*>(in);
-      T* to = reinterpret_cast<T*>(out);
-      for (int64_t i = 0; i < size; ++i) to[i * out_stride] = sum = Op::step(sum, from[i * in_stride]);
-      return;
-    }
+  // Up to kRows rows.
+  void rows(const char* const* in, char* const* out, int count, T (*buffer)[kBufferElements]) const {
+    T running[kRows];
+    for (T& r : running) r = Op::identity();
     for (int64_t i = 0; i < size; i += kBufferElements) {
-      const int64_t n = size - i < kBufferElements ? size - i : kBufferElements;
-      load_as(at(in, in_dtype, i * in_stride), in_dtype, compute, in_stride, n, buffer);
-      for (int64_t j = 0; j < n; ++j) buffer[j] = sum = Op::step(sum, buffer[j]);
-      store_run(buffer, n, at(out, out_dtype, i * out_stride), out_dtype, out_stride);
+      const int64_t n = min_of(size - i, kBufferElements);
+      for (int r = 0; r < count; ++r) {
+        load_as(at(in[r], in_dtype, i * in_stride), in_dtype, compute, in_stride, n, buffer[r]);
+      }
+      if (count == kRows) {
+        for (int64_t j = 0; j < n; ++j) {
+          for (int r = 0; r < kRows; ++r) buffer[r][j] = running[r] = Op::step(running[r], buffer[r][j]);
+        }
+      } else {
+        for (int r = 0; r < count; ++r) running[r] = run_through<Op>(buffer[r], buffer[r], n, running[r]);
+      }
+      for (int r = 0; r < count; ++r) {
+        store_run(buffer[r], n, at(out[r], out_dtype, i * out_stride), out_dtype, out_stride);
+      }
     }
   }
 
@@ -153,10 +192,25 @@ struct Scan {
       return;
     }
     parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
-      T buffer[kBufferElements];
+      T buffer[kRows][kBufferElements];
       Cursor<2> at_row(dims, begin);
-      for (int64_t i = begin; i < end; ++i, at_row.next()) {
-        row(at(l.data[1], in_dtype, at_row.offsets[1]), at(l.data[0], out_dtype, at_row.offsets[0]), buffer);
+      for (int64_t i = begin; i < end;) {
+        const char* from[kRows];
+        char* to[kRows];
+        int count = 0;
+        for (; count < kRows && i < end; ++count, ++i, at_row.next()) {
+          from[count] = at(l.data[1], in_dtype, at_row.offsets[1]);
+          to[count] = at(l.data[0], out_dtype, at_row.offsets[0]);
+        }
+        if constexpr (std::is_same_v<T, int64_t>) {
+          if (in_place()) {
+            for (int r = 0; r < count; ++r) {
+              run_through<Op>(reinterpret_cast<const T*>(from[r]), reinterpret_cast<T*>(to[r]), size, Op::identity());
+            }
+            continue;
+          }
+        }
+        rows(from, to, count, buffer);
       }
     });
   }
