@@ -106,14 +106,17 @@ inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
   const int64_t rows = own.count(), repeats = shared.count();
   int64_t piece = inner;
   if (!inner_shared) {
-    piece = (inner * rows / 8 + 15) / 16 * 16;
-    piece = piece < 32 ? 32 : piece > inner ? inner : piece;
+    constexpr int64_t kWideBytes = 2048;  // narrower columns waste what the host reads ahead
+    const int64_t least = max_of(min_of(kWideBytes / write.size, ceil_div(inner, 2)), 32);
+    piece = min_of(round_up(max_of(inner * rows / 8, least), 16), inner);
   }
   const int64_t pieces = (inner + piece - 1) / piece;
   parallel_for(rows * pieces, grain_for(piece * repeats), [&](int64_t begin, int64_t end) {
     Cursor<ATALLA_MAX_OPERANDS> at_row(own, begin / pieces);
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t first = t % pieces * piece, n = inner - first < piece ? inner - first : piece;
+    for (int64_t t = begin, count; t < end; t += count) {
+      const int64_t first = t % pieces * piece;
+      count = min_of(pieces - t % pieces, end - t);  // adjacent pieces are written as one
+      const int64_t n = min_of(count * piece, inner - first);
       Cursor<ATALLA_MAX_OPERANDS> at_repeat(shared, 0);
       for (int64_t r = 0; r < repeats; ++r, at_repeat.next()) {
         int64_t offsets[ATALLA_MAX_OPERANDS];
@@ -122,7 +125,7 @@ inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
         }
         write(offsets, s, n);
       }
-      if (t % pieces == pieces - 1) at_row.next();
+      if (first + n == inner) at_row.next();
     }
   });
 }
