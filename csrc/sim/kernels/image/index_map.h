@@ -90,28 +90,27 @@ class IndexMap {
     if (empty_) return;
     arrange();
     in += base_;
-    const MapDim inner = ndim_ > 0 ? dims_[--ndim_] : MapDim{1, 1, 1, {{0, 1, 0, 0}}, nullptr};
-    int64_t rows = 1;
+    const MapDim one{1, 1, 1, {{0, 1, 0, 0}}, nullptr};
+    const MapDim inner = ndim_ > 0 ? dims_[--ndim_] : one, middle = ndim_ > 0 ? dims_[--ndim_] : one;
+    int64_t rows = middle.size;
     for (int d = 0; d < ndim_; ++d) rows *= dims_[d].size;
     // Long rows are cut, so that one row too is work for every thread.
     const int64_t segments = (inner.size + kSegment - 1) / kSegment;
     const int64_t length = (inner.size + segments - 1) / segments;
     parallel_for(rows * segments, grain_for(length), [&](int64_t begin, int64_t end) {
-      int64_t index[ATALLA_MAX_DIMS];
-      int64_t linear = begin / segments;
-      for (int d = ndim_ - 1; d >= 0; --d) index[d] = linear % dims_[d].size, linear /= dims_[d].size;
-      int64_t segment = begin % segments;
-      for (int64_t t = begin; t < end; ++t) {
-        int64_t o = 0, i = 0;
-        for (int d = 0; d < ndim_; ++d) {
-          o += index[d] * dims_[d].out_stride;
-          i += dims_[d].at(index[d]);
+      const MapDim along = inner;  // a copy: stores to out cannot change it
+      for (int64_t t = begin, count; t < end; t += count) {
+        const int64_t first = t % segments * length, last = min_of(first + length, along.size);
+        const int64_t m = t / segments % middle.size;
+        count = segments > 1 ? 1 : min_of(middle.size - m, end - t);
+        int64_t linear = t / segments / middle.size;
+        E* o = out;
+        const E* i = in;
+        for (int d = ndim_ - 1; d >= 0; linear /= dims_[d--].size) {
+          const int64_t index = linear % dims_[d].size;
+          o += index * dims_[d].out_stride, i += dims_[d].at(index);
         }
-        const int64_t first = segment * length, last = first + length < inner.size ? first + length : inner.size;
-        row(inner, out + o, in + i, first, last);
-        if (++segment < segments) continue;
-        segment = 0;
-        for (int d = ndim_ - 1; d >= 0 && ++index[d] == dims_[d].size; --d) index[d] = 0;
+        for (int64_t r = m; r < m + count; ++r) row(along, o + r * middle.out_stride, i + middle.at(r), first, last);
       }
     });
   }
@@ -153,7 +152,9 @@ class IndexMap {
 
   template <class E>
   static void strided(E* out, int64_t out_stride, const E* in, int64_t step, int64_t n) {
-    if (out_stride != 1) {
+    if (n == 1) {
+      *out = *in;
+    } else if (out_stride != 1) {
       for (int64_t i = 0; i < n; ++i) out[i * out_stride] = in[i * step];
     } else if (step == 1) {
       std::memcpy(out, in, static_cast<size_t>(n) * sizeof(E));
@@ -172,8 +173,7 @@ class IndexMap {
   static void row(const MapDim& d, E* out, const E* in, int64_t first, int64_t last) {
     for (int p = 0; p < d.pieces; ++p) {
       const MapPiece& piece = d.piece[p];
-      const int64_t begin = piece.begin > first ? piece.begin : first;
-      const int64_t end = piece.begin + piece.count < last ? piece.begin + piece.count : last;
+      const int64_t begin = max_of(piece.begin, first), end = min_of(piece.begin + piece.count, last);
       if (begin >= end) continue;
       strided(out + begin * d.out_stride, d.out_stride, in + piece.first + (begin - piece.begin) * piece.step,
               piece.step, end - begin);
