@@ -117,6 +117,21 @@ struct ReduceInput {
   }
 };
 
+// Elements of BF16 as they are stored, for passes that widen each where they take it.
+struct BFloat16Input {
+  ReduceInput stored;
+
+  template <class T>
+  const BFloat16* row(const Space& reduced, const Block& block, int64_t offset, T* buffer) const {
+    return stored.row(reduced, block, offset, reinterpret_cast<BFloat16*>(buffer));
+  }
+  template <class T>
+  const BFloat16* columns(const Space& reduced, const Block& block, int64_t offset, int64_t stride, int64_t width,
+                          T* buffer, int64_t* row_stride) const {
+    return stored.columns(reduced, block, offset, stride, width, reinterpret_cast<BFloat16*>(buffer), row_stride);
+  }
+};
+
 inline int64_t linear_index(const Space& space, const Block& block) {
   int64_t index = 0, scale = 1;
   for (int d = 0; d < space.ndim; ++d) {
@@ -147,7 +162,7 @@ typename Pass::Acc reduce_row(const Space& reduced, const Input& in, int64_t off
   Block block;
   for (int64_t b = begin; b < end; ++b) {
     locate_block(reduced, b, block);
-    const T* x = in.row(reduced, block, offset + block_offset(reduced, block, 0), buffer);
+    const auto* x = in.row(reduced, block, offset + block_offset(reduced, block, 0), buffer);
     if (far) ask_for(reinterpret_cast<const char*>(x), kBlockBytes);
     const auto partial = Pass::row(x, block.numel, linear_index(reduced, block), param);
     if (end - begin == 1) return partial;
@@ -167,7 +182,7 @@ void reduce_columns(const Space& reduced, const Input& in, int64_t offset, int64
   for (int64_t b = begin; b < end; ++b) {
     locate_block(reduced, b, block);
     int64_t row_stride = width;
-    const T* x =
+    const auto* x =
         in.columns(reduced, block, offset + block_offset(reduced, block, 0), stride, width, buffer, &row_stride);
     auto* acc = end - begin == 1 ? out : cascade.next();
     for (int64_t c = 0; c < width; ++c) acc[c] = Pass::identity();
@@ -298,6 +313,12 @@ atalla_status run_reduction(const Launch& launch, atalla_dtype loop_dtype) {
   ReducePlan plan;
   plan_reduce(desc, desc.n_outputs, Reduction::kOrdered, plan);
   const atalla_operand& operand = desc.operands[desc.n_outputs];
+  if constexpr (requires { Reduction::First::kWidensBFloat16; }) {
+    if (Reduction::First::kWidensBFloat16 && operand.dtype == ATALLA_BF16) {
+      const BFloat16Input in{{launch.ptr<unsigned char>(desc.n_outputs), sizeof(BFloat16), nullptr}};
+      return run_plan<Reduction>(launch, plan, in, loop_dtype);
+    }
+  }
   // Any byte but zero is true, and only a conversion makes it 1.
   const bool as_is = operand.dtype == loop_dtype && loop_dtype != ATALLA_BOOL;
   const ReduceInput in{launch.ptr<unsigned char>(desc.n_outputs), static_cast<int64_t>(dtype_size(operand.dtype)),

@@ -12,18 +12,26 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+// A stored element as one of the loop type.
+template <class T, class S>
+ATALLA_INLINE T element(const S& x) {
+  if constexpr (std::is_same_v<T, S>) return x;
+  else return convert<T>(x);
+}
+
 // Rows by vector lanes: lane l takes elements l, l + L, ...; then the lanes are combined as a tree.
-template <class Op, int L>
-ATALLA_INLINE typename Op::Acc reduce_lanes(const typename Op::T* x, int64_t n, typename Op::Acc param) {
+template <class Op, int L, class S>
+ATALLA_INLINE typename Op::Acc reduce_lanes(const S* x, int64_t n, typename Op::Acc param) {
+  using T = typename Op::T;
   using Acc = typename Op::Acc;
   Acc lanes[L];
   for (int l = 0; l < L; ++l) lanes[l] = Op::identity();
   int64_t i = 0;
   for (; i + L <= n; i += L) {
 #pragma GCC ivdep
-    for (int l = 0; l < L; ++l) lanes[l] = Op::combine(lanes[l], Op::map(x[i + l], param));
+    for (int l = 0; l < L; ++l) lanes[l] = Op::combine(lanes[l], Op::map(element<T>(x[i + l]), param));
   }
-  for (int l = 0; i + l < n; ++l) lanes[l] = Op::combine(lanes[l], Op::map(x[i + l], param));
+  for (int l = 0; i + l < n; ++l) lanes[l] = Op::combine(lanes[l], Op::map(element<T>(x[i + l]), param));
   for (int width = L / 2; width > 0; width /= 2) {
     for (int l = 0; l < width; ++l) lanes[l] = Op::combine(lanes[l], lanes[l + width]);
   }
@@ -36,25 +44,29 @@ struct LanePass : Op {
   using T = typename Op::T;
   using Acc = typename Op::Acc;
 
-  static Acc row(const T* x, int64_t n, int64_t, Acc param) {
+  static constexpr bool kWidensBFloat16 = std::is_same_v<T, float>;
+
+  template <class S>
+  static Acc row(const S* x, int64_t n, int64_t, Acc param) {
     constexpr int kLanes = static_cast<int>(512 / sizeof(Acc));
     constexpr int kFewLanes = 16;
     if (n < kFewLanes) {
-      Acc acc = Op::map(x[0], param);
-      for (int64_t i = 1; i < n; ++i) acc = Op::combine(acc, Op::map(x[i], param));
+      Acc acc = Op::map(element<T>(x[0]), param);
+      for (int64_t i = 1; i < n; ++i) acc = Op::combine(acc, Op::map(element<T>(x[i]), param));
       return acc;
     }
     return n < 2 * kLanes ? reduce_lanes<Op, kFewLanes>(x, n, param) : reduce_lanes<Op, kLanes>(x, n, param);
   }
 
-  static void columns(Acc* acc, const T* x, int64_t stride, int64_t rows, int64_t n, int64_t, const Acc* params) {
+  template <class S>
+  static void columns(Acc* acc, const S* x, int64_t stride, int64_t rows, int64_t n, int64_t, const Acc* params) {
     for (int64_t r = 0; r < rows; ++r, x += stride) {
       if (params) {
 #pragma GCC ivdep
-        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(x[c], params[c]));
+        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(element<T>(x[c]), params[c]));
       } else {
 #pragma GCC ivdep
-        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(x[c], Op::identity()));
+        for (int64_t c = 0; c < n; ++c) acc[c] = Op::combine(acc[c], Op::map(element<T>(x[c]), Op::identity()));
       }
     }
   }
