@@ -3,7 +3,10 @@
 // Selection by masks. How many elements are true is counted on the chip; the host reads the one number that it needs to
 // allocate the result.
 
+#include "aten/device/error.h"
+#include "aten/device/sync_debug.h"
 #include "aten/kernels/adaptor.h"
+#include "runtime/device/runtime.h"
 
 namespace atalla::aten {
 
@@ -22,7 +25,14 @@ Tensor count_blocks(const Tensor& mask) {
   return starts;
 }
 
-int64_t total(const Tensor& starts) { return starts.select(0, starts.size(0) - 1).item<int64_t>(); }
+// The number of true elements, read without a view of it and without `item`, which would take longer than the copy.
+int64_t total(const Tensor& starts) {
+  int64_t n = 0;
+  const int64_t* last = starts.const_data_ptr<int64_t>() + starts.numel() - 1;
+  note_synchronization();
+  driver_call([&] { current_stream(starts.device()).memcpy_d2h(&n, last, sizeof n); });
+  return n;
+}
 
 void write_nonzero(const Tensor& self, const Tensor& starts, const Tensor& out) {
   launch(kNonzero, self.scalar_type(), {out}, {self, starts});
@@ -47,7 +57,9 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
     starts = count_blocks(self);
     n = total(starts);
   }
-  if (at::native::resize_output(out, {n, rank})) out.as_strided_({n, rank}, {1, n});
+  const int64_t sizes[] = {n, rank}, strides[] = {1, n};
+  if (at::native::resize_output(out, sizes))
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(IntArrayRef(sizes), IntArrayRef(strides));
   if (out.numel() != 0) write_nonzero(self, starts, out);
   return out;
 }
