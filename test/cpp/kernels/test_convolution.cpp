@@ -146,15 +146,14 @@ void check_case(const Case& t, Random& random) {
 }
 
 // An infinity, a NaN, and numbers whose differences overflow: the outputs are those of a direct sum.
-void check_values_that_are_not_finite() {
-  Case t;
-  t.ci = t.co = 32, t.in[0] = t.in[1] = 16, t.kernel[0] = t.kernel[1] = 3;
+void check_values_that_are_not_finite(int64_t side) {
   atalla_launch_desc desc{};
   desc.n_outputs = 1, desc.compute_dtype = ATALLA_F32, desc.iparams[0] = 1;
   for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = desc.iparams[7 + d] = 1;
   desc.iparams[4] = desc.iparams[5] = 1;
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f}) {
-    Tensor in(ATALLA_F32, {1, 32, 16, 16}), weight(ATALLA_F32, {32, 32, 3, 3}), out(ATALLA_F32, {1, 32, 16, 16});
+    Tensor in(ATALLA_F32, {1, 32, side, side}), weight(ATALLA_F32, {32, 32, 3, 3}),
+        out(ATALLA_F32, {1, 32, side, side});
     in.each([&](const std::vector<int64_t>& i) { in.set(i, i[1] == 3 && i[2] == 5 && i[3] == 8 ? value : 1.0); });
     weight.each([&](const std::vector<int64_t>& i) { weight.set(i, i[0] % 2 == 0 ? 0.25 : -0.5); });
     if (std::isfinite(value)) in.set({0, 3, 6, 8}, value), in.set({0, 3, 5, 9}, -value);
@@ -167,8 +166,36 @@ void check_values_that_are_not_finite() {
       else ok = ok && (std::isinf(value) ? std::isinf(got) : std::isnan(got));
     });
     ok ? ++passed : ++failed;
-    if (!ok) std::printf("FAIL a value of %g\n", static_cast<double>(value));
+    if (!ok) std::printf("FAIL a value of %g, side %d\n", static_cast<double>(value), static_cast<int>(side));
   }
+}
+
+// The root mean square of the errors over that of the outputs.
+void check_precision(int64_t side, double bound, Random& random) {
+  const int64_t channels = 64;
+  Tensor in(ATALLA_F32, {1, channels, side, side}), weight(ATALLA_F32, {channels, channels, 3, 3});
+  Tensor out(ATALLA_F32, {1, channels, side - 2, side - 2});
+  in.each([&](const std::vector<int64_t>& i) { in.set(i, random.uniform(-1, 1)); });
+  weight.each([&](const std::vector<int64_t>& i) { weight.set(i, random.uniform(-1, 1)); });
+  atalla_launch_desc desc{};
+  desc.n_outputs = 1, desc.compute_dtype = ATALLA_F32, desc.iparams[0] = 1;
+  for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = desc.iparams[7 + d] = 1;
+  bool ok = run_kernel("convolution", desc, {&out, &in, &weight}) == ATALLA_OK;
+  double errors = 0, squares = 0;
+  out.each([&](const std::vector<int64_t>& i) {
+    if (i[1] % 8 != 0) return;
+    double sum = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t t = 0; t < 9; ++t) {
+        sum += in.get({0, c, i[2] + t / 3, i[3] + t % 3}) * weight.get({i[1], c, t / 3, t % 3});
+      }
+    }
+    errors += (out.get(i) - sum) * (out.get(i) - sum), squares += sum * sum;
+  });
+  const double relative = std::sqrt(errors / squares);
+  ok = ok && relative < bound;
+  ok ? ++passed : ++failed;
+  if (!ok) std::printf("FAIL errors of side %d: %g\n", static_cast<int>(side), relative);
 }
 
 void check_errors() {
@@ -223,18 +250,22 @@ int main() {
       check_case(t, random);
     }
   }
-  for (int i = 0; i < 12; ++i) {  // Winograd's path
+  for (int i = 0; i < 20; ++i) {  // Winograd's path, with small and with large tiles
     Case t;
     t.dtype = ATALLA_F32;
     t.n = 1 + random.below(2);
     t.ci = 32 + random.below(40), t.co = 32 + random.below(40);
-    for (int d = 0; d < 2; ++d) t.in[d] = 12 + random.below(20), t.kernel[d] = 3, t.padding[d] = random.below(3);
+    for (int d = 0; d < 2; ++d) {
+      t.in[d] = 12 + i % 2 * 15 + random.below(12), t.kernel[d] = 3, t.padding[d] = random.below(3);
+    }
     t.layout_in = static_cast<int>(random.below(4)), t.layout_weight = static_cast<int>(random.below(4));
     t.layout_out = static_cast<int>(random.below(4));
     t.bias = random.below(2) == 0;
     check_case(t, random);
   }
-  check_values_that_are_not_finite();
+  for (const int64_t side : {16, 32}) check_values_that_are_not_finite(side);  // small and large tiles
+  check_precision(16, 3.5e-7, random);
+  check_precision(32, 1.1e-6, random);
   // k in several chunks; many channels over few positions; long rows of a depthwise convolution.
   Case deep;
   deep.ci = 90, deep.co = 33, deep.in[0] = deep.in[1] = 9, deep.kernel[0] = deep.kernel[1] = 3, deep.padding[1] = 1;

@@ -111,7 +111,7 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   }
 
   if constexpr (std::is_same_v<T, float>) {
-    if (conv.compute_dtype == ATALLA_F32 && winograd_pays(s)) {
+    if (conv.compute_dtype == ATALLA_F32 && winograd_outputs(s) != 0) {
       const WinogradEnd end = run_winograd(
           {s, conv.in, conv.out, conv.weight, /*packed=*/false, conv.bias, conv.bias_dtype, conv.bias_stride, finish});
       if (end == WinogradEnd::kDone) return ATALLA_OK;

@@ -185,7 +185,7 @@ atalla_status no_memory() { return set_error(ATALLA_ERR_SYSTEM, "%s: no memory f
 // Units are slabs, of each all images, of each the blocks of panels.
 atalla_status multiply_packed(const PackedConvolution& conv) {
   const ConvolutionShape& s = conv.shape;
-  if (winograd_pays(s)) {
+  if (winograd_outputs(s) != 0) {
     const WinogradEnd end = run_winograd({s, conv.in, conv.out, conv.panels, /*packed=*/true, conv.bias,
                                           conv.bias_dtype, conv.bias_stride, conv.finish});
     if (end == WinogradEnd::kDone) return ATALLA_OK;

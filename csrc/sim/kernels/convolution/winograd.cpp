@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// winograd.h: out = A^T [(G g G^T) * (B^T d B)] A for tiles of 2 x 2 outputs, inputs d of 4 x 4 and taps g of 3 x 3.
-// The products of one of the 16 points, summed over input channels, are a matrix product of tiles by output channels.
+// winograd.h: out = A^T [(G g G^T) * (B^T d B)] A for tiles of M x M outputs, inputs d of M + 2 squared and taps g of
+// 3 x 3. The products of one of the (M + 2)^2 points, summed over input channels, are a matrix product of tiles by
+// output channels.
 #include "sim/kernels/convolution/winograd.h"
 
 #include "sim/kernels/convolution/packed_micro.h"
+#include "sim/kernels/convolution/winograd_tile.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr int64_t kPoints = 16, kTaps = 9;
+constexpr int64_t kTaps = 9;
 constexpr int64_t kImageBytes = 384 << 10;  // of a block's transformed inputs: less than half of the second-level cache
 constexpr int64_t kSmallImage = 1 << 20;    // an image whose transformed inputs are smaller is one block
 constexpr int64_t lanes = kLanes<float>;
 using V = Vec<float>;
 
-V half(V x) { return x * broadcast<float>(0.5f); }
-
 // Tiles of one image, in blocks of rows of them.
+template <int M>
 struct Plan {
+  static constexpr int64_t kSide = M + 2, kPoints = kSide * kSide;
+
   int64_t rows, columns;       // of tiles
   int64_t block_rows, blocks;  // of an image
   int64_t pitch;               // elements from one channel of a block's transformed inputs to the next
@@ -26,7 +29,7 @@ struct Plan {
   int64_t panels;
 
   explicit Plan(const ConvolutionShape& s)
-      : rows(ceil_div(s.out[1], 2)), columns(ceil_div(s.out[2], 2)), panels(ceil_div(s.out_channels, kStoredPanel)) {
+      : rows(ceil_div(s.out[1], M)), columns(ceil_div(s.out[2], M)), panels(ceil_div(s.out_channels, kStoredPanel)) {
     const int64_t row_bytes = kPoints * s.in_channels * columns * 4;
     const int64_t fit = rows * row_bytes <= kSmallImage ? rows : max_of(1, kImageBytes / row_bytes);
     blocks = ceil_div(rows, fit);
@@ -49,84 +52,82 @@ const float* taps_of(const WinogradConvolution& conv, int64_t panel, float* room
   return room;
 }
 
-// G g: (g0, (g0 + g1 + g2) / 2, (g0 - g1 + g2) / 2, g2).
-void filter_points(V g0, V g1, V g2, V* to) {
-  const V outer = g0 + g2;
-  to[0] = g0, to[1] = half(outer + g1), to[2] = half(outer - g1), to[3] = g2;
-}
-
 // Of a panel: taps [ci, 9, panel] -> [point, ci, panel].
+template <int M>
 void transform_filters(const float* taps, int64_t channels, float* to) {
+  constexpr int64_t kSide = M + 2;
   for (int64_t c = 0; c < channels; ++c) {
     const float* g = taps + c * kTaps * kStoredPanel;
     for (int64_t j = 0; j < kStoredPanel; j += lanes) {
-      V rows[3][4];
+      V rows[3][kSide];
       for (int y = 0; y < 3; ++y) {
         const float* row = g + 3 * y * kStoredPanel + j;
-        filter_points(load_vector(row), load_vector(row + kStoredPanel), load_vector(row + 2 * kStoredPanel), rows[y]);
+        MinimalFilter<M>::taps(load_vector(row), load_vector(row + kStoredPanel), load_vector(row + 2 * kStoredPanel),
+                               rows[y]);
       }
-      for (int x = 0; x < 4; ++x) {
-        V points[4];
-        filter_points(rows[0][x], rows[1][x], rows[2][x], points);
-        for (int y = 0; y < 4; ++y) store_vector(to + ((4 * y + x) * channels + c) * kStoredPanel + j, points[y]);
+      for (int x = 0; x < kSide; ++x) {
+        V points[kSide];
+        MinimalFilter<M>::taps(rows[0][x], rows[1][x], rows[2][x], points);
+        for (int y = 0; y < kSide; ++y) {
+          store_vector(to + ((kSide * y + x) * channels + c) * kStoredPanel + j, points[y]);
+        }
       }
     }
   }
 }
 
 // The transforms of rows of an input channel, and then of its tiles.
+template <int M>
 class ImageTransform {
  public:
-  ImageTransform(const WinogradConvolution& conv, const Plan& plan)
+  ImageTransform(const WinogradConvolution& conv, const Plan<M>& plan)
       : s_(conv.shape), in_(conv.in), plan_(plan), width_(round_up(plan.columns + 1, lanes) + lanes) {}
 
   // False: no memory.
   bool prepare() {
-    line_ = scratch<float>(ScratchSlot::Keys, (2 * plan_.block_rows + 2) * 4 * width_ + 4 * width_ + 2 * lanes);
+    const int64_t line = M * (width_ + lanes), rows = (M * plan_.block_rows + 2) * kSide * width_;
+    line_ = scratch<float>(ScratchSlot::Keys, line + M * width_ + rows);
     if (line_ == nullptr) return false;
-    split_ = line_ + 2 * width_;
-    rows_ = split_ + 2 * width_ + 2 * lanes;
-    memset(line_, 0, static_cast<size_t>(4 * width_ + 2 * lanes) * sizeof(float));
+    parts_ = line_ + line;
+    rows_ = parts_ + M * width_;
+    memset(line_, 0, static_cast<size_t>(line) * sizeof(float));
     return true;
   }
 
   // `count` rows of tiles from `first` on; `to` is [point][`plane` elements], of which each is a tile.
   void run(int64_t batch, int64_t channel, int64_t first, int64_t count, float* to, int64_t plane) {
     const char* image = in_.at(batch, channel);
-    for (int64_t r = 0; r < 2 * count + 2; ++r) transform_row(image, 2 * first + r - s_.padding[1], row(r, 0));
+    for (int64_t r = 0; r < M * count + 2; ++r) transform_row(image, M * first + r - s_.padding[1], row(r, 0));
     for (int64_t t = 0; t < count; ++t, to += plan_.columns) {
-      for (int x = 0; x < 4; ++x) {
-        const float *r0 = row(2 * t, x), *r1 = row(2 * t + 1, x), *r2 = row(2 * t + 2, x), *r3 = row(2 * t + 3, x);
+      for (int x = 0; x < kSide; ++x) {
+        const float* lines = row(M * t, x);
         for (int64_t j = 0; j < plan_.columns; j += lanes) {
-          const V a = load_vector(r0 + j), b = load_vector(r1 + j), c = load_vector(r2 + j), d = load_vector(r3 + j);
-          float* points = to + x * plane + j;
-          store_vector(points, a - c);
-          store_vector(points + 4 * plane, b + c);
-          store_vector(points + 8 * plane, c - b);
-          store_vector(points + 12 * plane, b - d);
+          V d[kSide], points[kSide];
+          for (int y = 0; y < kSide; ++y) d[y] = load_vector(lines + y * kSide * width_ + j);
+          MinimalFilter<M>::inputs(d, points);
+          for (int y = 0; y < kSide; ++y) store_vector(to + (kSide * y + x) * plane + j, points[y]);
         }
       }
     }
   }
 
  private:
-  float* row(int64_t r, int64_t point) const { return rows_ + (4 * r + point) * width_; }
+  static constexpr int64_t kSide = M + 2;
 
-  // Row y of the image, or zeros outside: B^T d for each tile, in four runs.
+  float* row(int64_t r, int64_t point) const { return rows_ + (kSide * r + point) * width_; }
+
+  // Row y of the image, or zeros outside: B^T d for each tile, in runs of each point.
   void transform_row(const char* image, int64_t y, float* to) {
-    const int64_t size = 4 * width_;
+    const int64_t size = kSide * width_;
     if (y < 0 || y >= s_.in[1]) return static_cast<void>(memset(to, 0, static_cast<size_t>(size) * sizeof(float)));
-    const int64_t left = s_.padding[2], right = min_of(2 * plan_.columns + 2, left + s_.in[2]);
+    const int64_t left = s_.padding[2], right = min_of(M * plan_.columns + 2, left + s_.in[2]);
     copy_line(image + y * in_.strides[3] * in_.item, right - left, line_ + left);
-    float *even = split_, *odd = split_ + width_;
-    for (int64_t j = 0; j <= plan_.columns; j += lanes) split(line_ + 2 * j, even + j, odd + j);
+    for (int64_t j = 0; j <= plan_.columns; j += lanes) split(line_ + M * j, parts_ + j);
     for (int64_t j = 0; j < plan_.columns; j += lanes) {
-      const V a = load_vector(even + j), b = load_vector(odd + j), c = load_vector(even + j + 1);
-      const V d = load_vector(odd + j + 1);
-      store_vector(to + j, a - c);
-      store_vector(to + width_ + j, b + c);
-      store_vector(to + 2 * width_ + j, c - b);
-      store_vector(to + 3 * width_ + j, b - d);
+      V d[kSide], points[kSide];
+      for (int x = 0; x < kSide; ++x) d[x] = load_vector(parts_ + x % M * width_ + j + x / M);
+      MinimalFilter<M>::inputs(d, points);
+      for (int x = 0; x < kSide; ++x) store_vector(to + x * width_ + j, points[x]);
     }
   }
 
@@ -139,26 +140,40 @@ class ImageTransform {
     if (i < count) store_some(to + i, load_some(line + i, count - i), count - i);
   }
 
-  // The even and the odd of two vectors of elements.
-  static void split(const float* from, float* even, float* odd) {
+  // Elements i of M vectors go to run i % M.
+  void split(const float* from, float* to) const {
+    V part[M];
+    for (int i = 0; i < M; ++i) part[i] = load_vector(from + i * lanes);
+    halve(part[0], part[1]);
+    if constexpr (M == 4) {
+      halve(part[2], part[3]);
+      halve(part[0], part[2]);  // the even ones: remainders 0 and 2
+      halve(part[1], part[3]);
+    }
+    for (int i = 0; i < M; ++i) store_vector(to + i * width_, part[i]);
+  }
+
+  // The even and the odd elements of two vectors.
+  static void halve(V& low, V& high) {
     Vec<int32_t> evens, odds;
     for (int i = 0; i < lanes; ++i) evens[i] = 2 * i, odds[i] = 2 * i + 1;
-    const V low = load_vector(from), high = load_vector(from + lanes);
-    store_vector(even, __builtin_shuffle(low, high, evens));
-    store_vector(odd, __builtin_shuffle(low, high, odds));
+    const V even = __builtin_shuffle(low, high, evens);
+    high = __builtin_shuffle(low, high, odds);
+    low = even;
   }
 
   const ConvolutionShape& s_;
   const ConvolutionTensor& in_;
-  const Plan& plan_;
+  const Plan<M>& plan_;
   const int64_t width_;
-  float *line_ = nullptr, *split_ = nullptr, *rows_ = nullptr;
+  float *line_ = nullptr, *parts_ = nullptr, *rows_ = nullptr;
 };
 
 // A block of rows of tiles. It lives in the scratch memory of the calling thread: one at a time.
+template <int M>
 class Block {
  public:
-  Block(const WinogradConvolution& conv, const Plan& plan) : conv_(conv), s_(conv.shape), plan_(plan) {}
+  Block(const WinogradConvolution& conv, const Plan<M>& plan) : conv_(conv), s_(conv.shape), plan_(plan) {}
 
   bool prepare() {
     shifts_ = scratch<int32_t>(ScratchSlot::Offsets, s_.in_channels);
@@ -181,18 +196,18 @@ class Block {
     }
     V wrong{};
     for (int64_t t = 0; t < count; ++t) {
-      for (int64_t x = 0; x < plan_.columns; x += lanes / 2) {
-        const int64_t tiles = min_of(lanes / 2, plan_.columns - x);
+      for (int64_t x = 0; x < plan_.columns; x += lanes / M) {
+        const int64_t tiles = min_of(lanes / M, plan_.columns - x);
         for (int64_t i = 0; i < tiles; ++i) {
-          finish_tile(products_ + (t * plan_.columns + x + i) * kPoints * kStoredPanel, bias, 2 * i, wrong);
+          finish_tile(products_ + (t * plan_.columns + x + i) * kPoints * kStoredPanel, bias, M * i, wrong);
         }
-        for (int64_t y = 0; y < min_of(2, s_.out[1] - 2 * (first + t)); ++y) {
-          store(outputs_[y], min_of(2 * tiles, s_.out[2] - 2 * x), batch, channel, channels, 2 * (first + t) + y,
-                2 * x);
+        for (int64_t y = 0; y < min_of(M, s_.out[1] - M * (first + t)); ++y) {
+          store(outputs_[y], min_of(M * tiles, s_.out[2] - M * x), batch, channel, channels, M * (first + t) + y,
+                M * x);
         }
       }
     }
-    const int64_t from = 2 * first * s_.out[2], to = min_of(2 * (first + count), s_.out[1]) * s_.out[2];
+    const int64_t from = M * first * s_.out[2], to = min_of(M * (first + count), s_.out[1]) * s_.out[2];
     if (conv_.finish != nullptr) conv_.finish->run(*conv_.finish, batch, channel, channel + channels, from, to);
     float sum = 0;
     for (int i = 0; i < lanes; ++i) sum += wrong[i];
@@ -200,6 +215,8 @@ class Block {
   }
 
  private:
+  static constexpr int64_t kSide = M + 2, kPoints = kSide * kSide;
+
   // products[tile, point, channel] = sum over ci of image[point, ci, tile] * filters[point, ci, channel].
   void multiply(int64_t tiles, const float* image, const float* filters, const float* next) {
     const int64_t k = s_.in_channels, cuts = ceil_div(tiles, kMaxRows);
@@ -219,22 +236,25 @@ class Block {
     }
   }
 
-  // A^T: (m0 + m1 + m2, m1 - m2 - m3), along x and then along y. `wrong` gets a NaN if an output is not finite.
+  // A^T m, along x and then along y. `wrong` gets a NaN if an output is not finite.
   void finish_tile(const float* m, const float* bias, int64_t column, V& wrong) {
     for (int64_t j = 0; j < kStoredPanel; j += lanes) {
-      V rows[4][2];
-      for (int y = 0; y < 4; ++y) {
-        const float* at = m + 4 * y * kStoredPanel + j;
-        const V m1 = load_vector(at + kStoredPanel), m2 = load_vector(at + 2 * kStoredPanel);
-        rows[y][0] = load_vector(at) + m1 + m2;
-        rows[y][1] = m1 - m2 - load_vector(at + 3 * kStoredPanel);
+      V rows[M][kSide];
+      for (int y = 0; y < kSide; ++y) {
+        V points[kSide], outputs[M];
+        for (int x = 0; x < kSide; ++x) points[x] = load_vector(m + (kSide * y + x) * kStoredPanel + j);
+        MinimalFilter<M>::outputs(points, outputs);
+        for (int x = 0; x < M; ++x) rows[x][y] = outputs[x];
       }
       const V add = load_vector(bias + j);
-      for (int x = 0; x < 2; ++x) {
-        const V top = rows[0][x] + rows[1][x] + rows[2][x], bottom = rows[1][x] - rows[2][x] - rows[3][x];
-        wrong = wrong + ((top - top) + (bottom - bottom));
-        store_vector(outputs_[0] + (column + x) * kStoredPanel + j, conv_.bias != nullptr ? top + add : top);
-        store_vector(outputs_[1] + (column + x) * kStoredPanel + j, conv_.bias != nullptr ? bottom + add : bottom);
+      for (int x = 0; x < M; ++x) {
+        V outputs[M];
+        MinimalFilter<M>::outputs(rows[x], outputs);
+        for (int y = 0; y < M; ++y) {
+          wrong = wrong + (outputs[y] - outputs[y]);
+          store_vector(outputs_[y] + (column + x) * kStoredPanel + j,
+                       conv_.bias != nullptr ? outputs[y] + add : outputs[y]);
+        }
       }
     }
   }
@@ -255,10 +275,10 @@ class Block {
 
   const WinogradConvolution& conv_;
   const ConvolutionShape& s_;
-  const Plan& plan_;
+  const Plan<M>& plan_;
   int32_t* shifts_ = nullptr;
   float* products_ = nullptr;
-  alignas(64) float outputs_[2][lanes * kStoredPanel] = {};
+  alignas(64) float outputs_[M][lanes * kStoredPanel] = {};
 };
 
 // Collects what the threads of a convolution find.
@@ -275,24 +295,25 @@ class Verdict {
 };
 
 // All images together are one block: threads share its transformed inputs, and each transforms panels of weights.
-WinogradEnd run_panels(const WinogradConvolution& conv, const Plan& plan) {
+template <int M>
+WinogradEnd run_panels(const WinogradConvolution& conv, const Plan<M>& plan) {
   const ConvolutionShape& s = conv.shape;
   Verdict verdict;
   float* const image = scratch<float>(ScratchSlot::PackedA, plan.image());
   if (image == nullptr) return WinogradEnd::kNoMemory;
   parallel_for(s.in_channels, max_of(1, s.in_channels / 16), [&](int64_t begin, int64_t end) {
-    ImageTransform transform(conv, plan);
+    ImageTransform<M> transform(conv, plan);
     if (!transform.prepare()) return verdict.no_memory();
     for (int64_t c = begin; c < end; ++c) transform.run(0, c, 0, plan.rows, image + c * plan.pitch, plan.plane);
   });
   if (verdict.end() != WinogradEnd::kDone) return verdict.end();
   parallel_for(plan.panels, 1, [&](int64_t begin, int64_t end) {
-    Block block(conv, plan);
-    float* filters = scratch<float>(ScratchSlot::PackedB, (kPoints + kTaps) * s.in_channels * kStoredPanel);
+    Block<M> block(conv, plan);
+    float* filters = scratch<float>(ScratchSlot::PackedB, (plan.kPoints + kTaps) * s.in_channels * kStoredPanel);
     if (!block.prepare() || filters == nullptr) return verdict.no_memory();
-    float* room = filters + kPoints * s.in_channels * kStoredPanel;
+    float* room = filters + plan.kPoints * s.in_channels * kStoredPanel;
     for (int64_t p = begin; p < end; ++p) {
-      transform_filters(taps_of(conv, p, room), s.in_channels, filters);
+      transform_filters<M>(taps_of(conv, p, room), s.in_channels, filters);
       if (!block.run(0, 0, plan.rows, p, image, filters, filters)) verdict.not_finite();
     }
   });
@@ -300,9 +321,10 @@ WinogradEnd run_panels(const WinogradConvolution& conv, const Plan& plan) {
 }
 
 // Threads share the transformed weights, and each transforms the inputs of blocks.
-WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan& plan) {
+template <int M>
+WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan<M>& plan) {
   const ConvolutionShape& s = conv.shape;
-  const int64_t panel_size = kPoints * s.in_channels * kStoredPanel;
+  const int64_t panel_size = plan.kPoints * s.in_channels * kStoredPanel;
   Verdict verdict;
   float* const filters = scratch<float>(ScratchSlot::PackedA, plan.panels * panel_size);
   if (filters == nullptr) return WinogradEnd::kNoMemory;
@@ -310,12 +332,12 @@ WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan& plan) {
     float* room = conv.packed ? filters : scratch<float>(ScratchSlot::PackedB, s.depth() * kStoredPanel);
     if (room == nullptr) return verdict.no_memory();
     for (int64_t p = begin; p < end; ++p)
-      transform_filters(taps_of(conv, p, room), s.in_channels, filters + p * panel_size);
+      transform_filters<M>(taps_of(conv, p, room), s.in_channels, filters + p * panel_size);
   });
   if (verdict.end() != WinogradEnd::kDone) return verdict.end();
   parallel_for(s.batch * plan.blocks, 1, [&](int64_t begin, int64_t end) {
-    ImageTransform transform(conv, plan);
-    Block block(conv, plan);
+    ImageTransform<M> transform(conv, plan);
+    Block<M> block(conv, plan);
     float* image = scratch<float>(ScratchSlot::PackedB, plan.image());
     if (!transform.prepare() || !block.prepare() || image == nullptr) return verdict.no_memory();
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -333,11 +355,16 @@ WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan& plan) {
   return verdict.end();
 }
 
+template <int M>
+WinogradEnd run(const WinogradConvolution& conv) {
+  const Plan<M> plan(conv.shape);
+  return conv.shape.batch * plan.blocks == 1 ? run_panels(conv, plan) : run_blocks(conv, plan);
+}
+
 }  // namespace
 
 WinogradEnd run_winograd(const WinogradConvolution& conv) {
-  const Plan plan(conv.shape);
-  return conv.shape.batch * plan.blocks == 1 ? run_panels(conv, plan) : run_blocks(conv, plan);
+  return winograd_outputs(conv.shape) == 4 ? run<4>(conv) : run<2>(conv);
 }
 
 }  // namespace atalla::sim::ATALLA_ISA
