@@ -98,3 +98,11 @@ def test_comparison_refuses_unknown_commits() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "'no-such-commit' is no commit of this repository" in done.stderr
+
+
+def test_fragmentation_is_what_the_page_says() -> None:
+    command = [sys.executable, "-m", "benchmarks.fragmentation", "--filter", "GPT, SGD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    row = done.stdout.splitlines()[-1]
+    assert row.startswith("| GPT, SGD")
+    assert row in (ROOT / "docs/concepts/memory.md").read_text()
