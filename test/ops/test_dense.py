@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pointwise ops on contiguous floating tensors of one shape, which no TensorIterator looks at
-(csrc/aten/launch/dense.h), give the same launches, results, errors and strides as with one."""
+"""Pointwise ops on contiguous tensors of one shape and one floating or integer dtype, which no TensorIterator
+looks at (csrc/aten/launch/dense.h), give the same launches, results, errors and strides as with one."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ def operator(entry: Entry):
 
 def tensors(entry: Entry, dtype: torch.dtype) -> list[Tensor]:
     torch.manual_seed(0)
+    if not dtype.is_floating_point:
+        return [torch.randint(1, 7, (6, 6), dtype=dtype).to(DEVICE) for _ in entry.pointwise[0].inputs]
     return [torch.rand(6, 6, device=DEVICE).mul(0.9).add(0.05).to(dtype) for _ in entry.pointwise[0].inputs]
 
 
@@ -63,7 +65,7 @@ def test_the_number_of_ops() -> None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=[e.op for e in ENTRIES])
 def test_same_launch_and_bits(entry: Entry) -> None:
     op = operator(entry)
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8):
         if str(dtype).removeprefix("torch.") not in entry.pointwise[0].dtypes:
             continue
         plain = tensors(entry, dtype)
@@ -85,6 +87,32 @@ def test_scalars(scalar: object) -> None:
             want = f(own, scalar)
             assert got.dtype == want.dtype
             torch.testing.assert_close(got.cpu(), want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("scalar", [2, -3, 300, 2.5, True, torch.tensor(3), torch.tensor(300), torch.tensor(2.5)])
+def test_scalars_beside_integers(scalar: object) -> None:
+    for dtype in (torch.uint8, torch.int8, torch.int32, torch.int64):
+        x = torch.arange(1, 7).reshape(2, 3).to(dtype)
+        for f in (torch.mul, torch.add, torch.eq, torch.remainder, torch.maximum):
+            other = torch.as_tensor(scalar) if f is torch.maximum else scalar
+            got, want = f(x.to(DEVICE), other), f(x, other)
+            assert got.dtype == want.dtype
+            torch.testing.assert_close(got.cpu(), want, rtol=0, atol=0)
+
+
+def test_selection() -> None:
+    x, y = torch.rand(3, 4), torch.rand(3, 4)
+    mask = x > 0.5
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64):
+        a, b = x.mul(9).to(dtype), y.mul(9).to(dtype)
+        assert torch.equal(torch.where(mask.to(DEVICE), a.to(DEVICE), b.to(DEVICE)).cpu(), torch.where(mask, a, b))
+        for value in (1, True, 0.1, float("inf")):
+            if value in (0.1, float("inf")) and not (dtype.is_floating_point or dtype.is_complex):
+                continue
+            got = a.to(DEVICE).masked_fill(mask.to(DEVICE), value)
+            assert torch.equal(got.cpu(), a.masked_fill(mask, value))
+    itself = mask.to(DEVICE)
+    assert torch.equal(itself.masked_fill_(itself, False).cpu(), torch.zeros_like(mask))
 
 
 def test_complex_scalar_promotes() -> None:

@@ -34,6 +34,17 @@ UNARY = {"exp": torch.exp, "neg": torch.neg, "sqrt": torch.sqrt, "abs": torch.ab
          "sigmoid": torch.sigmoid, "relu": torch.relu, "softmax": lambda x: x.softmax(0), "var": torch.var,
          "logical_not": torch.logical_not, "bitwise_not": torch.bitwise_not, "std": torch.std,
          "reciprocal": torch.reciprocal, "square": torch.square, "angle": torch.angle}  # fmt: skip
+# Ops that convert their scalar to the dtype of the tensor, which may not have it.
+CONVERTING: dict[str, Callable[..., Any]] = {
+    "add": lambda x, v: torch.add(x, x, alpha=v), "sub": lambda x, v: torch.sub(x, x, alpha=v),
+    "rsub": lambda x, v: torch.rsub(x, x, alpha=v), "addcmul": lambda x, v: torch.addcmul(x, x, x, value=v),
+    "fill_": lambda x, v: x.fill_(v), "full": lambda x, v: torch.full((2,), v, dtype=x.dtype, device=x.device),
+    "masked_fill": lambda x, v: x.masked_fill(x > 1, v), "scatter": lambda x, v: x.scatter(0, (x > 1).long(), v),
+    "index_fill": lambda x, v: x.index_fill(0, torch.tensor([1], device=x.device), v),
+    "clamp": lambda x, v: x.clamp(max=v), "threshold": lambda x, v: torch.threshold(x, v, 1),
+}  # fmt: skip
+TOO_LARGE = [(torch.uint8, 300), (torch.int8, 300), (torch.int8, -129), (torch.int16, 40_000), (torch.int32, 2**40),
+             (torch.float32, 1e300), (torch.float32, -1e300), (torch.bfloat16, 1e300)]  # fmt: skip
 SCALARS = [True, 2, 2.5, 1 + 1j]
 
 
@@ -148,3 +159,18 @@ def test_integer_overflow_wraps() -> None:
 
 def test_enough_ops() -> None:
     assert len(ARITHMETIC) + len(COMPARISON) >= 20 and len(UNARY) >= 24
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+def test_scalars_that_the_dtype_lacks(name: str) -> None:
+    f = CONVERTING[name]
+    for dtype, value in TOO_LARGE:
+        message = "value cannot be converted to type .* without overflow"
+        for x in (tensor(dtype), tensor(dtype).to(DEVICE), torch.ones(2, 3).to(dtype).to(DEVICE).t()):
+            with pytest.raises(RuntimeError, match=message):
+                f(x.clone(), value)
+        for inside in (1, -1) if dtype == torch.uint8 else (1, float("inf") if dtype.is_floating_point else 100):
+            agree(f, tensor(dtype), inside)
+    if name in ("fill_", "full", "masked_fill", "index_fill", "scatter"):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
+            f(tensor(torch.float16).to(DEVICE), 1e6)

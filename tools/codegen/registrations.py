@@ -102,12 +102,18 @@ def launch_expression(entry: Entry, f: NativeFunction, iterator: str) -> str:
     return f"launch_pointwise({', '.join([iterator, kernel, *(s.name for s in scalars)])})"
 
 
+# Ops whose metas compare the dtypes of all tensors, also that of a scalar.
+SAME_DTYPES = ("heaviside",)
+
+
 def dense_launch(entry: Entry, f: NativeFunction, result: str) -> list[str]:
-    """The short way for contiguous floating tensors of one shape, for ops of which upstream's meta checks nothing of
-    such tensors: those whose arguments are tensors, and a factor."""
+    """The short way for contiguous numbers of one shape, for ops of which upstream's meta checks nothing of such
+    tensors: those whose arguments are tensors, and a factor."""
     given = [a for a in f.func.arguments.flat_non_out if not a.type.is_tensor_like()]
     like_self = entry.iterator == "binary_like_self"  # in strides, too
     if entry.adaptor or like_self or len(entry.pointwise) != 1 or any(a.name != "alpha" for a in given):
+        return []
+    if entry.op in SAME_DTYPES:
         return []
     formula = entry.pointwise[0]
     tensors = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like()]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/launch/dense.h"
 
+#include <algorithm>
+
 #include "aten/device/empty.h"
 
 namespace atalla::aten {
@@ -13,10 +15,21 @@ bool is_like(const at::Tensor& t, const at::Tensor& first, c10::ScalarType dtype
          t.sizes() == first.sizes();
 }
 
-// Upstream's metas check bools.
-bool is_real_scalar(const at::Tensor& t) {
-  return t.defined() && t.is_cpu() && t.dim() == 0 && t.layout() == c10::kStrided && !t.is_complex() &&
-         t.scalar_type() != at::kBool && takes_dtype(kChipDtypes, t.scalar_type());
+bool has(c10::ScalarType integer, int64_t value) {
+  if (integer == at::kLong) return true;
+  const auto bits = 8 * c10::elementSize(integer) - (c10::isSignedType(integer) ? 1 : 0);
+  return value >> bits == (value < 0 && c10::isSignedType(integer) ? -1 : 0);
+}
+
+// Which does not change the dtype of the result. Upstream's metas check bools.
+bool is_real_scalar(const at::Tensor& t, c10::ScalarType dtype) {
+  if (!t.defined() || !t.is_cpu() || t.dim() != 0 || t.layout() != c10::kStrided) return false;
+  if (!c10::isFloatingType(dtype)) return t.scalar_type() == at::kLong && has(dtype, *t.const_data_ptr<int64_t>());
+  return !t.is_complex() && t.scalar_type() != at::kBool && takes_dtype(kChipDtypes, t.scalar_type());
+}
+
+bool is_real(const at::Scalar& alpha, c10::ScalarType dtype) {
+  return alpha.isIntegral(/*includeBool=*/false) || (alpha.isFloatingPoint() && c10::isFloatingType(dtype));
 }
 
 // As a new contiguous tensor has them; a dimension of size 1 may have any stride otherwise.
@@ -35,18 +48,25 @@ bool overlaps_in_part(const at::Tensor& out, const at::Tensor& input) {
 
 }  // namespace
 
+bool are_dense(const at::Tensor& first, std::initializer_list<const at::Tensor*> others) {
+  if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
+  return std::ranges::all_of(others, [&](const at::Tensor* t) { return is_like(*t, first, t->scalar_type()); });
+}
+
 bool launch_dense(const PointwiseKernel& kernel, c10::ScalarType result, at::Tensor& out,
                   std::initializer_list<const at::Tensor*> inputs, const at::Scalar* alpha) {
   const at::Tensor& first = **inputs.begin();
   if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
   const c10::ScalarType dtype = first.scalar_type();
-  if (!c10::isFloatingType(dtype) || !kernel.takes(dtype)) return false;
-  if (alpha != nullptr && !alpha->isFloatingPoint() && !alpha->isIntegral(/*includeBool=*/false)) return false;
+  const bool is_number = c10::isFloatingType(dtype) || c10::isIntegralType(dtype, /*includeBool=*/false);
+  if (!is_number || !kernel.takes(dtype) || (alpha != nullptr && !is_real(*alpha, dtype))) return false;
   if (result == c10::ScalarType::Undefined) result = dtype;
   const bool is_given = out.defined();
   if (is_given && !is_like(out, first, result)) return false;
   for (const at::Tensor* t : inputs) {
-    if (t != &first && !is_like(*t, first, dtype) && !(is_real_scalar(*t) && has_default_strides(first))) return false;
+    const bool fits =
+        t == &first || is_like(*t, first, dtype) || (is_real_scalar(*t, dtype) && has_default_strides(first));
+    if (!fits) return false;
     if (is_given && overlaps_in_part(out, *t)) return false;
   }
   if (!is_given) out = empty(first.sizes(), result, first.device().index());

@@ -165,11 +165,38 @@ LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, 
   return *this;
 }
 
+namespace {
+
+// As upstream's kernels convert their scalars: to the dtype, and 16-bit floats to float32. Its errors name the C++
+// type.
+void check_range(const Number& value, c10::ScalarType compute) {
+  switch (compute) {
+    case c10::ScalarType::Byte:
+      return static_cast<void>(c10::checked_convert<uint8_t, int64_t>(value.integer, "uint8_t"));
+    case c10::ScalarType::Char:
+      return static_cast<void>(c10::checked_convert<int8_t, int64_t>(value.integer, "int8_t"));
+    case c10::ScalarType::Short:
+      return static_cast<void>(c10::checked_convert<int16_t, int64_t>(value.integer, "int16_t"));
+    case c10::ScalarType::Int:
+      return static_cast<void>(c10::checked_convert<int32_t, int64_t>(value.integer, "int"));
+    case c10::ScalarType::Half:
+    case c10::ScalarType::BFloat16:
+    case c10::ScalarType::Float:
+      return static_cast<void>(c10::checked_convert<float, double>(value.real, "float"));
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
 LaunchBuilder& LaunchBuilder::scalars(const ScalarParam* values, int n) {
   PointwiseParameters parameters{};
   for (int k = 0; k < n; ++k) {
+    if (!values[k].present) continue;
+    check_range(values[k].value, static_cast<c10::ScalarType>(desc_.compute_dtype));
     parameters.scalars[k] = values[k].value;
-    if (values[k].present) parameters.present |= int64_t{1} << k;
+    parameters.present |= int64_t{1} << k;
   }
   parameters.write(&desc_);
   return *this;

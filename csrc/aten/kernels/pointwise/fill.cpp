@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/dispatch/emulated_dtypes.h"
 #include "aten/kernels/copy/copy_foreign.h"
-#include "aten/kernels/pointwise/real_scalar.h"
+#include "aten/kernels/pointwise/scalar_check.h"
 
 namespace atalla::aten {
 
@@ -19,7 +19,7 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(on_chip(self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
                               " is not supported on the atalla device");
   ScalarType dtype = self.scalar_type();
-  check_real_scalar(value, dtype);
+  check_scalar(value, dtype);
   // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
   ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble
                                : value.isFloatingPoint() ? c10::kDouble

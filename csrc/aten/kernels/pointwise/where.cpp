@@ -4,8 +4,10 @@
 
 #include <ATen/MemoryOverlap.h>
 
+#include "aten/device/empty.h"
 #include "aten/dispatch/fallback.h"
-#include "aten/kernels/pointwise/real_scalar.h"
+#include "aten/kernels/pointwise/scalar_check.h"
+#include "aten/launch/dense.h"
 
 namespace atalla::aten {
 
@@ -46,6 +48,18 @@ Tensor launch_where(const Tensor& condition, const Tensor& self, const Tensor& o
 }  // namespace
 
 Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
+  const ScalarType same = self.scalar_type();
+  if (are_dense(condition, {&self, &other}) && condition.scalar_type() == at::kBool && other.scalar_type() == same) {
+    const int64_t n = condition.numel();
+    Tensor out = empty(condition.sizes(), same, condition.device().index());
+    LaunchBuilder(kWhere.kernel, same)
+        .output_elements(out.mutable_data_ptr(), same, n)
+        .elements(condition.const_data_ptr(), at::kBool, n)
+        .elements(self.const_data_ptr(), same, n)
+        .elements(other.const_data_ptr(), same, n)
+        .launch(condition.device());
+    return out;
+  }
   return launch_where(condition, self, other, Tensor(), at::result_type(self, other));
 }
 
@@ -66,10 +80,12 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
         "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing e.g. tensor[mask] = scalar");
   at::assert_no_partial_overlap(self, mask);
-  if (value.is_complex() && !self.is_complex()) {
+  if (value.is_cpu() || (value.is_complex() && !self.is_complex())) {
     const Scalar number = value.item();
-    check_real_scalar(number, self.scalar_type());
-    return masked_fill_tensor(self, mask, at::scalar_to_tensor(number.toComplexDouble().real()));
+    check_scalar(number, self.scalar_type());
+    if (value.is_complex() && !self.is_complex()) {
+      return masked_fill_tensor(self, mask, at::scalar_to_tensor(number.toComplexDouble().real()));
+    }
   }
   auto iterator = TensorIteratorConfig()
                       .set_check_mem_overlap(false)
@@ -87,7 +103,19 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
 }
 
 Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value) {
-  return masked_fill_tensor(self, mask, at::scalar_to_tensor(value));
+  const ScalarType dtype = self.scalar_type();
+  const bool is_dense = are_dense(self, {&mask}) && mask.scalar_type() == at::kBool && !self.is_alias_of(mask);
+  if (!is_dense || value.isComplex()) return masked_fill_tensor(self, mask, at::scalar_to_tensor(value));
+  check_scalar(value, dtype);
+  LaunchBuilder(kMaskedFill.kernel, dtype)
+      .output_elements(self.mutable_data_ptr(), dtype, self.numel())
+      .elements(self.const_data_ptr(), dtype, self.numel())
+      .elements(mask.const_data_ptr(), at::kBool, self.numel())
+      .immediate(value, value.isFloatingPoint() ? at::kDouble
+                        : value.isBoolean()     ? at::kBool
+                                                : at::kLong)
+      .launch(self.device());
+  return self;
 }
 
 }  // namespace atalla::aten

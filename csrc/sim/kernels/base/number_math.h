@@ -22,11 +22,12 @@ ATALLA_INLINE T gcd(T a, T b) {
 }
 template <Integer T>
 ATALLA_INLINE T lcm(T a, T b) {
-  using U = std::make_unsigned_t<T>;
+  using Wide = std::conditional_t<sizeof(T) < sizeof(int), int, T>;  // as C++ promotes them, and so upstream
+  using U = std::make_unsigned_t<Wide>;
   const auto divisor = static_cast<U>(gcd(a, b));
   if (divisor == 0) return 0;
-  const auto multiple = static_cast<U>(static_cast<U>(static_cast<U>(abs(a)) / divisor) * static_cast<U>(abs(b)));
-  return abs(static_cast<T>(multiple));
+  const auto multiple = static_cast<U>(static_cast<U>(abs(Wide{a})) / divisor * static_cast<U>(abs(Wide{b})));
+  return static_cast<T>(abs(static_cast<Wide>(multiple)));
 }
 
 // The numbers of an IEEE 754 format, in the order of their magnitudes, are the integers of their bits.

@@ -5,15 +5,15 @@
 
 namespace atalla::aten {
 
-// Raises what upstream raises where a complex number has no value in a real dtype. The conversion names the C++ type.
-inline void check_real_scalar(const Scalar& value, ScalarType dtype) {
-  if (!value.isComplex()) return;
+// Raises what upstream raises where a number has no value in a dtype: a complex one in a real dtype, or one beyond its
+// range. The conversion names the C++ type.
+inline void check_scalar(const Scalar& value, ScalarType dtype) {
 #define ATALLA_CONVERT(type, name) \
   case ScalarType::name:           \
     (void)value.to##name();        \
     break;
   switch (dtype) {
-    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, ATALLA_CONVERT)
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(ATALLA_CONVERT)
     default:
       break;
   }
