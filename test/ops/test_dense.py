@@ -46,6 +46,12 @@ def tensors(entry: Entry, dtype: torch.dtype) -> list[Tensor]:
     return [torch.rand(6, 6, device=DEVICE).mul(0.9).add(0.05).to(dtype) for _ in entry.pointwise[0].inputs]
 
 
+def factors(entry: Entry) -> dict[str, float]:
+    """Values of arguments without a default."""
+    given = entry.function.func.arguments.flat_non_out
+    return {a.name: 2 for a in given if not a.type.is_tensor_like() and a.default is None}
+
+
 def transposed(t: Tensor) -> Tensor:
     """The same values in the same places, for which an iterator is asked."""
     return t.t().contiguous().t()
@@ -64,13 +70,13 @@ def test_the_number_of_ops() -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[e.op for e in ENTRIES])
 def test_same_launch_and_bits(entry: Entry) -> None:
-    op = operator(entry)
+    op, given = operator(entry), factors(entry)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8):
         if str(dtype).removeprefix("torch.") not in entry.pointwise[0].dtypes:
             continue
         plain = tensors(entry, dtype)
-        got, launches = charged(lambda plain=plain: op(*plain))
-        want, expected = charged(lambda plain=plain: op(*map(transposed, plain)))
+        got, launches = charged(lambda plain=plain: op(*plain, **given))
+        want, expected = charged(lambda plain=plain: op(*map(transposed, plain), **given))
         assert launches == expected[-1:], "the iterator's launch, after the copies that transpose"
         assert got.dtype == want.dtype
         assert got.is_contiguous()

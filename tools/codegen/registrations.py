@@ -104,6 +104,8 @@ def launch_expression(entry: Entry, f: NativeFunction, iterator: str) -> str:
 
 # Ops whose metas compare the dtypes of all tensors, also that of a scalar.
 SAME_DTYPES = ("heaviside",)
+# Arguments that are one factor of the formula, which metas do not look at.
+FACTORS = ("alpha", "value", "weight", "negative_slope")
 
 
 def dense_launch(entry: Entry, f: NativeFunction, result: str) -> list[str]:
@@ -111,7 +113,7 @@ def dense_launch(entry: Entry, f: NativeFunction, result: str) -> list[str]:
     tensors: those whose arguments are tensors, and a factor."""
     given = [a for a in f.func.arguments.flat_non_out if not a.type.is_tensor_like()]
     like_self = entry.iterator == "binary_like_self"  # in strides, too
-    if entry.adaptor or like_self or len(entry.pointwise) != 1 or any(a.name != "alpha" for a in given):
+    if entry.adaptor or like_self or len(entry.pointwise) != 1 or any(a.name not in FACTORS for a in given):
         return []
     if entry.op in SAME_DTYPES:
         return []

@@ -58,8 +58,8 @@ bool launch_dense(const PointwiseKernel& kernel, c10::ScalarType result, at::Ten
   const at::Tensor& first = **inputs.begin();
   if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
   const c10::ScalarType dtype = first.scalar_type();
-  const bool is_number = c10::isFloatingType(dtype) || c10::isIntegralType(dtype, /*includeBool=*/false);
-  if (!is_number || !kernel.takes(dtype) || (alpha != nullptr && !is_real(*alpha, dtype))) return false;
+  if (dtype == at::kBool || c10::isComplexType(dtype) || !kernel.takes(dtype)) return false;
+  if (alpha != nullptr && !is_real(*alpha, dtype)) return false;
   if (result == c10::ScalarType::Undefined) result = dtype;
   const bool is_given = out.defined();
   if (is_given && !is_like(out, first, result)) return false;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "sim/abi/dtype.h"
+#include "sim/device/kernel_traits.h"
 
 namespace atalla::sim {
 namespace {
@@ -65,9 +66,9 @@ const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_
     return nullptr;
   const KnownLaunch& known = entries_[place_of(*desc)];
   constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
-  if (!known.used || known.head != head_of(*desc) || !same_words(known.iparams, desc->iparams, kWords) ||
-      !same_words(known.fparams, desc->fparams, kWords))
-    return nullptr;
+  if (!known.used || known.head != head_of(*desc) || !same_words(known.fparams, desc->fparams, kWords)) return nullptr;
+  const int skipped = known.skipped;
+  if (!same_words(known.iparams + skipped, desc->iparams + skipped, kWords - skipped)) return nullptr;
   for (int i = 0; i < desc->n_operands; ++i)
     if (!same_operand(known.operands[i], desc->operands[i])) return nullptr;
   return &known;
@@ -81,6 +82,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
   if (entries_ == nullptr) return;
   KnownLaunch& known = entries_[place_of(desc)];
   known.head = head_of(desc);
+  known.skipped = traits_of(desc.kernel).random ? 2 : 0;
   memcpy(known.iparams, desc.iparams, sizeof known.iparams);
   memcpy(known.fparams, desc.fparams, sizeof known.fparams);
   for (int i = 0; i < desc.n_operands; ++i) {

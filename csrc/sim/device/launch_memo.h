@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The latest launches of a stream that went well, with what their checks and charges found: a launch that differs from
-// one of them in addresses and tag alone needs only its addresses checked.
+// one of them in addresses, tag, and seed and offset alone needs only its addresses checked.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Reach {
 
 // Of a launch all of whose operands in memory have elements, which lie in DRAM or the scratchpads.
 struct KnownLaunch {
-  static constexpr int kOperands = 6, kDims = 4;  // larger launches take so long that knowing them gains nothing
+  static constexpr int kOperands = 6, kDims = 5;  // larger launches take so long that knowing them gains nothing
   struct Operand {
     uint32_t head;  // dtype, rank, immediate or not, absent or not
     uint32_t align_mask;
@@ -31,6 +31,7 @@ struct KnownLaunch {
     int64_t sizes[kDims], strides[kDims];
   };
   uint64_t head = 0;  // the descriptor's first bytes: kernel, numbers of operands, dtype
+  int skipped = 0;    // first parameters that neither checks nor charges look at: seed and offset
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_PARAMS];
   Operand operands[kOperands];

@@ -193,6 +193,10 @@ int main(int argc, char** argv) {
     info.struct_size = sizeof info;
     if (!CHECK_OK(api().kernel_info(id, &info))) continue;
     if (argc > 1 && std::strcmp(argv[1], info.name) != 0) continue;
+    const KernelTraits traits = row_of(atalla::sim::kKernelTraits, info.name);
+    for (const auto& range : traits.enums) {
+      CHECK(!traits.random || range.count == 0 || range.slot >= 2);  // the memo of launches skips seed and offset
+    }
     RandomLaunch launches(id, info);
     check_kernel(launches);
   }

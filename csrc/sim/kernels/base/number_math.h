@@ -24,9 +24,9 @@ template <Integer T>
 ATALLA_INLINE T lcm(T a, T b) {
   using Wide = std::conditional_t<sizeof(T) < sizeof(int), int, T>;  // as C++ promotes them, and so upstream
   using U = std::make_unsigned_t<Wide>;
-  const auto divisor = static_cast<U>(gcd(a, b));
+  const Wide divisor = gcd(a, b);
   if (divisor == 0) return 0;
-  const auto multiple = static_cast<U>(static_cast<U>(abs(Wide{a})) / divisor * static_cast<U>(abs(Wide{b})));
+  const U multiple = static_cast<U>(Wide{a} / divisor) * static_cast<U>(Wide{b});
   return static_cast<T>(abs(static_cast<Wide>(multiple)));
 }
 
