@@ -119,6 +119,42 @@ void index_put() {
   }
 }
 
+// Rows that threads divide by where they go, and by columns where most go to the same place.
+void rows() {
+  Random random;
+  for (const atalla_dtype d : kDtypes) {
+    for (int op = 0; op < 5; ++op) {
+      for (const int64_t distinct : {100, 90, 3}) {
+        if (d == ATALLA_I64 && op == 2 && distinct == 3) continue;  // a double does not hold the products
+        for (const Index& shape : {Index{100, 70}, Index{70, 100}}) {
+          const bool outer = shape[0] == 100;
+          const int64_t dim = outer ? 0 : 1;
+          Index sizes = shape;
+          sizes[static_cast<size_t>(dim)] = 300;
+          Tensor out(d, shape, outer ? std::vector<int>{} : std::vector<int>{1, 0}), src(d, sizes);
+          Tensor x = indices(random, op % 2 == 0 ? ATALLA_I64 : ATALLA_I32, {300}, -distinct, distinct);
+          random.fill(out);
+          random.fill(src);
+          Tensor want = out;
+          src.each([&](const Index& i) {
+            Index to = i;
+            int64_t& p = to[static_cast<size_t>(dim)];
+            p = x.get_integer({p});
+            p = p < 0 ? p + 100 : p;
+            want.set(to, combine(d, op, want.get(to), src.get(i)));
+          });
+          for (const int threads : {1, 2, 4}) {
+            set_threads(threads);
+            Tensor got = out;
+            CHECK_EQ(launch("index_put", {&got, &src, &x}, {1, dim, op, 1}), ATALLA_OK);
+            compare(got, want, "index_put of rows", op);
+          }
+        }
+      }
+    }
+  }
+}
+
 void faults() {
   Random random;
   Tensor out(ATALLA_F32, {4, 3}), src(ATALLA_F32, {2, 3});
@@ -147,6 +183,7 @@ void faults() {
 int main() {
   scatter();
   index_put();
+  rows();
   faults();
   return check_report();
 }

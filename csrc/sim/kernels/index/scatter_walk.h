@@ -4,10 +4,11 @@
 //
 // Two elements can have one destination only if they agree in every dimension that `out` itself walks along ("own"
 // dimensions). They then differ in a dimension in which an index gives the position ("shared"). Threads divide the own
-// dimensions among them, and each destination receives its elements in the row-major order of the shared ones. The
-// result therefore does not depend on the threads.
+// dimensions or the destinations among them, and each destination receives its elements in the row-major order of the
+// shared ones. The result therefore does not depend on the threads.
 #pragma once
 
+#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/index/index.h"
 #include "sim/kernels/index/scatter_combine.h"
 
@@ -64,7 +65,11 @@ void write_loop(const void* op_data, void* out_data, int64_t so, const int64_t* 
   if (place) {
     for (int64_t i = 0; i < n; ++i) op(out[place[i]], src[i * ss]);
   } else if (so == 1 && ss == 1) {
-    for (int64_t i = 0; i < n; ++i) op(out[i], src[i]);
+    if constexpr (std::is_same_v<Op, AssignOp<S>>) {
+      std::memcpy(out, src, static_cast<size_t>(n) * sizeof(S));
+    } else {
+      for (int64_t i = 0; i < n; ++i) op(out[i], src[i]);
+    }
   } else {
     for (int64_t i = 0; i < n; ++i) op(out[i * so], src[i * ss]);
   }
@@ -78,6 +83,11 @@ struct RunWriter {
   const unsigned char* src;
   int64_t size;  // bytes an element
 
+  // A run in which no index changes.
+  void row(int64_t place, int64_t source, const int64_t* s, int64_t n) const {
+    loop(op, out + place * size, s[0], nullptr, src + source * size, s[1], n);
+  }
+
   // A run whose elements begin at `offsets` and go on by the strides `s`.
   void operator()(const int64_t* offsets, const int64_t* s, int64_t n) const {
     const unsigned char* from = src + offsets[1] * size;
@@ -86,8 +96,7 @@ struct RunWriter {
     int64_t place[kPlaced];
     if (fixed) {
       place_elements(w, offsets, s, 0, 1, place);
-      loop(op, out + place[0] * size, s[0], nullptr, from, s[1], n);
-      return;
+      return row(place[0], offsets[1], s, n);
     }
     for (int64_t i = 0; i < n; i += kPlaced) {
       const int64_t m = n - i < kPlaced ? n - i : kPlaced;
@@ -97,6 +106,66 @@ struct RunWriter {
   }
 };
 
+// Rows whose destinations are close together, as ranges of rows that are in the order of the walk.
+class RowsByPlace {
+ public:
+  struct Row {
+    int64_t place, source;  // first elements of out and src
+  };
+  static constexpr int64_t kRanges = 64;
+
+  // False if a range would hold too large a part of the rows, or if there is no memory.
+  bool build(const WriteWalk& w, const WriteWalk::Space& shared) {
+    const int64_t count = shared.count();
+    ScratchArray<Row> found(count);
+    if (!found || !rows_.allocate(count)) return false;
+    constexpr int64_t kNone[ATALLA_MAX_OPERANDS] = {};
+    Cursor<ATALLA_MAX_OPERANDS> at(shared, 0);
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (int64_t r = 0; r < count; ++r, at.next()) {
+      int64_t place;
+      place_elements(w, at.offsets, kNone, 0, 1, &place);
+      found[r] = {place, at.offsets[1]};
+      least = min_of(least, place), most = max_of(most, place);
+    }
+    int shift = 0;
+    while ((most - least) >> shift >= kRanges) ++shift;
+    for (int64_t r = 0; r < count; ++r) ++first_[((found[r].place - least) >> shift) + 1];
+    int64_t largest = 0;
+    for (int64_t i = 1; i <= kRanges; ++i) largest = max_of(largest, first_[i]), first_[i] += first_[i - 1];
+    if (largest > count / 8) return false;
+    int64_t next[kRanges];
+    std::memcpy(next, first_, sizeof next);
+    for (int64_t r = 0; r < count; ++r) rows_[next[(found[r].place - least) >> shift]++] = found[r];
+    return true;
+  }
+
+  // f(row) for the rows of ranges [begin, end).
+  template <class F>
+  void each(int64_t begin, int64_t end, F&& f) const {
+    for (int64_t r = first_[begin]; r < first_[end]; ++r) f(rows_[r]);
+  }
+
+ private:
+  ScratchArray<Row> rows_;
+  int64_t first_[kRanges + 1] = {};
+};
+
+// Divides destinations among threads, which each write whole rows. False if it does not pay.
+inline bool run_rows_by_place(const RunWriter& write, const WriteWalk::Space& shared, const int64_t* s, int64_t inner) {
+  constexpr int64_t kRowElements = 64;  // shorter rows take less time than finding their order
+  for (int j = 0; j < write.w.indices; ++j) {
+    if (s[2 + j] != 0) return false;
+  }
+  const int64_t total = inner * shared.count();
+  RowsByPlace rows;
+  if (inner < kRowElements || total <= grain_for(1) || !rows.build(write.w, shared)) return false;
+  parallel_for(RowsByPlace::kRanges, grain_for(total / RowsByPlace::kRanges), [&](int64_t begin, int64_t end) {
+    rows.each(begin, end, [&](const RowsByPlace::Row& row) { write.row(row.place, row.source, s, inner); });
+  });
+  return true;
+}
+
 inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
   WriteWalk::Space own = w.own, shared = w.shared;
   int64_t s[ATALLA_MAX_OPERANDS];
@@ -104,6 +173,7 @@ inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
   const int64_t inner = inner_shared ? shared.pop(s) : own.pop(s);
   // An inner own dimension is cut into columns where the others do not give every thread something to do.
   const int64_t rows = own.count(), repeats = shared.count();
+  if (!inner_shared && rows == 1 && run_rows_by_place(write, shared, s, inner)) return;
   int64_t piece = inner;
   if (!inner_shared) {
     constexpr int64_t kWideBytes = 2048;  // narrower columns waste what the host reads ahead
