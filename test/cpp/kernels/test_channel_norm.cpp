@@ -66,7 +66,7 @@ void check_statistics() {
 void check_apply() {
   Random random;
   const Index shapes[] = {{2, 1, 5, 40}, {9, 1, 70, 1}, {3, 4, 5, 7}, {2, 2, 300, 3}, {1, 1, 1, 20000}};
-  for (const atalla_dtype dtype : {ATALLA_F16, ATALLA_F32, ATALLA_F64}) {
+  for (const atalla_dtype dtype : {ATALLA_F16, ATALLA_BF16, ATALLA_F32, ATALLA_F64}) {
     for (const Index& shape : shapes) {
       for (int form = 0; form < 8; ++form) {  // weight and bias, statistics a group, strided
         const bool affine = form & 1, strided = form & 4;
@@ -108,14 +108,16 @@ void check_variance_operand() {
 
 void check_threads() {
   Random random;
-  for (const Index& shape : {Index{4, 3, 50000}, Index{3000, 65, 1}}) {
-    Tensor in(ATALLA_F32, shape), mean(ATALLA_F32, {shape[1]}), rstd = mean, mean_two = mean, rstd_two = mean;
-    random.fill(in);
-    set_threads(1);
-    CHECK_EQ(statistics({&mean, &rstd, nullptr, nullptr, &in}, 1e-5, 0, ATALLA_F32), ATALLA_OK);
-    set_threads(2);
-    CHECK_EQ(statistics({&mean_two, &rstd_two, nullptr, nullptr, &in}, 1e-5, 0, ATALLA_F32), ATALLA_OK);
-    CHECK(mean.bytes == mean_two.bytes && rstd.bytes == rstd_two.bytes);
+  for (const atalla_dtype dtype : {ATALLA_F32, ATALLA_BF16}) {
+    for (const Index& shape : {Index{4, 3, 50000}, Index{3000, 65, 1}, Index{900, 65, 3}}) {
+      Tensor in(dtype, shape), mean(ATALLA_F32, {shape[1]}), rstd = mean, mean_two = mean, rstd_two = mean;
+      random.fill(in);
+      set_threads(1);
+      CHECK_EQ(statistics({&mean, &rstd, nullptr, nullptr, &in}, 1e-5, 0, ATALLA_F32), ATALLA_OK);
+      set_threads(2);
+      CHECK_EQ(statistics({&mean_two, &rstd_two, nullptr, nullptr, &in}, 1e-5, 0, ATALLA_F32), ATALLA_OK);
+      CHECK(mean.bytes == mean_two.bytes && rstd.bytes == rstd_two.bytes);
+    }
   }
 }
 

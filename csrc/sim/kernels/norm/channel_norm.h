@@ -28,6 +28,49 @@ constexpr int64_t kColumns = 256;
 constexpr int64_t kRowsInT = 64;  // rows that are summed in T before they go to double
 constexpr int64_t kMaxParts = 32;
 
+// Elements that loops over T read and write where they are: T's own, and the bits of BF16 if T is float.
+template <class T, class S>
+ATALLA_INLINE T widened(S x) {
+  if constexpr (std::is_same_v<S, T>) return x;
+  else return bfloat16_to_float(x);
+}
+template <class S, class T>
+ATALLA_INLINE S narrowed(T x) {
+  if constexpr (std::is_same_v<S, T>) return x;
+  else return float_to_bfloat16(x);
+}
+template <class T>
+ATALLA_INLINE bool works_in_place(atalla_dtype d) {
+  return d == kNativeOf<T> || (d == ATALLA_BF16 && std::is_same_v<T, float>);
+}
+
+// Calls f with `p` as a pointer to the elements of a dtype for which works_in_place is true.
+template <class T, class P, class F>
+ATALLA_INLINE void with_elements(P* p, atalla_dtype d, F&& f) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (d == ATALLA_BF16) return f(static_cast<std::conditional_t<std::is_const_v<P>, const uint16_t, uint16_t>*>(p));
+  }
+  f(static_cast<std::conditional_t<std::is_const_v<P>, const T, T>*>(p));
+}
+
+// A vector of elements; `fill` beyond the first `count`.
+template <class T, class S>
+ATALLA_INLINE Vec<T> load_widened(const S* x, int count, T fill = T(0)) {
+  if constexpr (std::is_same_v<S, T>) {
+    return count == kLanes<T> ? load_vector(x) : load_some<T>(x, count, fill);
+  } else {
+    if (count == kLanes<T>) {
+      typedef uint16_t Stored __attribute__((vector_size(kVectorBytes / 2)));
+      Stored bits;
+      std::memcpy(&bits, x, sizeof bits);
+      return __builtin_bit_cast(Vec<T>, __builtin_convertvector(bits, Vec<uint32_t>) << 16);
+    }
+    T line[kLanes<T>];
+    for (int i = 0; i < kLanes<T>; ++i) line[i] = i < count ? widened<T>(x[i]) : fill;
+    return load_vector(line);
+  }
+}
+
 template <class T>
 class ChannelStatistics {
  public:
@@ -49,8 +92,7 @@ class ChannelStatistics {
     for (int64_t c = 0; c < k_; ++c) means[c] = static_cast<T>(sums[c] / n);
     means_ = means.get();
     if (!reduce(squares.get())) return false;
-    for (int64_t c = 0; c < k_; ++c) finish(c, means[c], squares[c], n);
-    return true;
+    return finish(means.get(), squares.get(), n);
   }
 
  private:
@@ -60,16 +102,15 @@ class ChannelStatistics {
     return columns_ ? reduce_columns(result) : reduce_runs(result);
   }
 
-  double sum_run(const T* x, int64_t n, int64_t channel) const {
+  template <class S>
+  double sum_run(const S* x, int64_t n, int64_t channel) const {
     if (means_ == nullptr) {
-      return sum_terms<T>(n, [&](int64_t i, int count) {
-        return count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count);
-      });
+      return sum_terms<T>(n, [&](int64_t i, int count) { return load_widened<T>(x + i, count); });
     }
     const T mean = means_[channel];
     const auto m = broadcast(mean);
     return sum_terms<T>(n, [&](int64_t i, int count) {
-      const auto d = (count == kLanes<T> ? load_vector(x + i) : load_some<T>(x + i, count, mean)) - m;
+      const auto d = load_widened<T>(x + i, count, mean) - m;
       return d * d;
     });
   }
@@ -79,7 +120,8 @@ class ChannelStatistics {
     const int64_t parts = k_ >= kMaxParts ? 1 : min_of(min_of(units, kMaxParts), ceil_div(a_ * b_, kChunkElements));
     ScratchArray<double> partial(k_ * parts);
     if (!partial) return false;
-    const bool direct = in.dtype == kNativeOf<T> && in.strides[2] == 1;
+    const bool in_place = works_in_place<T>(in.dtype) && in.strides[2] == 1;
+    const int64_t piece_elements = in_place && in.dtype == kNativeOf<T> ? kChunkElements : kPieceElements;
     parallel_for(k_ * parts, grain_for(a_ * b_ / parts), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kPieceElements];
       for (int64_t i = begin; i < end; ++i) {
@@ -89,14 +131,12 @@ class ChannelStatistics {
           const int64_t first = u % chunks * kChunkElements, n = min_of(kChunkElements, b_ - first);
           const void* run =
               at(l.data[kIn], in.dtype, u / chunks * in.strides[0] + channel * in.strides[1] + first * in.strides[2]);
-          if (direct) {
-            sum += sum_run(static_cast<const T*>(run), n, channel);
-            continue;
-          }
-          for (int64_t j = 0; j < n; j += kPieceElements) {
-            const int64_t count = min_of(kPieceElements, n - j);
-            load_run(at(run, in.dtype, j * in.strides[2]), in.dtype, in.strides[2], count, buffer);
-            sum += sum_run(buffer, count, channel);
+          for (int64_t j = 0; j < n; j += piece_elements) {
+            const int64_t count = min_of(piece_elements, n - j);
+            const void* piece = at(run, in.dtype, j * in.strides[2]);
+            if (!in_place) load_run(piece, in.dtype, in.strides[2], count, buffer), piece = buffer;
+            with_elements<T>(piece, in_place ? in.dtype : kNativeOf<T>,
+                             [&](const auto* x) { sum += sum_run(x, count, channel); });
           }
         }
         partial[i] = sum;
@@ -109,12 +149,35 @@ class ChannelStatistics {
     return true;
   }
 
+  // Adds `rows` rows of n columns, or the squares of their distances from the means, one after the other.
+  template <bool kSquares, class S>
+  static void add_rows(const S* x, int64_t stride, int64_t rows, int64_t n, const T* mean, T* sums) {
+    const auto term = [mean](S element, int64_t c) {
+      const T value = widened<T>(element);
+      return kSquares ? (value - mean[c]) * (value - mean[c]) : value;
+    };
+    constexpr int kTogether = 8;  // rows for which a sum stays in a register
+    for (; rows >= kTogether; rows -= kTogether, x += kTogether * stride) {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < n; ++c) {
+        T sum = sums[c];
+#pragma GCC unroll 8
+        for (int k = 0; k < kTogether; ++k) sum += term(x[k * stride + c], c);
+        sums[c] = sum;
+      }
+    }
+    for (; rows > 0; --rows, x += stride) {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < n; ++c) sums[c] += term(x[c], c);
+    }
+  }
+
   bool reduce_columns(double* result) {
     const int64_t width = k_ * b_, blocks = ceil_div(width, kColumns);
     const int64_t parts = blocks >= kMaxParts ? 1 : min_of(ceil_div(a_, kRowsInT), kMaxParts);
     ScratchArray<double> partial(parts * width);
     if (!partial) return false;
-    const bool direct = in.dtype == kNativeOf<T>;
+    const bool in_place = works_in_place<T>(in.dtype);
     parallel_for(blocks * parts, grain_for(min_of(width, kColumns) * ceil_div(a_, parts > 0 ? parts : 1)),
                  [&](int64_t begin, int64_t end) {
                    alignas(64) T buffer[kColumns], sums[kColumns], mean[kColumns];
@@ -123,54 +186,72 @@ class ChannelStatistics {
                      const int64_t n = min_of(kColumns, width - first);
                      double* total = partial.get() + part * width + first;
                      for (int64_t c = 0; c < n; ++c) {
-                       total[c] = 0, sums[c] = 0;
+                       total[c] = 0;
                        mean[c] = means_ ? means_[(first + c) / b_] : T(0);
                      }
                      const int64_t last = a_ * (part + 1) / parts;
-                     int64_t pending = 0;
-                     for (int64_t r = a_ * part / parts; r < last; ++r) {
+                     for (int64_t r = a_ * part / parts, rows; r < last; r += rows) {
+                       rows = min_of(kRowsInT, last - r);
+                       for (int64_t c = 0; c < n; ++c) sums[c] = 0;
+                       const auto add = [&](const auto* x, int64_t count) {
+                         if (means_) add_rows<true>(x, in.strides[0], count, n, mean, sums);
+                         else add_rows<false>(x, in.strides[0], count, n, mean, sums);
+                       };
                        const void* p = at(l.data[kIn], in.dtype, r * in.strides[0] + first);
-                       const T* x = static_cast<const T*>(p);
-                       if (!direct) load_run(p, in.dtype, 1, n, buffer), x = buffer;
-                       if (means_) {
-                         for (int64_t c = 0; c < n; ++c) sums[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
+                       if (in_place) {
+                         with_elements<T>(p, in.dtype, [&](const auto* x) { add(x, rows); });
                        } else {
-                         for (int64_t c = 0; c < n; ++c) sums[c] += x[c];
+                         for (int64_t k = 0; k < rows; ++k) {
+                           load_run(at(p, in.dtype, k * in.strides[0]), in.dtype, 1, n, buffer);
+                           add(static_cast<const T*>(buffer), 1);
+                         }
                        }
-                       if (++pending < kRowsInT && r + 1 < last) continue;
-                       for (int64_t c = 0; c < n; ++c) total[c] += static_cast<double>(sums[c]), sums[c] = 0;
-                       pending = 0;
+                       for (int64_t c = 0; c < n; ++c) total[c] += static_cast<double>(sums[c]);
                      }
                    }
                  });
-    for (int64_t c = 0; c < k_; ++c) {
-      result[c] = 0;
-      for (int64_t p = 0; p < parts; ++p) {
-        for (int64_t j = 0; j < b_; ++j) result[c] += partial[p * width + c * b_ + j];
+    std::fill_n(result, k_, 0.0);
+    for (int64_t p = 0; p < parts; ++p) {
+      const double* sums = partial.get() + p * width;
+      if (b_ == 1) {
+        for (int64_t c = 0; c < k_; ++c) result[c] += sums[c];
+      } else {
+        for (int64_t i = 0; i < width; ++i) result[i / b_] += sums[i];
       }
     }
     return true;
   }
 
-  void store(int i, int64_t c, double value) const {
+  void store(int i, const double* values) const {
     const atalla_operand& o = l.operand(i);
-    store_run(&value, 1, at(l.data[i], o.dtype, c * o.strides[0]), o.dtype, 1);
+    store_run(values, k_, l.data[i], o.dtype, o.strides[0]);
   }
   // running = momentum * value + (1 - momentum) * running
-  void advance(int i, int64_t c, double value) const {
+  void advance(int i, const double* values, double* running) const {
     if (l.data[i] == nullptr) return;
     const atalla_operand& o = l.operand(i);
     const double momentum = parameters_.momentum;
-    store(i, c, momentum * value + (1 - momentum) * element_of<double>(l.data[i], o.dtype, c * o.strides[0]));
+    load_run(l.data[i], o.dtype, o.strides[0], k_, running);
+    for (int64_t c = 0; c < k_; ++c) running[c] = momentum * values[c] + (1 - momentum) * running[c];
+    store(i, running);
   }
 
-  void finish(int64_t c, T mean, double squares, double n) const {
-    const double eps = parameters_.eps, variance = squares / n;
-    const bool degenerate = parameters_.zero_variance && variance == 0 && eps == 0;
-    store(kMean, c, static_cast<double>(mean));
-    store(kRstd, c, degenerate ? 0 : 1 / std::sqrt(variance + eps));
-    advance(kRunningMean, c, static_cast<double>(mean));
-    advance(kRunningVar, c, squares / (n - 1));
+  bool finish(const T* means, const double* squares, double n) const {
+    ScratchArray<double> values(k_), running(k_);
+    if (!values || !running) return false;
+    const double eps = parameters_.eps;
+    for (int64_t c = 0; c < k_; ++c) {
+      const double variance = squares[c] / n;
+      const bool degenerate = parameters_.zero_variance && variance == 0 && eps == 0;
+      values[c] = degenerate ? 0 : 1 / std::sqrt(variance + eps);
+    }
+    store(kRstd, values.get());
+    for (int64_t c = 0; c < k_; ++c) values[c] = squares[c] / (n - 1);
+    advance(kRunningVar, values.get(), running.get());
+    for (int64_t c = 0; c < k_; ++c) values[c] = static_cast<double>(means[c]);
+    store(kMean, values.get());
+    advance(kRunningMean, values.get(), running.get());
+    return true;
   }
 
   const Launch& l;
@@ -218,10 +299,24 @@ class ChannelApply {
             parameter(kApplyBias, n, g, d, 0)};
   }
 
-  static bool direct(const atalla_operand& o, int64_t stride) { return o.dtype == kNativeOf<T> && stride == 1; }
+  // Where one operand is not read or written in place, `buffer` is used, whose elements are T's.
+  template <class F>
+  static void convert_run(const void* from, const atalla_operand& in, int64_t in_stride, void* to,
+                          const atalla_operand& out, int64_t out_stride, int64_t count, T* buffer, F&& f) {
+    const bool read_in_place = works_in_place<T>(in.dtype) && in_stride == 1;
+    const bool write_in_place = works_in_place<T>(out.dtype) && out_stride == 1;
+    if (!read_in_place) load_run(from, in.dtype, in_stride, count, buffer);
+    with_elements<T>(read_in_place ? from : buffer, read_in_place ? in.dtype : kNativeOf<T>, [&](const auto* x) {
+      with_elements<T>(write_in_place ? to : buffer, write_in_place ? out.dtype : kNativeOf<T>, [&](auto* y) {
+        using D = std::remove_reference_t<decltype(*y)>;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < count; ++j) y[j] = narrowed<D>(f(widened<T>(x[j]), j));
+      });
+    });
+    if (!write_in_place) store_run(buffer, count, to, out.dtype, out_stride);
+  }
 
   void run_rows() {
-    const bool read_in_place = direct(in, in.strides[3]), write_in_place = direct(out, out.strides[3]);
     const int64_t rows = in.sizes[0] * in.sizes[1] * d_, chunks = ceil_div(s_, kChunkElements);
     parallel_for(rows * chunks, grain_for(min_of(s_, kChunkElements)), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kPieceElements];
@@ -235,11 +330,8 @@ class ChannelApply {
                                 n * in.strides[0] + g * in.strides[1] + d * in.strides[2] + i * in.strides[3]);
           void* to = at(l.data[kApplyOut], out.dtype,
                         n * out.strides[0] + g * out.strides[1] + d * out.strides[2] + i * out.strides[3]);
-          const T* x = static_cast<const T*>(from);
-          T* y = write_in_place ? static_cast<T*>(to) : buffer;
-          if (!read_in_place) load_run(from, in.dtype, in.strides[3], count, buffer), x = buffer;
-          for (int64_t j = 0; j < count; ++j) y[j] = (x[j] - p.mean) * p.factor + p.bias;
-          if (!write_in_place) store_run(y, count, to, out.dtype, out.strides[3]);
+          convert_run(from, in, in.strides[3], to, out, out.strides[3], count, buffer,
+                      [p](T x, int64_t) { return (x - p.mean) * p.factor + p.bias; });
         }
       }
     });
@@ -252,7 +344,6 @@ class ChannelApply {
     bool shared = in.sizes[1] == 1;
     for (int i = kApplyMean; i < l.desc.n_operands; ++i)
       shared = shared && (l.data[i] == nullptr || l.operand(i).strides[0] == 0);
-    const bool read_in_place = in.dtype == kNativeOf<T>, write_in_place = out.dtype == kNativeOf<T>;
     parallel_for(blocks * outer, grain_for(min_of(width, kBlock)), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kBlock], mean[kBlock], factor[kBlock], bias[kBlock];
       int64_t spread = -1;
@@ -269,11 +360,8 @@ class ChannelApply {
         }
         const void* from = at(l.data[kApplyIn], in.dtype, n * in.strides[0] + g * in.strides[1] + first);
         void* to = at(l.data[kApplyOut], out.dtype, n * out.strides[0] + g * out.strides[1] + first);
-        const T* x = static_cast<const T*>(from);
-        T* y = write_in_place ? static_cast<T*>(to) : buffer;
-        if (!read_in_place) load_run(from, in.dtype, 1, count, buffer), x = buffer;
-        for (int64_t j = 0; j < count; ++j) y[j] = (x[j] - mean[j]) * factor[j] + bias[j];
-        if (!write_in_place) store_run(y, count, to, out.dtype, 1);
+        convert_run(from, in, 1, to, out, 1, count, buffer,
+                    [&](T x, int64_t j) { return (x - mean[j]) * factor[j] + bias[j]; });
       }
     });
   }
