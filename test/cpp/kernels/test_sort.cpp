@@ -116,6 +116,88 @@ void selects_stably(Tensor& in, int64_t k) {
   CHECK_EQ(wrong, 0);
 }
 
+// Which of several equal elements is taken is the standard library's choice, whatever the layout and the threads.
+void selects_as_partial_sort() {
+  Random random;
+  using Pair = std::pair<double, int64_t>;
+  for (const atalla_dtype dtype : kDtypes) {
+    for (const int64_t length : {64, 127, 145, 700}) {
+      for (const int64_t k : {int64_t{1}, int64_t{2}, length / 64}) {
+        for (const int variant : {0, 1, 2, 3}) {
+          const bool largest = variant & 1;
+          const int dim = variant / 2;
+          if (k * 64 > length) continue;
+          const Index shape = dim ? Index{70, length} : Index{length, 70}, small = dim ? Index{70, k} : Index{k, 70};
+          Tensor in(dtype, shape), top(dtype, small), places(ATALLA_I64, small), again = top, places_again = places;
+          fill(in, random);
+          set_threads(1);
+          CHECK_EQ(launch("topk", {&top, &places, &in}, 2, {dim, k, largest, 1}), ATALLA_OK);
+          set_threads(2);
+          CHECK_EQ(launch("topk", {&again, &places_again, &in}, 2, {dim, k, largest, 1}), ATALLA_OK);
+          CHECK(top.bytes == again.bytes && places.bytes == places_again.bytes);
+          int wrong = 0;
+          for (int64_t r = 0; r < 70; ++r) {
+            std::vector<Pair> x;
+            for (const double v : column(in, r, dim)) x.emplace_back(v, static_cast<int64_t>(x.size()));
+            std::partial_sort(x.begin(), x.begin() + k, x.end(), [&](const Pair& a, const Pair& b) {
+              return largest ? less(b.first, a.first) : less(a.first, b.first);
+            });
+            const auto values = column(top, r, dim), indices = column(places, r, dim);
+            for (size_t i = 0; i < values.size(); ++i) {
+              wrong += indices[i] != static_cast<double>(x[i].second);
+              wrong += !(values[i] == x[i].first || (std::isnan(values[i]) && std::isnan(x[i].first)));
+            }
+          }
+          CHECK_EQ(wrong, 0);
+        }
+      }
+    }
+  }
+}
+
+// Rising, falling, random and constant rows, of lengths around those of blocks.
+void running_extremes() {
+  Random random;
+  for (const atalla_dtype dtype : kDtypes) {
+    for (const int64_t length : {1, 2, 15, 16, 17, 33, 200}) {
+      for (const int variant : {0, 1, 2, 3}) {
+        const bool max = variant & 1;
+        const int dim = variant / 2;
+        const int64_t count = dim ? 5 : 65;  // the last column alone
+        const Index shape = dim ? Index{count, length} : Index{length, count};
+        Tensor in(dtype, shape), values = in, indices(ATALLA_I64, shape), again = in, indices_again = indices;
+        fill(in, random);
+        for (int64_t i = 0; i < length; ++i) {
+          const double step = static_cast<double>(i / 2 % 100);
+          in.set(dim ? Index{1, i} : Index{i, 1}, step);
+          in.set(dim ? Index{2, i} : Index{i, 2}, 100 - step);
+          in.set(dim ? Index{3, i} : Index{i, 3}, 1);
+        }
+        if (is_float(dtype) && length > 40) in.set(dim ? Index{2, 40} : Index{40, 2}, NAN);
+        const char* name = max ? "cummax" : "cummin";
+        set_threads(1);
+        CHECK_EQ(launch(name, {&values, &indices, &in}, 2, {dim}), ATALLA_OK);
+        set_threads(2);
+        CHECK_EQ(launch(name, {&again, &indices_again, &in}, 2, {dim}), ATALLA_OK);
+        CHECK(values.bytes == again.bytes && indices.bytes == indices_again.bytes);
+        int wrong = 0;
+        for (int64_t r = 0; r < count; ++r) {
+          const auto x = column(in, r, dim), found = column(values, r, dim), places = column(indices, r, dim);
+          size_t best = 0;
+          for (size_t i = 0; i < x.size(); ++i) {
+            const bool next = max ? x[i] >= x[best] : x[i] <= x[best];
+            if (std::isnan(x[i]) || (next && !std::isnan(x[best]))) best = i;
+            wrong += places[i] != static_cast<double>(best);
+            wrong += !(found[i] == x[best] || std::isnan(x[best])) || std::isnan(found[i]) != std::isnan(x[best]);
+            wrong += std::signbit(found[i]) != std::signbit(x[best]);
+          }
+        }
+        CHECK_EQ(wrong, 0);
+      }
+    }
+  }
+}
+
 void selections() {
   Random random;
   for (const atalla_dtype dtype : kDtypes) {
@@ -261,6 +343,8 @@ int main() {
   sorting();
   long_rows_and_threads();
   selections();
+  selects_as_partial_sort();
+  running_extremes();
   searches();
   distinct();
   histograms();

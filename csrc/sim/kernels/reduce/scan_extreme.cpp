@@ -40,22 +40,39 @@ void scan_columns(const Rows& rows, const S* in, S* values, int64_t* indices, in
   }
 }
 
-// One row, whose best element stays in registers. A branch, since a new extreme is rare, or the rule in sorted rows:
-// the processor foresees it, and selects would make each step wait for the one before.
-template <class S, bool kMax>
+// One row; kDense: its elements are adjacent in each operand. A block without a new extreme, the rule in long rows, is
+// filled with the one before. In others no branch follows the data, since the processor cannot foresee ties.
+template <class S, bool kMax, bool kDense>
 void scan_row(const Rows& rows, const S* in, S* values, int64_t* indices) {
-  S value = in[0];
-  auto best = extreme_key<S, kMax>(value);
+  using U = decltype(order_key(S{}));
+  constexpr int64_t kBlock = 16;
+  const int64_t in_stride = kDense ? 1 : rows.in_stride, values_stride = kDense ? 1 : rows.values_stride,
+                indices_stride = kDense ? 1 : rows.indices_stride;
+  U best = extreme_key<S, kMax>(in[0]), keys[kBlock];
   int64_t place = 0;
-  for (int64_t i = 0; i < rows.size; ++i) {
-    const S x = in[i * rows.in_stride];
-    const auto key = extreme_key<S, kMax>(x);
-    if (key >= best) {
-      best = key, value = x, place = i;
-      asm volatile("" : "+r"(place));  // or the compiler would select
+  for (int64_t i = 0; i < rows.size; i += kBlock) {
+    const int64_t n = rows.size - i < kBlock ? rows.size - i : kBlock;
+    if (kDense && n == kBlock) {
+      const S value = in[place];
+      U any = 0;
+      for (int64_t j = 0; j < kBlock; ++j) keys[j] = extreme_key<S, kMax>(in[i + j]);
+      for (int64_t j = 0; j < kBlock; ++j) any = static_cast<U>(any | (keys[j] >= best));
+      if (!any) {
+        for (int64_t j = 0; j < kBlock; ++j) values[i + j] = value;
+        for (int64_t j = 0; j < kBlock; ++j) indices[i + j] = place;
+        continue;
+      }
+    } else {
+      for (int64_t j = 0; j < n; ++j) keys[j] = extreme_key<S, kMax>(in[(i + j) * in_stride]);
     }
-    values[i * rows.values_stride] = value;
-    indices[i * rows.indices_stride] = place;
+    for (int64_t j = 0; j < n; ++j) {
+      const bool next = keys[j] >= best;
+      best = next ? keys[j] : best;
+      place = next ? i + j : place;
+      asm("" : "+r"(best), "+r"(place));  // or the compiler would make a branch of both
+      values[(i + j) * values_stride] = in[place * in_stride];
+      indices[(i + j) * indices_stride] = place;
+    }
   }
 }
 
@@ -66,6 +83,7 @@ void scan_extreme(const Launch& l) {
   // Along a dimension that is not the contiguous one, rows are taken together.
   const bool together = rows.in_stride != 1 && rows.dims.ndim > 0;
   const int64_t width = together ? rows.dims.pop(s) : 1, blocks = (width + kColumns - 1) / kColumns;
+  const bool dense = rows.in_stride == 1 && rows.values_stride == 1 && rows.indices_stride == 1;
   const int64_t per_task = rows.size * (width < kColumns ? width : kColumns);
   parallel_for(rows.dims.count() * blocks, grain_for(2 * per_task), [&](int64_t begin, int64_t end) {
     Cursor<3> at(rows.dims, begin / blocks);
@@ -75,7 +93,8 @@ void scan_extreme(const Launch& l) {
       S* values = l.ptr<S>(0) + at.offsets[0] + c * s[0];
       int64_t* indices = l.ptr<int64_t>(1) + at.offsets[1] + c * s[1];
       const int64_t columns = width - c < kColumns ? width - c : kColumns;
-      if (columns == 1) scan_row<S, kMax>(rows, in, values, indices);
+      if (columns == 1 && dense) scan_row<S, kMax, true>(rows, in, values, indices);
+      else if (columns == 1) scan_row<S, kMax, false>(rows, in, values, indices);
       else scan_columns<S, kMax>(rows, in, values, indices, s[2], s[0], s[1], columns);
       if (b % blocks == blocks - 1) at.next();
     }

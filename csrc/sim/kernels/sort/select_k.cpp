@@ -28,20 +28,45 @@ struct TopK {
   int64_t k;
   bool descending, sorted, stable;
 
-  template <class E>
-  void select(E* e, int64_t n) const {
-    if (stable) std::partial_sort(e, e + k, e + n, ByKeyThenPosition{});
-    else select_as_upstream(e, n);
+  template <class S>
+  void select_from(const S* x, int64_t stride, int64_t n, Entry<S>* e) const {
+    if (stable) {
+      partial_sort(x, stride, n, e, ByKeyThenPosition{});
+    } else if (k * 64 <= n) {
+      partial_sort(x, stride, n, e, ByKey{});
+    } else {
+      load_entries(x, stride, n, descending, e);
+      std::nth_element(e, e + (k - 1), e + n, ByKey{});
+      if (sorted) std::sort(e, e + (k - 1), ByKey{});
+    }
   }
 
-  template <class E>
-  void select_as_upstream(E* e, int64_t n) const {
-    if (k * 64 <= n) {
-      std::partial_sort(e, e + k, e + n, ByKey{});
-      return;
+  // The standard library's, which keeps a heap of k entries. Later elements become entries only if they enter the
+  // heap: most do not, so that a block of them is compared with the heap's top at once. e has room for k + 1.
+  template <class S, class Order>
+  void partial_sort(const S* x, int64_t stride, int64_t n, Entry<S>* e, Order order) const {
+    using U = decltype(order_key(S{}));
+    constexpr int64_t kBlock = 16;
+    load_entries(x, stride, k, descending, e);
+    std::make_heap(e, e + k, order);
+    for (int64_t i = k; i < n; i += kBlock) {
+      const int64_t count = n - i < kBlock ? n - i : kBlock;
+      U keys[kBlock], any = 0, top = static_cast<U>(e[0].key());
+      if (count == kBlock && stride == 1) {
+        load_keys(x + i, 1, kBlock, descending, keys);
+        for (int64_t j = 0; j < kBlock; ++j) any = static_cast<U>(any | (keys[j] < top));
+        if (!any) continue;
+      } else {
+        load_keys(x + i * stride, stride, count, descending, keys);
+      }
+      for (int64_t j = 0; j < count; ++j) {
+        if (keys[j] >= top) continue;
+        e[k] = Entry<S>::make(keys[j], i + j);
+        std::pop_heap(e, e + k + 1, order);
+        top = static_cast<U>(e[0].key());
+      }
     }
-    std::nth_element(e, e + (k - 1), e + n, ByKey{});
-    if (sorted) std::sort(e, e + (k - 1), ByKey{});
+    std::sort_heap(e, e + k, order);
   }
 };
 
@@ -149,7 +174,7 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
   const int64_t n = rows.size;
   bool memory = true;
   parallel_for(rows.dims.count(), grain_for(4 * n), [&](int64_t begin, int64_t end) {
-    E* e = scratch<E>(ScratchSlot::SortA, n);
+    E* e = scratch<E>(ScratchSlot::SortA, n + 1);
     if (e == nullptr) {
       __atomic_store_n(&memory, false, __ATOMIC_RELAXED);
       return;
@@ -157,8 +182,12 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
     Cursor<3> c(rows.dims, begin);
     for (int64_t r = begin; r < end; ++r, c.next()) {
       const S* in = l.ptr<const S>(2) + c.offsets[2];
-      load_entries(in, rows.in_stride, n, way.descending, e);
-      way.select(e, n);
+      if constexpr (requires { way.select_from(in, rows.in_stride, n, e); }) {
+        way.select_from(in, rows.in_stride, n, e);
+      } else {
+        load_entries(in, rows.in_stride, n, way.descending, e);
+        way.select(e, n);
+      }
       if (int64_t* x = l.ptr<int64_t>(1)) {
         x += c.offsets[1];
         for (int64_t i = 0; i < count; ++i) x[i * rows.indices_stride] = e[i].index();

@@ -19,13 +19,14 @@ constexpr int64_t kMaxSortLength = int64_t{1} << 32;
 template <class S>
 inline constexpr int kKeyBits = static_cast<int>(8 * sizeof(S));
 
-// Moves the bits of a floating value into ascending order; `infinity` is the pattern of +inf.
+// Moves the bits of a floating value into ascending order; `infinity` is the pattern of +inf. Without choices, which
+// the compiler would turn into branches in short loops.
 template <class U>
 [[gnu::always_inline]] inline U float_key(U bits, U infinity) {
   constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
-  const U magnitude = static_cast<U>(bits & static_cast<U>(~kSign));
-  const U ordered = static_cast<U>((bits & kSign) != 0 && magnitude != 0 ? ~bits : magnitude | kSign);
-  return magnitude > infinity ? static_cast<U>(~U{0}) : ordered;
+  const U negative = static_cast<U>(-static_cast<U>(bits > kSign));  // -0.0 is not
+  const U nan = static_cast<U>(-static_cast<U>(static_cast<U>(bits & static_cast<U>(~kSign)) > infinity));
+  return static_cast<U>(static_cast<U>((bits | kSign) ^ negative) | nan);
 }
 
 template <class S>
@@ -91,6 +92,13 @@ inline void load_entries(const S* x, int64_t stride, int64_t n, bool descending,
   } else {
     for (int64_t i = 0; i < n; ++i) entries[i] = Entry<S>::make(static_cast<U>(order_key(x[i * stride]) ^ flip), i);
   }
+}
+
+// The keys alone, in the same order as those of entries.
+template <class S, class U = decltype(order_key(S{}))>
+[[gnu::always_inline]] inline void load_keys(const S* x, int64_t stride, int64_t n, bool descending, U* keys) {
+  const U flip = static_cast<U>(descending ? ~U{0} : U{0});
+  for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<U>(order_key(x[i * stride]) ^ flip);
 }
 
 // Calls f with a value of the DRAM type of a real dtype.
