@@ -177,6 +177,38 @@ void test_nan() {
   }
 }
 
+// Rows around the lengths of vector lanes and blocks, with infinities of both signs and a NaN anywhere or nowhere.
+void test_extremes() {
+  Random random;
+  for (atalla_dtype d : {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16}) {
+    for (const int64_t n : {15, 16, 17, 63, 64, 65, 127, 129, 255, 257, 1023, 1025, 70000}) {
+      for (const int64_t nan_at : {int64_t{-1}, int64_t{0}, n / 3, n - 1}) {
+        Tensor in(d, {n});
+        random.fill(in);
+        if (n % 2 == 1) in.set({n / 2}, INFINITY), in.set({n / 4}, -INFINITY);
+        if (nan_at >= 0) in.set({nan_at}, NAN);
+        const Values all = gather(in, 1, {0});
+        double most = all[0], least = all[0], magnitude = 0;
+        for (const double x : all) {
+          most = std::max(most, x), least = std::min(least, x), magnitude = std::max(magnitude, std::fabs(x));
+        }
+        if (nan_at >= 0) most = least = magnitude = NAN;
+        const std::pair<const char*, double> expected[] = {
+            {"reduce.amax", most}, {"reduce.amin", least}, {"reduce.norm_inf", magnitude}};
+        for (const auto& [kernel, value] : expected) {
+          Tensor one = output(d, in, 1), two = one;
+          set_threads(1);
+          CHECK_EQ(reduce(kernel, d, {&one, &in}, 1), ATALLA_OK);
+          set_threads(2);
+          CHECK_EQ(reduce(kernel, d, {&two, &in}, 1), ATALLA_OK);
+          CHECK(one.bytes == two.bytes);
+          CHECK(close(one.get({0}), value, 0));
+        }
+      }
+    }
+  }
+}
+
 void test_empty() {
   Tensor in(ATALLA_F32, {0, 3}), out = output(ATALLA_F32, in, 1), truth = output(ATALLA_BOOL, in, 1);
   const std::pair<const char*, double> identities[] = {{"reduce.sum", 0},
@@ -237,6 +269,7 @@ int main() {
   test_values();
   test_indices();
   test_nan();
+  test_extremes();
   test_empty();
   test_threads();
   test_errors();

@@ -104,14 +104,17 @@ ATALLA_INLINE void store_some(T* p, Vec<T> v, int64_t count) {
 #endif
 }
 
-// Combines values by halves: a fixed tree. `count` is a power of two; the values are overwritten.
-template <class T, class Combine>
-ATALLA_INLINE T fold(T* values, int count, Combine&& combine) {
-#pragma GCC unroll 4
-  for (int half = count / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) values[i] = combine(values[i], values[i + half]);
+// Combines values by halves: a fixed tree, each level of which has a length that the compiler knows. kCount is a power
+// of two; the values are overwritten.
+template <int kCount, class T, class Combine>
+ATALLA_INLINE T fold(T* values, Combine&& combine) {
+  constexpr int kHalf = kCount / 2;
+  if constexpr (kHalf == 0) {
+    return values[0];
+  } else {
+    for (int i = 0; i < kHalf; ++i) values[i] = combine(values[i], values[i + kHalf]);
+    return fold<kHalf>(values, combine);
   }
-  return values[0];
 }
 
 // The sum of a vector's lanes, by halves.
@@ -119,7 +122,7 @@ template <class T>
 ATALLA_INLINE T sum_of_lanes(Vec<T> v) {
   T lanes[kLanes<T>];
   store_vector(lanes, v);
-  return fold(lanes, kLanes<T>, [](T a, T b) { return a + b; });
+  return fold<kLanes<T>>(lanes, [](T a, T b) { return a + b; });
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

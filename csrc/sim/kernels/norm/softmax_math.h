@@ -92,7 +92,7 @@ ATALLA_INLINE double add_lanes(const Vec<T>* acc) {
   double wide[kLanes<T>];
   store_vector(lanes, (acc[0] + acc[1]) + (acc[2] + acc[3]));
   for (int i = 0; i < kLanes<T>; ++i) wide[i] = static_cast<double>(lanes[i]);
-  return fold(wide, kLanes<T>, [](double a, double b) { return a + b; });
+  return fold<kLanes<T>>(wide, [](double a, double b) { return a + b; });
 }
 
 // Sum over [0, n) of term(vector, begin, count): vectors of T in four accumulators, emptied into a double every
@@ -138,7 +138,7 @@ inline T largest_of(const T* x, int64_t n) {
   acc[2] = acc[2] > acc[3] ? acc[2] : acc[3];
   T lanes[kLanes<T>];
   store_vector(lanes, acc[0] > acc[2] ? acc[0] : acc[2]);
-  return fold(lanes, kLanes<T>, [](T a, T b) { return a > b ? a : b; });
+  return fold<kLanes<T>>(lanes, [](T a, T b) { return a > b ? a : b; });
 }
 
 }  // namespace

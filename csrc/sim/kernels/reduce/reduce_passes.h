@@ -7,6 +7,7 @@
 
 #include "sim/kernels/base/complex_math.h"
 #include "sim/kernels/base/vec_math.h"
+#include "sim/kernels/base/vector.h"
 #include "sim/kernels/reduce/reduce_engine.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -19,11 +20,43 @@ ATALLA_INLINE T element(const S& x) {
   else return convert<T>(x);
 }
 
+// An operation that combines numbers in fewer steps than it combines numbers and NaN.
+template <class Op>
+concept HasNumberCombine = requires(typename Op::Acc a) { Op::combine_numbers(a, a); };
+
+// As reduce_lanes(), if no element is NaN: the sum of all elements is NaN if one is, and seldom else.
+template <HasNumberCombine Op, int L, class S>
+ATALLA_INLINE bool reduce_number_lanes(const S* x, int64_t n, typename Op::Acc param, typename Op::Acc& result) {
+  using T = typename Op::T;
+  auto mapped = [&](int64_t i) { return Op::map(element<T>(x[i]), param); };
+  T lanes[L], sums[L / 2], rest = T(0);
+  for (int l = 0; l < L; ++l) lanes[l] = Op::identity();
+  for (int l = 0; l < L / 2; ++l) sums[l] = T(0);
+  int64_t i = 0;
+  for (; i + L <= n; i += L) {
+#pragma GCC ivdep
+    for (int l = 0; l < L; ++l) lanes[l] = Op::combine_numbers(lanes[l], mapped(i + l));
+#pragma GCC ivdep
+    for (int l = 0; l < L / 2; ++l) sums[l] += mapped(i + l) + mapped(i + L / 2 + l);
+  }
+  for (int l = 0; i + l < n; ++l) {
+    lanes[l] = Op::combine_numbers(lanes[l], mapped(i + l));
+    rest += mapped(i + l);
+  }
+  rest += fold<L / 2>(sums, [](T a, T b) { return a + b; });
+  result = fold<L>(lanes, [](T a, T b) { return Op::combine_numbers(a, b); });
+  return rest == rest;
+}
+
 // Rows by vector lanes: lane l takes elements l, l + L, ...; then the lanes are combined as a tree.
 template <class Op, int L, class S>
 ATALLA_INLINE typename Op::Acc reduce_lanes(const S* x, int64_t n, typename Op::Acc param) {
   using T = typename Op::T;
   using Acc = typename Op::Acc;
+  if constexpr (HasNumberCombine<Op>) {
+    Acc result;
+    if (reduce_number_lanes<Op, L>(x, n, param, result)) return result;
+  }
   Acc lanes[L];
   for (int l = 0; l < L; ++l) lanes[l] = Op::identity();
   int64_t i = 0;
@@ -32,10 +65,7 @@ ATALLA_INLINE typename Op::Acc reduce_lanes(const S* x, int64_t n, typename Op::
     for (int l = 0; l < L; ++l) lanes[l] = Op::combine(lanes[l], Op::map(element<T>(x[i + l]), param));
   }
   for (int l = 0; i + l < n; ++l) lanes[l] = Op::combine(lanes[l], Op::map(element<T>(x[i + l]), param));
-  for (int width = L / 2; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) lanes[l] = Op::combine(lanes[l], lanes[l + width]);
-  }
-  return lanes[0];
+  return fold<L>(lanes, [](Acc a, Acc b) { return Op::combine(a, b); });
 }
 
 // The pass of an operation with T, Acc, identity(), map(x, param) and an associative, commutative combine(a, b).
@@ -122,6 +152,11 @@ struct MaxOp {
   }
   ATALLA_INLINE static Acc map(T x, Acc) { return x; }
   ATALLA_INLINE static Acc combine(Acc a, Acc b) { return maximum(a, b); }
+  ATALLA_INLINE static Acc combine_numbers(Acc a, Acc b)
+    requires std::is_floating_point_v<V>
+  {
+    return a > b ? a : b;
+  }
 };
 
 template <class V>
@@ -134,6 +169,11 @@ struct MinOp {
   }
   ATALLA_INLINE static Acc map(T x, Acc) { return x; }
   ATALLA_INLINE static Acc combine(Acc a, Acc b) { return minimum(a, b); }
+  ATALLA_INLINE static Acc combine_numbers(Acc a, Acc b)
+    requires std::is_floating_point_v<V>
+  {
+    return a < b ? a : b;
+  }
 };
 
 // Squares of distances from the mean, summed.
