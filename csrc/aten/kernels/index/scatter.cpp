@@ -68,13 +68,16 @@ void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, con
 
 namespace {
 
-// Sums and products of 16-bit floats are kept in float32 and rounded once, as upstream does in scatter's reductions.
-void accumulate_into(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine) {
+// out = self, combined with src. Sums and products of 16-bit floats are kept in float32 and rounded once, as upstream
+// does in scatter's reductions.
+void accumulate(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine combine,
+                const Tensor& out) {
   const bool narrow = c10::isReducedFloatingType(out.scalar_type());
   if (!narrow || index.numel() == 0 || (combine != Combine::kAdd && combine != Combine::kMultiply)) {
+    begin_with(self, out);
     return scatter_into(out, dim, index, src, combine);
   }
-  const Tensor wide = out.to(at::kFloat);
+  const Tensor wide = self.to(at::kFloat);
   scatter_into(wide, dim, index, src.to(at::kFloat), combine);
   out.copy_(wide);
 }
@@ -93,32 +96,29 @@ void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const S
 
 void scatter_src_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                         c10::string_view reduce, const Tensor& out) {
-  begin_with(self, out);
-  accumulate_into(out, dim, index, src, combine_of(reduce));
+  accumulate(self, dim, index, src, combine_of(reduce), out);
 }
 
 void scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                           c10::string_view reduce, const Tensor& out) {
-  begin_with(self, out);
-  accumulate_into(out, dim, index, at::full({}, value, out.options()), combine_of(reduce));
+  accumulate(self, dim, index, at::full({}, value, out.options()), combine_of(reduce), out);
 }
 
 void scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& out) {
-  begin_with(self, out);
-  accumulate_into(out, dim, index, src, Combine::kAdd);
+  accumulate(self, dim, index, src, Combine::kAdd, out);
 }
 
 void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, c10::string_view reduce,
                     bool include_self, const Tensor& out) {
-  begin_with(self, out);
   const Combine combine = combine_of(reduce);
   if (!include_self) {
+    begin_with(self, out);
     scatter_value_into(out, dim, index, identity_of(combine, out.scalar_type()), Combine::kAssign);
   }
-  accumulate_into(out, dim, index, src, combine);
+  accumulate(include_self ? self : out, dim, index, src, combine, out);
   if (reduce == "mean") {
     Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
-    accumulate_into(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd);
+    accumulate(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd, counts);
     divide_by_count(out, counts);
   }
 }
