@@ -110,7 +110,18 @@ class IndexMap {
           const int64_t index = linear % dims_[d].size;
           o += index * dims_[d].out_stride, i += dims_[d].at(index);
         }
-        for (int64_t r = m; r < m + count; ++r) row(along, o + r * middle.out_stride, i + middle.at(r), first, last);
+        MapPiece pieces[kMaxPieces];
+        const int n = cut(along, first, last, pieces);
+        for (int64_t r = m; r < m + count; ++r) {
+          E* to = o + r * middle.out_stride;
+          const E* from = i + middle.at(r);
+          if (along.pieces == 0) {
+            for (int64_t k = first; k < last; ++k) to[k * along.out_stride] = from[along.offset[k]];
+          }
+          for (int p = 0; p < n; ++p) {
+            strided(to + pieces[p].begin, along.out_stride, from + pieces[p].first, pieces[p].step, pieces[p].count);
+          }
+        }
       }
     });
   }
@@ -168,18 +179,16 @@ class IndexMap {
     }
   }
 
-  // Elements [first, last) of a row.
-  template <class E>
-  static void row(const MapDim& d, E* out, const E* in, int64_t first, int64_t last) {
+  // The pieces of elements [first, last) of a row, with `begin` in elements of out; returns how many.
+  static int cut(const MapDim& d, int64_t first, int64_t last, MapPiece* pieces) {
+    int n = 0;
     for (int p = 0; p < d.pieces; ++p) {
       const MapPiece& piece = d.piece[p];
       const int64_t begin = max_of(piece.begin, first), end = min_of(piece.begin + piece.count, last);
       if (begin >= end) continue;
-      strided(out + begin * d.out_stride, d.out_stride, in + piece.first + (begin - piece.begin) * piece.step,
-              piece.step, end - begin);
+      pieces[n++] = {begin * d.out_stride, end - begin, piece.first + (begin - piece.begin) * piece.step, piece.step};
     }
-    if (d.pieces > 0) return;
-    for (int64_t i = first; i < last; ++i) out[i * d.out_stride] = in[d.offset[i]];
+    return n;
   }
 
   ScratchArray<int64_t> entries_;
