@@ -146,10 +146,16 @@ void check_case(const Case& t, Random& random) {
 }
 
 // An infinity, a NaN, and numbers whose differences overflow: the outputs are those of a direct sum.
-void check_values_that_are_not_finite(int64_t side) {
+// One group of F32, with stride and dilation 1 and no padding.
+atalla_launch_desc plain() {
   atalla_launch_desc desc{};
   desc.n_outputs = 1, desc.compute_dtype = ATALLA_F32, desc.iparams[0] = 1;
   for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = desc.iparams[7 + d] = 1;
+  return desc;
+}
+
+void check_values_that_are_not_finite(int64_t side) {
+  atalla_launch_desc desc = plain();
   desc.iparams[4] = desc.iparams[5] = 1;
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3e38f}) {
     Tensor in(ATALLA_F32, {1, 32, side, side}), weight(ATALLA_F32, {32, 32, 3, 3}),
@@ -177,9 +183,7 @@ void check_precision(int64_t side, double bound, Random& random) {
   Tensor out(ATALLA_F32, {1, channels, side - 2, side - 2});
   in.each([&](const std::vector<int64_t>& i) { in.set(i, random.uniform(-1, 1)); });
   weight.each([&](const std::vector<int64_t>& i) { weight.set(i, random.uniform(-1, 1)); });
-  atalla_launch_desc desc{};
-  desc.n_outputs = 1, desc.compute_dtype = ATALLA_F32, desc.iparams[0] = 1;
-  for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = desc.iparams[7 + d] = 1;
+  atalla_launch_desc desc = plain();
   bool ok = run_kernel("convolution", desc, {&out, &in, &weight}) == ATALLA_OK;
   double errors = 0, squares = 0;
   out.each([&](const std::vector<int64_t>& i) {

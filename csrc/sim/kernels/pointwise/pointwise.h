@@ -21,7 +21,7 @@ inline constexpr atalla_dtype kComputeDtype = 255;    // an operand that the loo
 inline constexpr atalla_dtype kComponentDtype = 254;  // that of the components where the loop type is complex
 inline constexpr int kMaxResults = 2;
 
-// Whether a formula of floats changes the sign bit alone.
+// The way in which a formula of floats changes the sign bit, if it changes no other bit.
 enum class Sign : uint8_t { kOther, kFlip, kClear };
 
 struct PointwiseOp {
