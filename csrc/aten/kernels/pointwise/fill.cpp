@@ -20,11 +20,7 @@ Tensor& fill_scalar(Tensor& self, const Scalar& value) {
                               " is not supported on the atalla device");
   ScalarType dtype = self.scalar_type();
   check_scalar(value, dtype);
-  // A real value is passed at full width: the kernel's store converts it, as a copy from a float64 or int64 would.
-  ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble
-                               : value.isFloatingPoint() ? c10::kDouble
-                               : value.isBoolean()       ? c10::kBool
-                                                         : c10::kLong;
+  const ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble : wide_dtype(value);
   if (self.is_non_overlapping_and_dense()) {
     LaunchBuilder(kFill, dtype)
         .output_elements(self.mutable_data_ptr(), dtype, self.numel())

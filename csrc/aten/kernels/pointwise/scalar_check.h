@@ -20,4 +20,10 @@ inline void check_scalar(const Scalar& value, ScalarType dtype) {
 #undef ATALLA_CONVERT
 }
 
+// The dtype of an immediate that holds a real number at full width: the kernel's store converts it, as a copy from such
+// a tensor would.
+inline ScalarType wide_dtype(const Scalar& value) {
+  return value.isFloatingPoint() ? at::kDouble : value.isBoolean() ? at::kBool : at::kLong;
+}
+
 }  // namespace atalla::aten
