@@ -2,7 +2,7 @@
 """Pointwise kernels: formulas of the op list -> C++ loops and the list of ops.
 
 `emit(kernels, yaml_path, directory)` writes pointwise_ops.inc (names, dtypes, costs) and, for each dtype class,
-pointwise_loops_<class>.inc (the loops, templates over the loop type). docs/concepts/pointwise.md tells how the engine
+pointwise_loops_<class>.inc (the loops, templates over the loop type and the type that stands in memory). docs/concepts/pointwise.md tells how the engine
 uses them.
 """
 
@@ -256,8 +256,8 @@ class Source:
 
 def emit_loads(source: Source, p: Pointwise) -> None:
     for k, i in enumerate(p.inputs):
-        stored = "T" if i.type == "compute" else STORED[i.type]
-        source.add(f"    [[maybe_unused]] const {stored} {i.name} = load_element<{stored}>(from{k}_, i_);")
+        stored = "T, S" if i.type == "compute" else STORED[i.type]
+        source.add(f"    [[maybe_unused]] const auto {i.name} = load_element<{stored}>(from{k}_, i_);")
 
 
 def emit_elements(source: Source, p: Pointwise, formula: str, path: Path) -> None:
@@ -268,7 +268,7 @@ def emit_elements(source: Source, p: Pointwise, formula: str, path: Path) -> Non
     for k, text in enumerate(formula.split(";")):
         statements, expression = hoist(text, f"call{k}_" if k else "call")
         lines += [*statements, f"const auto result{k}_ = static_cast<R{k}_>({expression});"]
-        stores.append(f"    to{k}_[i_] = result{k}_;")
+        stores.append(f"    to{k}_[i_] = E{k}_::store(result{k}_);")
     source.located(path, p.line, *(f"    {line}" for line in lines))
     source.add(*stores, "  }")
 
@@ -277,7 +277,7 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
     formula = p.formulas[dtype_class]
     inexact = dtype_class == "floating" and not INEXACT.isdisjoint(calls(formula))
     source.add(
-        "template <class T>",
+        "template <class T, class S>",
         f"void {identifier(p)}(void* const* out_, const void* const* in_, int64_t n_, "
         "[[maybe_unused]] const atalla_launch_desc& desc_) {",
     )
@@ -286,7 +286,8 @@ def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> Non
     for k, r in enumerate(p.results):
         source.add(
             f"  using R{k}_ = {RESULTS.get(r) or STORED[r]};",
-            f"  auto* to{k}_ = static_cast<typename Element<R{k}_>::Stored*>(out_[{k}]);",
+            f"  using E{k}_ = Element<R{k}_, {'S' if r == 'same' else f'R{k}_'}>;",
+            f"  auto* to{k}_ = static_cast<typename E{k}_::Stored*>(out_[{k}]);",
         )
     for k, i in enumerate(p.inputs):
         source.add(f"  const void* const from{k}_ = in_[{k}];  // {i.name}")
@@ -334,13 +335,14 @@ def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str)
     for p in kernels:
         if dtype_class in p.formulas:
             emit_loop(source, p, dtype_class, path)
-    source.add("template <class T>", "constexpr PointwiseLoop kLoops[] = {")
+    source.add("template <class T, class S = T>", "constexpr PointwiseLoop kLoops[] = {")
     members = CLASSES[dtype_class]
     for p in kernels:
         if dtype_class in p.formulas:
-            taken = mask(d for d in p.dtypes if d in members)
+            exact = INEXACT.isdisjoint(calls(p.formulas[dtype_class]))
+            taken = f"{mask(d for d in p.dtypes if d in members):#x}, {str(exact).lower()}"
             source.add(
-                f"    []() -> PointwiseLoop {{ if constexpr (loop_enabled<T>({taken:#x})) return {identifier(p)}<T>; "
+                f"    []() -> PointwiseLoop {{ if constexpr (loop_enabled<S>({taken})) return {identifier(p)}<T, S>; "
                 "else return nullptr; }(),"
             )
         else:

@@ -32,7 +32,12 @@ bool is_real(const at::Scalar& alpha, c10::ScalarType dtype) {
   return alpha.isIntegral(/*includeBool=*/false) || (alpha.isFloatingPoint() && c10::isFloatingType(dtype));
 }
 
-// As a new contiguous tensor has them; a dimension of size 1 may have any stride otherwise.
+bool overlaps_in_part(const at::Tensor& out, const at::Tensor& input) {
+  return out.is_alias_of(input) && out.const_data_ptr() != input.const_data_ptr();
+}
+
+}  // namespace
+
 bool has_default_strides(const at::Tensor& t) {
   int64_t stride = 1;
   for (int64_t d = t.dim() - 1; d >= 0; --d) {
@@ -41,12 +46,6 @@ bool has_default_strides(const at::Tensor& t) {
   }
   return true;
 }
-
-bool overlaps_in_part(const at::Tensor& out, const at::Tensor& input) {
-  return out.is_alias_of(input) && out.const_data_ptr() != input.const_data_ptr();
-}
-
-}  // namespace
 
 bool are_dense(const at::Tensor& first, std::initializer_list<const at::Tensor*> others) {
   if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;

@@ -153,7 +153,7 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
   return *this;
 }
 
-LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, int64_t n) {
+LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, int64_t n, int64_t stride) {
   atalla_operand& operand = next_operand();
   if (n == 0) {
     store_immediate(operand, data, c10::elementSize(dtype), static_cast<atalla_dtype>(dtype));
@@ -161,7 +161,7 @@ LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, 
   }
   fill_operand(operand, data, dtype, 1);
   operand.sizes[0] = n;
-  operand.strides[0] = 1;
+  operand.strides[0] = stride;
   return *this;
 }
 

@@ -151,8 +151,9 @@ class LaunchBuilder {
   // than the chip takes, those of size 1 are left out: see for_each_part.
   LaunchBuilder& iterator_operands(at::TensorIteratorBase& iterator);
   LaunchBuilder& immediate(const at::Scalar& value, c10::ScalarType dtype);
-  // `n` contiguous elements in DRAM. 0: an immediate, the one element that `data` points to on the host.
-  LaunchBuilder& elements(const void* data, c10::ScalarType dtype, int64_t n);
+  // `n` elements in DRAM, contiguous ones, or n times one with a stride of 0. n 0: an immediate, the one element that
+  // `data` points to on the host.
+  LaunchBuilder& elements(const void* data, c10::ScalarType dtype, int64_t n, int64_t stride = 1);
   LaunchBuilder& output_elements(void* data, c10::ScalarType dtype, int64_t n) {
     desc_.n_outputs++;
     return elements(data, dtype, n);

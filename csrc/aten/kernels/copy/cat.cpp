@@ -4,35 +4,35 @@
 
 namespace atalla::aten {
 
-namespace {
-
-// Upstream's legacy: an empty 1-d tensor takes part whatever the shape of the others.
-bool is_skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
-
-}  // namespace
-
-// One copy an input, into its range of the output; the copy converts where dtypes differ.
+// One copy an input, into its range of the output; the copy converts where dtypes differ. Upstream's legacy: an empty
+// 1-d tensor takes part whatever the shape of the others.
 void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
-  const auto inputs = tensors.materialize();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = inputs[i];
+  for (const Tensor& t : tensors) {
     TORCH_CHECK(t.device() == out.device(), "Expected all tensors to be on the same device, but got tensors is on ",
                 t.device(), ", different from other tensors on ", out.device(),
                 " (when checking argument in method wrapper_cat)");
-    at::assert_no_overlap(out, t);
+    if (out.is_alias_of(t)) at::assert_no_overlap(out, t);
   }
   at::assert_no_internal_overlap(out);
   if (out.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, out.dim());
-  int64_t start = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor& t = inputs[i];
-    if (is_skipped(t) || t.numel() == 0) continue;
-    LaunchBuilder builder(kCopy, out.scalar_type());
-    builder.output({out, t.sizes(), out.strides()}).input(t);
-    builder.operand(0).addr += static_cast<uint64_t>(start * out.stride(dim)) * out.element_size();
+  // Along the outermost dimension, each input's range is one run of elements.
+  const bool dense = dim == 0 && out.is_contiguous();
+  const ScalarType dtype = out.scalar_type();
+  auto* to = static_cast<char*>(out.mutable_data_ptr());
+  const auto step = static_cast<int64_t>(out.element_size()) * out.stride(dim);
+  for (const Tensor& t : tensors) {
+    const int64_t n = t.numel();
+    if (n == 0) continue;
+    LaunchBuilder builder(kCopy, dtype);
+    if (dense && t.is_contiguous()) {
+      builder.output_elements(to, dtype, n).elements(t.const_data_ptr(), t.scalar_type(), n);
+    } else {
+      builder.output({out, t.sizes(), out.strides()}).input(t);
+      builder.operand(0).addr = reinterpret_cast<atalla_addr>(to);
+    }
     builder.launch(out.device());
-    start += t.size(dim);
+    to += t.sizes()[static_cast<size_t>(dim)] * step;
   }
 }
 

@@ -21,11 +21,12 @@ struct Image {
     sizes.fill(1);
     strides.fill(0);
     if (!t.defined()) return;
-    const int64_t leading = t.dim() - spatial;
-    for (int64_t d = 0; d < t.dim(); ++d) {
-      const int64_t place = d < leading ? 2 - leading + d : kImageDims - spatial + d - leading;
-      sizes[place] = t.size(d);
-      strides[place] = t.stride(d);
+    const IntArrayRef t_sizes = t.sizes(), t_strides = t.strides();
+    const int64_t dims = t.dim(), leading = dims - spatial;
+    for (int64_t d = 0; d < dims; ++d) {
+      const int64_t place = d < leading ? 2 - leading + d : kImageDims - dims + d;
+      sizes[place] = t_sizes[d];
+      strides[place] = t_strides[d];
     }
   }
   operator Operand() const { return {tensor, sizes, strides}; }
@@ -35,16 +36,16 @@ struct Image {
 
 // A parameter of d, h, w: `values` holds one for all `spatial` dimensions, or one each; those that are missing are
 // `rest`.
-inline std::array<int64_t, 3> spatial_parameter(IntArrayRef values, int64_t spatial, int64_t rest) {
-  std::array<int64_t, 3> p = {rest, rest, rest};
-  for (int64_t d = 0; d < spatial; ++d) {
-    p[3 - spatial + d] = values.size() == 1 ? values[0] : values[d];
-  }
-  return p;
-}
-
 inline void set_spatial(int64_t (&parameter)[3], IntArrayRef values, int64_t spatial, int64_t rest) {
-  std::ranges::copy(spatial_parameter(values, spatial, rest), parameter);
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t given = d - (3 - spatial);
+    parameter[d] = given < 0 ? rest : values.size() == 1 ? values[0] : values[given];
+  }
+}
+inline std::array<int64_t, 3> spatial_parameter(IntArrayRef values, int64_t spatial, int64_t rest) {
+  int64_t p[3];
+  set_spatial(p, values, spatial, rest);
+  return {p[0], p[1], p[2]};
 }
 
 // The windows of a regular pool: PoolMaxParameters or PoolAverageParameters.

@@ -49,16 +49,21 @@ Tensor launch_where(const Tensor& condition, const Tensor& self, const Tensor& o
 
 Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
   const ScalarType same = self.scalar_type();
-  if (are_dense(condition, {&self, &other}) && condition.scalar_type() == at::kBool && other.scalar_type() == same) {
-    const int64_t n = condition.numel();
-    Tensor out = empty(condition.sizes(), same, condition.device().index());
-    LaunchBuilder(kWhere.kernel, same)
-        .output_elements(out.mutable_data_ptr(), same, n)
-        .elements(condition.const_data_ptr(), at::kBool, n)
-        .elements(self.const_data_ptr(), same, n)
-        .elements(other.const_data_ptr(), same, n)
-        .launch(condition.device());
-    return out;
+  if (are_dense(condition, {&self}) && condition.scalar_type() == at::kBool && other.scalar_type() == same) {
+    // As torch.where(condition, x, 0) calls it.
+    const bool one = other.dim() == 0 && other.device() == self.device() && has_default_strides(condition) &&
+                     has_default_strides(self);
+    if (one || are_dense(condition, {&other})) {
+      const int64_t n = condition.numel();
+      Tensor out = empty(condition.sizes(), same, condition.device().index());
+      LaunchBuilder(kWhere.kernel, same)
+          .output_elements(out.mutable_data_ptr(), same, n)
+          .elements(condition.const_data_ptr(), at::kBool, n)
+          .elements(self.const_data_ptr(), same, n)
+          .elements(other.const_data_ptr(), same, n, one ? 0 : 1)
+          .launch(condition.device());
+      return out;
+    }
   }
   return launch_where(condition, self, other, Tensor(), at::result_type(self, other));
 }

@@ -51,6 +51,40 @@ void float_to_half_contiguous(Half* dst, const float* src, int64_t n) {
   for (; i < n; ++i) dst[i].bits = float_to_half(src[i]);
 }
 
+void float_to_bfloat16_rounded(BFloat16* dst, const float* src, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dst[i] = convert<BFloat16>(src[i]);
+}
+
+#if defined(__AVX512F__)
+// The instruction takes denormal numbers for zero and keeps payloads of NaNs: vectors with either go by integers.
+[[gnu::target("avx512bf16")]] void float_to_bfloat16_by_instruction(BFloat16* dst, const float* src, int64_t n) {
+  constexpr int kNaNOrDenormal = 0x01 | 0x80 | 0x20;
+  constexpr int64_t kStep = 32;
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    const __m512 low = _mm512_loadu_ps(src + i), high = _mm512_loadu_ps(src + i + kStep / 2);
+    const __mmask16 special =
+        _mm512_fpclass_ps_mask(low, kNaNOrDenormal) | _mm512_fpclass_ps_mask(high, kNaNOrDenormal);
+    if (special != 0) [[unlikely]] {
+      float_to_bfloat16_rounded(dst + i, src + i, kStep);
+    } else {
+      const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
+      std::memcpy(dst + i, &rounded, sizeof rounded);
+    }
+  }
+  float_to_bfloat16_rounded(dst + i, src + i, n - i);
+}
+#endif
+
+void float_to_bfloat16_contiguous(BFloat16* dst, const float* src, int64_t n) {
+#if defined(__AVX512F__)
+  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
+  if (has_instruction) return float_to_bfloat16_by_instruction(dst, src, n);
+#endif
+  float_to_bfloat16_rounded(dst, src, n);
+}
+
 template <class D, class S>
 void contiguous(D* dst, const S* src, int64_t n) {
   if constexpr (std::is_same_v<D, S> && !std::is_same_v<D, BoolByte>) {
@@ -59,6 +93,8 @@ void contiguous(D* dst, const S* src, int64_t n) {
     half_to_float_contiguous(dst, src, n);
   } else if constexpr (std::is_same_v<D, Half> && std::is_same_v<S, float>) {
     float_to_half_contiguous(dst, src, n);
+  } else if constexpr (std::is_same_v<D, BFloat16> && std::is_same_v<S, float>) {
+    float_to_bfloat16_contiguous(dst, src, n);
   } else if constexpr (std::is_same_v<S, Half> || std::is_same_v<D, Half>) {
     float detour[kDetour];
     for (int64_t i = 0; i < n; i += kDetour) {

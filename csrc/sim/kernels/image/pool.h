@@ -66,6 +66,14 @@ struct Pool {
 struct PoolRow {
   int64_t n, c, d, h;
 };
+inline void next_row(const Pool& p, PoolRow* at) {
+  if (++at->h < p.window[1].out) return;
+  at->h = 0;
+  if (++at->d < p.window[0].out) return;
+  at->d = 0;
+  if (++at->c < p.channels) return;
+  at->c = 0, ++at->n;
+}
 inline PoolRow pool_row(const Pool& p, int64_t r) {
   PoolRow at;
   at.h = r % p.window[1].out, r /= p.window[1].out;

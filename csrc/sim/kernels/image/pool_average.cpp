@@ -34,8 +34,8 @@ struct AveragePool {
     for (int64_t i = 0; i < width; ++i) column[i] = T(0);
     for (int64_t o = 0; o < ww.out; ++o) counts[o] = count(ww, o);
     T* const inside = column.get() + left;
-    for (int64_t r = from; r < to; ++r) {
-      const PoolRow at = pool_row(pool, r);
+    PoolRow at = pool_row(pool, from);
+    for (int64_t r = from; r < to; ++r, next_row(pool, &at)) {
       for (int64_t i = 0; i < ww.in; ++i) inside[i] = T(0);
       for (int64_t d = wd.begin(at.d); d < wd.end(at.d); ++d) {
         for (int64_t h = wh.begin(at.h); h < wh.end(at.h); ++h) {

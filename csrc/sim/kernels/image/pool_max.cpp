@@ -69,8 +69,8 @@ struct MaxPool {
     for (int64_t i = 0; i < width; ++i) column[i] = kLowest<T>, column_at[i] = kNowhere;
     T* const inside = column.get() + left;
     I* const inside_at = column_at.get() + left;
-    for (int64_t r = from; r < to; ++r) {
-      const PoolRow at = pool_row(pool, r);
+    PoolRow at = pool_row(pool, from);
+    for (int64_t r = from; r < to; ++r, next_row(pool, &at)) {
       bool first = true;
       for (int64_t d = wd.begin(at.d); d < wd.end(at.d); d += wd.dilation) {
         for (int64_t h = wh.begin(at.h); h < wh.end(at.h); h += wh.dilation) {
@@ -124,8 +124,8 @@ struct MaxPool {
     const PoolWindows &wd = pool.window[0], &wh = pool.window[1], &ww = pool.window[2];
     ScratchArray<T> line(ww.in), best(ww.out);
     if (!line || !best) return false;
-    for (int64_t r = from; r < to; ++r) {
-      const PoolRow at = pool_row(pool, r);
+    PoolRow at = pool_row(pool, from);
+    for (int64_t r = from; r < to; ++r, next_row(pool, &at)) {
       for (int64_t o = 0; o < ww.out; ++o) best[o] = kLowest<T>;
       for (int64_t d = wd.begin(at.d); d < wd.end(at.d); d += wd.dilation) {
         for (int64_t h = wh.begin(at.h); h < wh.end(at.h); h += wh.dilation) {

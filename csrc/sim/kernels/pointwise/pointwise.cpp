@@ -180,6 +180,26 @@ void run_blocks(const Job& job, const Space& space, int64_t begin, int64_t end) 
   }
 }
 
+atalla_dtype declared_dtype(const PointwiseOp& op, int k) {
+  return k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs];
+}
+
+bool changes_signs(const atalla_launch_desc& desc, const PointwiseOp& op) {
+  const atalla_dtype compute = desc.compute_dtype;
+  return op.sign != Sign::kOther && (compute == ATALLA_F16 || compute == ATALLA_BF16) &&
+         desc.operands[0].dtype == compute && desc.operands[1].dtype == compute;
+}
+
+// All operands of the loop type are BF16 in memory. (An immediate may be more precise than that.)
+bool computes_in_place(const atalla_launch_desc& desc, const PointwiseOp& op) {
+  if (desc.compute_dtype != ATALLA_BF16) return false;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (declared_dtype(op, k) == kComputeDtype && (operand.immediate || operand.dtype != ATALLA_BF16)) return false;
+  }
+  return true;
+}
+
 atalla_status check(const Launch& launch, const PointwiseOp& op) {
   const atalla_launch_desc& desc = launch.desc;
   if (desc.n_outputs != op.n_outputs || desc.n_operands != op.n_outputs + op.n_inputs) {
@@ -216,16 +236,20 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
-  Job job{launch, find_loop(loop_dtype, index), !floating || op.exact, op.n_outputs, op.n_inputs, {}, {}};
+  const bool exact = !floating || op.exact;
+  Job job{launch, find_loop(loop_dtype, index), exact, op.n_outputs, op.n_inputs, {}, {}};
   for (int k = 0; k < desc.n_operands; ++k) {
-    job.dtypes[k] = pointwise_dtype(desc.compute_dtype, k < op.n_outputs ? op.results[k] : op.inputs[k - op.n_outputs]);
+    job.dtypes[k] = pointwise_dtype(desc.compute_dtype, declared_dtype(op, k));
   }
-  const atalla_dtype compute = desc.compute_dtype;
-  if (op.sign != Sign::kOther && (compute == ATALLA_F16 || compute == ATALLA_BF16) &&
-      desc.operands[0].dtype == compute && desc.operands[1].dtype == compute) {
+  if (const atalla_dtype compute = desc.compute_dtype; changes_signs(desc, op)) {
     job.loop = op.sign == Sign::kFlip ? change_signs<Sign::kFlip> : change_signs<Sign::kClear>;
     job.exact = true;
     job.dtypes[0] = job.dtypes[1] = compute;
+  } else if (exact && computes_in_place(desc, op)) {
+    job.loop = kPointwiseLoopsBF16[index];
+    for (int k = 0; k < desc.n_operands; ++k) {
+      if (declared_dtype(op, k) == kComputeDtype) job.dtypes[k] = ATALLA_BF16;
+    }
   }
   for (int k = 0; k < desc.n_operands; ++k) job.element_sizes[k] = static_cast<uint8_t>(dtype_size(job.dtypes[k]));
 

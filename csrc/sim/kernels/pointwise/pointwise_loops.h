@@ -12,16 +12,24 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-// How a loop reads and writes an array of T: bool is a byte, and any byte but 0 is true.
-template <class T>
+// How a loop over T reads and writes an array of S: a bool is a byte, and any byte but 0 is true.
+template <class T, class S = T>
 struct Element {
   using Stored = T;
   ATALLA_INLINE static T load(const T& x) { return x; }
+  ATALLA_INLINE static T store(const T& x) { return x; }
 };
 template <>
 struct Element<bool> {
   using Stored = uint8_t;
   ATALLA_INLINE static bool load(uint8_t x) { return x != 0; }
+  ATALLA_INLINE static uint8_t store(bool x) { return x; }
+};
+template <>
+struct Element<float, BFloat16> {
+  using Stored = uint16_t;
+  ATALLA_INLINE static float load(uint16_t x) { return bfloat16_to_float(x); }
+  ATALLA_INLINE static uint16_t store(float x) { return float_to_bfloat16(x); }
 };
 
 // pow() of vec_math.h for complex numbers; two cases more, for which the power function is inexact.
@@ -52,9 +60,9 @@ ATALLA_INLINE void dispatch_power(Complex<T> exponent, F&& f) {
   f(std::integral_constant<int, 0>{});
 }
 
-template <class T>
+template <class T, class S = T>
 ATALLA_INLINE T load_element(const void* array, int64_t i) {
-  return Element<T>::load(static_cast<const typename Element<T>::Stored*>(array)[i]);
+  return Element<T, S>::load(static_cast<const typename Element<T, S>::Stored*>(array)[i]);
 }
 
 // A scalar of a formula.
@@ -70,16 +78,19 @@ ATALLA_INLINE T scalar_as(const Number& x) {
   }
 }
 
-// Whether dtype mask `mask` holds the dtype of loop type T.
+// Whether dtype mask `mask` holds a dtype that a loop over arrays of T serves. Converting in registers pays where the
+// formula itself is short: of BF16, only exact ops have loops.
 template <class T>
-consteval bool loop_enabled(uint64_t mask) {
+consteval bool loop_enabled(uint64_t mask, bool exact) {
   auto bit = [mask](int d) { return (mask >> d & 1) != 0; };
+  if (std::is_same_v<T, BFloat16>) return exact && bit(ATALLA_BF16);
   if (std::is_same_v<T, bool>) return bit(ATALLA_BOOL);
   if (std::is_same_v<T, uint8_t>) return bit(ATALLA_U8);
   if (std::is_same_v<T, int8_t>) return bit(ATALLA_I8);
   if (std::is_same_v<T, int16_t>) return bit(ATALLA_I16);
   if (std::is_same_v<T, int32_t>) return bit(ATALLA_I32);
   if (std::is_same_v<T, int64_t>) return bit(ATALLA_I64);
+  if (std::is_same_v<T, BFloat16>) return bit(ATALLA_BF16);
   if (std::is_same_v<T, float>) return bit(ATALLA_F32) || bit(ATALLA_F16) || bit(ATALLA_BF16);
   if (std::is_same_v<T, double>) return bit(ATALLA_F64);
   if (std::is_same_v<T, Complex<float>>) return bit(ATALLA_C64);
