@@ -78,7 +78,7 @@ void accumulate(const Tensor& self, int64_t dim, const Tensor& index, const Tens
     return scatter_into(out, dim, index, src, combine);
   }
   const Tensor wide = self.to(at::kFloat);
-  scatter_into(wide, dim, index, src.to(at::kFloat), combine);
+  scatter_into(wide, dim, index, src, combine);
   out.copy_(wide);
 }
 

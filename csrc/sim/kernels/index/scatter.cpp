@@ -20,7 +20,7 @@ void run_combined(const Launch& l, const WriteWalk& w) {
   dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
     using S = decltype(tag);
     if constexpr (!(kIsComplex<S> && C >= Combine::kMaximum)) {
-      run_write_walk(w, CombineOp<C, S>{}, l.ptr<S>(0), l.ptr<const S>(1));
+      run_write_walk<S>(l, w, CombineOp<C, S>{});
     }
   });
 }
@@ -31,14 +31,14 @@ atalla_status run_writes(const Launch& l, const WriteWalk& w, Combine combine, c
     case Combine::kAssign:
       dispatch_width(l.operand(0).dtype, [&](auto tag) {
         using E = decltype(tag);
-        run_write_walk(w, AssignOp<E>{}, l.ptr<E>(0), l.ptr<const E>(1));
+        run_write_walk<E>(l, w, AssignOp<E>{});
       });
       break;
     case Combine::kAdd:
       if (scale != nullptr) {
         dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
           using S = decltype(tag);
-          run_write_walk(w, add_scaled<S>(*scale), l.ptr<S>(0), l.ptr<const S>(1));
+          run_write_walk<S>(l, w, add_scaled<S>(*scale));
         });
       } else {
         run_combined<Combine::kAdd>(l, w);
@@ -63,6 +63,10 @@ atalla_status run_scatter(const Launch& l) {
   ATALLA_CHECK(check_write(name, l, p.combine));
   const atalla_operand &out = l.operand(0), &src = l.operand(1), &x = l.operand(2);
   ATALLA_CHECK(check_dim(name, p.dim, out.ndim));
+  if (src.dtype != out.dtype && out.dtype != ATALLA_F32) {
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand 1 has dtype %s, expected that of operand 0, %s", name,
+                     dtype_name(src.dtype), dtype_name(out.dtype));
+  }
   const int dim = static_cast<int>(p.dim);
   ATALLA_CHECK(check_same_sizes(name, l, 2, 1));
   ATALLA_CHECK(check_rank(name, 2, x.ndim, out.ndim));

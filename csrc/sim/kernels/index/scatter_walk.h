@@ -80,17 +80,33 @@ struct RunWriter {
   WriteLoop loop;
   const void* op;
   unsigned char* out;
-  const unsigned char* src;
   int64_t size;  // bytes an element
+  const unsigned char* src;
+  atalla_dtype src_dtype;
+  bool widens;  // src, of a 16-bit dtype, to the F32 of out
+
+  // Elements [first, first + n) of a run of src that begins at `source`, n up to kPlaced: f(elements, stride).
+  template <class F>
+  void read(int64_t source, int64_t stride, int64_t first, int64_t n, F&& f) const {
+    if (!widens) return f(src + (source + first * stride) * size, stride);
+    float wide[kPlaced];
+    load_run(src + (source + first * stride) * 2, src_dtype, stride, n, wide);
+    f(wide, 1);
+  }
 
   // A run in which no index changes.
   void row(int64_t place, int64_t source, const int64_t* s, int64_t n) const {
-    loop(op, out + place * size, s[0], nullptr, src + source * size, s[1], n);
+    const int64_t step = widens ? kPlaced : n;
+    for (int64_t i = 0; i < n; i += step) {
+      const int64_t m = min_of(n - i, step);
+      read(source, s[1], i, m, [&](const void* from, int64_t stride) {
+        loop(op, out + (place + i * s[0]) * size, s[0], nullptr, from, stride, m);
+      });
+    }
   }
 
   // A run whose elements begin at `offsets` and go on by the strides `s`.
   void operator()(const int64_t* offsets, const int64_t* s, int64_t n) const {
-    const unsigned char* from = src + offsets[1] * size;
     bool fixed = true;  // the indices stay along the run
     for (int j = 0; j < w.indices; ++j) fixed = fixed && s[2 + j] == 0;
     int64_t place[kPlaced];
@@ -101,7 +117,8 @@ struct RunWriter {
     for (int64_t i = 0; i < n; i += kPlaced) {
       const int64_t m = n - i < kPlaced ? n - i : kPlaced;
       place_elements(w, offsets, s, i, m, place);
-      loop(op, out, 0, place, from + i * s[1] * size, s[1], m);
+      read(offsets[1], s[1], i, m,
+           [&](const void* from, int64_t stride) { loop(op, out, 0, place, from, stride, m); });
     }
   }
 };
@@ -200,10 +217,12 @@ inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
   });
 }
 
+// Operand 1 has the dtype of operand 0, or a 16-bit float where that is F32.
 template <class S, class Op>
-void run_write_walk(const WriteWalk& w, const Op& op, S* out, const S* src) {
-  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, reinterpret_cast<unsigned char*>(out),
-                              reinterpret_cast<const unsigned char*>(src), sizeof(S)});
+void run_write_walk(const Launch& l, const WriteWalk& w, const Op& op) {
+  const atalla_dtype src_dtype = l.operand(1).dtype;
+  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, l.ptr<unsigned char>(0), sizeof(S),
+                              l.ptr<const unsigned char>(1), src_dtype, src_dtype != l.operand(0).dtype});
 }
 
 }  // namespace
