@@ -212,6 +212,7 @@ const Function kFunctions[] = {
     {"pointwise.trunc", std::trunc, -9, 9},
     {"pointwise.round", std::nearbyint, -9, 9},
     {"pointwise.abs", std::fabs, -9, 9},
+    {"pointwise.reciprocal", [](double x) { return 1 / x; }, -9, 9},
     {"pointwise.sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80},
     {"pointwise.silu", [](double x) { return x / (1 + std::exp(-x)); }, -80, 80},
     {"pointwise.gelu_none", [](double x) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }, -9, 9},
@@ -247,6 +248,33 @@ void test_functions() {
       check::note(wrong == 0, __FILE__, __LINE__,
                   std::string(function.kernel) + " " + dtype_name(d) + ": " + std::to_string(wrong) +
                       " wrong, first at " + std::to_string(first));
+    }
+  }
+}
+
+// Of every bfloat16: the float32 result, rounded, whether the loop converts in registers or whole blocks are converted.
+void test_bfloat16() {
+  constexpr int64_t n = 65536;
+  Tensor in(ATALLA_BF16, {256, 256}), transposed(ATALLA_BF16, {256, 256}, {0, 1}), wide(ATALLA_F32, {256, 256});
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    std::memcpy(in.bytes.data() + 2 * i, &bits, 2);
+  }
+  in.each([&](const Index& i) { transposed.set(i, in.get(i)), wide.set(i, in.get(i)); });
+  for (const Function& function : kFunctions) {
+    Tensor result(ATALLA_F32, {256, 256});
+    CHECK_EQ(run_unary(function.kernel, ATALLA_F32, result, wide), ATALLA_OK);
+    for (Tensor* source : {&in, &transposed}) {
+      Tensor out(ATALLA_BF16, {256, 256}), expected(ATALLA_BF16, {256, 256});
+      CHECK_EQ(run_unary(function.kernel, ATALLA_BF16, out, *source), ATALLA_OK);
+      int wrong = 0;
+      out.each([&](const Index& i) {
+        expected.set(i, result.get(i));
+        const double got = out.get(i), want = expected.get(i);
+        wrong += !((got == want && std::signbit(got) == std::signbit(want)) || (std::isnan(got) && std::isnan(want)));
+      });
+      check::note(wrong == 0, __FILE__, __LINE__,
+                  std::string(function.kernel) + " of bfloat16: " + std::to_string(wrong) + " wrong");
     }
   }
 }
@@ -343,6 +371,7 @@ int main() {
   test_division();
   test_conversion();
   test_functions();
+  test_bfloat16();
   test_position();
   test_selection();
   test_scalars();
