@@ -50,16 +50,16 @@ inline void accumulate_rows(const MatrixProduct<T>& g, const T* x, int64_t j0, i
   }
 }
 
-// Dot products of x with C columns from j0; k is contiguous.
+// Dot products of x with C columns, `apart` from each other, from j0; k is contiguous.
 template <class T, int C>
-inline void dot_columns(const MatrixProduct<T>& g, const T* x, int64_t j0, T* out) {
+inline void dot_columns(const MatrixProduct<T>& g, const T* x, int64_t j0, int64_t apart, T* out) {
   constexpr int lanes = kLanes<T>;
   Vec<T> acc[C] = {};
   T lines[C][kVectorColumns / 8];
   for (int64_t p0 = 0; p0 < g.k; p0 += kVectorColumns / 8) {
     const int64_t count = min_of(kVectorColumns / 8, g.k - p0);
     const T* column[C];
-    for (int c = 0; c < C; ++c) column[c] = strip_of(g.b, p0, j0 + c, count, lines[c]);
+    for (int c = 0; c < C; ++c) column[c] = strip_of(g.b, p0, j0 + c * apart, count, lines[c]);
     int64_t p = 0;
     for (; p + lanes <= count; p += lanes) {
       const Vec<T> xv = load_vector(x + p0 + p);
@@ -72,7 +72,7 @@ inline void dot_columns(const MatrixProduct<T>& g, const T* x, int64_t j0, T* ou
       for (int c = 0; c < C; ++c) acc[c] = multiply_add<T>(xv, load_some(column[c] + p, count - p), acc[c]);
     }
   }
-  for (int c = 0; c < C; ++c) out[c] = sum_of_lanes<T>(acc[c]);
+  for (int c = 0; c < C; ++c) out[c * apart] = sum_of_lanes<T>(acc[c]);
 }
 
 // Whether multiply_vector takes this product.
@@ -99,9 +99,11 @@ bool multiply_vector(const MatrixProduct<T>& g, int64_t j0, int64_t j1) {
     if (by_rows && !(g.n == 1 && g.b.row_stride == 1)) {
       accumulate_rows(g, x, j, count, acc);
     } else {
-      int64_t c = 0;
-      for (; c + 8 <= count; c += 8) dot_columns<T, 8>(g, x, j + c, acc + c);
-      for (; c < count; ++c) dot_columns<T, 1>(g, x, j + c, acc + c);
+      // Each of the columns read side by side goes on where it ended: long runs, no more than the host reads ahead.
+      constexpr int kRuns = 6;
+      const int64_t length = count / kRuns;
+      for (int64_t c = 0; c < length; ++c) dot_columns<T, kRuns>(g, x, j + c, length, acc + c);
+      for (int64_t c = length * kRuns; c < count; ++c) dot_columns<T, 1>(g, x, j + c, 0, acc + c);
     }
     for (int64_t c = 0; c < count; c += kPanel<T>) {
       g.epilogue.apply(acc + c, 1, min_of(kPanel<T>, count - c), 0, j + c, {true, true}, acc + c, 0);
