@@ -2,8 +2,8 @@
 """Pointwise kernels: formulas of the op list -> C++ loops and the list of ops.
 
 `emit(kernels, yaml_path, directory)` writes pointwise_ops.inc (names, dtypes, costs) and, for each dtype class,
-pointwise_loops_<class>.inc (the loops, templates over the loop type and the type that stands in memory). docs/concepts/pointwise.md tells how the engine
-uses them.
+pointwise_loops_<class>.inc: the loops, templates over the loop type and the type that stands in memory.
+docs/concepts/pointwise.md tells how the engine uses them.
 """
 
 from __future__ import annotations

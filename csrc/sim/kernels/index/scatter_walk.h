@@ -117,8 +117,7 @@ struct RunWriter {
     for (int64_t i = 0; i < n; i += kPlaced) {
       const int64_t m = n - i < kPlaced ? n - i : kPlaced;
       place_elements(w, offsets, s, i, m, place);
-      read(offsets[1], s[1], i, m,
-           [&](const void* from, int64_t stride) { loop(op, out, 0, place, from, stride, m); });
+      read(offsets[1], s[1], i, m, [&](const void* from, int64_t stride) { loop(op, out, 0, place, from, stride, m); });
     }
   }
 };

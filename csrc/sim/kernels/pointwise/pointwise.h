@@ -48,9 +48,9 @@ void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost&
 // not hold. The engine turns it into a fault of the launch.
 extern __thread const char* element_fault;
 
-// The loops of each loop type, indexed as the generated list of ops; null where the op does not take the dtype. Those of
-// BF16 compute in F32 as well, but operands of the loop type stand in memory as BF16 and change in registers; only ops
-// that are `exact` have them.
+// The loops of each loop type, indexed as the generated list of ops; null where the op does not take the dtype. Those
+// of BF16 compute in F32 as well, but operands of the loop type stand in memory as BF16 and change in registers; only
+// ops that are `exact` have them.
 extern const PointwiseLoop* const kPointwiseLoopsBool;
 extern const PointwiseLoop* const kPointwiseLoopsU8;
 extern const PointwiseLoop* const kPointwiseLoopsI8;
