@@ -90,7 +90,6 @@ consteval bool loop_enabled(uint64_t mask, bool exact) {
   if (std::is_same_v<T, int16_t>) return bit(ATALLA_I16);
   if (std::is_same_v<T, int32_t>) return bit(ATALLA_I32);
   if (std::is_same_v<T, int64_t>) return bit(ATALLA_I64);
-  if (std::is_same_v<T, BFloat16>) return bit(ATALLA_BF16);
   if (std::is_same_v<T, float>) return bit(ATALLA_F32) || bit(ATALLA_F16) || bit(ATALLA_BF16);
   if (std::is_same_v<T, double>) return bit(ATALLA_F64);
   if (std::is_same_v<T, Complex<float>>) return bit(ATALLA_C64);
