@@ -17,6 +17,12 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+// std::lgamma writes a variable of the whole process, which other threads write too.
+double log_gamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
+
 // The sequence of uniform numbers of one element.
 class Draws {
  public:
@@ -82,7 +88,7 @@ double poisson(Draws& draws, double rate) {
     if (us >= 0.07 && v <= accept) return k;
     if (k < 0 || (us < 0.013 && v > us)) continue;
     if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
-        -rate + k * log_rate - std::lgamma(k + 1)) {
+        -rate + k * log_rate - log_gamma(k + 1)) {
       return k;
     }
   }
@@ -91,7 +97,7 @@ double poisson(Draws& draws, double rate) {
 // The tail of Stirling's series: log k! - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2.
 double stirling_tail(double k) {
   const double x = k + 1, r = 1 / x, s = r * r;
-  if (k < 10) return std::lgamma(x) - (k + 0.5) * std::log(x) + x - 0.91893853320467274178;
+  if (k < 10) return log_gamma(x) - (k + 0.5) * std::log(x) + x - 0.91893853320467274178;
   return (1.0 / 12 - (1.0 / 360 - s / 1260) * s) * r;
 }
 
