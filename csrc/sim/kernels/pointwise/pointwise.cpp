@@ -191,7 +191,7 @@ bool changes_signs(const atalla_launch_desc& desc, const PointwiseOp& op) {
 }
 
 // All operands of the loop type are BF16 in memory. (An immediate may be more precise than that.)
-bool computes_in_place(const atalla_launch_desc& desc, const PointwiseOp& op) {
+bool has_bfloat16_operands(const atalla_launch_desc& desc, const PointwiseOp& op) {
   if (desc.compute_dtype != ATALLA_BF16) return false;
   for (int k = 0; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
@@ -245,7 +245,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
     job.loop = op.sign == Sign::kFlip ? change_signs<Sign::kFlip> : change_signs<Sign::kClear>;
     job.exact = true;
     job.dtypes[0] = job.dtypes[1] = compute;
-  } else if (exact && computes_in_place(desc, op)) {
+  } else if (exact && has_bfloat16_operands(desc, op)) {
     job.loop = kPointwiseLoopsBF16[index];
     for (int k = 0; k < desc.n_operands; ++k) {
       if (declared_dtype(op, k) == kComputeDtype) job.dtypes[k] = ATALLA_BF16;
