@@ -130,6 +130,11 @@ def calls(formula: str) -> set[str]:
     return {t for (kind, t), following in zip(found, found[1:], strict=False) if kind == "name" and following[1] == "("}
 
 
+def is_exact(formula: str) -> bool:
+    """No function of the formula has a vector form that may differ from its scalar one."""
+    return INEXACT.isdisjoint(calls(formula))
+
+
 def cost(formula: str, is_complex: bool = False) -> tuple[int, int]:
     """Vector and exp instructions for 32 elements. A sign before an operand costs one subtraction from zero."""
     functions, operators = (COMPLEX_COSTS, COMPLEX_OPERATORS) if is_complex else (COSTS, OPERATORS)
@@ -212,7 +217,7 @@ def identifier(p: Pointwise) -> str:
 def ops_inc(kernels: list[Pointwise]) -> str:
     rows = []
     for p in kernels:
-        exact = INEXACT.isdisjoint(calls(p.formulas.get("floating", "")))
+        exact = is_exact(p.formulas.get("floating", ""))
         may_fault = not FAULTING.isdisjoint(calls(p.formulas.get("integer", "")))
         vector, exp = counts(p)
         complex_vector, complex_exp = cost(p.formulas.get("complex", ""), True)
@@ -275,7 +280,7 @@ def emit_elements(source: Source, p: Pointwise, formula: str, path: Path) -> Non
 
 def emit_loop(source: Source, p: Pointwise, dtype_class: str, path: Path) -> None:
     formula = p.formulas[dtype_class]
-    inexact = dtype_class == "floating" and not INEXACT.isdisjoint(calls(formula))
+    inexact = dtype_class == "floating" and not is_exact(formula)
     source.add(
         "template <class T, class S>",
         f"void {identifier(p)}(void* const* out_, const void* const* in_, int64_t n_, "
@@ -339,7 +344,7 @@ def loops_inc(kernels: list[Pointwise], dtype_class: str, path: Path, name: str)
     members = CLASSES[dtype_class]
     for p in kernels:
         if dtype_class in p.formulas:
-            exact = INEXACT.isdisjoint(calls(p.formulas[dtype_class]))
+            exact = is_exact(p.formulas[dtype_class])
             taken = f"{mask(d for d in p.dtypes if d in members):#x}, {str(exact).lower()}"
             source.add(
                 f"    []() -> PointwiseLoop {{ if constexpr (loop_enabled<S>({taken})) return {identifier(p)}<T, S>; "

@@ -51,14 +51,15 @@ void float_to_half_contiguous(Half* dst, const float* src, int64_t n) {
   for (; i < n; ++i) dst[i].bits = float_to_half(src[i]);
 }
 
-void float_to_bfloat16_rounded(BFloat16* dst, const float* src, int64_t n) {
+void round_by_integers(BFloat16* dst, const float* src, int64_t n) {
+  auto* bits = reinterpret_cast<uint16_t*>(dst);  // plain integers, so that the loop is vectorised
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dst[i] = convert<BFloat16>(src[i]);
+  for (int64_t i = 0; i < n; ++i) bits[i] = float_to_bfloat16(src[i]);
 }
 
 #if defined(__AVX512F__)
 // The instruction takes denormal numbers for zero and keeps payloads of NaNs: vectors with either go by integers.
-[[gnu::target("avx512bf16")]] void float_to_bfloat16_by_instruction(BFloat16* dst, const float* src, int64_t n) {
+[[gnu::target("avx512bf16")]] void round_by_instruction(BFloat16* dst, const float* src, int64_t n) {
   constexpr int kNaNOrDenormal = 0x01 | 0x80 | 0x20;
   constexpr int64_t kStep = 32;
   int64_t i = 0;
@@ -67,23 +68,15 @@ void float_to_bfloat16_rounded(BFloat16* dst, const float* src, int64_t n) {
     const __mmask16 special =
         _mm512_fpclass_ps_mask(low, kNaNOrDenormal) | _mm512_fpclass_ps_mask(high, kNaNOrDenormal);
     if (special != 0) [[unlikely]] {
-      float_to_bfloat16_rounded(dst + i, src + i, kStep);
+      round_by_integers(dst + i, src + i, kStep);
     } else {
       const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
       std::memcpy(dst + i, &rounded, sizeof rounded);
     }
   }
-  float_to_bfloat16_rounded(dst + i, src + i, n - i);
+  round_by_integers(dst + i, src + i, n - i);
 }
 #endif
-
-void float_to_bfloat16_contiguous(BFloat16* dst, const float* src, int64_t n) {
-#if defined(__AVX512F__)
-  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
-  if (has_instruction) return float_to_bfloat16_by_instruction(dst, src, n);
-#endif
-  float_to_bfloat16_rounded(dst, src, n);
-}
 
 template <class D, class S>
 void contiguous(D* dst, const S* src, int64_t n) {
@@ -94,7 +87,7 @@ void contiguous(D* dst, const S* src, int64_t n) {
   } else if constexpr (std::is_same_v<D, Half> && std::is_same_v<S, float>) {
     float_to_half_contiguous(dst, src, n);
   } else if constexpr (std::is_same_v<D, BFloat16> && std::is_same_v<S, float>) {
-    float_to_bfloat16_contiguous(dst, src, n);
+    round_to_bfloat16(dst, src, n);
   } else if constexpr (std::is_same_v<S, Half> || std::is_same_v<D, Half>) {
     float detour[kDetour];
     for (int64_t i = 0; i < n; i += kDetour) {
@@ -246,6 +239,14 @@ ConvertBlock convert_to(int src) {
 }
 
 }  // namespace
+
+void round_to_bfloat16(BFloat16* dst, const float* src, int64_t n) {
+#if defined(__AVX512F__)
+  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
+  if (has_instruction) return round_by_instruction(dst, src, n);
+#endif
+  round_by_integers(dst, src, n);
+}
 
 ConvertBlock copy_block(size_t element_size) {
   switch (element_size) {

@@ -20,6 +20,9 @@ using ConvertBlock = void (*)(void* dst, const int64_t* dst_strides, const void*
 // normalised to 0 and 1.
 ConvertBlock convert_block(atalla_dtype dst, atalla_dtype src);
 
+// n contiguous floats, rounded to nearest even.
+void round_to_bfloat16(BFloat16* dst, const float* src, int64_t n);
+
 // A copy of bits for elements of 1, 2, 4, 8 or 16 bytes.
 ConvertBlock copy_block(size_t element_size);
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "sim/kernels/base/convert_types.h"
+#include "sim/kernels/base/convert.h"
 #include "sim/kernels/base/kernel.h"
 
 #if defined(__F16C__) || defined(__AVX512F__)
@@ -114,9 +114,7 @@ template <class T>
 #endif
     if constexpr (std::is_same_v<D, BFloat16> && std::is_same_v<T, float>) {
       if (stride == 1) {
-        uint16_t* bits = static_cast<uint16_t*>(dst);  // plain integers, so that the loop is vectorised
-        const int64_t n = count;
-        for (int64_t j = 0; j < n; ++j) bits[j] = float_to_bfloat16(src[j]);
+        round_to_bfloat16(d, src, count);
         return;
       }
     }
