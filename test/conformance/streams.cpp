@@ -43,6 +43,23 @@ void check_order(const Session& session) {
   expect_status(api->stream_destroy(stream), ATALLA_OK, "stream_destroy of an idle stream");
 }
 
+void check_waiting_copies(const Session& session) {
+  if (api->abi_minor < 5) return skip("copies that wait", "they came with version 1.5");
+  const atalla_stream stream = session.new_stream();
+  std::vector<float> values(1 << 20), seen(values.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const uint64_t bytes = values.size() * sizeof(float);
+  const atalla_addr addr = session.alloc(bytes);
+  const atalla_copy_params up = copy_params(ATALLA_COPY_HOST_TO_DEVICE, addr, host(values.data()), bytes);
+  atalla_copy_params down = copy_params(ATALLA_COPY_DEVICE_TO_HOST, host(seen.data()), addr, bytes);
+  down.waits = 1;
+  api->copy(stream, &up);
+  expect_status(api->copy(stream, &down), ATALLA_OK, "a copy that waits");
+  expect(seen == values, "a copy that waits has moved its bytes when it returns");
+  expect_status(api->stream_query(stream), ATALLA_OK, "stream_query after a copy that waits");
+  expect_status(api->stream_destroy(stream), ATALLA_OK, "stream_destroy after a copy that waits");
+}
+
 void check_events(const Session& session) {
   const atalla_stream writer = session.new_stream(), reader = session.new_stream();
   atalla_event before = nullptr, after = nullptr;
@@ -130,6 +147,7 @@ atalla_status fill_past_end(const Session& session, atalla_stream stream) {
 void check_streams() {
   const Session session;
   check_order(session);
+  check_waiting_copies(session);
   check_events(session);
   expect_refusal(api->stream_destroy(session.stream), ATALLA_ERR_ARGUMENT, "stream_destroy of the default stream");
   atalla_stream same = nullptr;

@@ -20,6 +20,9 @@ constexpr uint64_t kShortCopyBytes = 64 * 1024;
 // Host bytes that are copied aside rather than waited for.
 constexpr size_t kStagedBytes = 64 * 1024;
 
+// Minor version of the device ABI from which on a copy may wait.
+constexpr uint32_t kWaitsMinor = 5;
+
 // What a profiler calls the host's part.
 constexpr const char* kLaunchProgram = "atallaLaunchProgram";
 constexpr const char* kCopy = "atallaMemcpy";
@@ -169,10 +172,15 @@ void Stream::memcpy_d2d(void* dst, const void* src, size_t bytes) {
   copy(contiguous(ATALLA_COPY_DEVICE_TO_DEVICE, dst, src, bytes, submission));
 }
 
-void Stream::copy_and_wait(const atalla_copy_params& params) {
+void Stream::copy_and_wait(atalla_copy_params params) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->copy(*this, params, true);
-  may_run_now() ? copy_now(params) : make_queue().push_copy(params);
-  synchronize();
+  if (!may_run_now()) {
+    make_queue().push_copy(params);
+    return synchronize();
+  }
+  params.waits = 1;
+  copy_now(params);
+  api().abi_minor >= kWaitsMinor ? throw_async_fault(device_) : synchronize();
 }
 
 void Stream::memcpy_h2d_staged(void* dst, const void* src, size_t bytes) {

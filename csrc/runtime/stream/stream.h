@@ -114,7 +114,7 @@ class ATALLA_RUNTIME_API Stream {
   }
   void launch_slow(const atalla_launch_desc& desc);
   void copy_now(const atalla_copy_params& params);
-  void copy_and_wait(const atalla_copy_params& params);
+  void copy_and_wait(atalla_copy_params params);
   void record(EventRecord* record);
   void wait(EventRecord* record);
   bool may_run_now() const noexcept;

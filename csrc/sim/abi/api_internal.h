@@ -69,8 +69,12 @@ atalla_status read_struct(const T* given, const char* name, T* value) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: struct_size is %u; expected sizeof the struct (%zu)", name, size,
                      sizeof(T));
   }
+  if (size >= sizeof(T)) [[likely]] {
+    *value = *given;
+    return ATALLA_OK;
+  }
   *value = {};
-  memcpy(value, given, std::min<size_t>(size, sizeof(T)));
+  memcpy(value, given, size);
   return ATALLA_OK;
 }
 

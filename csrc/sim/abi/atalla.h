@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 4u
+#define ATALLA_ABI_MINOR 5u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -284,7 +284,9 @@ typedef struct atalla_copy_params {
   uint64_t rows;
   uint64_t dst_pitch;  // bytes between row starts; 0: row_bytes
   uint64_t src_pitch;
-  uint64_t tag;  // 1.1: opaque to the device; comes back in the work record
+  uint64_t tag;    // 1.1: opaque to the device; comes back in the work record
+  uint32_t waits;  // 1.5: 1: for api.copy, as if stream_synchronize followed a copy that succeeded; 0: no
+  uint32_t reserved;
 } atalla_copy_params;
 
 typedef struct atalla_api {

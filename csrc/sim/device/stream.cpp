@@ -18,6 +18,7 @@ void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   ordinal_ = ordinal;
   device->telemetry().reset(&clock_);
   memo_.forget();
+  copy_memo_ = {};
   fault_ = ATALLA_OK;
 }
 
@@ -52,8 +53,9 @@ atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {
   const std::lock_guard lock(mutex_);
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
-  if (const atalla_status status = sim::execute_copy(*device(), params)) return finish(status);
-  return sim::charge_copy(*device(), ordinal_, params, &clock_);
+  const atalla_status status = finish(sim::copy(*device(), ordinal_, params, &copy_memo_, &clock_));
+  if (params.waits != 0 && status == ATALLA_OK) lift_host_clock(device()->telemetry().settle(&clock_));
+  return status;
 }
 
 atalla_status Stream::launch_program(uint64_t handle, const isa::Program& program, const atalla_isa_params& params,

@@ -13,6 +13,7 @@
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
 #include "sim/device/launch_memo.h"
+#include "sim/memory/copy.h"
 #include "sim/time/instant.h"
 
 namespace atalla::sim {
@@ -65,6 +66,7 @@ class Stream {
   uint32_t ordinal_ = 0;
   StreamClock clock_;
   LaunchMemo memo_;
+  CopyMemo copy_memo_;
   atalla_status fault_ = ATALLA_OK;
   char fault_text_[kErrorTextBytes] = "";
 };

@@ -40,11 +40,15 @@ atalla_status bind_host(const char* side, Region* region) {
   return ATALLA_OK;
 }
 
+// The device at an end that lies in DRAM: another one only if its DRAM holds the address.
+Device* owner(Device& device, uint64_t addr) {
+  if (device.dram().contains(addr, 1)) return &device;
+  Device* other = registry.device_at(addr, 1);
+  return other != nullptr ? other : &device;
+}
+
 atalla_status bind_device(Device& device, const char* side, Region* region) {
-  region->device = &device;
-  if (!device.dram().contains(region->addr, 1)) {
-    if (Device* other = registry.device_at(region->addr, 1)) region->device = other;
-  }
+  region->device = owner(device, region->addr);
   void* engine = nullptr;
   if (const atalla_status status = region->device->translate(region->addr, region->span, &engine)) {
     prefix_error("copy: the %s, ", side);
@@ -90,8 +94,8 @@ void move_rows(const Region& dst, const Region& src, uint64_t row_bytes, uint64_
   });
 }
 
-// Both ends of a copy, not yet bound; checks all but the addresses. Nothing is to be done when row_bytes is 0.
-struct Shape {
+// Both ends of a copy, not yet bound. Nothing is to be done when row_bytes is 0.
+struct Ends {
   int kind = 0;
   uint64_t row_bytes = 0;
   uint64_t rows = 0;
@@ -99,7 +103,8 @@ struct Shape {
   Region src;
 };
 
-atalla_status read_shape(const atalla_copy_params& params, Shape* shape) {
+// Checks all but the addresses.
+atalla_status read_ends(const atalla_copy_params& params, Ends* ends) {
   const int kind = copy_kind(params);
   if (kind < ATALLA_COPY_HOST_TO_DEVICE || kind > ATALLA_COPY_DEVICE_TO_DEVICE) {
     return set_error(ATALLA_ERR_ARGUMENT,
@@ -109,10 +114,10 @@ atalla_status read_shape(const atalla_copy_params& params, Shape* shape) {
   }
   const uint64_t row_bytes = params.row_bytes;
   const uint64_t rows = std::max<uint64_t>(params.rows, 1);
-  *shape = {.kind = kind, .row_bytes = row_bytes, .rows = rows, .dst = {}, .src = {}};
+  *ends = {.kind = kind, .row_bytes = row_bytes, .rows = rows, .dst = {}, .src = {}};
   if (row_bytes == 0) return ATALLA_OK;
-  Region& dst = shape->dst;
-  Region& src = shape->src;
+  Region& dst = ends->dst;
+  Region& src = ends->src;
   dst.addr = params.dst;
   src.addr = params.src;
   dst.pitch = params.dst_pitch != 0 ? params.dst_pitch : row_bytes;
@@ -136,21 +141,54 @@ bool passes_link(int kind) { return kind >= ATALLA_COPY_LINK_SEND && kind <= ATA
 
 void charge_link(Device& device, uint32_t stream, const atalla_copy_params& params, StreamClock* clock) {
   const int kind = copy_kind(params);
-  const Telemetry::Copy copy{.kind = static_cast<uint32_t>(kind),
-                             .tag = params.tag,
-                             .row_bytes = params.row_bytes,
-                             .rows = std::max<uint64_t>(params.rows, 1),
-                             .reads = kind != ATALLA_COPY_LINK_RECEIVE,
-                             .writes = kind != ATALLA_COPY_LINK_SEND};
-  const Charge charge = device.timing().link(copy.row_bytes, copy.rows, copy.reads, copy.writes);
-  device.telemetry().record_copy(clock, stream, copy, charge);
+  const CopyShape shape{.kind = static_cast<uint32_t>(kind),
+                        .reads = kind != ATALLA_COPY_LINK_RECEIVE,
+                        .writes = kind != ATALLA_COPY_LINK_SEND,
+                        .row_bytes = params.row_bytes,
+                        .rows = std::max<uint64_t>(params.rows, 1)};
+  const Charge time = device.timing().link(shape.row_bytes, shape.rows, shape.reads, shape.writes);
+  const CopyCharge charge{shape, time, copy_energy(device.energy(), shape, time)};
+  device.telemetry().record_copy(clock, stream, params.tag, charge);
 }
 
-// The device at an end that lies in DRAM: another one only if its DRAM holds the address.
-Device* owner(Device& device, uint64_t addr) {
-  if (device.dram().contains(addr, 1)) return &device;
-  Device* other = registry.device_at(addr, 1);
-  return other != nullptr ? other : &device;
+CopyCharge price(const Device& device, const CopyShape& shape) {
+  const Charge time = device.timing().copy(shape.row_bytes, shape.rows, shape.reads, shape.writes);
+  return {shape, time, copy_energy(device.energy(), shape, time)};
+}
+
+// Binds both ends, and moves the bytes.
+atalla_status move(Device& device, Ends* ends) {
+  atalla_status status = ends->kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &ends->dst)
+                                                                  : bind_device(device, "destination", &ends->dst);
+  if (status != ATALLA_OK) return status;
+  status = ends->kind == ATALLA_COPY_HOST_TO_DEVICE ? bind_host("source", &ends->src)
+                                                    : bind_device(device, "source", &ends->src);
+  if (status != ATALLA_OK) return status;
+  move_rows(ends->dst, ends->src, ends->row_bytes, ends->rows);
+  return ATALLA_OK;
+}
+
+// The devices of both ends are known. The memo, if there is one, is of a stream of `device`.
+void charge(Device& device, uint32_t stream, uint64_t tag, const Ends& ends, CopyMemo* memo, StreamClock* clock) {
+  Device* const to = ends.dst.device;
+  Device* const from = ends.src.device;
+  const auto shape = [&](const Device& part) {
+    return CopyShape{.kind = static_cast<uint32_t>(ends.kind),
+                     .reads = from == &part,
+                     .writes = to == &part,
+                     .row_bytes = ends.row_bytes,
+                     .rows = ends.rows};
+  };
+  Telemetry& own = device.telemetry();
+  const Placement placed = memo != nullptr ? own.record_copy(clock, stream, tag, memo->charge_of(device, shape(device)))
+                                           : own.record_copy(clock, stream, tag, price(device, shape(device)));
+  Device* const others[] = {to, from != to ? from : nullptr};
+  for (Device* other : others) {
+    if (other == nullptr || other == &device) continue;
+    StreamClock started{.cycles = placed.start};
+    other->telemetry().record_copy(&started, ATALLA_NO_STREAM, tag, price(*other, shape(*other)));
+    own.lift(clock, {.cycles = started.cycles});
+  }
 }
 
 }  // namespace
@@ -164,17 +202,9 @@ int copy_kind(const atalla_copy_params& params) {
 
 atalla_status execute_copy(Device& device, const atalla_copy_params& params) {
   if (passes_link(copy_kind(params))) return ATALLA_OK;
-  Shape shape;
-  if (const atalla_status status = read_shape(params, &shape)) return status;
-  if (shape.row_bytes == 0) return ATALLA_OK;
-  atalla_status status = shape.kind == ATALLA_COPY_DEVICE_TO_HOST ? bind_host("destination", &shape.dst)
-                                                                  : bind_device(device, "destination", &shape.dst);
-  if (status != ATALLA_OK) return status;
-  status = shape.kind == ATALLA_COPY_HOST_TO_DEVICE ? bind_host("source", &shape.src)
-                                                    : bind_device(device, "source", &shape.src);
-  if (status != ATALLA_OK) return status;
-  move_rows(shape.dst, shape.src, shape.row_bytes, shape.rows);
-  return ATALLA_OK;
+  Ends ends;
+  if (const atalla_status status = read_ends(params, &ends)) return status;
+  return ends.row_bytes == 0 ? ATALLA_OK : move(device, &ends);
 }
 
 atalla_status charge_copy(Device& device, uint32_t stream, const atalla_copy_params& params, StreamClock* clock) {
@@ -182,30 +212,33 @@ atalla_status charge_copy(Device& device, uint32_t stream, const atalla_copy_par
     charge_link(device, stream, params, clock);
     return ATALLA_OK;
   }
-  Shape shape;
-  if (const atalla_status status = read_shape(params, &shape)) return status;
-  if (shape.row_bytes == 0) return ATALLA_OK;
-  Device* const to = shape.kind == ATALLA_COPY_DEVICE_TO_HOST ? nullptr : owner(device, shape.dst.addr);
-  Device* const from = shape.kind == ATALLA_COPY_HOST_TO_DEVICE ? nullptr : owner(device, shape.src.addr);
-  const auto charge = [&](Device& part, uint32_t ordinal, StreamClock* at) {
-    const Telemetry::Copy copy{.kind = static_cast<uint32_t>(shape.kind),
-                               .tag = params.tag,
-                               .row_bytes = shape.row_bytes,
-                               .rows = shape.rows,
-                               .reads = from == &part,
-                               .writes = to == &part};
-    const Charge cycles = part.timing().copy(shape.row_bytes, shape.rows, copy.reads, copy.writes);
-    return part.telemetry().record_copy(at, ordinal, copy, cycles);
-  };
-  const Placement placed = charge(device, stream, clock);
-  Device* const others[] = {to, from != to ? from : nullptr};
-  for (Device* other : others) {
-    if (other == nullptr || other == &device) continue;
-    StreamClock started{.cycles = placed.start};
-    charge(*other, ATALLA_NO_STREAM, &started);
-    device.telemetry().lift(clock, {.cycles = started.cycles});
-  }
+  Ends ends;
+  if (const atalla_status status = read_ends(params, &ends)) return status;
+  if (ends.row_bytes == 0) return ATALLA_OK;
+  if (ends.kind != ATALLA_COPY_DEVICE_TO_HOST) ends.dst.device = owner(device, ends.dst.addr);
+  if (ends.kind != ATALLA_COPY_HOST_TO_DEVICE) ends.src.device = owner(device, ends.src.addr);
+  charge(device, stream, params.tag, ends, nullptr, clock);
   return ATALLA_OK;
+}
+
+atalla_status copy(Device& device, uint32_t stream, const atalla_copy_params& params, CopyMemo* memo,
+                   StreamClock* clock) {
+  if (passes_link(copy_kind(params))) {
+    charge_link(device, stream, params, clock);
+    return ATALLA_OK;
+  }
+  Ends ends;
+  if (const atalla_status status = read_ends(params, &ends)) return status;
+  if (ends.row_bytes == 0) return ATALLA_OK;
+  if (const atalla_status status = move(device, &ends)) return status;
+  charge(device, stream, params.tag, ends, memo, clock);
+  return ATALLA_OK;
+}
+
+const CopyCharge& CopyMemo::charge_of(const Device& device, const CopyShape& shape) {
+  CopyCharge& known = known_[shape.kind - 1];
+  if (known.shape != shape) known = price(device, shape);
+  return known;
 }
 
 }  // namespace atalla::sim

@@ -100,40 +100,46 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
   atalla_energy_add(&counters_.energy, &charge.energy);
 }
 
-Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge) {
-  const uint64_t bytes = copy.row_bytes * copy.rows;
-  const uint64_t read = copy.reads ? bytes : 0, written = copy.writes ? bytes : 0;
+atalla_energy copy_energy(const EnergyModel& energy, const CopyShape& shape, const Charge& time) {
+  const uint64_t bytes = shape.row_bytes * shape.rows;
+  const uint64_t read = shape.reads ? bytes : 0, written = shape.writes ? bytes : 0;
   EnergyEvents events;
-  energy_.move(read, written, 1, &events);
+  energy.move(read, written, 1, &events);
   events.touched_bytes = read + written;  // each row enters a scratchpad and leaves it
-  if (charge.link_cycles != 0) events.link_bytes = read + written;
-  const atalla_energy energy = energy_.of(events);
+  if (time.link_cycles != 0) events.link_bytes = read + written;
+  return energy.of(events);
+}
+
+Placement Telemetry::record_copy(StreamClock* clock, uint32_t stream, uint64_t tag, const CopyCharge& copy) {
+  const CopyShape& shape = copy.shape;
+  const Charge& time = copy.time;
+  const uint64_t bytes = shape.row_bytes * shape.rows;
   const std::lock_guard lock(lock_);
-  const Placement placed = place(clock, charge);
-  atalla_work_record& record = next_record(placed, copy.kind, stream);
-  record.energy = energy;
+  const Placement placed = place(clock, time);
+  atalla_work_record& record = next_record(placed, shape.kind, stream);
+  record.energy = copy.energy;
   record.scratchpad_bytes = 0;
   atalla_launch_record& work = record.work;
-  work.tag = copy.tag;
-  work.cycles = charge.cycles;
-  work.sdma_cycles = charge.sdma_cycles;
+  work.tag = tag;
+  work.cycles = time.cycles;
+  work.sdma_cycles = time.sdma_cycles;
   work.vector_cycles = work.array_cycles = work.macs = 0;
-  work.dram_bytes_read = read;
-  work.dram_bytes_written = written;
+  work.dram_bytes_read = shape.reads ? bytes : 0;
+  work.dram_bytes_written = shape.writes ? bytes : 0;
   work.kernel = ATALLA_NO_KERNEL;
   work.n_operands = 0;
   work.dtype = ATALLA_U8;
   work.ndim = 2;
-  work.sizes[0] = static_cast<int64_t>(copy.rows);
-  work.sizes[1] = static_cast<int64_t>(copy.row_bytes);
-  atalla_energy_add(&counters_.energy, &energy);
+  work.sizes[0] = static_cast<int64_t>(shape.rows);
+  work.sizes[1] = static_cast<int64_t>(shape.row_bytes);
+  atalla_energy_add(&counters_.energy, &copy.energy);
   counters_.copies += 1;
-  counters_.cycles += charge.cycles;
-  counters_.sdma_cycles += charge.sdma_cycles;
+  counters_.cycles += time.cycles;
+  counters_.sdma_cycles += time.sdma_cycles;
   counters_.dram_bytes_read += work.dram_bytes_read;
   counters_.dram_bytes_written += work.dram_bytes_written;
-  counters_.host_bytes_to_device += copy.kind == ATALLA_COPY_HOST_TO_DEVICE ? bytes : 0;
-  counters_.host_bytes_from_device += copy.kind == ATALLA_COPY_DEVICE_TO_HOST ? bytes : 0;
+  counters_.host_bytes_to_device += shape.kind == ATALLA_COPY_HOST_TO_DEVICE ? bytes : 0;
+  counters_.host_bytes_from_device += shape.kind == ATALLA_COPY_DEVICE_TO_HOST ? bytes : 0;
   return placed;
 }
 

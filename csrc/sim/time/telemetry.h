@@ -29,6 +29,26 @@ struct LaunchCharge {
   atalla_energy energy{};  // without standby and leakage
 };
 
+// All that a chip knows of a copy when it charges its own part.
+struct CopyShape {
+  uint32_t kind = 0;
+  bool reads = false;  // DRAM of this device
+  bool writes = false;
+  uint64_t row_bytes = 0;
+  uint64_t rows = 0;
+
+  bool operator==(const CopyShape&) const = default;
+};
+
+struct CopyCharge {
+  CopyShape shape;
+  Charge time;
+  atalla_energy energy{};  // without standby and leakage
+};
+
+// The energy of a copy whose time is known.
+atalla_energy copy_energy(const EnergyModel& energy, const CopyShape& shape, const Charge& time);
+
 // Thread-safe.
 class Telemetry {
  public:
@@ -41,15 +61,7 @@ class Telemetry {
   // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
   // free, not before what the calling thread has waited for, and not before the latest barrier.
   void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge);
-  struct Copy {
-    uint32_t kind = 0;
-    uint64_t tag = 0;
-    uint64_t row_bytes = 0;
-    uint64_t rows = 0;
-    bool reads = false;  // DRAM of this device
-    bool writes = false;
-  };
-  Placement record_copy(StreamClock* clock, uint32_t stream, const Copy& copy, const Charge& charge);
+  Placement record_copy(StreamClock* clock, uint32_t stream, uint64_t tag, const CopyCharge& copy);
 
   // The simulated time of a stream for whoever records an event on it.
   Instant read(const StreamClock& clock) const;

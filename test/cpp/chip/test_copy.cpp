@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Copies: one and two dimensions, between devices, and everything that must be refused.
+#include <cstddef>
+#include <cstring>
 #include <numeric>
+#include <random>
+#include <utility>
 
 #include "chip/support.h"
 #include "sim/abi/atalla_link.h"
@@ -148,6 +152,98 @@ void test_refused() {
   CHECK_OK(clear());  // a bad argument does not stop the stream
 }
 
+std::vector<atalla_work_record> records_of(const OpenDevice& device) {
+  std::vector<atalla_work_record> found(1 << 12);
+  size_t count = found.size();
+  CHECK_OK(api().work_records(device.handle, 0, found.data(), sizeof found[0], &count));
+  found.resize(count);
+  return found;
+}
+
+// Records and counters of the same random copies, in one call each or in halves.
+std::pair<std::vector<atalla_work_record>, atalla_counters> random_copies(bool halves) {
+  const OpenDevice device;
+  const atalla_addr at = device.alloc(1 << 16);
+  std::vector<char> host(1 << 16);
+  std::mt19937 random(11);
+  const uint64_t sizes[] = {0, 1, 4, 64, 1000, 4096};
+  for (int i = 0; i < 2000; ++i) {
+    atalla_copy_params params{};
+    params.struct_size = sizeof params;
+    params.kind = static_cast<atalla_copy_kind>(1 + random() % 3);
+    params.dst = params.kind == ATALLA_COPY_DEVICE_TO_HOST ? address(host.data()) : at;
+    params.src = params.kind == ATALLA_COPY_HOST_TO_DEVICE ? address(host.data()) : at + (1 << 15);
+    params.row_bytes = sizes[random() % std::size(sizes)];
+    params.rows = random() % 4;
+    params.dst_pitch = params.src_pitch = 4096;
+    params.tag = static_cast<uint64_t>(i);
+    params.waits = random() % 2;
+    if (!halves) {
+      CHECK_OK(api().copy(device.stream, &params));
+      continue;
+    }
+    CHECK_OK(api().charge_copy(device.stream, &params));
+    CHECK_OK(api().execute_copy(device.stream, &params));
+    if (params.waits != 0) CHECK_OK(api().stream_synchronize(device.stream));
+  }
+  return {records_of(device), device.counters()};
+}
+
+// A stream keeps its latest charges; halves compute each anew.
+void test_charges() {
+  const auto [kept, counted] = random_copies(false);
+  const auto [anew, counted_anew] = random_copies(true);
+  CHECK(kept.size() > 1500);
+  CHECK_EQ(kept.size(), anew.size());
+  for (size_t i = 0; i < kept.size(); ++i) CHECK_EQ(std::memcmp(&kept[i], &anew[i], sizeof kept[i]), 0);
+  CHECK_EQ(std::memcmp(&counted, &counted_anew, sizeof counted), 0);
+}
+
+// Only a copy that waits is past for what the caller submits to other streams.
+void test_waits() {
+  const OpenDevice device;
+  const atalla_addr at = device.alloc(4096);
+  std::vector<char> host(4096);
+  const auto start_behind = [&](uint32_t waits) {
+    atalla_stream other = nullptr;
+    CHECK_OK(api().stream_create(device.handle, 0, &other));
+    atalla_copy_params params{};
+    params.struct_size = sizeof params;
+    params.kind = ATALLA_COPY_DEVICE_TO_HOST;
+    params.dst = address(host.data());
+    params.src = at;
+    params.row_bytes = 4096;
+    params.waits = waits;
+    CHECK_OK(api().copy(device.stream, &params));
+    const uint64_t end = records_of(device).back().end_cycle;
+    params.waits = 0;
+    CHECK_OK(api().copy(other, &params));
+    const uint64_t start = records_of(device).back().work.start_cycle;
+    CHECK_OK(api().stream_destroy(other));
+    return std::pair(start, end);
+  };
+  const auto [free_start, free_end] = start_behind(0);
+  CHECK(free_start < free_end);
+  const auto [start, end] = start_behind(1);
+  CHECK_EQ(start, end);
+  // A caller of an earlier version does not know the field, whatever lies behind its struct.
+  atalla_copy_params old{};
+  old.struct_size = offsetof(atalla_copy_params, waits);
+  old.kind = ATALLA_COPY_DEVICE_TO_HOST;
+  old.dst = address(host.data());
+  old.src = at;
+  old.row_bytes = 4096;
+  old.waits = 1;
+  CHECK_OK(api().copy(device.stream, &old));
+  const uint64_t before = records_of(device).back().work.start_cycle;
+  atalla_stream other = nullptr;
+  CHECK_OK(api().stream_create(device.handle, 0, &other));
+  old.struct_size = sizeof old;
+  CHECK_OK(api().copy(other, &old));
+  CHECK_EQ(records_of(device).back().work.start_cycle, before);
+  CHECK_OK(api().stream_destroy(other));
+}
+
 void test_link() {
   const OpenDevice device;
   const uint64_t kOverhead = 64, kLatency = 800, kWidth = 4;  // chip.toml
@@ -189,6 +285,8 @@ int main() {
   test_overlap();
   test_peers();
   test_refused();
+  test_charges();
+  test_waits();
   test_link();
   return check_report();
 }

@@ -2,6 +2,7 @@
 //
 // Reading single values back to the host.
 #include <ATen/Dispatch_v2.h>
+#include <ATen/ops/item_native.h>
 
 #include "aten/device/error.h"
 #include "aten/device/sync_debug.h"
@@ -28,6 +29,16 @@ Scalar local_scalar_dense(const Tensor& self) {
   return result;
 }
 
+// PyTorch's item calls _local_scalar_dense, and so goes through the dispatcher twice. Here it reads a plain tensor at
+// once. Of others (subclasses, modes, functorch, sparse tensors, forward-mode gradients) PyTorch decides as ever.
+Scalar item(c10::DispatchKeySet keys, const Tensor& self) {
+  const auto below = keys & c10::after_ADInplaceOrView_keyset;
+  if (below.highestPriorityTypeId() != c10::DispatchKey::PrivateUse1 || self.numel() != 1 ||
+      self._fw_grad(/*level=*/0).defined())
+    return at::native::item(self);
+  return local_scalar_dense(self);
+}
+
 bool equal(const Tensor& self, const Tensor& other) {
   check_devices("equal", self, other);
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
@@ -38,9 +49,12 @@ bool equal(const Tensor& self, const Tensor& other) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("item", TORCH_FN(item));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("equal", TORCH_FN(equal));
 }
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }
 
 }  // namespace
 }  // namespace atalla::aten
