@@ -87,13 +87,15 @@ size_t AllocatorState::limit() const {
   return limit_;
 }
 
-Stats AllocatorState::stats() const {
+Stats AllocatorState::stats() {
   std::lock_guard guard(lock_);
+  merge_latest();
   return stats_;
 }
 
 void AllocatorState::reset_peak_stats() {
   std::lock_guard guard(lock_);
+  merge_latest();
   each_stat(stats_, [](Stat& stat) { stat.peak = stat.current; });
 }
 

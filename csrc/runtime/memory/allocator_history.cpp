@@ -53,6 +53,7 @@ void AllocatorState::clear_trace() {
 Snapshot AllocatorState::snapshot(PoolId only, bool with_trace) {
   Snapshot result;
   std::lock_guard guard(lock_);
+  merge_latest();
   for (const auto& [addr, segment] : segments_) {
     const Block* block = table_.find(addr);
     const Pool& pool = *block->pool;

@@ -48,6 +48,7 @@ Block* AllocatorState::take_new_block(size_t size, Pool& pool, size_t requested,
     slow.lock();
   }
   finish_pending();
+  merge_latest();
   if (Block* block = allocator_config().caching ? pool.best_fit(size, allocator_config()) : nullptr) {
     leave_pool(block);
     return block;
@@ -96,6 +97,7 @@ void AllocatorState::count_segment(const Pool& pool, size_t bytes, bool made) {
 
 // A free block of a pool that lends its memory in need.
 Block* AllocatorState::take_from_last_resort(size_t size, const Pool& pool) {
+  merge_latest();
   for (const auto& [id, candidate] : private_pools_) {
     if (!candidate->options.use_on_oom || candidate.get() == pool.owner) continue;
     Pool* lender = candidate->pools.find(pool.kind, static_cast<size_t>(pool.stream->id()));
@@ -164,6 +166,7 @@ void AllocatorState::detach_segment(Block* block) {
 }
 
 std::vector<atalla_addr> AllocatorState::detach_free_segments(PoolId only) {
+  merge_latest();
   std::vector<atalla_addr> detached;
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = table_.find(it->first);

@@ -56,8 +56,14 @@ void AllocatorState::put_back(Block* block) {
   }
   decrease(stats_.active, *block->pool, 1);
   decrease(stats_.active_bytes, *block->pool, static_cast<int64_t>(block->size));
-  if (block->next != nullptr && block->next->is_free()) absorb(block, block->next);
-  if (block->prev != nullptr && block->prev->is_free()) absorb(block, block->prev);
+  if (block->pool->kind != PoolKind::kSmall) return merge(block);
+  if (Block* before = std::exchange(latest_, block)) merge(before);
+}
+
+void AllocatorState::merge(Block* block) {
+  const auto in_pool = [&](const Block* other) { return other != nullptr && other->is_free() && other != latest_; };
+  if (in_pool(block->next)) absorb(block, block->next);
+  if (in_pool(block->prev)) absorb(block, block->prev);
   enter_pool(block);
 }
 
@@ -69,11 +75,17 @@ void AllocatorState::put_back(Block* block) {
   if (!pending_.empty()) reclaim_finished();
   const size_t size = block_bytes(bytes, config);
   Pool& asked = pool_of(size <= kSmallSize ? PoolKind::kSmall : PoolKind::kLarge, stream);
-  Block* block = config.caching ? asked.best_fit(size, config) : nullptr;
-  if (block != nullptr) [[likely]] {
-    leave_pool(block);
+  Block* block = nullptr;
+  if (latest_ != nullptr && latest_->size == size && latest_->pool == &asked) {
+    block = std::exchange(latest_, nullptr);
   } else {
-    block = take_new_block(size, asked, bytes, context);
+    merge_latest();
+    block = config.caching ? asked.best_fit(size, config) : nullptr;
+    if (block != nullptr) [[likely]] {
+      leave_pool(block);
+    } else {
+      block = take_new_block(size, asked, bytes, context);
+    }
   }
   const Pool& pool = *block->pool;  // another one if it came from the last resort
   if (config.caching && pool.worth_splitting(size, block->size - size, config)) split(block, size);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "runtime/device/device.h"
@@ -34,7 +35,7 @@ class AllocatorState {
   void set_limit(size_t bytes);
   size_t limit() const;
 
-  Stats stats() const;
+  Stats stats();
   void reset_peak_stats();
   void reset_accumulated_stats();
   Snapshot snapshot(PoolId only, bool with_trace);
@@ -81,7 +82,11 @@ class AllocatorState {
   Block* take_block(size_t bytes, Stream& stream, const MemoryContext& context);
   void free_block(void* ptr, const MemoryContext& context) noexcept;
   void split(Block* block, size_t size);
-  void put_back(Block* block);  // merges with free neighbours
+  void put_back(Block* block);
+  void merge(Block* block);  // with free neighbours, into the pool
+  void merge_latest() {
+    if (latest_ != nullptr) merge(std::exchange(latest_, nullptr));
+  }
   void absorb(Block* block, Block* neighbour);
   void defer_free(Block* block);     // lets go of lock_ while it records events
   void reclaim_finished() noexcept;  // blocks whose other streams are done
@@ -128,6 +133,9 @@ class AllocatorState {
   std::vector<Block*> deferred_;           // freed during a capture
   std::map<uintptr_t, Segment> segments_;  // by address
   std::vector<PendingFree> pending_;
+  // The small block that came back last, or null. It is in no pool yet, and merged only when that can matter: the next
+  // request is often for as many bytes.
+  Block* latest_ = nullptr;
   std::vector<TraceEntry> trace_;  // a ring when it is full
   size_t trace_next_ = 0;
   size_t limit_ = 0;

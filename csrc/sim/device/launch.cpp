@@ -330,7 +330,7 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
     void* data[KnownLaunch::kOperands];
     if (bind_known(*desc, *known, data)) [[likely]] {
       const Kernel& kernel = device.kernels()[desc->kernel];
-      const atalla_status status = kernel.run(Launch{*desc, data});
+      const atalla_status status = kernel.run(Launch{*desc, data, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
       device.telemetry().record_launch(clock, stream, *desc, known->charge);

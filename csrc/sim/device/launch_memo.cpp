@@ -23,25 +23,32 @@ uint32_t head_of(const atalla_operand& operand) {
          static_cast<uint32_t>(operand.addr == 0) << 24;
 }
 
-bool same_words(const void* a, const void* b, size_t words) {
-  const auto* x = static_cast<const unsigned char*>(a);
-  const auto* y = static_cast<const unsigned char*>(b);
+// Bits in which the words behind two addresses differ. Their number is constant, so that vectors compare them.
+template <size_t kWords>
+uint64_t difference(const void* a, const void* b) {
+  using Word = uint64_t [[gnu::may_alias]];
+  const auto* x = static_cast<const Word*>(a);
+  const auto* y = static_cast<const Word*>(b);
   uint64_t different = 0;
-  for (size_t i = 0; i < words; ++i) {
-    uint64_t u = 0, v = 0;
-    memcpy(&u, x + i * sizeof u, sizeof u);
-    memcpy(&v, y + i * sizeof v, sizeof v);
-    different |= u ^ v;
-  }
+  for (size_t i = 0; i < kWords; ++i) different |= x[i] ^ y[i];
+  return different;
+}
+
+constexpr int kDrawn = 2;  // parameters of a launch that draws random numbers: seed and offset
+
+bool same_params(const KnownLaunch& known, const atalla_launch_desc& desc) {
+  constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
+  uint64_t different = difference<kWords>(known.fparams, desc.fparams);
+  different |= known.draws ? difference<kWords - kDrawn>(known.iparams + kDrawn, desc.iparams + kDrawn)
+                           : difference<kWords>(known.iparams, desc.iparams);
   return different == 0;
 }
 
 bool same_operand(const KnownLaunch::Operand& known, const atalla_operand& operand) {
   if (known.head != head_of(operand)) return false;
-  int64_t different = 0;
   for (int d = 0; d < operand.ndim; ++d)
-    different |= (known.sizes[d] ^ operand.sizes[d]) | (known.strides[d] ^ operand.strides[d]);
-  return different == 0;
+    if (known.sizes[d] != operand.sizes[d] || known.strides[d] != operand.strides[d]) return false;
+  return true;
 }
 
 }  // namespace
@@ -65,10 +72,7 @@ const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_
       desc->n_operands > KnownLaunch::kOperands || desc_bytes < atalla_launch_desc_bytes(desc->n_operands))
     return nullptr;
   const KnownLaunch& known = entries_[place_of(*desc)];
-  constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
-  if (!known.used || known.head != head_of(*desc) || !same_words(known.fparams, desc->fparams, kWords)) return nullptr;
-  const int skipped = known.skipped;
-  if (!same_words(known.iparams + skipped, desc->iparams + skipped, kWords - skipped)) return nullptr;
+  if (!known.used || known.head != head_of(*desc) || !same_params(known, *desc)) return nullptr;
   for (int i = 0; i < desc->n_operands; ++i)
     if (!same_operand(known.operands[i], desc->operands[i])) return nullptr;
   return &known;
@@ -82,7 +86,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
   if (entries_ == nullptr) return;
   KnownLaunch& known = entries_[place_of(desc)];
   known.head = head_of(desc);
-  known.skipped = traits_of(desc.kernel).random ? 2 : 0;
+  known.draws = traits_of(desc.kernel).random;
   memcpy(known.iparams, desc.iparams, sizeof known.iparams);
   memcpy(known.fparams, desc.fparams, sizeof known.fparams);
   for (int i = 0; i < desc.n_operands; ++i) {

@@ -30,8 +30,8 @@ struct KnownLaunch {
     Reach reach;
     int64_t sizes[kDims], strides[kDims];
   };
-  uint64_t head = 0;  // the descriptor's first bytes: kernel, numbers of operands, dtype
-  int skipped = 0;    // first parameters that neither checks nor charges look at: seed and offset
+  uint64_t head = 0;   // the descriptor's first bytes: kernel, numbers of operands, dtype
+  bool draws = false;  // random numbers: neither checks nor charges look at their seed and offset
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_PARAMS];
   Operand operands[kOperands];

@@ -34,7 +34,8 @@ namespace atalla::sim {
 // One launch as a kernel sees it. Addresses are already checked against DRAM and translated to the engine view.
 struct Launch {
   const atalla_launch_desc& desc;
-  void* const* data;  // data[i] belongs to desc.operands[i]; null when absent; the value's bytes when immediate
+  void* const* data;   // data[i] belongs to desc.operands[i]; null when absent; the value's bytes when immediate
+  bool known = false;  // a launch that differs in nothing but addresses, tag and random numbers has passed the checks
 
   const atalla_operand& operand(int i) const { return desc.operands[i]; }
   template <class T>
