@@ -6,6 +6,7 @@
 // scan_extreme.cpp.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch.h"
@@ -91,24 +92,35 @@ ATALLA_INLINE T run_through(const T* in, T* to, int64_t n, T running) {
   return running;
 }
 
+// Each lane adds the one `kBy` before it, the first ones nothing.
+template <int kBy, size_t... kLane>
+ATALLA_INLINE Vec<uint64_t> add_shifted(Vec<uint64_t> x, std::index_sequence<kLane...> lanes) {
+  constexpr Vec<uint64_t> kFrom = {(kLane < kBy ? lanes.size() : kLane - kBy)...};  // from lanes.size() on: zero
+  return x + __builtin_shuffle(x, Vec<uint64_t>{}, kFrom);
+}
+
+template <size_t... kLane>
+ATALLA_INLINE Vec<uint64_t> last_lane(Vec<uint64_t> x, std::index_sequence<kLane...> lanes) {
+  constexpr Vec<uint64_t> kFrom = {(kLane - kLane + lanes.size() - 1)...};
+  return __builtin_shuffle(x, kFrom);
+}
+
 // Sums of integers are the same in any order: a vector at a time, in which lanes add those before them by doubling.
 template <>
 ATALLA_INLINE int64_t run_through<Sum<int64_t>>(const int64_t* in, int64_t* to, int64_t n, int64_t running) {
   using V = Vec<uint64_t>;
   constexpr int kWidth = kLanes<uint64_t>;
+  constexpr std::make_index_sequence<kWidth> lanes;
   V sum = V{} + static_cast<uint64_t>(running);
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
-    V x = load_vector(reinterpret_cast<const uint64_t*>(in + i)), last;
-#pragma GCC unroll 4
-    for (int by = 1; by < kWidth; by *= 2) {
-      V from;  // lanes from kWidth on: zero
-      for (int lane = 0; lane < kWidth; ++lane) from[lane] = static_cast<uint64_t>(lane < by ? kWidth : lane - by);
-      x += __builtin_shuffle(x, V{}, from);
-    }
-    for (int lane = 0; lane < kWidth; ++lane) last[lane] = kWidth - 1;
+    V x = load_vector(reinterpret_cast<const uint64_t*>(in + i));
+    x = add_shifted<1>(x, lanes);
+    if constexpr (kWidth > 2) x = add_shifted<2>(x, lanes);
+    if constexpr (kWidth > 4) x = add_shifted<4>(x, lanes);
+    static_assert(kWidth <= 8);
     store_vector(reinterpret_cast<uint64_t*>(to + i), x + sum);
-    sum += __builtin_shuffle(x, last);
+    sum += last_lane(x, lanes);
   }
   running = static_cast<int64_t>(sum[0]);
   for (; i < n; ++i) to[i] = running = Sum<int64_t>::step(running, in[i]);
