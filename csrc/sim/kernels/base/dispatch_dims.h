@@ -18,6 +18,16 @@ struct Dims {
   int64_t sizes[ATALLA_MAX_DIMS];
   int64_t strides[K][ATALLA_MAX_DIMS];
 
+  Dims() = default;
+  // The first K operands of a wider space.
+  template <int Wider>
+    requires(Wider > K)
+  explicit Dims(const Dims<Wider>& all) : ndim(all.ndim) {
+    for (int d = 0; d < ndim; ++d) sizes[d] = all.sizes[d];
+    for (int k = 0; k < K; ++k)
+      for (int d = 0; d < ndim; ++d) strides[k][d] = all.strides[k][d];
+  }
+
   // Appends a dimension inside all the present ones. One of size 1 is dropped; one that continues the previous one in
   // every operand is merged with it (add_array: only if `merge`).
   template <class... S>

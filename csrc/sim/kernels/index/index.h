@@ -65,20 +65,38 @@ inline void copy_row(E* out, int64_t out_stride, const E* in, int64_t in_stride,
   }
 }
 
-template <class E>
-void run_index_walk(const IndexWalk& w, E* out, const E* in) {
-  Dims<ATALLA_MAX_OPERANDS> outer = w.dims;
-  int64_t s[ATALLA_MAX_OPERANDS];
+// `rows` rows from the cursor on, of `n` elements each. Rows lie anywhere, so the host cannot tell which one comes next.
+template <class E, int K>
+void copy_rows(const IndexWalk& w, Cursor<K>& at_row, int64_t rows, E* out, int64_t out_stride,
+               const E* in, int64_t in_stride, int64_t n) {
+  constexpr int64_t kAhead = 512, kLine = 64;  // bytes
+  const int64_t ahead = in_stride == 1 ? min_of(n * static_cast<int64_t>(sizeof(E)), kAhead) : 0;
+  const E* from = in + w.in_offset(at_row.offsets);
+  for (int64_t r = 0; r < rows; ++r) {
+    E* const to = out + at_row.offsets[0];
+    const E* const row = from;
+    at_row.next();
+    if (r + 1 < rows) {
+      from = in + w.in_offset(at_row.offsets);
+      for (int64_t at = 0; at < ahead; at += kLine) __builtin_prefetch(reinterpret_cast<const char*>(from) + at);
+    }
+    copy_row(to, out_stride, row, in_stride, n);
+  }
+}
+
+template <int K, class E>
+void walk_operands(const IndexWalk& w, E* out, const E* in) {
+  Dims<K> outer(w.dims);
+  int64_t s[K];
   const int64_t inner = outer.pop(s);
   bool row = true;  // no index changes along the innermost dimension
   for (int j = 0; j < w.indices; ++j) row = row && s[2 + j] == 0;
   parallel_for(outer.count(), grain_for(inner), [&](int64_t begin, int64_t end) {
-    Cursor<ATALLA_MAX_OPERANDS> at_run(outer, begin);
+    Cursor<K> at_run(outer, begin);
+    if (row) return copy_rows(w, at_run, end - begin, out, s[0], in, s[1], inner);
     for (int64_t r = begin; r < end; ++r, at_run.next()) {
       E* o = out + at_run.offsets[0];
-      if (row) {
-        copy_row(o, s[0], in + w.in_offset(at_run.offsets), s[1], inner);
-      } else if (w.indices == 1) {
+      if (w.indices == 1) {
         const IndexOperand x = w.index[0];  // a copy: stores to out cannot change it
         const E* base = in + at_run.offsets[1];
         const int64_t first = at_run.offsets[2];
@@ -86,7 +104,7 @@ void run_index_walk(const IndexWalk& w, E* out, const E* in) {
           o[i * s[0]] = base[i * s[1] + x.read(first + i * s[2]) * x.in_stride];
         }
       } else {
-        int64_t offsets[ATALLA_MAX_OPERANDS];
+        int64_t offsets[K];
         std::memcpy(offsets, at_run.offsets, sizeof offsets);
         for (int64_t i = 0; i < inner; ++i) {
           o[i * s[0]] = in[w.in_offset(offsets)];
@@ -95,6 +113,11 @@ void run_index_walk(const IndexWalk& w, E* out, const E* in) {
       }
     }
   });
+}
+
+template <class E>
+void run_index_walk(const IndexWalk& w, E* out, const E* in) {
+  w.indices == 1 ? walk_operands<3>(w, out, in) : walk_operands<ATALLA_MAX_OPERANDS>(w, out, in);
 }
 
 // Runs f on elements of the width of `dtype`.
