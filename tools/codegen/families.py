@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kernel families of the functional engine, found in its sources.
 
-A family is a definition `KernelTable <family>_kernels() {` at the start of a line in csrc/sim/kernels/*/*.cpp. The
-generated list declares one function a family and instruction set, and names them all for kernel_table.cpp.
+A family is a definition `[[gnu::cold]] KernelTable <family>_kernels() {` at the start of a line in
+csrc/sim/kernels/*/*.cpp. The generated list declares one function a family and instruction set, and names them all for
+kernel_table.cpp.
 
 Each file is compiled once an instruction set. A file whose kernels move or compare elements more than they compute
 gains nothing from the widest one, and says so by a line `// Instruction sets: up to avx2`; on a machine with AVX-512
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-DEFINITION = re.compile(r"^KernelTable (\w+)_kernels\(\) \{", re.M)
+DEFINITION = re.compile(r"^\[\[gnu::cold\]\] KernelTable (\w+)_kernels\(\) \{", re.M)
 LIMIT = re.compile(r"^// Instruction sets: up to (\w+)$", re.M)
 ISAS = ("baseline", "avx2", "avx512")  # narrowest first
 

@@ -18,6 +18,6 @@ constexpr Kernel kKernels[] = {{"isa.program", uint64_t{1} << ATALLA_BF16, run, 
 
 }  // namespace
 
-KernelTable isa_program_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable isa_program_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -103,7 +103,8 @@ struct Kernel {
 using KernelTable = std::span<const Kernel>;
 
 // A family of kernels is a file of this folder that defines, in the namespace of its instruction set,
-//   KernelTable <family>_kernels();
+//   [[gnu::cold]] KernelTable <family>_kernels();
+// All run when the library is loaded. Cold functions lie together, so that this touches few pages of the program.
 // tools/codegen/families.py finds these definitions, and kernel_table.cpp joins their tables.
 
 // Sets the calling thread's error text (printf style) and returns `status`.

@@ -102,7 +102,7 @@ const Table& table() {
 
 }  // namespace
 
-KernelTable kernel_table() { return table().kernels; }
+[[gnu::cold]] KernelTable kernel_table() { return table().kernels; }
 
 const KernelTraits& traits_of(uint32_t kernel) { return table().traits[kernel]; }
 

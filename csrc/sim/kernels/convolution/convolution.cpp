@@ -218,6 +218,6 @@ constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run, cost},
 
 }  // namespace
 
-KernelTable convolution_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable convolution_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -188,6 +188,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable im2col_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable im2col_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

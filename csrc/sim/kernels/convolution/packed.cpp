@@ -299,6 +299,6 @@ constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run, cost}};
 
 }  // namespace
 
-KernelTable convolution_packed_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable convolution_packed_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

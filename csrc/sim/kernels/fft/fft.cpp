@@ -245,7 +245,7 @@ void cost_fft(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable fft_kernels() {
+[[gnu::cold]] KernelTable fft_kernels() {
   static constexpr Kernel kernels[] = {
       {"fft.c2c", kComplexDtypes, run_c2c, cost_fft},
       {"fft.r2c", kComplexDtypes, run_r2c, cost_fft},

@@ -118,6 +118,6 @@ constexpr Kernel kKernels[] = {{"grid_sample", kFloatDtypes, run_grid_sample, co
 
 }  // namespace
 
-KernelTable grid_sample_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable grid_sample_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

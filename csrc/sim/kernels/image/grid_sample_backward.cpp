@@ -168,6 +168,6 @@ constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_b
 
 }  // namespace
 
-KernelTable grid_sample_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable grid_sample_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -153,6 +153,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable index_map_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable index_map_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

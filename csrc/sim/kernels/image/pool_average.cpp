@@ -144,6 +144,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable pool_average_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable pool_average_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

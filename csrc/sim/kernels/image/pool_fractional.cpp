@@ -132,6 +132,6 @@ constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractio
 
 }  // namespace
 
-KernelTable pool_fractional_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable pool_fractional_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -241,6 +241,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable pool_max_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable pool_max_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

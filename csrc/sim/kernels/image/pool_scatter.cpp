@@ -94,6 +94,6 @@ constexpr Kernel kKernels[] = {{"pool.scatter", kFloatDtypes | kIntegerDtypes, r
 
 }  // namespace
 
-KernelTable pool_scatter_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable pool_scatter_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

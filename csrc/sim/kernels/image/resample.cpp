@@ -159,6 +159,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable resample_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable resample_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -185,7 +185,7 @@ void cost_moves(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable compact_kernels() {
+[[gnu::cold]] KernelTable compact_kernels() {
   static constexpr Kernel kernels[] = {
       {"compact.count", kAllDtypes, run_count, cost_count},
       {"compact.nonzero", kAllDtypes, run_nonzero, cost_moves},

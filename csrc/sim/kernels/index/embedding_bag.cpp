@@ -168,7 +168,7 @@ void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable embedding_bag_kernels() {
+[[gnu::cold]] KernelTable embedding_bag_kernels() {
   static constexpr Kernel kernels[] = {
       {"embedding_bag", kFloatDtypes, run_embedding_bag, cost_embedding_bag},
   };

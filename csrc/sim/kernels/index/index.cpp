@@ -127,7 +127,7 @@ void cost_index(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable index_kernels() {
+[[gnu::cold]] KernelTable index_kernels() {
   static constexpr int kCount = 4;
   static const Kernel kernels[kCount] = {
       {"index_select", kAllDtypes, run_index_select, cost_index_select},

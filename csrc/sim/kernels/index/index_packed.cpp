@@ -73,6 +73,6 @@ constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable index_packed_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable index_packed_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

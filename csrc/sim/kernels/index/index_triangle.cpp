@@ -71,6 +71,6 @@ constexpr Kernel kKernels[] = {{"triangle", kAllDtypes, run_triangle, cost_trian
 
 }  // namespace
 
-KernelTable triangle_kernel() { return kKernels; }
+[[gnu::cold]] KernelTable triangle_kernel() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

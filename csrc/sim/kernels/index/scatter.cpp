@@ -135,7 +135,7 @@ void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable scatter_kernels() {
+[[gnu::cold]] KernelTable scatter_kernels() {
   static constexpr Kernel kernels[] = {
       {"scatter", kAllDtypes, run_scatter, cost_scatter},
       {"index_put", kAllDtypes, run_index_put, cost_index_put},

@@ -108,6 +108,6 @@ constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_redu
 
 }  // namespace
 
-KernelTable segment_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable segment_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

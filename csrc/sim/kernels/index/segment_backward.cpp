@@ -103,6 +103,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable segment_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable segment_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -128,6 +128,6 @@ constexpr Kernel kKernels[] = {
 
 namespace atalla::sim::ATALLA_ISA {
 
-KernelTable linalg_other_kernels() { return linalg::kKernels; }
+[[gnu::cold]] KernelTable linalg_other_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -125,6 +125,6 @@ constexpr Kernel kKernels[] = {
 
 namespace atalla::sim::ATALLA_ISA {
 
-KernelTable linalg_qr_kernels() { return linalg::kKernels; }
+[[gnu::cold]] KernelTable linalg_qr_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -224,6 +224,6 @@ constexpr Kernel kKernels[] = {
 
 namespace atalla::sim::ATALLA_ISA {
 
-KernelTable linalg_solve_kernels() { return linalg::kKernels; }
+[[gnu::cold]] KernelTable linalg_solve_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -259,6 +259,6 @@ constexpr Kernel kKernels[] = {
 
 namespace atalla::sim::ATALLA_ISA {
 
-KernelTable linalg_spectral_kernels() { return linalg::kKernels; }
+[[gnu::cold]] KernelTable linalg_spectral_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

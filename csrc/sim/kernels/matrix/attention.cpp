@@ -207,6 +207,6 @@ constexpr Kernel kKernels[] = {{"attention", kDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable attention_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable attention_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

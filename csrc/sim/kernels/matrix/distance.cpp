@@ -217,6 +217,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable distance_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable distance_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -144,6 +144,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable distance_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable distance_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

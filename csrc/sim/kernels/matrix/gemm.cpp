@@ -238,6 +238,6 @@ constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable gemm_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable gemm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -185,6 +185,6 @@ constexpr Kernel kKernels[] = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run, c
 
 }  // namespace
 
-KernelTable gemm_fused_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable gemm_fused_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

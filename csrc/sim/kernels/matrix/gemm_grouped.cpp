@@ -175,6 +175,6 @@ constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable gemm_grouped_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable gemm_grouped_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -283,6 +283,6 @@ constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable gemm_packed_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable gemm_packed_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -196,6 +196,6 @@ constexpr Kernel kKernels[] = {{kName, kDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable gemm_quantized_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable gemm_quantized_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

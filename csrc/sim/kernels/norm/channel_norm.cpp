@@ -80,6 +80,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable channel_norm_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable channel_norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

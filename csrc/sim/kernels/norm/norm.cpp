@@ -197,6 +197,6 @@ constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>, cost_norm
 
 }  // namespace
 
-KernelTable norm_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -231,6 +231,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable softmax_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable softmax_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

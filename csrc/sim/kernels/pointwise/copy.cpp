@@ -239,6 +239,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable copy_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable copy_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

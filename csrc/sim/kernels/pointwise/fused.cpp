@@ -123,6 +123,6 @@ constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run, cos
 
 }  // namespace
 
-KernelTable fused_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable fused_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

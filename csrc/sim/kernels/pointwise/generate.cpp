@@ -109,7 +109,7 @@ void cost_generate(const atalla_launch_desc& d, Cost& cost) {
 
 }  // namespace
 
-KernelTable generate_kernels() {
+[[gnu::cold]] KernelTable generate_kernels() {
   static constexpr Kernel kernels[] = {
       {"triangle_indices", kAllDtypes, run_triangle_indices, cost_generate},
       {"repeat_interleave", kAllDtypes, run_repeat_interleave, cost_generate},

@@ -355,6 +355,6 @@ const PointwiseOp& pointwise_op(const char* name) {
   return *find_pointwise(OpsByHash::hash_of(name), &index);
 }
 
-KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }
+[[gnu::cold]] KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -312,6 +312,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable random_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable random_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -231,6 +231,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable random_rejection_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable random_rejection_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

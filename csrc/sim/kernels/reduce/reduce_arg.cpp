@@ -119,6 +119,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_arg_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_arg_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -65,6 +65,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_count_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_count_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

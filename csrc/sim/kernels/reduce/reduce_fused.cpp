@@ -215,6 +215,6 @@ constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, r
 
 }  // namespace
 
-KernelTable reduce_fused_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_fused_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

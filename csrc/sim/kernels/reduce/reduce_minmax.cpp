@@ -26,6 +26,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_minmax_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_minmax_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -72,6 +72,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_norm_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -95,6 +95,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_statistics_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_statistics_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

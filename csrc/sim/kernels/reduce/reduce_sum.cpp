@@ -53,6 +53,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable reduce_sum_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable reduce_sum_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -293,6 +293,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable scan_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable scan_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

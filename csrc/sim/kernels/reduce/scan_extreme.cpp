@@ -125,6 +125,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable scan_extreme_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable scan_extreme_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -176,6 +176,6 @@ constexpr Kernel kKernels[] = {{"deform_columns_backward", kFloatDtypes, run_ima
 
 }  // namespace
 
-KernelTable deform_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable deform_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

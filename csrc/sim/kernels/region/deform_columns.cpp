@@ -103,6 +103,6 @@ constexpr Kernel kKernels[] = {{"deform_columns", kFloatDtypes, run_columns, cos
 
 }  // namespace
 
-KernelTable deform_columns_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable deform_columns_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

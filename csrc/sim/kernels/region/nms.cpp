@@ -121,6 +121,6 @@ constexpr Kernel kKernels[] = {{"nms", kFloatDtypes, run_nms, cost_nms}};
 
 }  // namespace
 
-KernelTable nms_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable nms_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -163,6 +163,6 @@ constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool, cost_pool},
 
 }  // namespace
 
-KernelTable region_max_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable region_max_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -112,6 +112,6 @@ constexpr Kernel kKernels[] = {kernel<RegionKind::kAlign>("roi_align"),
 
 }  // namespace
 
-KernelTable region_mean_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable region_mean_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

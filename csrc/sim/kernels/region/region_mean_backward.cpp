@@ -115,6 +115,6 @@ constexpr Kernel kKernels[] = {kernel<RegionKind::kAlign>("roi_align_backward"),
 
 }  // namespace
 
-KernelTable region_mean_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable region_mean_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

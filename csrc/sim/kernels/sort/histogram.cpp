@@ -172,6 +172,6 @@ constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram, cost_h
 
 }  // namespace
 
-KernelTable histogram_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable histogram_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -201,6 +201,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable search_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable search_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -269,6 +269,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable select_k_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable select_k_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

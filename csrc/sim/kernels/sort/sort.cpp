@@ -158,6 +158,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable sort_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable sort_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

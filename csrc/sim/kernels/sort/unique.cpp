@@ -180,6 +180,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable unique_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable unique_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

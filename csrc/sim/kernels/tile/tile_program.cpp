@@ -96,6 +96,6 @@ constexpr Kernel kKernels[] = {{"tile_program", 1u << ATALLA_F32, run, cost}};
 
 }  // namespace
 
-KernelTable tile_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable tile_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -90,6 +90,6 @@ constexpr Kernel kKernels[] = {{"ctc_loss", kWideFloatDtypes, run, cost}};
 
 }  // namespace
 
-KernelTable ctc_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable ctc_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

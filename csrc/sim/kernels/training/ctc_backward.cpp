@@ -116,6 +116,6 @@ constexpr Kernel kKernels[] = {{"ctc_loss_backward", kWideFloatDtypes, run, cost
 
 }  // namespace
 
-KernelTable ctc_backward_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable ctc_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

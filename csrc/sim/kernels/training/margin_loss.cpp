@@ -158,6 +158,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable margin_loss_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable margin_loss_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

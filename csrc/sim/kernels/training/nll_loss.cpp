@@ -179,6 +179,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable nll_loss_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable nll_loss_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

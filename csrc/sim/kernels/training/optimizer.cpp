@@ -55,6 +55,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-KernelTable optimizer_kernels() { return kKernels; }
+[[gnu::cold]] KernelTable optimizer_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA
